@@ -1,0 +1,1 @@
+"""Contracts and plumbing used by every service; imports nothing from ``services``."""

@@ -1,0 +1,32 @@
+"""Pure parts of brokerage that several services need: which queues can run a piece of work, and why the others cannot.
+
+No database, no clock, no random generator: now and the uniform number are arguments. Columns, not objects: one numpy
+array for each attribute of a queue, one row for each pseudo-queue (queue, resource type).
+
+===============  ==================================================================================================
+`columns`        what does not change between grid loads: one array per attribute of a queue
+`load`           what changes with every job: counts by state, pilots, workers
+`world`          both, with sites, storages and links: the immutable snapshot that every decision of a cycle shares
+`request`        what is to be placed: needs, the smallest job, the input and where its copies are
+`zero_share`     the language of fairsharepolicy: parsed once, checked when a queue is loaded
+`software`       releases, containers and hardware against what queues publish
+`nuclei`         what the grid says about its nuclei
+`estimates`      memory, disk and walltime of one job at each queue
+`check`          a check has a number, a tier and the meaning of the two numbers it compares
+`filters`        the checks themselves, one small function each
+`pipeline`       an ordered tuple of filters; remembers for each queue the first that excluded it
+`weights`        running number, queue pressure, data availability; `network` the weight of a link
+`analysis_facts` what analysis knows of users, shares and the task; `classes` of sites and tasks; `stabilizer` how long
+                 a user's queue may be; `analysis_weights` the new basic weight
+`matchmaking`    sites that advertise themselves: ClassAds of site and job
+`draw`           weighted choice by one uniform number over candidates sorted by name
+`ability`        the checks that every brokerage shares: could this queue ever run the work?
+`nucleus`        what is to be placed when a task is given a nucleus
+`limits`         numbers that operators may change
+`decision`       the outcome with every number that led to it, and its packed form for storage
+`explain`        a stored decision in words
+`document`       a decision as one JSON document
+`world_of_file`  the world of a world file, as in a dry run
+`policy`         what a brokerage plugin is
+===============  ==================================================================================================
+"""

@@ -1,0 +1,20 @@
+"""Whether a queue could ever run some work: the checks that every brokerage shares, in the order of the documents.
+
+A task's nucleus must have such a queue, and work that no queue could ever run is refused at submission.
+"""
+
+from __future__ import annotations
+
+from shared.brokerage.filters import capability, data, rules, scope, software
+from shared.brokerage.pipeline import Pipeline
+
+SCOPE = (scope.preassigned, scope.included, scope.excluded, scope.not_a_test_queue, scope.queue_type, scope.status)
+CAPABILITY = (
+    rules.zero_share, capability.core_count, capability.max_core_count, software.cpu_hardware, software.gpu_hardware,
+    software.container, software.release, capability.memory_at_most, capability.memory_at_least,
+    capability.direct_access, capability.scratch_disk, capability.a_day_for_scouts_and_merging,
+    capability.walltime_at_most, capability.walltime_at_least, capability.connectivity, capability.ip_stack,
+    capability.event_service, capability.dynamic_number_of_events,
+)  # fmt: skip
+
+ABILITY = Pipeline((*SCOPE, *CAPABILITY, data.has_output_storage))

@@ -1,0 +1,107 @@
+"""What a check is: its number (stored for good), its tier, and what the two compared numbers mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from shared.brokerage.request import JobRequest
+    from shared.brokerage.world import World
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.float64]
+# Numbers as they come: they become floats only where they are kept.
+AnyNumbers = NDArray[np.generic]
+
+
+class Tier(StrEnum):
+    """Whose business an exclusion is: the queue's description, where the data is, how full it is, or a rule."""
+
+    CONFIGURATION = "configuration"
+    DATA = "data"
+    CAPACITY = "capacity"
+    POLICY = "policy"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reason for leaving a queue out. `code` is stored with decisions: never reuse or change one.
+
+    `found` and `wanted` name the two numbers; `words` translates them where they stand for words (a status).
+    A temporary check may pass by itself later; a persistent one needs someone to change something.
+    """
+
+    code: int
+    name: str
+    tier: Tier
+    temporary: bool
+    found: str
+    wanted: str
+    unit: str = ""
+    words: tuple[str, ...] = ()
+
+    def text(self, number: float) -> str:
+        """A compared number as a person reads it."""
+        if np.isnan(number):
+            return "unknown"
+        if self.words:
+            return self.words[int(number)] if 0 <= int(number) < len(self.words) else str(int(number))
+        return f"{number:.6g} {self.unit}".rstrip()
+
+    def describe(self) -> dict[str, object]:
+        """The stored form, so that an old decision can be read without this code."""
+        return {
+            "name": self.name,
+            "tier": self.tier.value,
+            "temporary": self.temporary,
+            "found": self.found,
+            "wanted": self.wanted,
+            "unit": self.unit,
+            "words": list(self.words),
+        }
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """For each row: does it pass, and the numbers that were compared (arrays, or one number for all rows)."""
+
+    passes: Mask
+    found: AnyNumbers | float
+    wanted: AnyNumbers | float
+
+
+Decide = Callable[["World", "JobRequest"], Verdict | None]
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A check with the pure function that decides it; None from the function: does not apply to this request."""
+
+    check: Check
+    decide: Decide
+
+
+def decides(check: Check) -> Callable[[Decide], Filter]:
+    """Make a filter of a function: `@decides(MEMORY)`."""
+
+    def make(function: Decide) -> Filter:
+        return Filter(check, function)
+
+    return make
+
+
+def by_code(filters: Sequence[Filter]) -> dict[int, Check]:
+    """The checks of a pipeline by number. Raises ValueError if two different checks share a number."""
+    checks: dict[int, Check] = {}
+    for one in filters:
+        if checks.setdefault(one.check.code, one.check) != one.check:
+            raise ValueError(
+                f"checks {one.check.name!r} and {checks[one.check.code].name!r} share number {one.check.code}"
+            )
+    return checks

@@ -1,0 +1,190 @@
+"""Queues as columns: one numpy array for each attribute, one row for each pseudo-queue (queue, resource type).
+
+A unified queue has a row for each resource type it has cores for; any other queue has one row with resource type "".
+Rows are sorted by queue name, then by the order of the resource types. Memory is MB of one job slot, the work directory
+is the part of one slot, times are seconds, zero means no limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.brokerage.zero_share import Policy, policy_of
+from shared.model.queue import Connectivity, Queue, QueueStatus, QueueType
+from shared.model.resource_types import QueuePart, ResourceType, queue_part
+
+STATUSES = tuple(QueueStatus)
+TYPES = tuple(QueueType)
+CONNECTIVITIES = tuple(Connectivity)
+IP_STACKS = ("", "IPv4", "IPv6")
+JOBSEEDS = ("std", "es", "eshigh", "all")
+
+Whole = NDArray[np.int64]
+Real = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class QueueColumns:
+    """What a queue says about itself, by row. `rows_of_queue` and `rows_of_storage` lead from names to rows.
+
+    `core_counts` has each number of cores once, `core_count_index` says which is a row's.
+    `zero_share` has each policy once; `zero_share_index` says which is a row's. `needs_no_pilot`: allow_no_pilot.
+    """
+
+    queues: tuple[Queue, ...]
+    resource_types: tuple[str, ...]
+    labels: tuple[str, ...]
+    sites: tuple[str, ...]
+    site_index: Whole
+    status: Whole
+    type: Whole
+    takes_production: Flags
+    takes_analysis: Flags
+    takes_plain_jobs: Flags
+    is_test: Flags
+    is_no_test: Flags
+    core_count: Whole
+    core_counts: Whole
+    core_count_index: Whole
+    has_several_cores: Flags
+    core_power_hs06: Real
+    min_time_s: Whole
+    max_time_s: Whole
+    min_rss_mb: Real
+    max_rss_mb: Real
+    work_dir_mb: Real
+    max_input_size_mb: Whole
+    max_disk_io_kb_s: Whole
+    transferring_limit: Whole
+    direct_access: Flags
+    connectivity: Whole
+    ip_stack: Whole
+    is_virtual_placement: Flags
+    jobseed: Whole
+    needs_no_pilot: Flags
+    zero_share: tuple[Policy, ...]
+    zero_share_index: Whole
+    rows_of_queue: Mapping[str, NDArray[np.int64]]
+    rows_of_read_storage: Mapping[str, NDArray[np.int64]]
+    rows_of_analysis_read_storage: Mapping[str, NDArray[np.int64]]
+
+    def __len__(self) -> int:
+        return len(self.queues)
+
+    def rows_named(self, names: Sequence[str]) -> Flags:
+        """Rows of the queues with these names; `QUEUE/TYPE` names one pseudo-queue."""
+        mask = np.zeros(len(self), bool)
+        for name in names:
+            queue, _, resource_type = name.partition("/")
+            for row in self.rows_of_queue.get(queue, ()):
+                if not resource_type or self.resource_types[row] in ("", resource_type):
+                    mask[row] = True
+        return mask
+
+    def at_site(self, site: str) -> Flags:
+        """Rows of the queues of one site."""
+        index = self.sites.index(site) if site in self.sites else -1
+        return self.site_index == index
+
+
+@dataclass(frozen=True)
+class _Row:
+    queue: Queue
+    resource_type: str
+    part: QueuePart
+
+
+def expand(queue: Queue, resource_types: Sequence[ResourceType]) -> list[_Row]:
+    """The pseudo-queues of a queue; a unified queue without cores for any type has none."""
+    if not queue.is_unified:
+        return [_Row(queue, "", QueuePart(queue.core_count, queue.min_rss_mb, queue.max_rss_mb))]
+    rows = []
+    for resource_type in resource_types:
+        part = queue_part(queue.core_count, queue.min_rss_mb, queue.max_rss_mb, resource_type)
+        if part is not None:
+            rows.append(_Row(queue, resource_type.name, part))
+    return rows
+
+
+def _work_dir_mb(row: _Row) -> float:
+    """A slot's part of the work directory: maxwdir x cores of the slot / cores of the queue."""
+    whole = max(1, row.queue.core_count)
+    return row.queue.max_work_dir_mb * max(1, row.part.core_count) / whole
+
+
+def _max_rss_mb(row: _Row) -> float:
+    """Of one slot; a queue whose numbers are per core (`per_core_attr`) is multiplied."""
+    per_core = row.queue.options.get("per_core_attr", "").lower() == "true"
+    return row.part.max_rss_mb * (max(1, row.part.core_count) if per_core else 1)
+
+
+def _index(rows: Sequence[_Row], names_of: Mapping[int, Sequence[str]]) -> dict[str, NDArray[np.int64]]:
+    found: dict[str, list[int]] = {}
+    for place in range(len(rows)):
+        for name in names_of[place]:
+            found.setdefault(name, []).append(place)
+    return {name: np.array(places, np.int64) for name, places in found.items()}
+
+
+def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[ResourceType]) -> QueueColumns:
+    """Columns of a grid's queues."""
+    rows = [row for name in sorted(queues) for row in expand(queues[name], resource_types)]
+    sites = tuple(sorted({row.queue.site for row in rows}))
+    place = {site: index for index, site in enumerate(sites)}
+    whole = lambda values: np.array(list(values), np.int64)  # noqa: E731
+    real = lambda values: np.array(list(values), np.float64)  # noqa: E731
+    flags = lambda values: np.array(list(values), bool)  # noqa: E731
+    policies = {policy.text: policy for policy in (policy_of(row.queue) for row in rows)}
+    place_of_policy = {text: number for number, text in enumerate(policies)}
+    core_count = whole(row.part.core_count for row in rows)
+    core_counts, core_count_index = np.unique(core_count, return_inverse=True)
+    columns = QueueColumns(
+        queues=tuple(row.queue for row in rows),
+        resource_types=tuple(row.resource_type for row in rows),
+        labels=tuple(f"{row.queue.name}/{row.resource_type}".rstrip("/") for row in rows),
+        sites=sites,
+        site_index=whole(place[row.queue.site] for row in rows),
+        status=whole(STATUSES.index(row.queue.status) for row in rows),
+        type=whole(TYPES.index(row.queue.type) for row in rows),
+        takes_production=flags(row.queue.type in (QueueType.PRODUCTION, QueueType.UNIFIED) for row in rows),
+        takes_analysis=flags(row.queue.type in (QueueType.ANALYSIS, QueueType.UNIFIED) for row in rows),
+        takes_plain_jobs=flags(row.queue.jobseed in ("std", "all") for row in rows),
+        is_no_test=flags("test" not in row.queue.name.lower() for row in rows),
+        is_test=flags("test" in row.queue.name.lower() for row in rows),
+        core_count=core_count,
+        core_counts=core_counts,
+        core_count_index=core_count_index,
+        has_several_cores=(core_count > 1) | (core_count == -1),
+        core_power_hs06=real(row.queue.core_power_hs06 for row in rows),
+        min_time_s=whole(row.queue.min_time_s for row in rows),
+        max_time_s=whole(row.queue.max_time_s for row in rows),
+        min_rss_mb=real(row.part.min_rss_mb for row in rows),
+        max_rss_mb=real(_max_rss_mb(row) for row in rows),
+        work_dir_mb=real(_work_dir_mb(row) for row in rows),
+        max_input_size_mb=whole(row.queue.max_input_size_mb for row in rows),
+        max_disk_io_kb_s=whole(row.queue.max_disk_io_kb_s for row in rows),
+        transferring_limit=whole(row.queue.transferring_limit for row in rows),
+        direct_access=flags(row.queue.direct_access_lan or row.queue.max_input_size_mb == -1 for row in rows),
+        connectivity=whole(CONNECTIVITIES.index(Connectivity(row.queue.connectivity)) for row in rows),
+        ip_stack=whole(IP_STACKS.index(row.queue.ip_stack) for row in rows),
+        is_virtual_placement=flags(row.queue.is_virtual_placement for row in rows),
+        jobseed=whole(JOBSEEDS.index(row.queue.jobseed) for row in rows),
+        needs_no_pilot=flags(row.queue.options.get("allow_no_pilot", "").lower() == "true" for row in rows),
+        zero_share=tuple(policies.values()),
+        zero_share_index=whole(place_of_policy[row.queue.fair_share_policy] for row in rows),
+        rows_of_queue=_index(rows, {n: (row.queue.name,) for n, row in enumerate(rows)}),
+        rows_of_read_storage=_index(rows, {n: row.queue.storages("read") for n, row in enumerate(rows)}),
+        rows_of_analysis_read_storage=_index(
+            rows, {n: row.queue.storages("read", analysis=True) for n, row in enumerate(rows)}
+        ),
+    )
+    for field in fields(columns):
+        value = getattr(columns, field.name)
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+    return columns

@@ -1,0 +1,147 @@
+"""The outcome of one brokerage with every number that led to it, and its packed form for storage.
+
+Names and arrays are parallel: place i of `codes`, `found`, `wanted` and `weights` belongs to `names[i]`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.brokerage.check import Check, Tier
+from shared.brokerage.pipeline import PASSED
+
+Real = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One ranked queue; `resource_type` is what its jobs will have there; None for `max_jobs` means no limit."""
+
+    queue: str
+    resource_type: str
+    weight: float
+    max_jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`chosen`: the best names, best first (of nuclei the drawn one); if empty, `retry_at` says when to look again."""
+
+    kind: Literal["task", "job"]
+    task_id: int
+    plugin: str
+    seed: int
+    world_version: int
+    decided_at: datetime
+    names: tuple[str, ...]
+    codes: NDArray[np.int16]
+    found: Real
+    wanted: Real
+    weights: Real
+    checks: Mapping[int, Check]
+    chosen: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    terms: Mapping[str, Real] = field(default_factory=dict)
+    chunk_id: int | None = None
+    retry_at: datetime | None = None
+
+    @property
+    def outcome(self) -> Literal["chosen", "none"]:
+        return "chosen" if self.chosen else "none"
+
+    def exclusion(self, name: str) -> tuple[Check, float, float] | None:
+        """Why a queue or nucleus was left out: the check, the number found, the number wanted; None if it passed."""
+        place = self.names.index(name)
+        code = int(self.codes[place])
+        return None if code == PASSED else (self.checks[code], float(self.found[place]), float(self.wanted[place]))
+
+    def summary(self) -> dict[str, Any]:
+        """How many passed, how many were excluded by each check and tier, and who was nearest to passing."""
+        counts = Counter(int(code) for code in self.codes)
+        tiers: Counter[str] = Counter()
+        for code, number in counts.items():
+            if code != PASSED:
+                tiers[self.checks[code].tier] += number
+        return {
+            "considered": len(self.names),
+            "passed": counts.get(PASSED, 0),
+            "tiers": {tier.value: tiers[tier] for tier in Tier if tiers[tier]},
+            "checks": {self.checks[code].name: number for code, number in sorted(counts.items()) if code != PASSED},
+            "temporary": all(self.checks[code].temporary for code in counts if code != PASSED),
+            "nearest_miss": self.nearest_miss(),
+        }
+
+    def nearest_miss(self) -> dict[str, Any] | None:
+        """The excluded name that came furthest through the checks; of equals the one whose numbers differ least."""
+        excluded = [int(place) for place in np.flatnonzero(self.codes != PASSED)]
+        if not excluded:
+            return None
+        # The checks were noted in the order in which they were asked.
+        position = {code: place for place, code in enumerate(self.checks)}
+
+        def distance(place: int) -> tuple[int, float, str]:
+            found, wanted = float(self.found[place]), float(self.wanted[place])
+            relative = abs(found - wanted) / max(abs(found), abs(wanted), 1e-9)
+            return (
+                -position[int(self.codes[place])], float("inf") if np.isnan(relative) else relative, self.names[place]
+            )  # fmt: skip
+
+        return self._explain(min(excluded, key=distance))
+
+    def _explain(self, place: int) -> dict[str, Any]:
+        check = self.checks[int(self.codes[place])]
+        return {
+            "name": self.names[place],
+            "check": check.name,
+            "tier": check.tier.value,
+            "temporary": check.temporary,
+            "found": f"{check.found} {check.text(float(self.found[place]))}",
+            "wanted": f"{check.wanted} {check.text(float(self.wanted[place]))}",
+        }
+
+    def reason(self) -> str:
+        """One line for people: "48 queues: 3 configuration, 40 data ...; nearest miss: NAME (check: found, wanted)"."""
+        summary = self.summary()
+        one, many = ("queue", "queues") if self.kind == "job" else ("nucleus", "nuclei")
+        if not self.names:
+            return f"there are no {many}"
+        tiers = ", ".join(f"{number} {tier}" for tier, number in summary["tiers"].items()) or "none excluded"
+        text = f"{len(self.names)} {one if len(self.names) == 1 else many}, {summary['passed']} passed: {tiers}"
+        miss = summary["nearest_miss"]
+        if miss:
+            text += f"; nearest miss: {miss['name']} ({miss['check']}: {miss['found']}, {miss['wanted']})"
+        return text
+
+    def packed(self) -> dict[str, Any]:
+        """Columns of table `brokerage_decisions`. Numbers that are not known are stored as NaN."""
+        return {
+            "kind": self.kind,
+            "task_id": self.task_id,
+            "chunk_id": self.chunk_id,
+            "plugin": self.plugin,
+            "seed": self.seed,
+            "world_version": self.world_version,
+            "outcome": self.outcome,
+            "chosen": list(self.chosen),
+            "retry_at": self.retry_at,
+            "summary": self.summary(),
+            "names": list(self.names),
+            "codes": self.codes.tolist(),
+            "found": self.found.tolist(),
+            "wanted": self.wanted.tolist(),
+            "weights": self.weights.tolist(),
+            "terms": {name: _jsonable(values) for name, values in self.terms.items()},
+            "checks": {str(code): check.describe() for code, check in sorted(self.checks.items())},
+        }
+
+
+def _jsonable(values: Real) -> list[float | None]:
+    """JSON has no NaN."""
+    return [None if np.isnan(value) else round(float(value), 9) for value in values]

@@ -1,0 +1,71 @@
+"""What one job would need at each row (PanDA brokerage: memory, disk usage and walltime of a job).
+
+Shared by both brokerages, by job generation (what fits a queue) and by the check at submission.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.model.needs import WorkNeeds
+from shared.model.resource_types import RAM_COMPENSATION
+from shared.model.units import GB_BYTES, MB_BYTES
+
+# Output is never expected to be smaller than this, because logs and the like are always there.
+MIN_OUTPUT_BYTES = GB_BYTES // 2
+# Merge jobs read whole files into memory whatever their task says.
+MERGE_MIN_RAM_MB = 2000
+# A queue that does not state its core power counts as this.
+DEFAULT_CORE_POWER_HS06 = 10.0
+DAY_S = 24 * 3600
+
+Real = NDArray[np.float64]
+
+
+def cores_used(needs: WorkNeeds, queue_cores: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Cores of a job at each row: those of the slot; where a queue leaves it open, those the task asks for."""
+    return np.where(queue_cores > 0, queue_cores, max(1, needs.core_count))
+
+
+def ram_mb(needs: WorkNeeds, cores: NDArray[np.int64], *, is_merge: bool = False) -> Real:
+    """(baseRamCount + ramCount x cores) x 0.9, rounded down; without x cores if the unit is not per core. MB."""
+    total = needs.base_ram_mb + (needs.ram_mb * cores if needs.ram_per_core else needs.ram_mb + 0 * cores)
+    if is_merge:
+        total = np.maximum(total, MERGE_MIN_RAM_MB)
+    return np.floor(total * RAM_COMPENSATION).astype(np.float64)
+
+
+def disk_mb(needs: WorkNeeds, n_events: int, input_bytes: int, reads_directly: NDArray[np.bool_]) -> Real:
+    """input + max(0.5 GB, output) + work directory; input counts zero where it is read from the local storage. MB."""
+    output = max(MIN_OUTPUT_BYTES, needs.output_bytes(n_events, input_bytes))
+    read_bytes = np.where(reads_directly, 0.0, float(input_bytes))
+    return (read_bytes + output + needs.work_dir_bytes) / MB_BYTES
+
+
+def walltime_s(needs: WorkNeeds, n_events: int, cores: NDArray[np.int64], core_power_hs06: Real) -> Real:
+    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime, seconds; NaN while the CPU time is not known.
+
+    Efficiency 0 switches the scaling off: the base time is all there is.
+    """
+    if needs.cpu_efficiency == 0:
+        return np.full(len(cores), float(needs.base_walltime_s))
+    if needs.cpu_time_hs06_s_per_event is None:
+        return np.full(len(cores), np.nan)
+    power = np.where(core_power_hs06 > 0, core_power_hs06, DEFAULT_CORE_POWER_HS06)
+    work = needs.cpu_time_hs06_s_per_event * max(1, n_events)
+    return np.asarray(work / (cores * power * needs.cpu_efficiency) + needs.base_walltime_s, np.float64)
+
+
+def events_that_fit(needs: WorkNeeds, max_time_s: float, cores: int, core_power_hs06: float) -> float:
+    """How many events a job may have in a time limit: the walltime formula solved for nEvents; inf without a limit."""
+    if max_time_s <= 0 or needs.cpu_efficiency == 0 or not needs.cpu_time_hs06_s_per_event:
+        return float("inf")
+    power = core_power_hs06 or DEFAULT_CORE_POWER_HS06
+    return (
+        max(0.0, max_time_s - needs.base_walltime_s)
+        * cores
+        * power
+        * needs.cpu_efficiency
+        / needs.cpu_time_hs06_s_per_event
+    )

@@ -1,0 +1,196 @@
+"""What a queue is made of: cores, memory, scratch disk, direct access, time limits, outbound network, events."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.brokerage import estimates
+from shared.brokerage.check import Check, Tier, Verdict, decides
+from shared.brokerage.columns import CONNECTIVITIES, IP_STACKS, JOBSEEDS
+from shared.brokerage.request import HIGH_PRIORITY, JobRequest
+from shared.brokerage.world import World
+from shared.model.queue import Connectivity
+
+CORE_COUNT = Check(100, "core_count", Tier.CONFIGURATION, False, "cores of a slot", "cores of a job", "cores")
+MAX_CORE_COUNT = Check(101, "max_core_count", Tier.CONFIGURATION, False, "cores of a slot", "at most", "cores")
+MEMORY_HIGH = Check(102, "memory_too_large", Tier.CONFIGURATION, False, "memory of a job", "maxrss of the queue", "MB")
+MEMORY_LOW = Check(103, "memory_too_small", Tier.CONFIGURATION, False, "memory of a job", "minrss of the queue", "MB")
+SCRATCH_DISK = Check(104, "scratch_disk", Tier.CONFIGURATION, False, "disk of a job", "work directory of a slot", "MB")
+WALLTIME_LONG = Check(105, "walltime_too_long", Tier.CONFIGURATION, False, "walltime of a job", "maxtime", "s")
+WALLTIME_SHORT = Check(106, "walltime_too_short", Tier.CONFIGURATION, False, "walltime of a job", "mintime", "s")
+WALLTIME_DAY = Check(107, "walltime_of_a_day", Tier.CONFIGURATION, False, "maxtime of the queue", "at least", "s")
+CONNECTIVITY = Check(
+    108, "connectivity", Tier.CONFIGURATION, False, "network of the queue", "network needed",
+    words=tuple(str(one) for one in CONNECTIVITIES),
+)  # fmt: skip
+IP_STACK = Check(
+    109, "ip_stack", Tier.CONFIGURATION, False, "IP stack of the queue", "needed", words=("unset", *IP_STACKS[1:])
+)
+YES_NO = ("no", "yes")
+DIRECT_ACCESS = Check(
+    114, "direct_access", Tier.CONFIGURATION, False, "direct access to local storage", "must be", words=YES_NO
+)
+EVENT_SERVICE = Check(
+    115, "event_service", Tier.CONFIGURATION, False, "jobseed of the queue", "one that fits, not", words=JOBSEEDS
+)
+DYNAMIC_EVENTS = Check(
+    116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "jobseed of the queue", "one with events, not",
+    words=JOBSEEDS,
+)  # fmt: skip
+_STD, _ES, _ESHIGH, _ALL = (JOBSEEDS.index(one) for one in ("std", "es", "eshigh", "all"))
+
+
+@decides(CORE_COUNT)
+def core_count(world: World, request: JobRequest) -> Verdict | None:
+    """Several cores need a queue of several cores, one core needs one; 0 takes any (urgent work and scouts: several).
+
+    A queue with -1 leaves the number of cores to the task.
+    """
+    found, wanted = world.columns.core_count, request.needs.core_count
+    several = world.columns.has_several_cores
+    if request.is_merge:
+        wanted = wanted or 1
+    if wanted == 0:
+        if request.priority < 900 and not request.is_scout:
+            return None
+        return Verdict(several, found, 2.0)
+    return Verdict(several if wanted > 1 else found <= 1, found, float(wanted))
+
+
+@decides(MAX_CORE_COUNT)
+def max_core_count(world: World, request: JobRequest) -> Verdict | None:
+    """A task may limit the cores that it can use."""
+    limit = request.needs.max_core_count
+    if not limit:
+        return None
+    found = world.columns.core_count
+    return Verdict(found <= limit, found, float(limit))
+
+
+def _ram_mb(world: World, request: JobRequest) -> NDArray[np.float64]:
+    """By the number of cores of a slot: there are few different ones."""
+    columns = world.columns
+
+    def compute() -> NDArray[np.float64]:
+        cores = estimates.cores_used(request.needs, columns.core_counts)
+        return estimates.ram_mb(request.needs, cores, is_merge=request.is_merge)[columns.core_count_index]
+
+    return request.once("ram_mb", columns, compute)
+
+
+@decides(MEMORY_HIGH)
+def memory_at_most(world: World, request: JobRequest) -> Verdict | None:
+    """The memory of a job must not be above the queue's maximum; a queue with 0 has none."""
+    columns = world.columns
+    needed = _ram_mb(world, request)
+    return Verdict((columns.max_rss_mb == 0) | (needed <= columns.max_rss_mb), needed, columns.max_rss_mb)
+
+
+@decides(MEMORY_LOW)
+def memory_at_least(world: World, request: JobRequest) -> Verdict | None:
+    """High-memory queues are kept for work that needs them: the memory must not be below the queue's minimum."""
+    columns = world.columns
+    needed = _ram_mb(world, request)
+    return Verdict(needed >= columns.min_rss_mb, needed, columns.min_rss_mb)
+
+
+@decides(SCRATCH_DISK)
+def scratch_disk(world: World, request: JobRequest) -> Verdict | None:
+    """The slot's part of maxwdir must hold input (unless read directly), output and work directory."""
+    columns, job = world.columns, request.job
+    reads_directly = columns.direct_access & (not request.copies_to_scratch)
+    needed = estimates.disk_mb(request.needs, job.n_events, job.input_bytes, reads_directly)
+    return Verdict((columns.work_dir_mb == 0) | (needed <= columns.work_dir_mb), needed, columns.work_dir_mb)
+
+
+@decides(WALLTIME_DAY)
+def a_day_for_scouts_and_merging(world: World, request: JobRequest) -> Verdict | None:
+    """Scouts, merge jobs and work of unknown length need a queue that allows 24 hours."""
+    unknown = request.needs.cpu_time_hs06_s_per_event is None and request.needs.cpu_efficiency > 0
+    if request.is_analysis or not (request.is_scout or request.is_merge or unknown):
+        return None
+    limit = world.columns.max_time_s
+    return Verdict((limit == 0) | (limit >= estimates.DAY_S), limit, float(estimates.DAY_S))
+
+
+def _walltime(world: World, request: JobRequest) -> NDArray[np.float64]:
+    columns = world.columns
+
+    def compute() -> NDArray[np.float64]:
+        cores = estimates.cores_used(request.needs, columns.core_count)
+        return estimates.walltime_s(request.needs, request.job.n_events, cores, columns.core_power_hs06)
+
+    return request.once("walltime_s", columns, compute)
+
+
+@decides(WALLTIME_LONG)
+def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
+    """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above."""
+    if request.is_merge or request.needs.cpu_time_hs06_s_per_event is None:
+        return None
+    needed, limit = _walltime(world, request), world.columns.max_time_s
+    return Verdict((limit == 0) | (needed <= limit), needed, limit)
+
+
+@decides(WALLTIME_SHORT)
+def walltime_at_least(world: World, request: JobRequest) -> Verdict | None:
+    """The estimated walltime must not be below mintime."""
+    if request.is_merge or request.needs.cpu_time_hs06_s_per_event is None:
+        return None
+    needed, limit = _walltime(world, request), world.columns.min_time_s
+    return Verdict(needed >= limit, needed, limit)
+
+
+@decides(CONNECTIVITY)
+def connectivity(world: World, request: JobRequest) -> Verdict | None:
+    """full takes anything, http takes http and none, none takes none; a task that says nothing runs anywhere."""
+    if not request.needs.connectivity:
+        return None
+    known = tuple(str(one) for one in CONNECTIVITIES)
+    # An unknown word is treated as the strictest demand: it is refused at submission, and never a crash here.
+    wanted = (
+        known.index(request.needs.connectivity)
+        if request.needs.connectivity in known
+        else known.index(Connectivity.FULL)
+    )
+    found = world.columns.connectivity
+    return Verdict(found <= wanted, found, float(wanted))
+
+
+@decides(IP_STACK)
+def ip_stack(world: World, request: JobRequest) -> Verdict | None:
+    """A queue with a stated IP stack takes tasks with the same; unset takes tasks that state none."""
+    if not request.needs.ip_stack:
+        return None
+    wanted = IP_STACKS.index(request.needs.ip_stack) if request.needs.ip_stack in IP_STACKS else -1
+    found = world.columns.ip_stack
+    return Verdict(found == wanted, found, float(wanted))
+
+
+@decides(DIRECT_ACCESS)
+def direct_access(world: World, request: JobRequest) -> Verdict | None:
+    """A task that only reads directly needs queues that read from the local storage."""
+    if not request.direct_access_only:
+        return None
+    found = world.columns.direct_access
+    return Verdict(found, found, 1.0)
+
+
+@decides(EVENT_SERVICE)
+def event_service(world: World, request: JobRequest) -> Verdict | None:
+    """jobseed std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts."""
+    seed = world.columns.jobseed
+    if not request.is_event_service:
+        return Verdict(world.columns.takes_plain_jobs, seed, float(_ES))
+    high = request.priority >= HIGH_PRIORITY or request.is_scout
+    return Verdict((seed == _ES) | (seed == _ALL) | ((seed == _ESHIGH) & high), seed, float(_STD))
+
+
+@decides(DYNAMIC_EVENTS)
+def dynamic_number_of_events(world: World, request: JobRequest) -> Verdict | None:
+    """Jobs whose number of events is decided while they run need queues that take ranges of events."""
+    if not request.dynamic_number_of_events:
+        return None
+    seed = world.columns.jobseed
+    return Verdict(seed != _STD, seed, float(_STD))

@@ -1,0 +1,152 @@
+"""How busy each row is: jobs by state, pilots and workers. Replaced as a whole or for the queues that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.brokerage.columns import QueueColumns
+
+# States that are counted; `sent` is a job on its way to a pilot and counts as starting.
+STATES = (
+    "defined", "assigned", "activated", "starting", "running",
+    "throttled", "holding", "transferring", "merging", "waiting", "pending",
+)  # fmt: skip
+_PLACE = {state: place for place, state in enumerate(STATES)} | {"sent": STATES.index("starting")}
+
+
+@dataclass(frozen=True)
+class JobCount:
+    """So many jobs of one resource type at one queue in one state."""
+
+    queue: str
+    resource_type: str
+    status: str
+    n_jobs: int
+
+
+@dataclass(frozen=True)
+class Activity:
+    """Signs of life of one queue; None where there was none or nobody told."""
+
+    queue: str
+    last_pilot_at: datetime | None = None
+    last_job_start_at: datetime | None = None
+    running_workers: int = 0
+    submitted_workers: int = 0
+    n_slots: int | None = None
+    mean_disk_io_kb_s_per_core: float | None = None
+    known_since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """`counts`: states x rows. Times are seconds since 1970, NaN for never. `n_slots`: -1 where not set.
+
+    `disk_io_kb_s`: mean of the running jobs for each core, NaN where nobody measured. `known_since_s`: since when signs
+    of life are noted for the row; nothing can be said about a queue's silence before that.
+    """
+
+    counts: NDArray[np.int64]
+    last_pilot_s: NDArray[np.float64]
+    last_job_start_s: NDArray[np.float64]
+    n_workers: NDArray[np.int64]
+    n_slots: NDArray[np.int64]
+    disk_io_kb_s: NDArray[np.float64]
+    known_since_s: NDArray[np.float64]
+
+    @property
+    def observing_since_s(self) -> float:
+        """Since when signs of life are noted at all; NaN if none ever was, or nobody told since when."""
+        known = self.known_since_s[~np.isnan(self.known_since_s)]
+        return float(known.min()) if len(known) else float("nan")
+
+    def with_assigned(self, jobs: Mapping[int, int]) -> Load:
+        """A copy with so many more jobs in state defined, by row: decided, but not yet in the statistics."""
+        counts = self.counts.copy()
+        for row, n_jobs in jobs.items():
+            counts[_PLACE["defined"], row] += n_jobs
+        return replace(self, counts=counts)
+
+    def __getitem__(self, state: str) -> NDArray[np.int64]:
+        """Jobs in one state, by row."""
+        return self.counts[_PLACE[state]]
+
+    @property
+    def running(self) -> NDArray[np.int64]:
+        return self["running"]
+
+    @property
+    def queued(self) -> NDArray[np.int64]:
+        """activated + assigned + starting + defined."""
+        return self["activated"] + self["assigned"] + self["starting"] + self["defined"]
+
+    @classmethod
+    def idle(cls, rows: int) -> Load:
+        """Nothing anywhere."""
+        never = np.full(rows, np.nan)
+        return cls(
+            np.zeros((len(STATES), rows), np.int64),
+            never,
+            never.copy(),
+            np.zeros(rows, np.int64),
+            np.full(rows, -1, np.int64),
+            never.copy(),
+            never.copy(),
+        )
+
+    @classmethod
+    def of(cls, columns: QueueColumns, jobs: Iterable[JobCount], activities: Iterable[Activity] = ()) -> Load:
+        """The load of all queues; jobs of unknown queues or types are left out."""
+        idle = cls.idle(len(columns))
+        return idle.updated(columns, jobs, activities, queues=columns.rows_of_queue)
+
+    def updated(
+        self,
+        columns: QueueColumns,
+        jobs: Iterable[JobCount],
+        activities: Iterable[Activity],
+        queues: Iterable[str] | Mapping[str, object],
+    ) -> Load:
+        """A copy with new numbers for `queues`; `jobs` has everything that is counted there now."""
+        wanted = {name for name in queues if name in columns.rows_of_queue}
+        new = replace(
+            self,
+            counts=self.counts.copy(),
+            last_pilot_s=self.last_pilot_s.copy(),
+            last_job_start_s=self.last_job_start_s.copy(),
+            n_workers=self.n_workers.copy(),
+            n_slots=self.n_slots.copy(),
+            disk_io_kb_s=self.disk_io_kb_s.copy(),
+            known_since_s=self.known_since_s.copy(),
+        )
+        for name in wanted:
+            new.counts[:, columns.rows_of_queue[name]] = 0
+        for count in jobs:
+            place = _PLACE.get(count.status)
+            if place is None or count.queue not in wanted:
+                continue
+            for row in columns.rows_of_queue[count.queue]:
+                if columns.resource_types[row] in ("", count.resource_type):
+                    # Events may be folded out of order: a number below zero is only ever short-lived.
+                    new.counts[place, row] += count.n_jobs
+        np.maximum(new.counts, 0, out=new.counts)
+        for activity in activities:
+            if activity.queue in wanted:
+                rows = columns.rows_of_queue[activity.queue]
+                new.last_pilot_s[rows] = _seconds(activity.last_pilot_at)
+                new.last_job_start_s[rows] = _seconds(activity.last_job_start_at)
+                new.n_workers[rows] = activity.running_workers + activity.submitted_workers
+                new.n_slots[rows] = -1 if activity.n_slots is None else activity.n_slots
+                mean = activity.mean_disk_io_kb_s_per_core
+                new.disk_io_kb_s[rows] = np.nan if mean is None else mean
+                new.known_since_s[rows] = _seconds(activity.known_since)
+        return new
+
+
+def _seconds(at: datetime | None) -> float:
+    return float("nan") if at is None else at.timestamp()

@@ -1,0 +1,96 @@
+"""Factors of a queue's weight (PanDA brokerage: production and analysis job brokerage, weight calculation)."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shared.brokerage.request import JobRequest, LocalData
+from shared.brokerage.world import World
+
+Real = NDArray[np.float64]
+
+# Batch workers count as running jobs only up to this many: enough to start a queue that is empty.
+BOOTSTRAP_WORKERS = 20
+QUEUE_OFFSET = 10
+
+
+def running_number(world: World) -> Real:
+    """The largest of: running jobs; min(workers, 20) if fewer than 20 run and there are more workers than running jobs;
+
+    the number of slots if it is set and positive; the number of starting jobs if slots are set to zero.
+    """
+    load = world.load
+    running = load.running.astype(float)
+    bootstrap = np.where(
+        (running < BOOTSTRAP_WORKERS) & (load.n_workers > running), np.minimum(load.n_workers, BOOTSTRAP_WORKERS), 0
+    )
+    slots = np.where(load.n_slots > 0, load.n_slots, np.where(load.n_slots == 0, load["starting"], 0))
+    return np.maximum(np.maximum(running, bootstrap), slots)
+
+
+def many_assigned(world: World, all_local: NDArray[np.bool_]) -> Real:
+    """max(1, min(2, (assigned + 1) / (activated + 1))); 1 where the input is at hand: waiting jobs do not block it.
+
+    The document has assigned / activated; one is added to both so that an empty queue has a value.
+    """
+    ratio = (world.load["assigned"] + 1) / (world.load["activated"] + 1)
+    return np.where(all_local, 1.0, np.clip(ratio, 1.0, 2.0))
+
+
+def production_basic(world: World, all_local: NDArray[np.bool_]) -> dict[str, Real]:
+    """(running + 1) / ((activated + assigned + starting + defined + 10) x manyAssigned), as its factors.
+
+    Assigned jobs are not counted where the input is at hand.
+    """
+    queued = world.load.queued - np.where(all_local, world.load["assigned"], 0)
+    return {
+        "running": running_number(world) + 1,
+        "queued": 1 / (queued + QUEUE_OFFSET),
+        "many_assigned": 1 / many_assigned(world, all_local),
+    }
+
+
+def analysis_basic(world: World) -> dict[str, Real]:
+    """Original basic weight: (running + 1) / (activated + assigned + starting + defined + 1), as its factors."""
+    return {"running": running_number(world) + 1, "queued": 1 / (world.load.queued + 1.0)}
+
+
+# At and above this IO intensity (kB/s) a task without t1Weight uses the cloud's weight; at and above this priority its
+# weight is at least 100 (JEDI: T1 weight).
+T1_IO_INTENSITY_KB_S, T1_PRIORITY, T1_PRIORITY_WEIGHT = 500.0, 900, 100
+
+
+def t1_weight(request: JobRequest) -> float:
+    """How much more the queues of the nucleus weigh; t1Weight 0 or unset at high ioIntensity: the cloud's weight."""
+    weight = float(max(0, request.t1_weight))
+    if request.t1_weight == 0 and request.needs.io_intensity_kb_s >= T1_IO_INTENSITY_KB_S:
+        weight = request.limits.cloud_weight
+    if request.priority >= T1_PRIORITY and not request.is_merge:
+        weight = max(weight, T1_PRIORITY_WEIGHT)
+    return max(1.0, weight)
+
+
+def nucleus_factor(world: World, request: JobRequest) -> Real:
+    """The T1 weight at the queues of the nucleus, 1 elsewhere."""
+    weight = t1_weight(request)
+    if not request.nucleus or weight == 1.0:
+        return np.ones(len(world.columns))
+    return np.where(world.columns.at_site(request.nucleus), weight, 1.0)
+
+
+def data_availability(request: JobRequest, local: LocalData) -> Real:
+    """(available + total) / (total x (missing files / 100 + 1)); 1 for work without input."""
+    total = float(request.input_bytes)
+    if total <= 0:
+        return np.ones(len(local.available_bytes))
+    return (local.available_bytes + total) / (total * (local.missing_files / 100 + 1))
+
+
+def product(factors: dict[str, Real]) -> Real:
+    """The weight: all factors multiplied, in their order."""
+    weight: Real | None = None
+    for factor in factors.values():
+        weight = factor if weight is None else weight * factor
+    assert weight is not None
+    return weight

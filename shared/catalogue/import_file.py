@@ -1,0 +1,230 @@
+"""The file in which a catalogue is imported: `{"format": "orrery-catalogue/1", "datasets": [], "containers": []}`.
+
+A dataset: scope, name, state (open or frozen), attributes, `files` (lfn, size_bytes, n_events, checksum, guid,
+lumi_block, first_event) and `file_series` (many alike: ``lfn`` with one ``{serial:06d}``, count, first, size_bytes,
+size_spread_percent, n_events), `replicas` (storage; all files, or `files`, or the first `first_files`). A container:
+scope, name, datasets. Read whole or refused whole, every problem listed.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.model.problems import Problem, problems_of
+from shared.model.task_spec_items import bare_name
+
+FORMAT = "orrery-catalogue/1"
+MAX_FILES = 5_000_000
+_NAMESPACE = uuid.UUID("6f1c7a52-6f0e-5d0e-9a53-0d2f4a1b7c11")
+
+Name = Annotated[str, Field(min_length=1, max_length=255)]
+Scope = Annotated[str, Field(min_length=1, max_length=30)]
+Size = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    lfn: Annotated[str, Field(min_length=1, max_length=256)]
+    size_bytes: Size
+    n_events: Size | None = None
+    checksum: Annotated[str, Field(max_length=36)] | None = None
+    guid: Annotated[str, Field(max_length=64)] | None = None
+    lumi_block: Size | None = None
+    first_event: Size | None = None
+
+
+class _Series(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    lfn: Annotated[str, Field(min_length=1, max_length=240, pattern=r"\{serial(:0\d+d)?\}")]
+    count: Annotated[int, Field(ge=1, le=MAX_FILES)]
+    first: Size = 1
+    size_bytes: Size
+    size_spread_percent: Annotated[float, Field(ge=0, le=90)] = 0
+    n_events: Size | None = None
+    files_per_lumi_block: Annotated[int, Field(ge=1)] | None = None
+
+
+class _Replica(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    storage: Name
+    files: list[str] | None = None
+    first_files: Annotated[int, Field(ge=1)] | None = None
+
+
+class _Dataset(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    scope: Scope
+    name: Name
+    state: Literal["open", "frozen"] = "frozen"
+    attributes: dict[str, Any] = {}
+    files: list[_File] = []
+    file_series: list[_Series] = []
+    replicas: list[_Replica] = []
+
+
+class _Container(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    scope: Scope
+    name: Name
+    datasets: Annotated[list[Name], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class ImportedFile:
+    """One file of an imported dataset."""
+
+    lfn: str
+    size_bytes: int
+    n_events: int | None = None
+    checksum: str | None = None
+    guid: str | None = None
+    lumi_block: int | None = None
+    first_event: int | None = None
+
+
+@dataclass(frozen=True)
+class ImportedDataset:
+    """One dataset with its files; `complete_at` are storages with all of them, `partly_at` those with some."""
+
+    scope: str
+    name: str
+    state: str
+    files: tuple[ImportedFile, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    complete_at: tuple[str, ...] = ()
+    partly_at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ImportedContainer:
+    """One container and the names of its datasets in order."""
+
+    scope: str
+    name: str
+    datasets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ImportedCatalogue:
+    """A valid file."""
+
+    datasets: tuple[ImportedDataset, ...]
+    containers: tuple[ImportedContainer, ...]
+
+
+class InvalidCatalogue(ValueError):
+    """A catalogue that was refused; `problems` lists everything that is wrong with it."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(one) for one in problems[:20]))
+
+
+def parse_catalogue(
+    content: Any, *, storages: Collection[str] | None, known_datasets: Collection[str]
+) -> ImportedCatalogue:
+    """Check an import. `storages`: those of the grid (None: no grid is loaded, any name goes); `known_datasets`: what
+    containers may name besides the datasets of the file. Raises InvalidCatalogue."""
+    problems: list[Problem] = []
+    if not isinstance(content, Mapping) or content.get("format") != FORMAT:
+        raise InvalidCatalogue([Problem("catalogue", "", "format", f"must be an object with format {FORMAT!r}")])
+    for key in sorted(set(content) - {"format", "datasets", "containers", "description"}):
+        problems.append(Problem("catalogue", "", key, "unknown key; allowed: datasets, containers, description"))
+    datasets: dict[str, ImportedDataset] = {}
+    for index, record in enumerate(_list(content, "datasets", problems)):
+        parsed = _dataset(index, record, storages, problems)
+        if parsed is not None and parsed.name in datasets:
+            problems.append(Problem("catalogue", parsed.name, "name", "is listed twice"))
+        elif parsed is not None:
+            datasets[parsed.name] = parsed
+    if sum(len(one.files) for one in datasets.values()) > MAX_FILES:
+        problems.append(Problem("catalogue", "", "datasets", f"at most {MAX_FILES} files in one import"))
+    containers = [
+        _container(index, record, {*datasets, *known_datasets}, problems)
+        for index, record in enumerate(_list(content, "containers", problems))
+    ]
+    if problems:
+        raise InvalidCatalogue(problems)
+    return ImportedCatalogue(tuple(datasets.values()), tuple(one for one in containers if one is not None))
+
+
+def _list(content: Mapping[str, Any], key: str, problems: list[Problem]) -> list[Any]:
+    value = content.get(key, [])
+    if isinstance(value, list):
+        return value
+    problems.append(Problem("catalogue", "", key, "must be a list"))
+    return []
+
+
+def _key(index: int, record: Any, kind: str) -> str:
+    name = record.get("name") if isinstance(record, Mapping) else None
+    return name if isinstance(name, str) and name else f"{kind}.{index}"
+
+
+def _dataset(
+    index: int, record: Any, storages: Collection[str] | None, problems: list[Problem]
+) -> ImportedDataset | None:
+    key = _key(index, record, "datasets")
+    try:
+        raw = _Dataset.model_validate(record)
+    except ValidationError as error:
+        problems.extend(problems_of("catalogue", key, error))
+        return None
+    files = [ImportedFile(**one.model_dump()) for one in raw.files]
+    files += [file for series in raw.file_series for file in _series(series)]
+    names = {file.lfn for file in files}
+    if len(names) != len(files):
+        problems.append(Problem("catalogue", key, "files", "a file name is listed twice"))
+    complete, partly = [], {}
+    for replica in raw.replicas:
+        if storages is not None and replica.storage not in storages:
+            problems.append(Problem("catalogue", key, "replicas", f"{replica.storage!r} is not a storage of the grid"))
+        if replica.files is None and replica.first_files is None:
+            complete.append(replica.storage)
+            continue
+        wanted = replica.files if replica.files is not None else [one.lfn for one in files[: replica.first_files]]
+        for unknown in sorted(set(wanted) - names):
+            problems.append(Problem("catalogue", key, "replicas", f"{unknown!r} is not a file of the dataset"))
+        partly[replica.storage] = tuple(wanted)
+    return ImportedDataset(
+        raw.scope, bare_name(raw.name), raw.state, tuple(files), raw.attributes, tuple(complete), partly
+    )
+
+
+def _series(series: _Series) -> list[ImportedFile]:
+    """Files that differ in their number; sizes spread evenly, the same on every machine."""
+    files = []
+    for position in range(series.count):
+        lfn = series.lfn.format(serial=series.first + position)
+        spread = ((position * 7919) % 101 - 50) / 50 * series.size_spread_percent / 100
+        block = None if series.files_per_lumi_block is None else 1 + position // series.files_per_lumi_block
+        files.append(
+            ImportedFile(
+                lfn,
+                round(series.size_bytes * (1 + spread)),
+                series.n_events,
+                f"ad:{zlib.adler32(lfn.encode()):08x}",
+                str(uuid.uuid5(_NAMESPACE, lfn)),
+                block,
+            )
+        )
+    return files
+
+
+def _container(index: int, record: Any, known: Collection[str], problems: list[Problem]) -> ImportedContainer | None:
+    key = _key(index, record, "containers")
+    try:
+        raw = _Container.model_validate(record)
+    except ValidationError as error:
+        problems.extend(problems_of("catalogue", key, error))
+        return None
+    names = [bare_name(one) for one in raw.datasets]
+    for unknown in sorted(set(names) - set(known)):
+        problems.append(Problem("catalogue", key, "datasets", f"{unknown!r} is neither in this file nor known"))
+    return ImportedContainer(raw.scope, bare_name(raw.name), tuple(names))

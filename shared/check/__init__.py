@@ -1,0 +1,10 @@
+"""The invariants, as SQL: each query of `queries/*.sql` returns the rows that break it, with a sentence for people.
+
+`run_checks` reads one snapshot, so that it can run beside a working system: what it demands holds at every commit.
+`orrery check` (through the watchdog's HTTP interface) and the simulation use the same queries.
+"""
+
+from shared.check.invariants import CHECKS, INVARIANTS, Check
+from shared.check.run import Violation, run_checks
+
+__all__ = ["CHECKS", "INVARIANTS", "Check", "Violation", "run_checks"]

@@ -1,0 +1,203 @@
+"""The connection pool of one process and the transactions made from it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, cast
+
+import asyncpg
+import orjson
+
+from shared.db.unit_of_work import InboxKey, UnitOfWork
+
+log = logging.getLogger(__name__)
+
+ACQUIRE_TIMEOUT_S = 30.0
+COMMAND_TIMEOUT_S = 120.0
+
+# What PostgreSQL (or the road to it) raises when a transaction failed for a reason that has nothing to do with what
+# it tried to do: trying again is right, and the outcome of a COMMIT that was under way is unknown.
+# InterfaceError is asyncpg's "connection was closed in the middle of operation".
+RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.TransactionRollbackError,  # serialization failure, deadlock, statement completion unknown
+    asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
+    asyncpg.OperatorInterventionError,  # shutdown, backend terminated, statement cancelled
+    asyncpg.LockNotAvailableError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.InvalidCachedStatementError,  # a migration ran meanwhile; the statement is prepared anew
+    asyncpg.InternalClientError,  # the protocol was cut in the middle of an exchange; the connection is discarded
+    ConnectionError,
+    TimeoutError,
+    OSError,
+)
+
+
+def is_unstorable(error: BaseException) -> bool:
+    """Whether `error` is about a value: too large for its column, not a text that PostgreSQL keeps, not a number.
+
+    What asyncpg cannot encode is an InterfaceError (and a ValueError), what the server refuses a DataError.
+    """
+    if isinstance(error, asyncpg.InterfaceError):
+        return isinstance(error, ValueError)
+    return isinstance(error, asyncpg.DataError)
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the database, and not the statement, is to blame for `error`."""
+    if is_unstorable(error):
+        return False
+    if type(error) is asyncpg.InterfaceError:
+        text = str(error)
+        return "clos" in text or "released" in text or "connection" in text
+    return isinstance(error, RETRYABLE_ERRORS)
+
+
+def _encode_jsonb(value: Any) -> bytes:
+    return b"\x01" + orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _decode_jsonb(data: bytes) -> Any:
+    return orjson.loads(memoryview(data)[1:])
+
+
+def _encode_json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
+
+
+async def prepare_connection(connection: asyncpg.Connection) -> None:
+    """jsonb and json as Python values in binary format, so that COPY accepts them too."""
+    await connection.set_type_codec(
+        "jsonb", schema="pg_catalog", encoder=_encode_jsonb, decoder=_decode_jsonb, format="binary"
+    )
+    await connection.set_type_codec(
+        "json", schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads, format="binary"
+    )
+
+
+async def _reset(connection: asyncpg.Connection) -> None:
+    """What is done when a connection goes back to the pool: nothing, if all is well. (asyncpg's own reset is a round
+    trip per transaction, and we change settings only inside transactions.)"""
+    if connection.is_in_transaction():
+        await connection.reset(timeout=5.0)
+
+
+class Database:
+    """One pool; `actor` is written into every line of the transition log made through it.
+
+    `on_commit` is called (synchronously, after the commit) each time a transaction that emitted events committed.
+    `now` replaces the database's clock in simulations: every transaction sets `orrery.now` from it.
+    """
+
+    def __init__(self, pool: asyncpg.Pool, *, actor: str, now: Callable[[], datetime] | None = None) -> None:
+        self.pool = pool
+        self.actor = actor
+        self.on_commit: list[Callable[[], None]] = []
+        self._now = now
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        actor: str,
+        min_size: int = 1,
+        max_size: int = 8,
+        now: Callable[[], datetime] | None = None,
+    ) -> Database:
+        """Open the pool. Raises what asyncpg raises when the server cannot be reached."""
+        pool = await asyncpg.create_pool(
+            url,
+            min_size=min_size,
+            max_size=max_size,
+            init=prepare_connection,
+            reset=_reset,
+            command_timeout=COMMAND_TIMEOUT_S,
+            timeout=10.0,
+            server_settings={
+                "application_name": f"orrery {actor}"[:63],
+                "timezone": "UTC",
+                "jit": "off",
+                "idle_in_transaction_session_timeout": "120s",
+            },
+        )
+        assert pool is not None
+        return cls(pool, actor=actor, now=now)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the clock is a simulation's: then every transaction has to be made by `begin`, one at a time."""
+        return self._now is not None
+
+    def monotonic(self) -> float:
+        """Seconds for time-outs in memory: the process's monotonic clock, in a simulation the simulated one."""
+        return self._now().timestamp() if self._now else time.monotonic()
+
+    def acting_as(self, actor: str) -> Database:
+        """The same pool under another name: several services in one process, each with its own actor."""
+        other = Database(self.pool, actor=actor, now=self._now)
+        other.on_commit = self.on_commit
+        return other
+
+    @asynccontextmanager
+    async def begin(
+        self, *, reason: str, cause_event_id: int | None = None, inbox: InboxKey | None = None
+    ) -> AsyncIterator[UnitOfWork]:
+        """One transaction: committed on exit, rolled back when an exception leaves the block.
+
+        Events emitted in it go to the outbox in the same transaction. With `inbox`, the transaction begins by noting
+        that this consumer handles this event; `work.is_first` says whether it is the first to do so.
+        """
+        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as proxy:
+            connection = cast(asyncpg.Connection, proxy)
+            transaction = connection.transaction()
+            await transaction.start()
+            work = UnitOfWork(connection, actor=self.actor)
+            try:
+                await work.open(
+                    reason=reason,
+                    cause_event_id=cause_event_id,
+                    simulated_now=self._now() if self._now else None,
+                    inbox=inbox,
+                )
+                yield work
+                wrote_events = await work.flush()
+            except BaseException:
+                await _roll_back(transaction, connection)
+                raise
+            await transaction.commit()
+        if wrote_events:
+            for callback in self.on_commit:
+                callback()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection in autocommit for reads. In a simulation it sees the simulated clock."""
+        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+            if self._now is not None:
+                await connection.execute("SELECT set_config('orrery.now', $1, false)", self._now().isoformat())
+            yield cast(asyncpg.Connection, connection)
+
+    async def close(self) -> None:
+        """Give running transactions a moment, then cut."""
+        try:
+            await asyncio.wait_for(self.pool.close(), timeout=5.0)
+        except (TimeoutError, asyncio.CancelledError):
+            self.pool.terminate()
+
+
+async def _roll_back(transaction: Any, connection: asyncpg.Connection) -> None:
+    """Roll back if there is still something to roll back: the original error matters, not this one."""
+    if connection.is_closed():
+        return
+    try:
+        await transaction.rollback()
+    except Exception:
+        log.debug("rollback failed; the connection is discarded", exc_info=True)
+        connection.terminate()

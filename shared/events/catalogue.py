@@ -1,0 +1,58 @@
+"""The catalogue of events: who states them, who works on them, who only listens."""
+
+from dataclasses import dataclass
+
+from shared.events import chunk, jobs, news, task, transfers
+from shared.events.base import Event
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One kind of event, with the services that emit it, work on it (once, by queue) or hear it (each replica)."""
+
+    event: type[Event]
+    producers: tuple[str, ...]
+    consumers: tuple[str, ...] = ()
+    listeners: tuple[str, ...] = ()
+
+
+_TD, _TB, _JG, _JB = "task_definition", "task_brokerage", "job_generation", "job_brokerage"
+_JD, _WD, _JW, _SC = "job_dispatch", "watchdog", "jumbo_watchdog", "share_correction"
+_EVERYONE = (_TD, _TB, _JG, _JB, _JD, _WD, _JW, _SC)
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(task.TaskRegistered, (_TD, _WD), (_TD,)),
+    Entry(task.TaskDefined, (_TD, _WD), (_TB,)),
+    Entry(task.TaskReady, (_TD, _TB, _WD), (_JG, _TB)),
+    Entry(task.TaskProgressed, (_JG, _WD), (_TD, _TB)),
+    Entry(task.TaskPrepared, (_JG, _TD, _WD), (_TD,)),
+    Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB)),
+    Entry(task.TaskCommandRequested, (_WD,), (_TD,)),
+    Entry(task.TaskCommanded, (_TD, _WD), (_JG, _JD)),
+    Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG)),
+    Entry(task.TaskJumboSwitched, (_JW,), (_JG,)),
+    Entry(chunk.ChunkOffered, (_JG, _WD), (_JB,)),
+    Entry(chunk.ChunkBrokered, (_JB,), (_JG,)),
+    Entry(chunk.ChunkUnplaceable, (_JB, _WD), (_JG,)),
+    Entry(jobs.JobsGenerated, (_JG, _WD), (_JD, _JB)),
+    Entry(jobs.JobsAssigned, (_JD,), (_JB,)),
+    Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,)),
+    Entry(jobs.JobsThrottled, (_JD,), (_JB,), (_JD,)),
+    Entry(jobs.JobsDispatched, (_JD,), (_JB,), (_JD,)),
+    Entry(jobs.JobsStarted, (_JD,), (_JB,)),
+    Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB)),
+    Entry(jobs.OutputsRegistered, (_TD,), (_JD,)),
+    Entry(jobs.JobsTransferring, (_JD,), (_JB,)),
+    Entry(jobs.JobsMerging, (_JD, _WD), (_JG, _JB)),
+    Entry(jobs.JobsFinished, (_JD, _JG, _WD), (_JG, _JB)),
+    Entry(jobs.JobsFailed, (_JD, _JG, _WD), (_JG, _JB)),
+    Entry(jobs.JobsExpired, (_WD,), (_JG, _JB)),
+    Entry(transfers.TransfersRequested, (_JD, _WD), (_TD,)),
+    Entry(transfers.TransfersCompleted, (_TD, _WD), (_JD,)),
+    Entry(news.ConfigChanged, (_TD,), (), _EVERYONE),
+    Entry(news.GridChanged, (_JB,), (), (_TB, _JB, _JD)),
+    Entry(news.StatisticsChanged, (_JB,), (), (_TB, _JB)),
+    Entry(news.SharesCorrected, (_SC,), (), (_JD,)),
+)
+
+BY_ROUTING_KEY: dict[str, Entry] = {entry.event.routing_key(): entry for entry in ENTRIES}

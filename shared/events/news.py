@@ -1,0 +1,28 @@
+"""News: every replica hears them, losing one costs ten seconds."""
+
+from shared.events.base import Event
+
+
+class ConfigChanged(Event):
+    """Runtime parameters changed; ``config_version`` is the row of table ``versions`` to compare with."""
+
+    config_version: int
+
+
+class GridChanged(Event):
+    """Queues, sites, storages, network metrics or the software map changed."""
+
+    grid_version: int
+    queues: tuple[str, ...] = ()
+
+
+class StatisticsChanged(Event):
+    """Statistics of these queues changed."""
+
+    queues: tuple[str, ...]
+
+
+class SharesCorrected(Event):
+    """Shares or their correction factors changed."""
+
+    shares_version: int

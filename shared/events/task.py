@@ -1,0 +1,75 @@
+"""Events about tasks."""
+
+from datetime import datetime
+
+from shared.events.base import Event
+
+
+class TaskEvent(Event):
+    """Every event about one task."""
+
+    task_id: int
+
+
+class TaskRegistered(TaskEvent):
+    """The task's parameters were stored; nothing was looked up yet."""
+
+
+class TaskDefined(TaskEvent):
+    """Datasets and files are known and the task is assigning: it needs a nucleus."""
+
+
+class TaskReady(TaskEvent):
+    """Jobs can be generated (nucleus chosen, or none needed)."""
+
+    nucleus: str | None = None
+
+
+class TaskProgressed(TaskEvent):
+    """Files of the task changed state; numbers over its master inputs, and its live jobs."""
+
+    status: str
+    files_finished: int
+    files_failed: int
+    files_total: int
+    live_jobs: int
+
+
+class TaskPrepared(TaskEvent):
+    """All input was worked on; the final status can be decided."""
+
+
+class TaskCompleted(TaskEvent):
+    """The task reached a final state (or exhausted)."""
+
+    status: str
+
+
+class TaskCommandRequested(TaskEvent):
+    """Another service asks for a command on the task (goal reached, exhausted for too long, failing too much)."""
+
+    command: str
+    reason: str
+    requested_by: str
+
+
+class TaskCommanded(TaskEvent):
+    """A command was accepted and its first transition made: kill, finish, retry, pause, resume, ..."""
+
+    command: str
+    status: str
+    soft: bool = False
+
+
+class TaskReleased(TaskEvent):
+    """A pending or throttled task was put back to ``status``, or the sweep found it idle: look at it again."""
+
+    status: str
+    reason: str
+    released_at: datetime | None = None
+
+
+class TaskJumboSwitched(TaskEvent):
+    """Jumbo jobs were switched on or off for the task."""
+
+    enabled: bool

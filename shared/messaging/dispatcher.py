@@ -1,0 +1,206 @@
+"""From one delivery to one transaction: inbox, handler, outbox, or the record of why not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from shared.db.database import Database, is_retryable
+from shared.db.unit_of_work import InboxKey
+from shared.events.base import Event
+from shared.messaging import ledger
+from shared.messaging.codec import Undecodable, decode
+from shared.messaging.failures import Permanent, Transient, storable
+from shared.messaging.gate import DatabaseGate
+from shared.messaging.metrics import MessagingMetrics
+from shared.messaging.subscription import Delivery, NewsSubscription, Outcome, WorkSubscription
+
+log = logging.getLogger(__name__)
+
+DUE_AT_ONCE = 100
+DUE_BUSY_S = 60.0
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often a handler that raised something unexpected is tried before its message is parked, and at which
+    distance; how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot."""
+
+    tries: int = 5
+    first_delay_s: float = 1.0
+    factor: float = 5.0
+    database_tries: int = 20
+
+    def delay_s(self, attempts: int) -> float:
+        return min(self.first_delay_s * self.factor ** max(0, attempts - 1), 600.0)
+
+
+class Dispatcher:
+    """Handles deliveries for the work subscriptions of one service. Every transport calls `deliver`; it returns when
+    the delivery may be acknowledged, and stays inside while PostgreSQL is away."""
+
+    def __init__(
+        self,
+        database: Database,
+        subscriptions: Mapping[str, WorkSubscription],
+        metrics: MessagingMetrics,
+        *,
+        retry: RetryPolicy | None = None,
+        gate: DatabaseGate | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.database = database
+        self._subscriptions = dict(subscriptions)
+        self._metrics = metrics
+        self._retry = retry or RetryPolicy()
+        self.gate = gate or DatabaseGate(database, sleep=sleep)
+        self._sleep = sleep
+
+    async def deliver(self, delivery: Delivery) -> Outcome:
+        """Have the delivery's consumer handle it. Raises nothing but cancellation."""
+        subscription = self._subscriptions[delivery.consumer]
+        try:
+            event = decode(subscription.event, delivery.body, routing_key=delivery.routing_key)
+        except Undecodable as error:
+            log.error("%s: undecodable message: %s", delivery.consumer, error)
+            outcome = Outcome.UNDECODABLE
+        else:
+            outcome = await self._until_settled(subscription, event, delivery)
+        self._metrics.messages.labels(delivery.consumer, outcome.value).inc()
+        return outcome
+
+    async def park_undecodable(self, delivery: Delivery) -> None:
+        """Put aside what is not an event (deliveries that did not come from a broker with a dead queue)."""
+        try:
+            decode(self._subscriptions[delivery.consumer].event, delivery.body, routing_key=delivery.routing_key)
+        except Undecodable as error:
+            reason = str(error)
+        else:
+            return
+        async with self.database.begin(reason="undecodable message") as work:
+            event_id = delivery.deferred.event_id if delivery.deferred else None
+            if event_id is not None:
+                await ledger.forget_deferred(work.connection, delivery.consumer, event_id)
+            await ledger.park(
+                work.connection,
+                consumer=delivery.consumer,
+                routing_key=delivery.routing_key,
+                body=delivery.body,
+                reason=reason,
+                event_id=event_id,
+            )
+
+    async def deliver_due(self) -> int:
+        """Try the deferred messages of this service whose time has come; how many there were."""
+        async with self.database.begin(reason="deferred messages") as work:
+            due = await ledger.claim_due(
+                work.connection, list(self._subscriptions), limit=DUE_AT_ONCE, busy_s=DUE_BUSY_S
+            )
+        for delivery in due:
+            if await self.deliver(delivery) is Outcome.UNDECODABLE:
+                await self.park_undecodable(delivery)  # deferred by another version, or replayed although broken
+        return len(due)
+
+    async def _until_settled(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> Outcome:
+        refused = 0
+        while True:
+            await self.gate.opened()
+            started = time.perf_counter()
+            try:
+                if refused >= self._retry.database_tries:
+                    await self._record_transient(delivery, event, Transient("PostgreSQL keeps refusing it", 60.0))
+                    return Outcome.DEFERRED
+                outcome = await self._handle(subscription, event, delivery)
+                self._metrics.handler_seconds.labels(delivery.consumer).observe(time.perf_counter() - started)
+                return outcome
+            except Exception as error:
+                # Only errors of the database come out of _handle, from the handler's transaction or from the one
+                # that records a failure. Whether a COMMIT under way took effect is unknown; the inbox will tell.
+                self._metrics.database_retries.labels(delivery.consumer).inc()
+                log.warning("%s: event %d: %s: %s", delivery.consumer, event.event_id, type(error).__name__, error)
+                if await self.gate.probe():
+                    refused += 1
+                await self._sleep(min(0.01 * 2**refused, 1.0))
+
+    async def _handle(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> Outcome:
+        """One try. Raises only what `is_retryable`."""
+        try:
+            assert event.occurred_at is not None
+            key = InboxKey(delivery.consumer, event.event_id, event.occurred_at)
+            begin = self.database.begin(reason=delivery.routing_key, cause_event_id=event.event_id, inbox=key)
+            async with begin as work:
+                if work.is_first:
+                    await subscription.handler(event, work)
+                if delivery.deferred is not None:
+                    await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
+            return Outcome.HANDLED if work.is_first else Outcome.DUPLICATE
+        except Transient as failure:
+            await self._record_transient(delivery, event, failure)
+            return Outcome.DEFERRED
+        except Permanent as failure:
+            task_id = failure.task_id if failure.task_id is not None else getattr(event, "task_id", None)
+            await self._record_permanent(delivery, event, failure.reason, task_id)
+            return Outcome.PARKED
+        except Exception as error:
+            if is_retryable(error):
+                raise
+            return await self._record_bug(delivery, event, error)
+
+    async def _record_transient(self, delivery: Delivery, event: Event, failure: Transient) -> None:
+        attempts = delivery.attempts + 1
+        log.info("%s: event %d deferred: %s", delivery.consumer, event.event_id, failure.reason)
+        async with self.database.begin(reason=failure.reason, cause_event_id=event.event_id) as work:
+            await ledger.defer(
+                work.connection,
+                delivery,
+                event.event_id,
+                reason=failure.reason,
+                attempts=attempts,
+                after_s=failure.retry_after_s,
+            )
+
+    async def _record_permanent(self, delivery: Delivery, event: Event, reason: str, task_id: int | None) -> None:
+        log.error("%s: event %d parked: %s", delivery.consumer, event.event_id, reason)
+        async with self.database.begin(reason=reason, cause_event_id=event.event_id) as work:
+            await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
+            await ledger.park(
+                work.connection,
+                consumer=delivery.consumer,
+                routing_key=delivery.routing_key,
+                body=delivery.body,
+                reason=reason,
+                event_id=event.event_id,
+                task_id=task_id,
+            )
+            if task_id is not None:
+                await ledger.hold_task(work.connection, task_id, reason)
+
+    async def _record_bug(self, delivery: Delivery, event: Event, error: Exception) -> Outcome:
+        """A handler raised what it should not: try again a few times, for it may be a matter of timing, then park."""
+        reason = storable(traceback.format_exception_only(error)[-1].strip())
+        log.error("%s: event %d: handler failed", delivery.consumer, event.event_id, exc_info=error)
+        attempts = delivery.attempts + 1
+        if attempts < self._retry.tries:
+            await self._record_transient(delivery, event, Transient(reason, self._retry.delay_s(attempts)))
+            return Outcome.DEFERRED
+        await self._record_permanent(
+            delivery, event, f"failed {attempts} times: {reason}", getattr(event, "task_id", None)
+        )
+        return Outcome.PARKED
+
+
+async def tell(subscription: NewsSubscription, delivery: Delivery, metrics: MessagingMetrics) -> None:
+    """Give news to one listener. Its errors are logged and counted: news may be lost."""
+    try:
+        event = decode(subscription.event, delivery.body, routing_key=delivery.routing_key)
+        await subscription.handler(event)
+    except Exception as error:
+        outcome = "undecodable" if isinstance(error, Undecodable) else "failed"
+        log.warning("%s: news lost: %s", subscription.consumer, error, exc_info=outcome == "failed")
+    else:
+        outcome = "heard"
+    metrics.news.labels(subscription.consumer, outcome).inc()

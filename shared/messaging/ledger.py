@@ -1,0 +1,149 @@
+"""The tables behind the bus: deferred and parked messages. Every function runs in its caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from shared.messaging.subscription import Deferred, Delivery
+from shared.states import TASK
+
+_DEFER = """
+INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, retry_at)
+VALUES ($1, $2, $3, $4, $5, $6, orrery_now() + make_interval(secs => $7))
+ON CONFLICT (consumer, event_id) DO UPDATE
+SET reason = excluded.reason, attempts = excluded.attempts, retry_at = excluded.retry_at
+"""
+
+# While a due message is being tried it is put off by a while, so that no other replica takes it too; the inbox would
+# catch that anyway.
+_CLAIM_DUE = """
+UPDATE deferred_messages SET retry_at = orrery_now() + make_interval(secs => $3)
+WHERE deferred_id IN (
+    SELECT deferred_id FROM deferred_messages
+    WHERE retry_at <= orrery_now() AND consumer = ANY($1)
+    ORDER BY retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
+RETURNING event_id, consumer, routing_key, body, attempts
+"""
+
+_DELETE_DEFERRED = "DELETE FROM deferred_messages WHERE consumer = $1 AND event_id = $2"
+
+# The same event may be parked twice for a consumer when an acknowledgement was lost: one open row is enough.
+_PARK = """
+INSERT INTO parked_messages (event_id, consumer, routing_key, body, reason, task_id)
+SELECT $1, $2, $3, $4, $5, $6
+WHERE $1::bigint IS NULL OR NOT EXISTS (
+    SELECT 1 FROM parked_messages
+    WHERE event_id = $1 AND consumer = $2 AND body = $4 AND replayed_at IS NULL
+)
+RETURNING parked_id
+"""
+
+_HOLD_TASK = """
+UPDATE tasks
+SET old_status = status, status = 'pending', error_dialog = $2, retry_at = NULL,
+    state_change_time = orrery_now(), modification_time = orrery_now()
+WHERE task_id = $1 AND status = ANY($3)
+"""
+
+# A replayed message becomes a deferred one that is due: only the consumer that failed gets it again.
+_REPLAY = """
+WITH chosen AS (
+    UPDATE parked_messages SET replayed_at = orrery_now(), replayed_by = $2
+    WHERE parked_id = ANY($1) AND replayed_at IS NULL AND event_id IS NOT NULL
+    RETURNING parked_id, event_id, consumer, routing_key, body
+), queued AS (
+    INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, retry_at)
+    SELECT event_id, consumer, routing_key, body, 'replayed', 0, orrery_now() FROM chosen
+    ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = 0, retry_at = excluded.retry_at
+)
+SELECT parked_id FROM chosen ORDER BY parked_id
+"""
+
+_OPEN = """
+SELECT parked_id, event_id, consumer, routing_key, body, reason, task_id, parked_at
+FROM parked_messages WHERE replayed_at IS NULL ORDER BY parked_id DESC LIMIT $1
+"""
+
+HOLDABLE = sorted(
+    {t.source for t in TASK.transitions if t.target == "pending" and t.trigger == "temporary problem" and t.source}
+)
+"""The states that a temporary problem may take a task out of."""
+
+
+@dataclass(frozen=True)
+class Parked:
+    parked_id: int
+    event_id: int | None
+    consumer: str
+    routing_key: str
+    body: str
+    reason: str
+    task_id: int | None
+    parked_at: datetime
+
+
+def as_text(body: bytes) -> str:
+    """Any bytes as text that PostgreSQL accepts (no NUL), cut at 100 000 characters."""
+    return body[:100_000].decode("utf-8", errors="backslashreplace").replace("\x00", "\\x00")
+
+
+async def defer(
+    connection: asyncpg.Connection, delivery: Delivery, event_id: int, *, reason: str, attempts: int, after_s: float
+) -> None:
+    """Keep the event for another try in `after_s` seconds."""
+    body = delivery.body.decode()
+    await connection.execute(
+        _DEFER, event_id, delivery.consumer, delivery.routing_key, body, reason, attempts, float(after_s)
+    )
+
+
+async def claim_due(
+    connection: asyncpg.Connection, consumers: Sequence[str], *, limit: int, busy_s: float
+) -> list[Delivery]:
+    """Deferred messages whose time has come; nobody else gets them for `busy_s` seconds."""
+    rows = await connection.fetch(_CLAIM_DUE, list(consumers), limit, float(busy_s))
+    return [
+        Delivery(r["consumer"], r["routing_key"], r["body"].encode(), Deferred(r["event_id"], r["attempts"]))
+        for r in rows
+    ]
+
+
+async def forget_deferred(connection: asyncpg.Connection, consumer: str, event_id: int) -> None:
+    await connection.execute(_DELETE_DEFERRED, consumer, event_id)
+
+
+async def park(
+    connection: asyncpg.Connection,
+    *,
+    consumer: str,
+    routing_key: str,
+    body: bytes,
+    reason: str,
+    event_id: int | None = None,
+    task_id: int | None = None,
+) -> int | None:
+    """Put a message aside with its reason; its number, or None if it was parked already."""
+    parked_id: int | None = await connection.fetchval(
+        _PARK, event_id, consumer, routing_key, as_text(body), reason, task_id
+    )
+    return parked_id
+
+
+async def hold_task(connection: asyncpg.Connection, task_id: int, reason: str) -> None:
+    """Set a task pending with `reason` if it is in a state that can wait; its old status is kept."""
+    await connection.execute(_HOLD_TASK, task_id, reason, HOLDABLE)
+
+
+async def parked(connection: asyncpg.Connection, limit: int = 100) -> list[Parked]:
+    """Messages put aside and not replayed since, the newest first."""
+    return [Parked(**dict(row)) for row in await connection.fetch(_OPEN, limit)]
+
+
+async def replay(connection: asyncpg.Connection, ids: Sequence[int], *, by: str) -> list[int]:
+    """Send parked messages to their consumers again; the numbers of those that were open and had an event id."""
+    return [row["parked_id"] for row in await connection.fetch(_REPLAY, list(ids), by)]

@@ -1,0 +1,74 @@
+"""Who wants which event: the registrations of the services in this process, and one delivery to one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from shared.db.unit_of_work import UnitOfWork
+from shared.events.base import Event
+
+
+def consumer_name(service: str, event: type[Event]) -> str:
+    """`task-brokerage`, TaskDefined -> `task-brokerage.task-defined`: the inbox's consumer and the queue's name."""
+    return f"{service.replace('_', '-')}.{event.queue_words()}"
+
+
+@dataclass(frozen=True)
+class WorkSubscription:
+    """One shared queue per (service, event): each event is handled once, by one replica, through the inbox."""
+
+    service: str
+    event: type[Event]
+    handler: Callable[[Any, UnitOfWork], Awaitable[None]]
+
+    @property
+    def consumer(self) -> str:
+        return consumer_name(self.service, self.event)
+
+
+@dataclass(frozen=True)
+class NewsSubscription:
+    """Every replica hears the event; it may be lost."""
+
+    service: str
+    event: type[Event]
+    handler: Callable[[Any], Awaitable[None]]
+
+    @property
+    def consumer(self) -> str:
+        return consumer_name(self.service, self.event)
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """That a delivery comes from `deferred_messages`: its event and how often it was tried."""
+
+    event_id: int
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One message on its way to one consumer; `deferred` is None for one that comes from the bus."""
+
+    consumer: str
+    routing_key: str
+    body: bytes
+    deferred: Deferred | None = None
+
+    @property
+    def attempts(self) -> int:
+        return self.deferred.attempts if self.deferred else 0
+
+
+class Outcome(StrEnum):
+    """What became of a delivery; all but UNDECODABLE mean that it is settled."""
+
+    HANDLED = "handled"
+    DUPLICATE = "duplicate"
+    DEFERRED = "deferred"
+    PARKED = "parked"
+    UNDECODABLE = "undecodable"

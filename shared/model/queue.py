@@ -1,0 +1,217 @@
+"""A queue (PanDA queue) as CRIC describes it: field names of the file as they are, unit-named fields inside.
+
+Fields that CRIC has and nothing here reads are ignored; fields that are read must be in range, or the grid is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from shared.model.problems import Problem, problems_of
+
+
+class QueueStatus(StrEnum):
+    """Whether a queue takes work; production needs `online` unless the queue was named by the task."""
+
+    ONLINE = "online"
+    STANDBY = "standby"
+    BROKEROFF = "brokeroff"
+    TEST = "test"
+    OFFLINE = "offline"
+    PAUSED = "paused"
+
+
+class QueueType(StrEnum):
+    """Which work a queue takes: `unified` takes both."""
+
+    PRODUCTION = "production"
+    ANALYSIS = "analysis"
+    UNIFIED = "unified"
+
+
+class Connectivity(StrEnum):
+    """Outbound network of worker nodes, from most to least."""
+
+    FULL = "full"
+    HTTP = "http"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One queue; memory and directory limits are MB per job slot, zero means no limit, times are seconds."""
+
+    name: str
+    site: str
+    status: QueueStatus
+    type: QueueType
+    cloud: str = ""
+    capability: str = "score"
+    workflow: str = ""
+    jobseed: str = "std"
+    core_count: int = 1
+    core_power_hs06: float = 0.0
+    min_time_s: int = 0
+    max_time_s: int = 0
+    min_rss_mb: int = 0
+    max_rss_mb: int = 0
+    mean_rss_mb: int = 0
+    max_work_dir_mb: int = 0
+    max_input_size_mb: int = 0
+    max_disk_io_kb_s: int = 0
+    pledged_cpu: int = 0
+    transferring_limit: int = 0
+    fair_share_policy: str = ""
+    releases: tuple[str, ...] = ()
+    direct_access_lan: bool = False
+    direct_access_wan: bool = False
+    is_cvmfs: bool = False
+    connectivity: str = Connectivity.FULL
+    ip_stack: str = ""
+    transfer_time_high_days: int = 2
+    transfer_time_low_days: int = 7
+    options: Mapping[str, str] = field(default_factory=dict)
+    read_storages: tuple[str, ...] = ()
+    write_storages: tuple[str, ...] = ()
+    analysis_read_storages: tuple[str, ...] = ()
+    analysis_write_storages: tuple[str, ...] = ()
+    object_stores: tuple[str, ...] = ()
+
+    @property
+    def is_unified(self) -> bool:
+        """Unified queues (`capability` ucore) are cut into one pseudo-queue for each resource type."""
+        return self.capability == "ucore"
+
+    @property
+    def is_virtual_placement(self) -> bool:
+        """Queues without storage of their own that read through a cache (VP queues)."""
+        return self.name.upper().endswith("_VP") or self.options.get("use_vp", "").lower() == "true"
+
+    def storages(self, role: str, analysis: bool = False) -> tuple[str, ...]:
+        """Endpoints for `read` or `write`, in order of preference."""
+        own = self.analysis_read_storages if role == "read" else self.analysis_write_storages
+        general = self.read_storages if role == "read" else self.write_storages
+        return own if analysis and own else general
+
+
+def _none_is_zero(value: Any) -> Any:
+    return 0 if value is None or value == "" else value
+
+
+def _none_is_empty(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _words(value: Any) -> Any:
+    """CRIC writes lists of words as lists, and older entries as text separated by commas or bars."""
+    if value is None:
+        return ()
+    return [word.strip() for word in re.split(r"[,|]", value) if word.strip()] if isinstance(value, str) else value
+
+
+Count = Annotated[int, BeforeValidator(_none_is_zero), Field(ge=0, le=2**31 - 1)]
+Flag = Annotated[bool, BeforeValidator(lambda value: False if value is None else value)]
+Text = Annotated[str, BeforeValidator(_none_is_empty), Field(max_length=4000)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Name = Annotated[str, Field(min_length=1, max_length=120, pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:+-]*$")]
+
+
+class CricQueue(BaseModel):
+    """The edge: one record of queues.json, names and units unchanged."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+    siteid: Name
+    atlas_site: Name
+    status: QueueStatus
+    type: QueueType
+    cloud: Text = ""
+    capability: Annotated[
+        str, BeforeValidator(lambda value: value or "score"), Field(pattern="^(ucore|mcore|score)$")
+    ] = "score"
+    workflow: Text = ""
+    jobseed: Annotated[str, BeforeValidator(lambda value: value or "std"), Field(pattern="^(std|es|eshigh|all)$")] = (
+        "std"
+    )
+    corecount: Annotated[int, BeforeValidator(_none_is_zero), Field(ge=-1, le=100_000)] = 1
+    corepower: Annotated[float, BeforeValidator(_none_is_zero), Field(ge=0, le=10_000)] = 0.0
+    mintime: Count = 0
+    maxtime: Count = 0
+    minrss: Count = 0
+    maxrss: Count = 0
+    meanrss: Count = 0
+    maxwdir: Count = 0
+    maxinputsize: Annotated[int, BeforeValidator(_none_is_zero), Field(ge=-1)] = 0
+    maxdiskio: Count = 0
+    pledgedcpu: Annotated[int, BeforeValidator(_none_is_zero), Field(ge=-1)] = 0
+    transferringlimit: Count = 0
+    fairsharepolicy: Text = ""
+    releases: Words = ()
+    is_cvmfs: Flag = False
+    direct_access_lan: Flag = False
+    direct_access_wan: Flag = False
+    wnconnectivity: Annotated[
+        str, BeforeValidator(lambda value: value or "full"), Field(pattern=r"^(full|http|none)?(#(IPv4|IPv6)?)?$")
+    ] = "full"
+    transtimehi: Annotated[int, BeforeValidator(lambda value: value or 2), Field(ge=0, le=365)] = 2
+    transtimelo: Annotated[int, BeforeValidator(lambda value: value or 7), Field(ge=0, le=365)] = 7
+    catchall: Text = ""
+    params: Annotated[dict[str, Any], BeforeValidator(lambda value: value or {})] = {}
+    astorages: Annotated[dict[str, list[str]], BeforeValidator(lambda value: value or {})] = {}
+    objectstores: Annotated[list[Any], BeforeValidator(lambda value: value or [])] = []
+
+
+def options_of(catchall: str, params: Mapping[str, Any]) -> dict[str, str]:
+    """`catchall` ("key=value,flag") and `params` as one mapping; `params` wins; a bare flag is "true"."""
+    options: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in catchall.split(","))):
+        key, separator, value = part.partition("=")
+        options[key.strip()] = value.strip() if separator else "true"
+    for key, value in params.items():
+        options[key] = str(value).lower() if isinstance(value, bool) else str(value)
+    return options
+
+
+def _endpoints(astorages: Mapping[str, list[str]], role: str, scope: str) -> tuple[str, ...]:
+    """Endpoints of one role (read_lan, read_lan_analysis, ...); their order is preference."""
+    name = f"{role}_lan_{scope}" if scope else f"{role}_lan"
+    return tuple(dict.fromkeys(astorages.get(name, ())))
+
+
+def queue_from_cric(key: str, record: Mapping[str, Any], file: str = "queues.json") -> Queue | list[Problem]:
+    """One CRIC record as a Queue, or everything that is wrong with it."""
+    try:
+        raw = CricQueue.model_validate({"siteid": key, **record})
+    except ValidationError as error:
+        return problems_of(file, key, error)
+    if raw.siteid != key and key:
+        return [Problem(file, key, "siteid", f"{raw.siteid!r} differs from the key it is listed under")]
+    network, _, stack = raw.wnconnectivity.partition("#")
+    problems = [
+        Problem(file, key, low, f"{getattr(raw, low)} is larger than {high} {getattr(raw, high)}")
+        for low, high in (("mintime", "maxtime"), ("minrss", "maxrss"))
+        if getattr(raw, high) and getattr(raw, low) > getattr(raw, high)
+    ]
+    if problems:
+        return problems
+    return Queue(
+        name=raw.siteid, site=raw.atlas_site, status=raw.status, type=raw.type, cloud=raw.cloud,
+        capability=raw.capability, workflow=raw.workflow, jobseed=raw.jobseed, core_count=raw.corecount,
+        core_power_hs06=raw.corepower, min_time_s=raw.mintime, max_time_s=raw.maxtime, min_rss_mb=raw.minrss,
+        max_rss_mb=raw.maxrss, mean_rss_mb=raw.meanrss, max_work_dir_mb=raw.maxwdir,
+        max_input_size_mb=raw.maxinputsize, max_disk_io_kb_s=raw.maxdiskio, pledged_cpu=raw.pledgedcpu,
+        transferring_limit=raw.transferringlimit, fair_share_policy=raw.fairsharepolicy, releases=raw.releases,
+        direct_access_lan=raw.direct_access_lan, direct_access_wan=raw.direct_access_wan, is_cvmfs=raw.is_cvmfs,
+        connectivity=network or "full", ip_stack=stack, transfer_time_high_days=raw.transtimehi,
+        transfer_time_low_days=raw.transtimelo, options=options_of(raw.catchall, raw.params),
+        read_storages=_endpoints(raw.astorages, "read", ""), write_storages=_endpoints(raw.astorages, "write", ""),
+        analysis_read_storages=_endpoints(raw.astorages, "read", "analysis"),
+        analysis_write_storages=_endpoints(raw.astorages, "write", "analysis"),
+        object_stores=tuple(str(one) for one in raw.objectstores),
+    )  # fmt: skip

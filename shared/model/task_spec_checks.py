@@ -1,0 +1,149 @@
+"""What must hold between the fields of a task, and between its items; pure, every problem listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from shared.model.architecture import InvalidArchitecture, parse_architecture
+from shared.model.task_spec_fields import TaskParameters
+from shared.model.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item, scope_of
+from shared.model.task_spec_problems import TaskProblem, problem
+from shared.model.units import parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
+
+MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
+UNMERGED_PREFIX = "panda.um."
+Row = Mapping[str, Any]
+
+
+def checks_between_fields(given: TaskParameters, columns: Row) -> list[TaskProblem]:
+    """Every problem that no single field shows; `columns` are those of `tasks`, defaults filled in."""
+    found: list[TaskProblem] = [*_units(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    for index, item in enumerate(given.job_parameters):
+        found += _item(f"jobParameters.{index}", item)
+    for index, item in enumerate(given.logs()):
+        name = f"log.{index}" if isinstance(given.log, list) else "log"
+        if item.param_type not in (None, "log"):
+            found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
+        found += _output(name, item)
+    if given.log_merge is not None:
+        found += _output("log_merge", given.log_merge)
+    found += _streams(given)
+    if given.merge_output and not given.logs():
+        found.append(problem("log", None, "is needed where mergeOutput is true: merging follows the log files"))
+    return found
+
+
+def _units(row: Row) -> Iterable[TaskProblem]:
+    """The unit of each amount, by the same conversion that brokerage uses later."""
+    conversions: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("ramUnit", lambda: parse_ram(row["ram_count"], row["ram_unit"])),
+        ("outDiskUnit", lambda: parse_output_size(row["out_disk_count"], row["out_disk_unit"])),
+        ("workDiskUnit", lambda: parse_size("workDiskCount", row["work_disk_count"], row["work_disk_unit"])),
+        ("cpuTimeUnit", lambda: parse_cpu_time(row["cpu_time"], row["cpu_time_unit"])),
+        ("ioIntensityUnit", lambda: parse_io("ioIntensity", row["io_intensity"], row["io_intensity_unit"])),
+        ("diskIOUnit", lambda: parse_io("diskIO", row["disk_io"], row["disk_io_unit"])),
+    )
+    for field, convert in conversions:
+        try:
+            convert()
+        except ValueError as error:
+            yield problem(field, None, str(error))
+
+
+def _architecture(row: Row) -> Iterable[TaskProblem]:
+    """Understood by the same reader that brokerage uses later."""
+    try:
+        parse_architecture(row.get("architecture"))
+    except InvalidArchitecture as error:
+        yield problem("architecture", row["architecture"], str(error))
+
+
+def _input(given: TaskParameters) -> Iterable[TaskProblem]:
+    inputs = [item for item in given.job_parameters if item.param_type == "input"]
+    if given.no_input and inputs:
+        yield problem("noInput", True, "not allowed together with an item of param_type 'input'")
+    if inputs:
+        return
+    if not given.no_input and not any(item.param_type == "pseudo_input" for item in given.job_parameters):
+        yield problem("jobParameters", None, "needs an item of param_type 'input', or the task noInput = true")
+    elif given.n_events is None and given.n_files is None:
+        yield problem("nEvents", None, "is needed (or nFiles) where there is no input: it says how many jobs to make")
+    elif given.n_events is not None and given.n_events_per_job is None and given.n_files is None:
+        yield problem("nEventsPerJob", None, "is needed with nEvents where there is no input")
+
+
+def _limits(given: TaskParameters) -> Iterable[TaskProblem]:
+    if given.max_core_count is not None and (given.core_count or 1) > given.max_core_count:
+        yield problem("maxCoreCount", given.max_core_count, f"allowed: coreCount ({given.core_count}) or more")
+    if given.max_failure and given.max_attempt and given.max_failure > given.max_attempt:
+        yield problem("maxFailure", given.max_failure, f"allowed: maxAttempt ({given.max_attempt}) or less")
+    if given.n_files_per_job and given.n_max_files_per_job and given.n_files_per_job > given.n_max_files_per_job:
+        yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
+    if given.n_files and given.n_files_per_job and given.n_files_per_job > given.n_files:
+        yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nFiles ({given.n_files}) or less")
+    if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
+        yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")
+
+
+def _item(name: str, item: Item) -> Iterable[TaskProblem]:
+    """One item of jobParameters."""
+    if item.type == "constant":
+        if item.param_type is not None:
+            yield problem(f"{name}.param_type", item.param_type, "not allowed where type is 'constant'")
+        return
+    if item.param_type is None:
+        yield problem(f"{name}.param_type", None, "is needed where type is 'template'")
+    elif item.param_type in ("output", "log"):
+        yield from _output(name, item)
+    elif item.param_type == "input":
+        yield from _input_item(name, item)
+    try:
+        item.dataset_attributes()
+    except ValueError as error:
+        yield problem(f"{name}.attributes", item.attributes, str(error))
+
+
+def _input_item(name: str, item: Item) -> Iterable[TaskProblem]:
+    if not item.datasets():
+        yield problem(f"{name}.dataset", item.dataset, "is needed where param_type is 'input'")
+    if not item.hidden and not PLACEHOLDER.search(item.value):
+        yield problem(f"{name}.value", item.value, "allowed: a text with a placeholder such as ${IN}")
+    yield from _dataset_names(name, item)
+
+
+def _dataset_names(name: str, item: Item) -> Iterable[TaskProblem]:
+    for dataset, full in zip(item.datasets(), (item.dataset or "").split(","), strict=False):
+        limit = MAX_DATASET_NAME - len(UNMERGED_PREFIX)
+        if len(dataset) > limit:
+            yield problem(f"{name}.dataset", dataset, f"allowed: at most {limit} characters")
+        if len(scope_of(full)) > MAX_SCOPE:
+            yield problem(f"{name}.dataset", full, f"allowed: a scope of at most {MAX_SCOPE} characters")
+
+
+def _output(name: str, item: Item) -> Iterable[TaskProblem]:
+    """An output or a log: one dataset, and a file name in which a number makes each file's name its own."""
+    if len(item.datasets()) != 1:
+        yield problem(f"{name}.dataset", item.dataset, "allowed: exactly one dataset")
+    yield from _dataset_names(name, item)
+    template = item.file_name_template()
+    if not SERIAL_NUMBER.search(template):
+        yield problem(f"{name}.value", item.value, "allowed: a file name with ${SN} or ${SN/P}, after the last '='")
+    limit = MAX_FILE_TEMPLATE - len(UNMERGED_PREFIX)
+    if len(template) > limit:
+        yield problem(f"{name}.value", template, f"allowed: a file name of at most {limit} characters")
+    if "/" in template.replace("${SN/P}", "") or any(one.isspace() for one in template):
+        yield problem(f"{name}.value", template, "allowed: a file name without slashes and blanks")
+
+
+def _streams(given: TaskParameters) -> Iterable[TaskProblem]:
+    """Each input has a stream of its own, with a name that fits."""
+    seen: set[str] = set()
+    inputs = [(i, item) for i, item in enumerate(given.job_parameters) if item.param_type == "input"]
+    for position, (index, item) in enumerate(inputs):
+        stream = item.stream("IN" if position == 0 else f"IN{position + 1}")
+        if len(stream) > MAX_STREAM:
+            yield problem(f"jobParameters.{index}.value", stream, f"allowed: a placeholder of at most {MAX_STREAM}")
+        if stream in seen:
+            yield problem(f"jobParameters.{index}.value", item.value, f"the placeholder ${{{stream}}} is used twice")
+        seen.add(stream)

@@ -1,0 +1,174 @@
+"""One item of ``jobParameters`` (and ``log``): a constant text, or a template with a placeholder for a stream.
+
+Dataset attributes (nosplit, repeat, ratio, ...) may be written as fields or in the comma list ``attributes``; they end
+in one dictionary with the long names of `ATTRIBUTE_NAMES`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+ParamType = Literal["input", "pseudo_input", "output", "log", "number"]
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)")
+SERIAL_NUMBER = re.compile(r"\$\{SN(/P)?\}")
+NUMBERS = ("SN", "SEQNUMBER", "RNDMSEED", "MAXEVENTS", "SKIPEVENTS", "FIRSTEVENT", "ATTEMPTNR")
+
+#: short or other spellings of dataset attributes -> the name under which they are stored
+ATTRIBUTE_NAMES = {
+    "nosplit": "nosplit", "repeat": "repeat", "manytime": "manytime", "ratio": "ratio",
+    "er": "eventRatio", "eventRatio": "eventRatio", "np": "nFilesPerJob", "nFilesPerJob": "nFilesPerJob",
+    "rd": "random", "random": "random", "ru": "reusable", "reusable": "reusable",
+    "ic": "indexConsistent", "indexConsistent": "indexConsistent", "of": "offset", "offset": "offset",
+    "cc": "check", "check": "check", "ud": "usedup", "usedup": "usedup",
+    "an": "allowNoOutput", "allowNoOutput": "allowNoOutput", "mo": "mergeOnly", "mergeOnly": "mergeOnly",
+    "tr": "transient", "transient": "transient", "nr": "num_records", "num_records": "num_records",
+    "ps": "pseudo", "pseudo": "pseudo", "os": "objectstore", "objectstore": "objectstore", "ns": "nostaging",
+    "cvmfs": "cvmfs", "st": "cvmfs",
+}  # fmt: skip
+_NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
+
+
+def flag(value: Any) -> Any:
+    """0 and 1 count as false and true; everything else is left to the strict check."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
+def without_empty(value: Any) -> Any:
+    """Clients send null or "" for "not given"."""
+    return {name: one for name, one in value.items() if one not in (None, "")} if isinstance(value, dict) else value
+
+
+Flag = Annotated[bool, BeforeValidator(flag), Field(strict=True)]
+Text16 = Annotated[str, Field(max_length=16, strict=True)]
+Text32 = Annotated[str, Field(max_length=32, strict=True)]
+Text64 = Annotated[str, Field(max_length=64, strict=True)]
+Text128 = Annotated[str, Field(max_length=128, strict=True)]
+Text256 = Annotated[str, Field(max_length=256, strict=True)]
+LongText = Annotated[str, Field(max_length=20_000, strict=True)]
+
+
+def comma_list(value: Any) -> Any:
+    """ "a, b" as ["a", "b"]."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _expressions(values: list[str]) -> list[str]:
+    for value in values:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"allowed: a regular expression ({error})") from error
+    return values
+
+
+NameList = Annotated[list[Annotated[str, Field(min_length=1, max_length=255)]], BeforeValidator(comma_list)]
+Expressions = Annotated[list[str], BeforeValidator(comma_list), AfterValidator(_expressions)]
+
+
+_CAMEL = {
+    "event_ratio": "eventRatio", "n_files_per_job": "nFilesPerJob", "index_consistent": "indexConsistent",
+    "allow_no_output": "allowNoOutput", "merge_only": "mergeOnly",
+}  # fmt: skip
+
+
+class Item(BaseModel):
+    """One item as submitted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: _CAMEL.get(name, name))
+
+    type: Literal["constant", "template"]
+    param_type: ParamType | None = None
+    value: LongText = ""
+    dataset: LongText | None = None
+    container: Annotated[str, Field(max_length=132, strict=True)] | None = None
+    token: Annotated[str, Field(max_length=100, strict=True)] | None = None
+    destination: Annotated[str, Field(max_length=60, strict=True)] | None = None
+    offset: Annotated[int, Field(ge=0, le=10**12, strict=True)] | None = None
+    hidden: Flag = False
+    padding: Flag = True
+    attributes: Annotated[str, Field(max_length=1000)] | None = None
+    ratio: Annotated[float, Field(gt=0, le=10**6, strict=True, allow_inf_nan=False)] | None = None
+    event_ratio: Annotated[float, Field(gt=0, le=10**6, strict=True, allow_inf_nan=False)] | None = None
+    n_files_per_job: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
+    random: Flag = False
+    reusable: Flag = False
+    index_consistent: Flag = False
+    check: Flag = False
+    usedup: Flag = False
+    allow_no_output: Flag = False
+    merge_only: Flag = False
+    transient: Flag = False
+    num_records: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    pseudo: Flag = False
+    include: Expressions | None = None
+    exclude: Expressions | None = None
+    files: list[Annotated[str, Field(min_length=1, max_length=256)]] | None = None
+    expand: Flag = False
+    consolidate: Text256 | None = None
+    es_only: Flag = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty(cls, value: Any) -> Any:
+        return without_empty(value)
+
+    def datasets(self) -> list[str]:
+        """The names it lists, without scope and without the slash that marks a container."""
+        return [bare_name(part) for part in (self.dataset or "").split(",") if part.strip()]
+
+    def stream(self, otherwise: str) -> str:
+        """The name of its placeholder."""
+        found = PLACEHOLDER.search(self.value)
+        return found.group(1) if found else otherwise
+
+    def file_name_template(self) -> str:
+        """Of an output: what follows the last ``=`` in its value."""
+        return self.value.rpartition("=")[2].strip().strip("\"'")
+
+    def dataset_attributes(self) -> dict[str, Any]:
+        """Every attribute under its long name; numbers as numbers, the others true. Raises ValueError."""
+        found: dict[str, Any] = {}
+        for part in (self.attributes or "").split(","):
+            name, _, value = part.strip().partition("=")
+            if not name:
+                continue
+            if name not in ATTRIBUTE_NAMES:
+                raise ValueError(f"unknown attribute {name!r}; allowed: {', '.join(sorted(ATTRIBUTE_NAMES))}")
+            known = ATTRIBUTE_NAMES[name]
+            found[known] = _attribute_number(name, value) if known in _NUMERIC else (value or True)
+        written = {
+            "ratio": self.ratio, "eventRatio": self.event_ratio, "nFilesPerJob": self.n_files_per_job,
+            "random": self.random, "reusable": self.reusable, "indexConsistent": self.index_consistent,
+            "check": self.check, "usedup": self.usedup, "allowNoOutput": self.allow_no_output,
+            "mergeOnly": self.merge_only, "transient": self.transient, "num_records": self.num_records,
+            "pseudo": self.pseudo, "offset": self.offset,
+        }  # fmt: skip
+        found.update({name: value for name, value in written.items() if value not in (None, False)})
+        return found
+
+
+def _attribute_number(name: str, value: str) -> float | int:
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"attribute {name} = {value!r}: allowed: a number") from None
+    if not 0 <= number < 10**12:
+        raise ValueError(f"attribute {name} = {value!r}: allowed: zero or more")
+    return int(number) if number == int(number) else number
+
+
+def bare_name(name: str) -> str:
+    """A dataset's name without ``scope:`` in front and without the slash that marks a container."""
+    return name.strip().rpartition(":")[2].removesuffix("/")
+
+
+def scope_of(name: str) -> str:
+    """The scope written in front of a name, else the first field of the name (two for user and group data)."""
+    scope, colon, rest = name.strip().rpartition(":")
+    if colon:
+        return scope
+    fields = rest.split(".")
+    return ".".join(fields[:2]) if fields[0] in ("user", "group") and len(fields) > 1 else fields[0]

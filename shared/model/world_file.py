@@ -1,0 +1,194 @@
+"""The world file: all that a brokerage decision reads, as one JSON document (`orrery snapshot save`, `orrery dry-run`).
+
+Queues, sites, storages, network metrics, software map, resource types and shares have the form of a grid folder's
+files: the field's names and units, unchanged. The rest is what a live system counts; without it nothing ever ran.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from shared.model.grid import FILES
+from shared.model.problems import InvalidGrid, Problem
+
+FORMAT = "orrery-world/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobsCounted(_Part):
+    """So many jobs of one share and user at one queue in one state."""
+
+    queue: str
+    resource_type: str = ""
+    gshare: str = ""
+    user_name: str = ""
+    status: str
+    n_jobs: int
+    n_cores: int = 0
+
+
+class SignsOfLife(_Part):
+    """What pilots of a queue told; `known_since`: nothing can be said about silence before."""
+
+    last_pilot_at: datetime | None = None
+    last_job_start_at: datetime | None = None
+    known_since: datetime | None = None
+    mean_disk_io_kb_s_per_core: float | None = None
+
+
+class Workers(_Part):
+    """Batch workers of a queue; `n_slots`: slots set for proactive assignment, null if none are."""
+
+    running: int = 0
+    submitted: int = 0
+    n_slots: int | None = None
+
+
+class RemainingWorkRow(_Part):
+    """Work left of tasks of one priority at a nucleus."""
+
+    nucleus: str
+    priority: int
+    hs06_s: float
+
+
+class Outcomes(_Part):
+    """How jobs of one task at one queue started and ended within an hour."""
+
+    hour: datetime
+    queue: str
+    gshare: str = ""
+    task_id: int
+    n_started: int = 0
+    n_finished: int = 0
+    n_failed: int = 0
+    n_closed: int = 0
+
+
+class Waits(_Part):
+    """Time between creation and start of the jobs that started within an hour, as sums."""
+
+    hour: datetime
+    queue: str
+    gshare: str = ""
+    job_type: str = ""
+    n_jobs: int
+    wait_s: float
+    wait_squared_s2: float
+
+
+class WaitingMergeJob(_Part):
+    """An analysis merge job that waits for its start."""
+
+    queue: str
+    since: datetime
+
+
+class QueueHistory(_Part):
+    """The last days of the queues."""
+
+    outcomes: list[Outcomes] = []
+    waits: list[Waits] = []
+    waiting_merge_jobs: list[WaitingMergeJob] = []
+
+
+class UserUsage(_Part):
+    """Disk of a user, in GB; null: no quota."""
+
+    disk_quota_gb: float | None = None
+    disk_used_gb: float | None = None
+
+
+class GroupUsage(_Part):
+    """Jobs and cores of a working group."""
+
+    running_jobs: int = 0
+    queued_jobs: int = 0
+    running_cores: int = 0
+    queued_cores: int = 0
+
+
+class SiteAdvert(_Part):
+    """What a site advertised about itself (SAM-Grid), and what was matched since."""
+
+    site: str
+    max_jobs: int | None = None
+    max_submitting_jobs: int | None = None
+    current_jobs: int | None = None
+    current_submitting_jobs: int | None = None
+    current_matches: int = 0
+    requirements: str | None = None
+    advertisement: dict[str, Any] = {}
+    expires_at: datetime
+
+
+class ParameterRow(_Part):
+    """A runtime parameter that was set; anything else has its default."""
+
+    app: str = "jedi"
+    component: str
+    key: str
+    vo: str | None = None
+    value: str
+    type: Literal["str", "int", "float", "bool", "json"] = "str"
+
+
+Records = dict[str, Any] | list[Any]
+
+
+class WorldFile(BaseModel):
+    """Everything a decision reads, at one time. `version` is that of the grid; a decision stores it."""
+
+    model_config = ConfigDict(extra="forbid", title=FORMAT)
+    format: Literal["orrery-world/1"]
+    now: datetime = Field(description="the time of the decisions; with a time zone")
+    version: int = 0
+    queues: Records = Field(description="CRIC records by name, or a list of them; names and units unchanged")
+    sites: Records
+    storages: Records
+    network_metrics: dict[str, Any] = Field({}, description='by "source:destination", as the weather service dumps it')
+    closeness: dict[str, int] = Field({}, description='by "source:destination"; counts before network_metrics')
+    software_map: dict[str, Any] = {}
+    resource_types: list[dict[str, Any]] | None = None
+    shares: list[dict[str, Any]] = []
+    statistics: list[JobsCounted] = []
+    pilots: dict[str, SignsOfLife] = Field({}, description="by queue")
+    workers: dict[str, Workers] = Field({}, description="by queue")
+    history: QueueHistory = QueueHistory()
+    nucleus_remaining_work: list[RemainingWorkRow] = []
+    share_usage: dict[str, float] = Field({}, description="running cores by share")
+    user_usage: dict[str, UserUsage] = {}
+    group_usage: dict[str, GroupUsage] = {}
+    site_adverts: list[SiteAdvert] = []
+    parameters: list[ParameterRow] = []
+
+    def grid_files(self) -> dict[str, Any]:
+        """The part that is a grid, as the files of a grid folder."""
+        files = {name: getattr(self, name) for name in FILES if getattr(self, name)}
+        links = {pair: dict(record) for pair, record in self.network_metrics.items()}
+        for pair, closeness in self.closeness.items():
+            source, _, destination = pair.partition(":")
+            link = links.setdefault(pair, {"src": source, "dst": destination})
+            link["closeness"] = {**(link.get("closeness") or {}), "latest": closeness}
+        return {**files, "queues": self.queues, "sites": self.sites, "storages": self.storages} | (
+            {"network_metrics": links} if links else {}
+        )
+
+
+def parse_world(content: Any, name: str = "world") -> WorldFile:
+    """A decoded world file. Raises InvalidGrid with every problem of its form."""
+    try:
+        world = WorldFile.model_validate(content)
+    except ValidationError as error:
+        raise InvalidGrid(
+            [Problem(name, ".".join(str(part) for part in one["loc"]), "", one["msg"]) for one in error.errors()]
+        ) from None
+    if world.now.tzinfo is None:
+        raise InvalidGrid([Problem(name, "now", "", "needs a time zone, such as 2026-01-01T00:00:00+00:00")])
+    return world

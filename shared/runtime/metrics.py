@@ -1,0 +1,35 @@
+"""What the runtime itself tells Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class RuntimeMetrics:
+    """One per process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.periodic_runs = Counter(
+            "orrery_periodic_runs",
+            "Runs of periodic work by outcome (done, failed, lost: the lease went to somebody else meanwhile)",
+            ["service", "periodic", "outcome"],
+            registry=registry,
+        )
+        self.periodic_seconds = Histogram(
+            "orrery_periodic_seconds", "Duration of periodic work", ["service", "periodic"], registry=registry
+        )
+        self.lease_held = Gauge(
+            "orrery_lease_held", "1 while this process holds the lease", ["lease"], registry=registry
+        )
+        self.cache_misses = Counter(
+            "orrery_cache_misses",
+            "Values not found in Redis, by cause (absent, failure, silenced)",
+            ["cause"],
+            registry=registry,
+        )
+        self.background_restarts = Counter(
+            "orrery_background_restarts",
+            "Background loops that failed and were started again",
+            ["service"],
+            registry=registry,
+        )

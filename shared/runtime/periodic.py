@@ -1,0 +1,108 @@
+"""Runs a service's periodic work: each piece in one transaction, by the one replica that holds its lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+
+from shared.db import lease
+from shared.db.database import Database, is_retryable
+from shared.runtime.metrics import RuntimeMetrics
+from shared.runtime.service import Periodic
+
+log = logging.getLogger(__name__)
+
+SHORTEST_LEASE_S = 15.0
+LEASE_PERIODS = 3.0
+FIRST_RUN_WITHIN_S = 2.0
+LONGEST_RETRY_S = 30.0
+
+
+class PeriodicRunner:
+    """One loop per piece of work. `lease_scope` goes before the lease's name: the service, or one name for all."""
+
+    def __init__(
+        self, database: Database, metrics: RuntimeMetrics, *, service: str, holder: str, jitter: random.Random
+    ) -> None:
+        self._database = database
+        self._metrics = metrics
+        self._service = service
+        self._holder = holder
+        self._jitter = jitter
+        self._held: dict[str, lease.Lease] = {}
+        self._stopping = asyncio.Event()
+
+    async def run(self, periodic: Periodic, *, lease_name: str | None = None) -> None:
+        """Until `stop`: the first run soon, then every `every_s`."""
+        name = lease_name or f"{self._service}.{periodic.name}"
+        delay_s = self._jitter.uniform(0.0, min(FIRST_RUN_WITHIN_S, periodic.every_s))
+        failures = 0
+        while not await self._stopped_within(delay_s):
+            started = time.monotonic()
+            if await self.run_once(periodic, name):
+                failures = 0
+                delay_s = max(0.0, periodic.every_s - (time.monotonic() - started))
+            else:
+                failures += 1
+                delay_s = min(periodic.every_s, 0.5 * 2.0**failures, LONGEST_RETRY_S)
+
+    async def run_once(self, periodic: Periodic, lease_name: str) -> bool:
+        """Take the lease if there is one to take, and do the work if it is ours; False if it failed."""
+        held = None
+        outcome = "failed"
+        started = time.monotonic()
+        try:
+            if periodic.lease:
+                held = await self._take(periodic, lease_name)
+                if held is None:
+                    return True
+            async with self._database.begin(reason=f"periodic {periodic.name}") as work:
+                if held is not None:
+                    await held.fence(work.connection)
+                await periodic.run(work)
+            outcome = "done"
+        except lease.LeaseLost as error:
+            log.warning("%s", error)
+            outcome = "lost"
+        except Exception as error:
+            if is_retryable(error):
+                log.warning("periodic %s: %s: %s", periodic.name, type(error).__name__, error)
+            else:
+                log.exception("periodic %s failed", periodic.name)
+        self._metrics.periodic_runs.labels(self._service, periodic.name, outcome).inc()
+        self._metrics.periodic_seconds.labels(self._service, periodic.name).observe(time.monotonic() - started)
+        return outcome == "done"
+
+    async def stop(self) -> None:
+        """Begin no further run and give the leases back."""
+        self._stopping.set()
+        for held in self._held.values():
+            try:
+                await lease.release(self._database, held)
+            except Exception as error:
+                log.debug("lease %s runs out by itself: %s", held.name, error)
+        self._held.clear()
+
+    def request_stop(self) -> None:
+        """Begin no further run."""
+        self._stopping.set()
+
+    async def _take(self, periodic: Periodic, name: str) -> lease.Lease | None:
+        duration_s = max(SHORTEST_LEASE_S, LEASE_PERIODS * periodic.every_s)
+        held = await lease.take(self._database, name, holder=self._holder, duration_s=duration_s)
+        self._metrics.lease_held.labels(name).set(0 if held is None else 1)
+        if held is None:
+            self._held.pop(name, None)
+        else:
+            self._held[name] = held
+        return held
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,68 @@
+"""What a service is made of. `services/<name>/app.py` has `build(context) -> Service`; the runtime does the rest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from shared.auth import Authority
+from shared.cache import Cache
+from shared.config.settings import Settings
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events.base import Event
+
+Handler = Callable[[Any, UnitOfWork], Awaitable[None]]
+"""Called inside a transaction that already holds the inbox row of the event."""
+
+NewsHandler = Callable[[Any], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Work done every `every_s` seconds in one transaction; with `lease`, by one replica at a time, fenced."""
+
+    name: str
+    every_s: float
+    run: Callable[[UnitOfWork], Awaitable[None]]
+    lease: bool = True
+
+
+@dataclass
+class Service:
+    """`work`: one shared quorum queue per pair, through the inbox; replicas compete.
+    `news`: every replica gets it, it may be lost.
+    `background`: loops that run until they are cancelled at the stop; one that fails is started again.
+    `on_news_interrupted`: called when the road of the news was broken and is open again: some may have been missed.
+    `drains_dead_queue`: its replicas move the broker's dead letters into `parked_messages` (the watchdog does).
+    """
+
+    name: str
+    work: Sequence[tuple[type[Event], Handler]] = ()
+    news: Sequence[tuple[type[Event], NewsHandler]] = ()
+    periodic: Sequence[Periodic] = ()
+    web: FastAPI | None = None
+    background: Sequence[Callable[[], Awaitable[None]]] = ()
+    on_start: Sequence[Callable[[], Awaitable[None]]] = ()
+    drains_dead_queue: bool = False
+    on_news_interrupted: Sequence[Callable[[], None]] = ()
+
+
+@dataclass(frozen=True)
+class Context:
+    """What every composition root receives."""
+
+    database: Database
+    cache: Cache
+    authority: Authority
+    random: random.Random
+    settings: Settings
+    metrics: CollectorRegistry
+
+
+Build = Callable[[Context], Service]

@@ -1,0 +1,31 @@
+"""Pure state machines of task, dataset, file, event range and job: states, transitions, triggers and owners.
+
+The same arrows stand in the database (table ``allowed_transitions``); a test keeps the two equal.
+"""
+
+from shared.states.dataset import DATASET, DatasetStatus
+from shared.states.event_range import EVENT_RANGE, EventRangeStatus
+from shared.states.file import FILE, FileStatus
+from shared.states.graph import Graph, IllegalTransition, Owner, Transition
+from shared.states.job import JOB, JobStatus
+from shared.states.task import TASK, TaskStatus
+
+GRAPHS: tuple[Graph, ...] = (TASK, DATASET, FILE, EVENT_RANGE, JOB)
+
+__all__ = [
+    "DATASET",
+    "EVENT_RANGE",
+    "FILE",
+    "GRAPHS",
+    "JOB",
+    "TASK",
+    "DatasetStatus",
+    "EventRangeStatus",
+    "FileStatus",
+    "Graph",
+    "IllegalTransition",
+    "JobStatus",
+    "Owner",
+    "TaskStatus",
+    "Transition",
+]

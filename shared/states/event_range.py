@@ -1,0 +1,59 @@
+"""The life of an event range (JEDI: Transition of event status). The attempt counter counts down."""
+
+from enum import IntEnum
+
+from shared.states.graph import Graph, Owner, Transition, arrows
+
+
+class EventRangeStatus(IntEnum):
+    """Codes as the field stores them."""
+
+    READY = 0
+    SENT = 1
+    RUNNING = 2
+    FINISHED = 3
+    CANCELLED = 4
+    DISCARDED = 5
+    DONE = 6
+    FAILED = 7
+    FATAL = 8
+    MERGED = 9
+    CORRUPTED = 10
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+MEANINGS = {
+    "ready": "can be processed",
+    "sent": "given to a pilot",
+    "running": "being processed",
+    "finished": "processed; its job still runs",
+    "cancelled": "its job was killed before it was processed",
+    "discarded": "its job was killed while merging",
+    "done": "processed; its job ended; waits to be merged",
+    "failed": "could not be processed; a copy with one attempt less replaces it",
+    "fatal": "failed for good",
+    "merged": "in a merged file",
+    "corrupted": "its output is bad; processed again",
+}
+FINAL = frozenset({"cancelled", "discarded", "failed", "fatal", "merged", "corrupted"})
+_JG, _JD = Owner.JOB_GENERATION, Owner.JOB_DISPATCH
+
+TRANSITIONS: tuple[Transition, ...] = (
+    Transition(None, "ready", "event-service job generated, or copy of a failed range", _JG),
+    *arrows(["ready"], ["sent"], "a pilot asked", _JD),
+    *arrows(["sent"], ["running"], "pilot report", _JD),
+    *arrows(["sent", "running"], ["finished", "failed"], "pilot report", _JD),
+    *arrows(["failed", "running"], ["fatal"], "fatal error", _JD),
+    *arrows(["finished"], ["done"], "the job ended", _JG),
+    *arrows(["sent", "running"], ["ready"], "the job ended; released", _JG),
+    *arrows(["ready"], ["fatal"], "no attempts left", _JG),
+    *arrows(["ready", "sent", "running"], ["cancelled"], "job killed before processing", _JG),
+    *arrows(["finished", "done"], ["discarded"], "job killed while merging, or retry that discards", _JG),
+    *arrows(["done"], ["merged"], "merge job finished", _JG),
+    *arrows(["done"], ["corrupted"], "bad file", _JG),
+)
+
+EVENT_RANGE = Graph("event_range", MEANINGS, FINAL, TRANSITIONS)

@@ -1,0 +1,182 @@
+"""Who may write what: for each table the services that insert and delete rows, and the owner of each column.
+
+A column has one owner. A few belong to whoever makes a transition (`status`, its time and its reason); there the graphs
+name one owner per transition. A test parses the SQL of every service against this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shared.states.graph import Owner
+
+Owners = frozenset[Owner]
+
+TD, TB, JG, JB = Owner.TASK_DEFINITION, Owner.TASK_BROKERAGE, Owner.JOB_GENERATION, Owner.JOB_BROKERAGE
+JD, WD, JW, SC = Owner.JOB_DISPATCH, Owner.WATCHDOG, Owner.JUMBO_WATCHDOG, Owner.SHARE_CORRECTION
+EVERYONE: Owners = frozenset(Owner)
+
+
+def _only(*owners: Owner) -> Owners:
+    return frozenset(owners)
+
+
+@dataclass(frozen=True)
+class Table:
+    """`others` owns every column that `columns` does not name; `inserts` and `deletes` are about rows."""
+
+    inserts: Owners
+    others: Owners = frozenset()
+    columns: Mapping[str, Owners] = field(default_factory=dict)
+    deletes: Owners = frozenset()
+
+    def owners(self, column: str) -> Owners:
+        return self.columns.get(column, self.others)
+
+
+def _columns(owners: Owners, names: str) -> dict[str, Owners]:
+    return dict.fromkeys(names.split(), owners)
+
+
+#: whoever changes a status writes these with it
+_TASK_MOVERS = _only(TD, TB, JG, WD)
+_JOB_MOVERS = _only(JD, JG, WD)
+
+TASKS = Table(
+    inserts=_only(TD),
+    others=_only(TD),
+    columns={
+        **_columns(_TASK_MOVERS, "status old_status error_dialog retry_at state_change_time"),
+        # touched with every change of the row
+        **_columns(_only(TD, TB, JG, WD, JW), "modification_time"),
+        # since when a task waits: set by who sets it pending, forgotten by who sees it succeed
+        **_columns(_only(TD, JG, WD), "frozen_time"),
+        # the time of the first jobs; forgotten by a retry
+        **_columns(_only(JG, TD), "start_time"),
+        # by the task brokerage, or given with the task and by reassignment
+        **_columns(_only(TB, TD), "nucleus"),
+        # as submitted, then boosted near the end
+        **_columns(_only(TD, JG), "current_priority gshare resource_type"),
+        **_columns(_only(JG), "ram_count ram_unit cpu_time cpu_time_unit cpu_efficiency walltime walltime_unit"),
+        **_columns(_only(JG), "base_walltime io_intensity io_intensity_unit disk_io disk_io_unit out_disk_count"),
+        **_columns(_only(JG), "out_disk_unit work_disk_count work_disk_unit measured_units merge_ram_count"),
+        **_columns(_only(JG), "merge_ram_unit merge_walltime merge_walltime_unit"),
+        **_columns(_only(WD), "throttled_time num_throttled rescue_time"),
+        **_columns(_only(JW), "use_jumbo"),
+    },
+)
+
+TASK_DATASETS = Table(
+    inserts=_only(TD),
+    others=_only(TD),
+    columns={
+        **_columns(_only(TD, JG), "status modification_time"),
+        # counted by generation; task_definition adds contents that appear, and re-opens files by command
+        **_columns(_only(JG, TD), "n_files n_files_to_be_used n_files_used n_files_failed n_events_used"),
+        **_columns(_only(JG), "n_files_finished n_files_on_hold n_files_waiting"),
+    },
+)
+
+TASK_FILES = Table(
+    inserts=_only(TD, JG),
+    others=_only(TD),
+    columns={
+        **_columns(_only(TD, JG), "status"),
+        **_columns(_only(JG), "attempt_nr failed_attempt last_attempt_time job_id out_job_id chunk_id jobset_id"),
+        **_columns(_only(JG), "boundary_id ram_count is_waiting proc_status first_event"),
+        # raised by a retry command, and by generation for attempts that ended through our own fault
+        **_columns(_only(TD, JG), "max_attempt max_failure"),
+        # inputs as the catalogue has them; outputs as the pilot reported them
+        **_columns(_only(TD, JG), "fsize guid checksum n_events"),
+    },
+)
+
+JOBS = Table(
+    inserts=_only(JG),
+    others=_only(JD),
+    deletes=_only(JG),
+    columns={
+        **_columns(_JOB_MOVERS, "status state_change_time end_time error_source error_code error_dialog"),
+        **_columns(_only(JG), "results_applied_at current_priority gshare"),
+    },
+)
+
+#: rows that every service writes through shared code, or about itself
+_SHARED = {
+    name: Table(inserts=EVERYONE, others=EVERYONE, deletes=EVERYONE)
+    for name in ("outbox", "inbox", "deferred_messages", "parked_messages", "leases", "watch_runs", "transition_log",
+                 "audit_log", "versions")
+}  # fmt: skip
+
+
+def _whole(*owners: Owner) -> Table:
+    """A table that belongs to these services altogether."""
+    return Table(inserts=_only(*owners), others=_only(*owners), deletes=_only(*owners))
+
+
+TABLES: Mapping[str, Table] = {
+    "tasks": TASKS,
+    "task_datasets": TASK_DATASETS,
+    "task_files": TASK_FILES,
+    "jobs": JOBS,
+    "task_parameters": _whole(TD),
+    "job_parameters_templates": _whole(TD),
+    "output_templates": Table(inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr")),
+    "parameters": _whole(TD),
+    "work_queues": _whole(TD),
+    "users": _whole(TD),
+    "event_ranges": Table(
+        inserts=_only(JG),
+        others=_only(JG),
+        columns=_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
+    ),
+    "chunks": _whole(JG),
+    "jobs_archive": _whole(JG),
+    "job_specs": _whole(JG),
+    "job_files": _whole(JG),
+    "job_retry_history": _whole(JG),
+    "requirement_shapes": _whole(JG),
+    "generation_decisions": _whole(JG),
+    "job_reports": _whole(JD),
+    "job_claims": _whole(JD),
+    "dispatch_replicas": _whole(JD),
+    "workers": _whole(JD),
+    "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),
+    "transfers": Table(inserts=_only(JD), others=_only(TD), deletes=_only(TD)),
+    "brokerage_decisions": Table(inserts=_only(TB, JB), deletes=_only(JB)),
+    "task_remaining_work": _whole(TB),
+    "nucleus_remaining_work": _whole(TB),
+    "sites": _whole(JB),
+    "queues": _whole(JB),
+    "storages": _whole(JB),
+    "network_metrics": _whole(JB),
+    "software_map": _whole(JB),
+    "resource_types": _whole(JB),
+    "queue_statistics": _whole(JB),
+    "queue_outcomes": _whole(JB),
+    "queue_waits": _whole(JB),
+    # the last pilot's request is seen by the dispatcher, the rest is folded from events
+    "queue_activity": Table(
+        inserts=_only(JB, JD), others=_only(JB), columns=_columns(_only(JB, JD), "last_pilot_at n_slots")
+    ),
+    # a tree comes with the grid or by itself; factors are corrected
+    "shares": Table(
+        inserts=_only(JB, SC), others=_only(JB, SC), deletes=_only(JB, SC),
+        columns=_columns(_only(SC), "correction_factor"),
+    ),
+    "usage_history": _whole(SC),
+    "user_corrections": _whole(SC),
+    "sweep_marks": _whole(WD),
+    "process_locks": Table(inserts=frozenset()),
+    **_SHARED,
+}  # fmt: skip
+
+#: tables whose status follows a graph
+GRAPH_OF_TABLE: Mapping[str, str] = {
+    "tasks": "task",
+    "task_datasets": "dataset",
+    "task_files": "file",
+    "event_ranges": "event_range",
+    "jobs": "job",
+}
