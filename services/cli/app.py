@@ -1,0 +1,61 @@
+"""The verbs, put together. Each verb's help says which service it asks and which role its caller needs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from services.cli import pilots
+from services.cli.commands import (
+    bus,
+    catalogue,
+    config,
+    demonstration,
+    documents,
+    dry_runs,
+    explain,
+    grid,
+    invariants,
+    jobs,
+    submission,
+    system,
+    task_commands,
+    tasks,
+    watching,
+)
+from services.cli.failures import CommandFailure
+from services.cli.output import print_failure
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="orrery",
+    help="Orrery: workload management for science on world-wide computing.\n\n"
+    "Exit codes: 0 done, 1 refused or a rule is broken, 2 wrong usage or configuration, 3 a service cannot be reached.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for module in (submission, tasks, jobs, explain, task_commands, watching, grid, catalogue, config, bus, invariants):
+    module.register(app)
+for module in (pilots, system, demonstration, documents, dry_runs):
+    module.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and leave with its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(args=given, prog_name="orrery")
+    except CommandFailure as failure:
+        print_failure(failure, as_json="--json" in given)
+        sys.exit(failure.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; saying so again at exit helps nobody
+        sys.exit(0)

@@ -1,0 +1,131 @@
+"""`orrery snapshot save`, `orrery dry-run`, `orrery schema`: brokerage without servers, on a world in a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+
+from services.cli.commands.options import connect, help_text
+from services.cli.commands.submission import read_tasks
+from services.cli.failures import FieldProblem, Refused, WrongUsage
+from services.cli.output import print_json
+
+SAVE_TIMEOUT_S = 300.0
+World = Annotated[Path, typer.Option("--world", metavar="FILE", help="A world file (plain or gzipped).")]
+Task = Annotated[
+    str, typer.Option("--task", metavar="FILE", help="A task file; one task, or one on each line; - is standard input.")
+]
+Set = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A runtime parameter that is different.")
+]
+Queue = Annotated[
+    list[str] | None,
+    typer.Option("--queue", metavar="NAME.FIELD=VALUE", help="A field of a queue that is different."),
+]
+Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the draw; else the task file's, else 0.")]
+
+
+def register(app: typer.Typer) -> None:
+    snapshot = typer.Typer(no_args_is_help=True, help="The world that brokerage decides on.")
+    text = help_text("Write the live world into a file (- is standard output).", "job_brokerage", "production")
+    snapshot.command("save", help=text)(save)
+    app.add_typer(snapshot, name="snapshot")
+    group = typer.Typer(no_args_is_help=True, help="Decide on a world file as the services would, without any server.")
+    for name, does in (
+        ("task-brokerage", "Choose a nucleus for a task."),
+        ("job-brokerage", "Rank queues for a chunk of a task."),
+        ("analysis-brokerage", "Rank queues for a chunk of an analysis task."),
+    ):
+        group.command(name, help=f"{does}\n\nService: none. Role: none.")(_runner(name))
+    app.add_typer(group, name="dry-run")
+    app.command("schema", help="Print the JSON Schema of a file.\n\nService: none. Role: none.")(schema)
+
+
+def save(file: Annotated[str, typer.Argument(metavar="FILE", help="Ending .gz: gzipped.")]) -> None:
+    """The file decides as the live system does until the next event."""
+    world = connect().call("GET", "job_brokerage", "grid/world", timeout_s=SAVE_TIMEOUT_S)
+    text = json.dumps(world, indent=1)
+    if file == "-":
+        typer.echo(text)
+        return
+    content = text.encode()
+    try:
+        Path(file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
+    except OSError as error:
+        raise WrongUsage(f"FILE: value {file!r}: cannot be written: {error}") from None
+    typer.echo(f"world version {world['version']} of {world['now']} written to {file}")
+
+
+def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) -> None:
+    """As pydantic derives it from the classes that read and write the files."""
+    from shared.brokerage.document import DecisionDocument  # what other verbs need not wait for
+    from shared.model.task_file import TaskFile
+    from shared.model.world_file import WorldFile
+
+    models: dict[str, type[BaseModel]] = {"world": WorldFile, "task": TaskFile, "decision": DecisionDocument}
+    if what not in models:
+        raise WrongUsage(f"schema: value {what!r}: allowed are {', '.join(models)}")
+    print_json(models[what].model_json_schema(mode="validation"))
+
+
+def _runner(brokerage: str) -> Any:
+    def run(world: World, task: Task, set_: Set = None, queue: Queue = None, seed: Seed = None) -> None:
+        documents = decide(brokerage, world, task, set_ or [], queue or [], seed)
+        print_json(documents[0] if len(documents) == 1 else documents)
+        if any("refused" in one for one in documents):
+            raise typer.Exit(Refused.exit_code)
+
+    return run
+
+
+def decide(
+    brokerage: str, world: Path, task: str, parameters: list[str], queues: list[str], seed: int | None
+) -> list[dict[str, Any]]:
+    """A decision for each task of the file; a task that makes no sense gets its problems instead."""
+    from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
+    from services.cli.dry_run.deciding import DryRun
+    from shared.brokerage.document import document_of
+    from shared.model.problems import InvalidGrid
+    from shared.model.task_file import parse_task_file
+    from shared.model.task_spec_problems import InvalidTask
+    from shared.model.world_file import parse_world
+
+    content, tasks = read_world(world), read_tasks(task)
+    try:
+        change_parameters(content, parameters, brokerage)
+        change_queues(content, queues)
+        dry_run = DryRun(parse_world(content, world.name))
+    except WrongChange as error:
+        raise WrongUsage(str(error)) from None
+    except InvalidGrid as error:
+        problems = [FieldProblem(f"{one.file}: {one.key}: {one.field}", "", one.reason) for one in error.problems]
+        raise WrongUsage(f"{world}: is not a world file ({len(problems)} problems)", problems) from None
+    except ValueError as error:
+        raise WrongUsage(f"{world}: {error}") from None
+    documents = []
+    for place, one in enumerate(tasks, start=1):
+        try:
+            given = parse_task_file(one, f"task {place}")
+            documents.append(document_of(dry_run.decide(brokerage, given, seed)).model_dump(mode="json"))
+        except (InvalidGrid, InvalidTask) as error:
+            documents.append({"refused": f"task {place}", "problems": [str(problem) for problem in error.problems]})
+        except ValueError as error:
+            documents.append({"refused": f"task {place}", "problems": [str(error)]})
+    return documents
+
+
+def read_world(path: Path) -> dict[str, Any]:
+    """A decoded world file. Raises WrongUsage."""
+    try:
+        raw = path.read_bytes()
+        content = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
+    except (OSError, EOFError, ValueError) as error:
+        raise WrongUsage(f"--world: value {str(path)!r}: cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise WrongUsage(f"--world: value {str(path)!r}: must be an object")
+    return content

@@ -1,0 +1,73 @@
+"""`orrery explain task|job ID`: why it is where it is, from the stored decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from services.cli.commands.options import Json, connect, help_text, rows_of
+from services.cli.failures import WrongUsage
+from services.cli.identifiers import read_ids
+from services.cli.output import print_facts, print_json, print_table
+
+KINDS = ("task", "job")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(
+        "explain",
+        help=help_text(
+            "Explain where a task or job is and why: the last decisions, what excluded each queue, the next try.",
+            "task_definition",
+            "user",
+        ),
+    )(explain)
+
+
+def explain(
+    kind: Annotated[str, typer.Argument(metavar="task|job")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids; - reads them from standard input.")],
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every queue of the last decision, not only a summary.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Text for people; the same as JSON."""
+    if kind not in KINDS:
+        raise WrongUsage(f"kind: value {kind!r}: allowed are {', '.join(KINDS)}")
+    client = connect()
+    found = []
+    for one in read_ids(ids):
+        query = {f"{kind}_id": one, "all": "true" if everything else None}
+        found.append(client.get("task_definition", f"explain/{kind}", **query))
+    if as_json:
+        print_json(found[0] if len(found) == 1 else found)
+        return
+    for explanation in found:
+        show(explanation)
+
+
+def show(explanation: Any) -> None:
+    """Whatever the service says, in its own words: its text if it has one, else facts, then tables."""
+    if not isinstance(explanation, Mapping):
+        typer.echo(explanation)
+        return
+    if isinstance(explanation.get("text"), str):
+        typer.echo(explanation["text"])
+        return
+    tables = {key: value for key, value in explanation.items() if _is_table(value)}
+    print_facts((key.replace("_", " "), value) for key, value in explanation.items() if key not in tables)
+    for key, value in tables.items():
+        rows = rows_of(value)
+        typer.echo("")
+        print_table(
+            rows,
+            [(name.replace("_", " "), name) for name in dict.fromkeys(n for row in rows for n in row)],
+            title=key.replace("_", " "),
+        )
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)

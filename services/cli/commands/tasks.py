@@ -1,0 +1,99 @@
+"""`orrery tasks`, `orrery task ID`: what is there and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
+from services.cli.identifiers import read_ids
+from services.cli.output import age, print_facts, print_json, print_table
+
+COLUMNS = (
+    ("task", "task_id"),
+    ("status", "status"),
+    ("progress", lambda task: f"{task['progress']}%" if task.get("progress") is not None else ""),
+    ("priority", "current_priority"),
+    ("share", "gshare"),
+    ("nucleus", "nucleus"),
+    ("user", "user_name"),
+    ("changed", lambda task: age(task.get("state_change_time"))),
+    ("name", "task_name"),
+    ("says", lambda task: (task.get("error_dialog") or "")[:60]),
+)
+DATASET_COLUMNS = (
+    ("dataset", "dataset_name"),
+    ("type", "type"),
+    ("status", "status"),
+    ("files", "n_files"),
+    ("open", "n_files_to_be_used"),
+    ("used", "n_files_used"),
+    ("finished", "n_files_finished"),
+    ("failed", "n_files_failed"),
+    ("on hold", "n_files_on_hold"),
+    ("events used", lambda row: f"{row.get('n_events_used') or 0}/{row['n_events']}" if row.get("n_events") else ""),
+)
+_LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("tasks", help=help_text("List tasks, the newest first.", "task_definition", "user"))(tasks)
+    app.command("task", help=help_text("Show one task: facts, datasets, jobs by state.", "task_definition", "user"))(
+        task
+    )
+
+
+def tasks(
+    status: Annotated[
+        str | None, typer.Option("--status", "-s", help="Only tasks in these states (comma-separated).")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", "-u", help="Only tasks of this user.")] = None,
+    limit: Limit = 100,
+    ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line, for other verbs to read.")] = False,
+    as_json: Json = False,
+) -> None:
+    """One line per task."""
+    data = connect().get("task_definition", "task/list", status=status, user_name=user, limit=limit)
+    rows = rows_of(data, "tasks")
+    if as_json:
+        print_json(rows)
+    elif ids:
+        typer.echo("\n".join(str(row.get("task_id")) for row in rows))
+    else:
+        print_table(rows, COLUMNS)
+
+
+def task(
+    task_id: TaskId,
+    parameters: Annotated[bool, typer.Option("--parameters", help="Show the parameters as submitted, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Everything about one task."""
+    client = connect()
+    found = []
+    for one in read_ids([task_id]):
+        query = {"task_id": one, "include_parameters": parameters or None, "include_status": True}
+        found.append(client.get("task_definition", "task/get_details", **query))
+    if as_json:
+        print_json(found[0] if len(found) == 1 else found)
+        return
+    for details in found:
+        _show(details)
+
+
+def _show(details: Mapping[str, Any]) -> None:
+    facts = details.get("task") if isinstance(details.get("task"), Mapping) else details
+    assert isinstance(facts, Mapping)
+    print_facts((name.replace("_", " "), value) for name, value in facts.items() if name not in _LATER)
+    if details.get("datasets"):
+        typer.echo("")
+        print_table(rows_of(details["datasets"]), DATASET_COLUMNS, title="datasets")
+    if isinstance(details.get("jobs"), Mapping):
+        typer.echo("")
+        print_facts([("jobs", ", ".join(f"{count} {state}" for state, count in details["jobs"].items()))])
+    for name in ("parameters", "task_parameters"):
+        if details.get(name):
+            typer.echo("")
+            print_json(details[name])

@@ -1,0 +1,9 @@
+"""The demonstration: starts the system, loads the example world, submits four tasks, sends pilots, watches, judges.
+
+It uses only what a user has: `deploy.local` to start the system, HTTP for everything else. With faults (for the tests
+of faults) it kills services and servers in the middle and expects the same end.
+
+* `profiles` how much work, how many pilots; `examples` the tasks and data it submits;
+* `stage` starts and stops the system; `crew` the pilots' process; `faults` what is killed, and when;
+* `observation` asks how far everything is; `display` shows it; `verdict` judges the end; `program` runs it all.
+"""

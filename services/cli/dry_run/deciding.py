@@ -1,0 +1,66 @@
+"""A task file and a world file to a decision, by the functions that the services themselves call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.cli.dry_run.rows import rows_of
+from services.job_brokerage import request as job
+from services.job_brokerage.handlers import ANALYSIS_LABEL
+from services.task_brokerage import request as task
+from shared.brokerage.decision import Decision
+from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
+from shared.brokerage.world import World
+from shared.brokerage.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
+from shared.config.parameters import Parameters, typed
+from shared.model.task_file import TaskFile
+from shared.model.world_file import WorldFile
+from shared.plugins import find
+
+TASK, JOB, ANALYSIS = BROKERAGES = ("task-brokerage", "job-brokerage", "analysis-brokerage")
+
+
+class DryRun:
+    """One world; every task is decided on it as if it were alone."""
+
+    def __init__(self, file: WorldFile) -> None:
+        """Raises InvalidGrid with everything that is wrong with the world's grid; ValueError for a parameter."""
+        self.file = file
+        self.world: World = world_of(file)
+        self.parameters = Parameters()
+        for row in file.parameters:
+            value: Any = typed(row.value, row.type)
+            self.parameters.set_for_test(row.component, row.key, value, app=row.app, vo=row.vo or None)
+
+    def decide(self, brokerage: str, given: TaskFile, seed: int | None = None) -> Decision:
+        """The decision. Raises InvalidTask or ValueError if the task makes no sense."""
+        return self._task(given, seed) if brokerage == TASK else self._job(given, seed)
+
+    def _task(self, given: TaskFile, seed: int | None) -> Decision:
+        rows = rows_of(given, self.world.grid)
+        vo = rows.task["vo"]
+        limits = task.limits_from(self.parameters, vo=vo, gshare=rows.task["gshare"])
+        work = remaining_work_of(self.file, rows.task["current_priority"])
+        request = task.task_request(rows.task, rows.datasets, rows.inputs, work, limits, self.file.now)
+        policy = find(TASK_BROKERAGE, vo or "", rows.task["prod_source_label"] or "")()
+        decision: Decision = policy.decide(self.world, request, rows.seed if seed is None else seed)
+        return decision
+
+    def _job(self, given: TaskFile, seed: int | None) -> Decision:
+        rows = rows_of(given, self.world.grid)
+        row = rows.chunk
+        limits = job.limits_from(
+            self.parameters, vo=row["vo"], is_analysis=row["task_type"] == "anal", gshare=row["gshare"],
+            cloud=row["cloud"],
+        )  # fmt: skip
+        analysis = None
+        if row["task_type"] == job.ANALYSIS_TYPE:
+            masters = sum(one["n_files"] for one in rows.datasets if one["is_master"])
+            history = job.TaskHistory(masters, given.state.files_finished, tuple(given.state.queues_used))
+            usage = usage_of(self.file, self.world.grid.shares)
+            analysis = job.analysis_input(row, history, usage, self.parameters)
+        request = job.job_request(row, rows.inputs, limits, self.file.now, analysis, adverts_of(self.file))
+        label = ANALYSIS_LABEL if request.is_analysis else request.label
+        policy = find(JOB_BROKERAGE, request.vo, label)()
+        decision: Decision = policy.decide(self.world, request, rows.seed if seed is None else seed)
+        return decision

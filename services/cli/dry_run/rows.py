@@ -1,0 +1,128 @@
+"""A task file as the rows that brokerage reads from the database: refined by the code that refines live tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.task_definition.policy.refine import Refined, Refused, refiner_for
+from services.task_definition.policy.refine import World as Known
+from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
+from shared.brokerage.request import InputDataset, Replica
+from shared.catalogue.port import DatasetFacts
+from shared.model.grid import Grid
+from shared.model.share import Share
+from shared.model.task_file import ChunkPart, TaskFile
+from shared.model.task_spec import TaskSpec, parse_task
+
+# The kinds of chunk that a task without a chunk in its file is asked about.
+SCOUT, NORMAL = "scout", "normal"
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """The task's row, its datasets' rows, its input with copies, and the chunk's row joined with the task's."""
+
+    spec: TaskSpec
+    task: Mapping[str, Any]
+    datasets: tuple[Mapping[str, Any], ...]
+    inputs: tuple[InputDataset, ...]
+    chunk: Mapping[str, Any]
+    seed: int
+
+
+def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
+    """The rows of a task. Raises InvalidTask with every problem of its parameters, ValueError if it cannot work."""
+    spec, state = parse_task(file.parameters), file.state
+    resource_type = state.resource_type or resource_type_for(spec, grid.resource_types)
+    gshare = state.share or share_for(spec, resource_type, [_node(one) for one in grid.shares]) or UNDEFINED
+    task = spec.columns() | {
+        "task_id": state.task_id,
+        "status": state.status,
+        "split_rule": _split_rule(spec, file),
+        "gshare": gshare,
+        "resource_type": resource_type,
+        "user_name": state.user_name or spec.parameters.user_name or "",
+        "nucleus": state.nucleus or spec.parameters.nucleus,
+        "parent_tid": state.parent.task_id if state.parent else spec.parameters.parent_task_id,
+        "parent_nucleus": state.parent.nucleus if state.parent else None,
+        "event_service": spec.columns().get("event_service"),
+    }
+    if state.priority is not None:
+        task["current_priority"] = state.priority
+    if state.cpu_time is not None:
+        task["cpu_time"] = state.cpu_time
+    if state.ram_count is not None:
+        task["ram_count"] = state.ram_count
+    inputs = tuple(
+        InputDataset(
+            one.dataset, one.files, one.bytes,
+            tuple(Replica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas), one.master,
+        )
+        for one in file.inputs
+    )  # fmt: skip
+    datasets = _datasets(spec, file)
+    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), state.seed or 0)
+
+
+def _node(share: Share) -> ShareNode:
+    expressions = {
+        "prod_source_label": share.prodsourcelabel, "working_group": share.workinggroup, "campaign": share.campaign,
+        "processing_type": share.processingtype, "trans_path": share.transpath, "resource_type": share.rtype,
+        "vo": share.vo,
+    }  # fmt: skip
+    return ShareNode(share.name, share.parent, {key: value for key, value in expressions.items() if value is not None})
+
+
+def _split_rule(spec: TaskSpec, file: TaskFile) -> dict[str, Any]:
+    """The rules after refining; input that the file does not list is taken as unknown to the catalogue, not refused."""
+    known = {
+        one.dataset: DatasetFacts(one.dataset, "", "dataset", "frozen", one.files, one.bytes, one.events)
+        for one in file.inputs
+    }
+    wanted = {name for item in spec.inputs for name in item.datasets()}
+    known |= {name: DatasetFacts(name, "", "dataset", "frozen") for name in wanted - known.keys()}
+    refiner = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)
+    outcome = refiner(spec, file.state.task_id, Known(known))
+    if isinstance(outcome, Refused):
+        raise ValueError(f"the task cannot be refined: {outcome.reason}")
+    return outcome.split_rule if isinstance(outcome, Refined) else spec.split_rule()
+
+
+def _datasets(spec: TaskSpec, file: TaskFile) -> tuple[Mapping[str, Any], ...]:
+    if file.inputs:
+        return tuple(
+            {"dataset_name": one.dataset, "is_master": one.master, "type": "input", "n_files": one.files,
+             "n_events": one.events}
+            for one in file.inputs
+        )  # fmt: skip
+    given = spec.parameters
+    per_job = given.n_events_per_job or given.events_per_file() or 0
+    n_events = given.n_events or (given.n_files or 1) * per_job
+    n_files = -(-n_events // per_job) if given.n_events and per_job else given.n_files or 1
+    pseudo = {"dataset_name": "pseudo_input", "is_master": True, "type": "pseudo_input"}
+    return ({**pseudo, "n_files": n_files, "n_events": n_events},)
+
+
+def _chunk(task: Mapping[str, Any], file: TaskFile, datasets: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:
+    scout = file.state.scout if file.state.scout is not None else not task["split_rule"].get("skipScout")
+    chunk = file.chunk or ChunkPart(kind="scout" if scout else "normal")
+    masters = [one for one in datasets if one["is_master"]]
+    totals = {
+        "files": sum(one["n_files"] for one in masters),
+        "events": sum(one["n_events"] for one in masters),
+        "bytes": sum(one.bytes for one in file.inputs if one.master),
+    }
+    return dict(task) | {
+        "task_status": task["status"],
+        "chunk_id": chunk.chunk_id,
+        "kind": chunk.kind,
+        "chunk_files": totals["files"] if chunk.files is None else chunk.files,
+        "chunk_events": totals["events"] if chunk.events is None else chunk.events,
+        "chunk_bytes": totals["bytes"] if chunk.bytes is None else chunk.bytes,
+        "chunk_queue": chunk.queue,
+        "chunk_priority": task["current_priority"] if chunk.priority is None else chunk.priority,
+        "chunk_created_at": None,
+        "merge_waiting_since": None,
+    }

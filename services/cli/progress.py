@@ -1,0 +1,76 @@
+"""How far a task is: files of its master inputs and jobs by state, as the demonstration and `watch` show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from services.cli.client import Client
+
+MASTER_TYPES = frozenset({"input", "pseudo_input", "pp_input"})
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """Counts at one moment; the files are those of the master inputs."""
+
+    task_id: int
+    name: str
+    status: str
+    files_total: int = 0
+    files_finished: int = 0
+    files_failed: int = 0
+    files_used: int = 0
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    says: str = ""
+
+    @property
+    def files_running(self) -> int:
+        """Picked or with a job."""
+        return max(0, self.files_used - self.files_finished - self.files_failed)
+
+    @property
+    def jobs_total(self) -> int:
+        return sum(self.jobs.values())
+
+    def line(self) -> str:
+        """One line for a log."""
+        jobs = ", ".join(f"{count} {state}" for state, count in sorted(self.jobs.items()) if count)
+        files = f"files {self.files_finished}/{self.files_total} finished"
+        failed = f", {self.files_failed} failed" if self.files_failed else ""
+        says = f" ({self.says})" if self.says else ""
+        return f"task {self.task_id} {self.status}: {files}{failed}; jobs: {jobs or 'none'}{says}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"files_running": self.files_running}
+
+
+def task_progress(client: Client, task_id: int) -> TaskProgress:
+    """Ask task_definition for one task."""
+    details = client.get("task_definition", "task/get_details", task_id=task_id, include_status=True)
+    return progress_of(details)
+
+
+def progress_of(details: Mapping[str, Any]) -> TaskProgress:
+    """Read the numbers out of a task's details."""
+    task = details["task"] if isinstance(details.get("task"), Mapping) else details
+    masters = [
+        row for row in details.get("datasets") or [] if row.get("type") in MASTER_TYPES and not row.get("master_id")
+    ]
+
+    def total(name: str) -> int:
+        return sum(int(row.get(name) or 0) for row in masters)
+
+    jobs = details.get("jobs") if isinstance(details.get("jobs"), Mapping) else {}
+    return TaskProgress(
+        task_id=int(task["task_id"]),
+        name=str(task.get("task_name", "")),
+        status=str(task.get("status", "")),
+        files_total=total("n_files"),
+        files_finished=total("n_files_finished"),
+        files_failed=total("n_files_failed"),
+        files_used=total("n_files_used"),
+        jobs={str(state): int(count) for state, count in (jobs or {}).items()},
+        says=str(task.get("error_dialog") or ""),
+    )

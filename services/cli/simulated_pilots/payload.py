@@ -1,0 +1,151 @@
+"""What one job will do on its node: drawn from the seed and the job's id, so that it does not depend on the order."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.cli.simulated_pilots.profile import Fault, Profile
+
+_EVENTS = re.compile(r"(?:maxEvents|nEvents|MAXEVENTS|n_events|events)[=\s]+(\d+)", re.IGNORECASE)
+_LOG_BYTES = 200_000
+_NOTHING = frozenset({"", "NULL"})
+OUT_OF_MEMORY, STAGE_OUT_FAILED, PAYLOAD_FAILED = 1235, 1137, 1305
+
+
+@dataclass(frozen=True)
+class OutputFile:
+    """A file the job writes."""
+
+    lfn: str
+    guid: str
+    size_bytes: int
+    adler32: str
+    endpoint: str
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The whole life of a job, known from the start. Seconds are simulated; `fault` is how it ends, if not well."""
+
+    job_id: int
+    attempt_number: int
+    cores: int
+    n_events: int | None
+    stage_in_s: float
+    walltime_s: float
+    stage_out_s: float
+    cpu_s: float
+    max_pss_kb: int
+    outputs: tuple[OutputFile, ...]
+    has_input: bool
+    fault: Fault | None
+    fault_at: float  # fraction of the walltime
+    duplicate_report: bool
+    bad_report: bool
+
+    @property
+    def runs_s(self) -> float:
+        """How long the payload runs before it ends or fails."""
+        return self.walltime_s * (self.fault_at if self.fault in (Fault.PAYLOAD, Fault.MEMORY) else 1.0)
+
+
+def draw(spec: Mapping[str, Any], profile: Profile) -> Payload:
+    """The payload of a job specification (PanDA pilot protocol: the job specification)."""
+    job_id, attempt = int(spec["PandaID"]), int(spec.get("attemptNr") or 0)
+    rng = random.Random(f"{profile.seed}/{job_id}/{attempt}")
+    cores = max(1, int(spec.get("coreCount") or 1))
+    n_events = events_of(spec)
+    cpu_s, walltime_s = _times(spec, profile, rng, cores, n_events)
+    fault = _fault(profile, rng)
+    fault_at = rng.uniform(0.05, 0.95)
+    given_kb = int(spec.get("minRamCount") or 0) * 1024
+    return Payload(
+        job_id=job_id,
+        attempt_number=attempt,
+        cores=cores,
+        n_events=n_events,
+        stage_in_s=rng.uniform(20, 120),
+        walltime_s=walltime_s,
+        stage_out_s=rng.uniform(10, 90),
+        cpu_s=cpu_s,
+        max_pss_kb=_memory_kb(profile, rng, cores, given_kb, fault),
+        outputs=_outputs(spec, profile, rng, n_events),
+        has_input=str(spec.get("inFiles") or "") not in _NOTHING,
+        fault=fault,
+        fault_at=fault_at,
+        duplicate_report=rng.random() < profile.rates.get(Fault.DUPLICATE, 0.0),
+        bad_report=rng.random() < profile.rates.get(Fault.BAD_REPORT, 0.0),
+    )
+
+
+def events_of(spec: Mapping[str, Any]) -> int | None:
+    """The events the payload is told to process, as its command line says."""
+    found = _EVENTS.search(str(spec.get("jobPars") or ""))
+    return int(found.group(1)) if found and int(found.group(1)) > 0 else None
+
+
+def _times(
+    spec: Mapping[str, Any], profile: Profile, rng: random.Random, cores: int, n_events: int | None
+) -> tuple[float, float]:
+    """(CPU seconds, wall seconds): the payload of a task costs the same per event in all its jobs, but for noise."""
+    noise = math.exp(rng.gauss(0, 0.1))
+    limit_s = float(spec.get("maxWalltime") or 0) * 0.8 or profile.longest_walltime_s
+    limit_s = max(60.0, min(limit_s, profile.longest_walltime_s))
+    efficiency = rng.uniform(0.75, 0.95)
+    if n_events is None:
+        wall_s = profile.walltime_s * math.exp(rng.gauss(0, profile.walltime_spread))
+    else:
+        task = random.Random(f"{profile.seed}/task/{spec.get('taskID')}")
+        per_event_s = profile.event_s * math.exp(task.gauss(0, profile.event_spread))
+        wall_s = profile.set_up_s + per_event_s * noise * n_events / cores / efficiency
+    wall_s = min(wall_s, limit_s)
+    return wall_s * cores * efficiency, wall_s
+
+
+def _fault(profile: Profile, rng: random.Random) -> Fault | None:
+    """One draw decides among the ways to end."""
+    point = rng.random()
+    for kind in (Fault.PAYLOAD, Fault.MEMORY, Fault.STAGE_OUT, Fault.VANISH, Fault.SILENT):
+        point -= profile.rates.get(kind, 0.0)
+        if point < 0:
+            return kind
+    return None
+
+
+def _memory_kb(profile: Profile, rng: random.Random, cores: int, given_kb: int, fault: Fault | None) -> int:
+    """Below what was asked for, unless running out of memory is what happens."""
+    needed = profile.memory_mb_per_core * cores * 1024 * math.exp(rng.gauss(0, profile.memory_spread))
+    if fault is Fault.MEMORY:
+        return int(max(needed, given_kb) * rng.uniform(1.02, 1.2))
+    return int(min(needed, given_kb * rng.uniform(0.8, 0.98))) if given_kb else int(needed)
+
+
+def _outputs(
+    spec: Mapping[str, Any], profile: Profile, rng: random.Random, n_events: int | None
+) -> tuple[OutputFile, ...]:
+    lfns = [lfn for lfn in str(spec.get("outFiles") or "").split(",") if lfn not in _NOTHING]
+    endpoints = str(spec.get("ddmEndPointOut") or "").split(",")
+    log = str(spec.get("logFile") or "")
+    files = []
+    for place, lfn in enumerate(lfns):
+        size = 1_000_000 + int(profile.output_kb_per_event * 1024 * (n_events or 1000) * rng.uniform(0.9, 1.1))
+        guid = f"{rng.getrandbits(128):032x}"
+        files.append(
+            OutputFile(
+                lfn=lfn,
+                guid=str(spec["logGUID"]) if lfn == log and spec.get("logGUID") else _dashed(guid),
+                size_bytes=int(_LOG_BYTES * rng.uniform(0.5, 2)) if lfn == log else size,
+                adler32=f"{rng.getrandbits(32):08x}",
+                endpoint=endpoints[place] if place < len(endpoints) else "",
+            )
+        )
+    return tuple(files)
+
+
+def _dashed(text: str) -> str:
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

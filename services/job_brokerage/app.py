@@ -1,0 +1,87 @@
+"""The composition root: the only place where the objects of this service are built."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from services.job_brokerage.api import build_web
+from services.job_brokerage.grid_store import GridStore
+from services.job_brokerage.handlers import ChunkHandlers
+from services.job_brokerage.statistics import (
+    AUDIT_EVERY_S,
+    COUNT_WORKERS_EVERY_S,
+    FORGET_EVERY_S,
+    MEASURE_DISK_IO_EVERY_S,
+    PUBLISH_EVERY_S,
+    QueueStatistics,
+)
+from services.job_brokerage.store import BrokerageStore
+from shared import events
+from shared.brokerage.policy import JOB_BROKERAGE, JobBrokerage
+from shared.catalogue import BuiltInCatalogue
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.plugins import find
+from shared.runtime.service import Context, Periodic, Service
+from shared.snapshot import Snapshot
+from shared.snapshot.snapshot import CHECK_EVERY_S
+
+# Every event that moves jobs from one state to another.
+JOB_EVENTS: tuple[type[events.JobsEvent], ...] = (
+    events.JobsGenerated, events.JobsAssigned, events.JobsActivated, events.JobsThrottled, events.JobsDispatched,
+    events.JobsStarted, events.OutputsProduced, events.JobsTransferring, events.JobsMerging, events.JobsFinished,
+    events.JobsFailed, events.JobsExpired,
+)  # fmt: skip
+
+
+@cache
+def find_policy(vo: str, label: str) -> JobBrokerage:
+    """The plugin for tasks of a VO and label."""
+    policy: JobBrokerage = find(JOB_BROKERAGE, vo, label)()
+    return policy
+
+
+def build(context: Context) -> Service:
+    """Put the service together."""
+    parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
+    store, statistics = BrokerageStore(BuiltInCatalogue()), QueueStatistics(context.cache, context.metrics)
+    chunks = ChunkHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics)
+
+    async def refresh(work: UnitOfWork) -> None:
+        await snapshot.refresh(work.connection)
+        await parameters.refresh(work.connection)
+
+    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
+        async with context.database.read() as connection:
+            await parameters.refresh(connection)
+
+    async def start() -> None:
+        await snapshot.start()
+        await read_parameters()
+
+    async def forget(work: UnitOfWork) -> None:
+        await store.forget_old(work)
+        await statistics.forget_old(work)
+
+    return Service(
+        name="job-brokerage",
+        work=[
+            (events.ChunkOffered, chunks.on_chunk_offered),
+            *((event, statistics.on_jobs_moved) for event in JOB_EVENTS),
+        ],
+        news=[
+            (events.GridChanged, snapshot.on_grid_changed),
+            (events.StatisticsChanged, snapshot.on_statistics_changed),
+            (events.ConfigChanged, read_parameters),
+        ],
+        periodic=[
+            Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
+            Periodic("publish-statistics", PUBLISH_EVERY_S, statistics.publish, lease=False),
+            Periodic("count-workers", COUNT_WORKERS_EVERY_S, statistics.count_workers),
+            Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
+            Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
+            Periodic("forget-history", FORGET_EVERY_S, forget),
+        ],
+        web=build_web(context.database, GridStore(), snapshot),
+        on_start=[start],
+    )

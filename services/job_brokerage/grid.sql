@@ -1,0 +1,117 @@
+-- name: next_version(name)$
+-- Taken first: loads of a grid follow one another.
+INSERT INTO versions (name, version, changed_at) VALUES (:name, 1, orrery_now())
+ON CONFLICT (name) DO UPDATE SET version = versions.version + 1, changed_at = orrery_now()
+RETURNING version;
+
+-- name: upsert_sites(names, states, roles, tiers, records)!
+INSERT INTO sites (site, state, role, tier, data)
+SELECT * FROM unnest(:names::text[], :states::text[], :roles::text[], :tiers::int[], :records::jsonb[])
+ON CONFLICT (site) DO UPDATE
+SET state = excluded.state, role = excluded.role, tier = excluded.tier, data = excluded.data;
+
+-- name: upsert_queues(names, sites, statuses, types, records)!
+INSERT INTO queues (queue, site, status, type, data)
+SELECT * FROM unnest(:names::text[], :sites::text[], :statuses::text[], :types::text[], :records::jsonb[])
+ON CONFLICT (queue) DO UPDATE
+SET site = excluded.site, status = excluded.status, type = excluded.type, data = excluded.data, updated_at = orrery_now();
+
+-- name: upsert_storages(names, sites, types, tapes, totals, frees, useds, expireds, min_frees, unavailables, times, read_blacklisted, write_blacklisted, statuses, records)!
+INSERT INTO storages (storage, site, type, is_tape, space_total_gb, space_free_gb, space_used_gb, space_expired_gb,
+                      space_min_free_gb, space_unavailable_gb, space_timestamp, blacklisted_read, blacklisted_write,
+                      detailed_status, data)
+SELECT * FROM unnest(:names::text[], :sites::text[], :types::text[], :tapes::boolean[], :totals::float8[],
+                     :frees::float8[], :useds::float8[], :expireds::float8[], :min_frees::float8[],
+                     :unavailables::float8[], :times::timestamptz[], :read_blacklisted::boolean[],
+                     :write_blacklisted::boolean[], :statuses::jsonb[], :records::jsonb[])
+ON CONFLICT (storage) DO UPDATE
+SET site = excluded.site, type = excluded.type, is_tape = excluded.is_tape, space_total_gb = excluded.space_total_gb,
+    space_free_gb = excluded.space_free_gb, space_used_gb = excluded.space_used_gb,
+    space_expired_gb = excluded.space_expired_gb, space_min_free_gb = excluded.space_min_free_gb,
+    space_unavailable_gb = excluded.space_unavailable_gb, space_timestamp = excluded.space_timestamp,
+    blacklisted_read = excluded.blacklisted_read, blacklisted_write = excluded.blacklisted_write,
+    detailed_status = excluded.detailed_status, data = excluded.data;
+
+-- name: forget_queues(names)!
+DELETE FROM queues WHERE queue <> ALL(:names::text[]);
+
+-- name: forget_storages(names)!
+DELETE FROM storages WHERE storage <> ALL(:names::text[]);
+
+-- name: forget_sites(names)!
+DELETE FROM sites WHERE site <> ALL(:names::text[]);
+
+-- name: forget_network_metrics()!
+DELETE FROM network_metrics;
+
+-- name: forget_software_map()!
+DELETE FROM software_map;
+
+-- name: insert_software_map(names, records)!
+INSERT INTO software_map (queue, data) SELECT * FROM unnest(:names::text[], :records::jsonb[]);
+
+-- name: forget_resource_types()!
+DELETE FROM resource_types;
+
+-- name: insert_resource_types(names, positions, min_cores, max_cores, min_rams, max_rams)!
+INSERT INTO resource_types (resource_name, position, min_core, max_core, min_ram_per_core, max_ram_per_core)
+SELECT * FROM unnest(:names::text[], :positions::int[], :min_cores::int[], :max_cores::int[], :min_rams::int[],
+                     :max_rams::int[]);
+
+-- name: upsert_share(gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path, resource_type, vo, throttled, position)!
+-- The correction factor of a share that stays is kept; the order of the file is the order of matching.
+INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
+                    resource_type, vo, throttled, position)
+VALUES (:gshare, :value, :parent, :prod_source_label, :working_group, :campaign, :processing_type, :trans_path,
+        :resource_type, :vo, :throttled, :position)
+ON CONFLICT (gshare) DO UPDATE
+SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
+    working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
+    trans_path = excluded.trans_path, resource_type = excluded.resource_type, vo = excluded.vo,
+    throttled = excluded.throttled, position = excluded.position;
+
+-- name: forget_shares(names)!
+DELETE FROM shares WHERE gshare <> ALL(:names::text[]);
+
+-- name: shares_in_use(names)
+-- Shares that live tasks have and the new tree would not.
+SELECT gshare, count(*) AS n_tasks FROM tasks
+WHERE gshare <> ALL(:names::text[]) AND EXISTS (SELECT FROM shares s WHERE s.gshare = tasks.gshare)
+  AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+GROUP BY gshare ORDER BY gshare;
+
+-- name: record_load(caller, roles, outcome, details)!
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, 'grid load', 'grid', :outcome, :details);
+
+-- name: list_queues()
+-- Every queue with what is known of its load.
+SELECT q.queue, q.site, q.status, q.type, q.data, a.last_pilot_at, a.last_job_start_at, a.running_workers,
+       a.submitted_workers, a.n_slots, coalesce(s.jobs, '{}'::jsonb) AS jobs
+FROM queues q
+LEFT JOIN queue_activity a USING (queue)
+LEFT JOIN (
+    SELECT queue, jsonb_object_agg(status, n_jobs) AS jobs
+    FROM (SELECT queue, status, greatest(sum(n_jobs), 0)::bigint AS n_jobs
+          FROM queue_statistics GROUP BY queue, status) by_status
+    WHERE n_jobs > 0
+    GROUP BY queue) s USING (queue)
+ORDER BY q.queue;
+
+-- name: list_sites()
+SELECT s.site, s.state, s.role, s.tier,
+       coalesce(q.queues, '{}'::text[]) AS queues, coalesce(t.storages, '{}'::text[]) AS storages,
+       coalesce(t.space_free_gb, 0) AS space_free_gb
+FROM sites s
+LEFT JOIN (SELECT site, array_agg(queue ORDER BY queue) AS queues FROM queues GROUP BY site) q USING (site)
+LEFT JOIN (SELECT site, array_agg(storage ORDER BY storage) AS storages, sum(space_free_gb) AS space_free_gb
+           FROM storages GROUP BY site) t USING (site)
+ORDER BY s.site;
+
+-- name: grid_version()^
+SELECT version, changed_at FROM versions WHERE name = 'grid';
+
+-- name: network_age()^
+SELECT count(DISTINCT (source, destination)) AS n_links, count(*) AS n_metrics,
+       extract(epoch FROM orrery_now() - max(measured_at))::float8 AS newest_age_s
+FROM network_metrics;

@@ -1,0 +1,128 @@
+"""Chunks of input to ranked queues."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter
+
+from services.job_brokerage.request import ANALYSIS_TYPE, analysis_input, job_request, limits_from
+from services.job_brokerage.store import BrokerageStore
+from shared.brokerage.analysis_facts import AnalysisInput
+from shared.brokerage.decision import Decision
+from shared.brokerage.pipeline import PASSED
+from shared.brokerage.policy import JobBrokerage
+from shared.brokerage.request import JobRequest
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
+from shared.events.chunk import Candidate
+from shared.messaging.failures import Permanent
+from shared.snapshot import Snapshot
+from shared.snapshot.usage import read_usage
+
+FindPolicy = Callable[[str, str], JobBrokerage]
+
+# A seed fits a bigint with room to spare.
+SEED_BITS = 62
+# Analysis tasks go to the plugin of this label whatever label their jobs have.
+ANALYSIS_LABEL = "user"
+
+
+def expected_jobs(decision: Decision, n_jobs: int) -> dict[str, int]:
+    """How many jobs of the chunk each chosen queue will probably get: by weight."""
+    total = sum(one.weight for one in decision.candidates)
+    if total <= 0:
+        return {}
+    return {
+        label: round(n_jobs * one.weight / total)
+        for label, one in zip(decision.chosen, decision.candidates, strict=True)
+    }
+
+
+class ChunkHandlers:
+    """Load, decide, commit. `find_policy(vo, label)` gives the plugin of a task."""
+
+    def __init__(
+        self,
+        store: BrokerageStore,
+        snapshot: Snapshot,
+        parameters: Parameters,
+        find_policy: FindPolicy,
+        rng: random.Random,
+        metrics: CollectorRegistry,
+    ) -> None:
+        self._store, self._snapshot, self._parameters = store, snapshot, parameters
+        self._find_policy, self._random = find_policy, rng
+        self._excluded = Counter(
+            "orrery_brokerage_exclusions", "Queues left out of decisions, by check", ["check", "tier"], registry=metrics
+        )
+        self._decided = Counter("orrery_brokerage_decisions", "Decisions by outcome", ["outcome"], registry=metrics)
+
+    async def on_chunk_offered(self, event: ChunkOffered, work: UnitOfWork) -> None:
+        """Rank queues for a chunk; without any, say when to look again."""
+        request = await self._load(event, work)
+        if request is None:
+            return
+        decision = await self._decide(request, work)
+        decision_id = await self._store.save(work, decision)
+        self._count(decision)
+        if decision.retry_at is not None:
+            work.emit(
+                ChunkUnplaceable(
+                    chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id,
+                    reason=decision.reason(), retry_at=decision.retry_at,
+                )
+            )  # fmt: skip
+            return
+        candidates = tuple(
+            Candidate(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
+            for one in decision.candidates
+        )
+        work.emit(
+            ChunkBrokered(
+                chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id, candidates=candidates
+            )
+        )
+
+    async def _load(self, event: ChunkOffered, work: UnitOfWork) -> JobRequest | None:
+        row = await self._store.offered_chunk(work, event.chunk_id)
+        if row is None:
+            return None
+        inputs = await self._store.chunk_inputs(work, event.chunk_id, self._snapshot.world.grid.storages)
+        limits = limits_from(
+            self._parameters, vo=row["vo"], is_analysis=row["task_type"] == "anal", gshare=row["gshare"],
+            cloud=row["cloud"],
+        )  # fmt: skip
+        analysis = await self._analysis(row, work) if row["task_type"] == ANALYSIS_TYPE else None
+        adverts = await self._store.site_adverts(work)
+        try:
+            return job_request(row, inputs, limits, work.now, analysis, adverts)
+        except ValueError as error:
+            raise Permanent(f"the task's needs make no sense: {error}", task_id=event.task_id) from error
+
+    async def _analysis(self, row: Mapping[str, Any], work: UnitOfWork) -> AnalysisInput:
+        """Who uses how much, and how far the task is."""
+        history = await self._store.task_history(work, row["task_id"])
+        return analysis_input(row, history, await read_usage(work.connection), self._parameters)
+
+    async def _decide(self, request: JobRequest, work: UnitOfWork) -> Decision:
+        """On the world in memory; before saying no, on a world that is certainly current."""
+        policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
+        chunk_id = request.chunk_id or 0
+        self._snapshot.withdraw(chunk_id)
+        seed = self._random.getrandbits(SEED_BITS)
+        decision = policy.decide(self._snapshot.world, request, seed)
+        if not decision.chosen and await self._snapshot.refresh(work.connection):
+            decision = policy.decide(self._snapshot.world, request, seed)
+        self._snapshot.assign(chunk_id, expected_jobs(decision, request.n_jobs))
+        return decision
+
+    def _count(self, decision: Decision) -> None:
+        self._decided.labels(decision.outcome).inc()
+        for code in decision.codes.tolist():
+            if code != PASSED:
+                check = decision.checks[code]
+                self._excluded.labels(check.name, check.tier.value).inc()

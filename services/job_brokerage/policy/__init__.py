@@ -1,0 +1,1 @@
+"""The functional core: from a world and a request to a decision. Pure; each policy is a plugin that shares `stages`."""

@@ -1,0 +1,64 @@
+-- name: offered_chunk(chunk_id)^
+-- A chunk that still waits for queues, with its task; nothing if it was used or returned meanwhile.
+SELECT c.chunk_id, c.kind, c.n_files AS chunk_files, c.n_events AS chunk_events, c.input_bytes AS chunk_bytes,
+       c.queue AS chunk_queue, c.priority AS chunk_priority, c.created_at AS chunk_created_at,
+       t.task_id, t.status AS task_status, t.vo, t.prod_source_label, t.task_type, t.processing_type, t.working_group,
+       t.gshare, t.user_name, t.resource_type, t.nucleus, t.site, t.split_rule, t.core_count, t.ram_count, t.ram_unit,
+       t.base_ram_count, t.out_disk_count, t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time,
+       t.cpu_time_unit, t.cpu_efficiency, t.base_walltime, t.io_intensity, t.io_intensity_unit, t.disk_io,
+       t.disk_io_unit, t.ip_connectivity, t.merge_core_count, t.merge_ram_count, t.merge_ram_unit, t.architecture,
+       t.container_name, t.trans_uses, t.trans_home, t.event_service, t.current_priority, t.cloud,
+       merging.waiting_since AS merge_waiting_since
+FROM chunks c
+JOIN tasks t USING (task_id)
+-- Since when no merge chunk of the task found its queue: the oldest since the last that did.
+LEFT JOIN LATERAL (
+    SELECT min(m.created_at) AS waiting_since FROM chunks m
+    WHERE m.task_id = c.task_id AND m.kind = 'merge' AND m.queue = c.queue AND m.status <> 'used'
+      AND m.chunk_id > (SELECT coalesce(max(u.chunk_id), 0) FROM chunks u
+                        WHERE u.task_id = c.task_id AND u.kind = 'merge' AND u.queue = c.queue AND u.status = 'used')
+    ) merging ON c.kind = 'merge'
+WHERE c.chunk_id = :chunk_id AND c.status = 'offered';
+
+-- name: chunk_inputs(chunk_id)
+-- What the chunk holds of each dataset: a file that was cut into ranges of events counts once.
+SELECT d.dataset_id, d.dataset_name, d.master_id IS NULL AS is_master, count(*) AS n_files,
+       coalesce(sum(w.fsize), 0)::bigint AS n_bytes
+FROM (SELECT DISTINCT ON (dataset_id, lfn) dataset_id, lfn, fsize
+      FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked'
+      ORDER BY dataset_id, lfn) w
+JOIN task_datasets d USING (dataset_id)
+WHERE d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
+GROUP BY d.dataset_id, d.dataset_name, d.master_id
+ORDER BY d.dataset_id;
+
+-- name: task_history(task_id)^
+-- Files of the masters and those that finished; queues where the task has or had jobs.
+SELECT coalesce(sum(d.n_files), 0)::bigint AS n_files, coalesce(sum(d.n_files_finished), 0)::bigint AS n_finished,
+       ARRAY(SELECT queue FROM jobs WHERE task_id = :task_id
+             UNION SELECT queue FROM queue_outcomes WHERE task_id = :task_id
+             ORDER BY 1) AS queues_used
+FROM task_datasets d
+WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pp_input', 'pseudo_input');
+
+-- name: live_adverts()
+SELECT site, max_jobs, max_submitting_jobs, current_jobs, current_submitting_jobs, current_matches, requirements,
+       advertisement
+FROM site_adverts WHERE expires_at > orrery_now() ORDER BY site;
+
+-- name: insert_decision(kind, task_id, chunk_id, plugin, seed, world_version, outcome, chosen, retry_at, summary, names, codes, found, wanted, weights, terms, checks)$
+INSERT INTO brokerage_decisions (kind, task_id, chunk_id, plugin, seed, world_version, outcome, chosen, retry_at, summary,
+                                 names, codes, found, wanted, weights, terms, checks)
+VALUES (:kind, :task_id, :chunk_id, :plugin, :seed, :world_version, :outcome, :chosen, :retry_at, :summary,
+        :names, :codes, :found, :wanted, :weights, :terms, :checks)
+RETURNING decision_id;
+
+-- name: forget_decisions(keep, older_than)!
+-- The last few of each task stay, for a week.
+DELETE FROM brokerage_decisions
+WHERE decided_at < :older_than
+   OR decision_id IN (
+        SELECT decision_id FROM (
+            SELECT decision_id, row_number() OVER (PARTITION BY task_id ORDER BY decision_id DESC) AS place
+            FROM brokerage_decisions) ranked
+        WHERE place > :keep);

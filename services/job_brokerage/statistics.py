@@ -1,0 +1,160 @@
+"""Statistics of queues: a fold of job events in PostgreSQL, published as absolute values, audited against the jobs.
+
+Nobody increments Redis: after changes the queue's whole value is written with a version, so that losing Redis or a
+message costs nothing but freshness.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import aiosql
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from services.job_brokerage.folding import (
+    OUTCOMES,
+    Change,
+    StatisticsKey,
+    changes_of,
+    confirmed_drift,
+    outcomes_of,
+    signs_of_life,
+)
+from shared.brokerage.load import Activity
+from shared.cache import Cache
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import JobsEvent, JobsStarted, StatisticsChanged
+from shared.snapshot.reader import activity_to_json, statistics_key
+
+queries = aiosql.from_path(Path(__file__).with_name("statistics.sql"), "asyncpg")
+log = logging.getLogger(__name__)
+
+PUBLISH_EVERY_S = 1.0
+PUBLISHED_TIMES = 2
+COUNT_WORKERS_EVERY_S = 30.0
+AUDIT_EVERY_S = 180.0
+MEASURE_DISK_IO_EVERY_S = 60.0
+FORGET_EVERY_S = 3600.0
+HISTORY_DAYS = 4
+
+
+class QueueStatistics:
+    """Handlers and periodic work. `_changed`: queues that this replica folded, with how often they are to be published.
+
+    Each is published twice, a second apart: the first time may come before the fold's own commit, or be rolled back.
+    """
+
+    def __init__(self, cache: Cache, metrics: CollectorRegistry) -> None:
+        self._cache = cache
+        self._changed: dict[str, int] = {}
+        self._drift_before: dict[StatisticsKey, tuple[int, int]] = {}
+        self._drift = Gauge(
+            "orrery_queue_statistics_drift_jobs",
+            "Jobs by which the statistics differ from table jobs",
+            registry=metrics,
+        )
+        self._corrected = Counter(
+            "orrery_queue_statistics_corrected_jobs", "Jobs by which audits corrected the statistics", registry=metrics
+        )
+
+    async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
+        """Fold one event about jobs; the inbox sees to it that each is folded once."""
+        at = event.occurred_at or work.now
+        await self._add(work, changes_of(event.moves))
+        await self._note_life(work, event, at)
+        await self._note_outcomes(work, event, at)
+        if isinstance(event, JobsStarted) and event.job_ids:
+            await queries.fold_waits(work.connection, job_ids=list(event.job_ids))
+        self._mark(move.queue for move in event.moves)
+
+    async def publish(self, work: UnitOfWork) -> None:
+        """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""
+        queues = sorted(self._changed)
+        if not queues:
+            return
+        version: int = await queries.bump_version(work.connection)
+        await queries.mark_published(work.connection, queues=queues, version=version)
+        await self._cache.put_many(await self._values(work, queues), version)
+        work.emit(StatisticsChanged(queues=tuple(queues)))
+        for queue in queues:
+            self._changed[queue] -= 1
+            if self._changed[queue] <= 0:
+                del self._changed[queue]
+
+    async def audit(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: compare with table jobs, export the difference, correct what two audits found."""
+        now = {
+            (row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"]): (
+                row["n_jobs"],
+                row["n_cores"],
+            )
+            async for row in queries.drift(work.connection)
+        }
+        confirmed = confirmed_drift(self._drift_before, now)
+        self._drift.set(sum(abs(jobs) for jobs, _ in now.values()))
+        await self._add(work, confirmed)
+        self._mark(change.key[0] for change in confirmed)
+        self._corrected.inc(sum(abs(change.n_jobs) for change in confirmed))
+        if confirmed:
+            log.warning("queue statistics: %d rows differed from table jobs twice and were corrected", len(confirmed))
+        done = {change.key for change in confirmed}
+        self._drift_before = {key: value for key, value in now.items() if key not in done}
+
+    async def count_workers(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: workers of each queue, as their last reports have them."""
+        changed = [row["queue"] async for row in queries.count_workers(work.connection)]
+        changed += [row["queue"] async for row in queries.forget_workers(work.connection)]
+        self._mark(changed)
+
+    async def measure_disk_io(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: mean disk IO of each queue's running jobs."""
+        self._mark([row["queue"] async for row in queries.measure_disk_io(work.connection)])
+
+    async def forget_old(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: history older than brokerage looks back."""
+        await queries.forget_history(work.connection, older_than=work.now - timedelta(days=HISTORY_DAYS))
+
+    def _mark(self, queues: Iterable[str]) -> None:
+        self._changed.update(dict.fromkeys(queues, PUBLISHED_TIMES))
+
+    async def _add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        keys = [list(column) for column in zip(*(change.key for change in changes), strict=True)]
+        await queries.fold_moves(
+            work.connection, queues=keys[0], resource_types=keys[1], gshares=keys[2], users=keys[3], statuses=keys[4],
+            n_jobs=[change.n_jobs for change in changes], n_cores=[change.n_cores for change in changes],
+        )  # fmt: skip
+
+    async def _note_life(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
+        signs = signs_of_life(event.moves, at)
+        if signs:
+            await queries.note_activity(
+                work.connection, queues=list(signs), pilots=[pilot for pilot, _ in signs.values()],
+                starts=[start for _, start in signs.values()],
+            )  # fmt: skip
+
+    async def _note_outcomes(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
+        outcomes = outcomes_of(event.moves, at)
+        if outcomes:
+            hours, queues, gshares, task_ids = (list(column) for column in zip(*outcomes, strict=True))
+            counts = {f"n_{name}": [one[name] for one in outcomes.values()] for name in OUTCOMES}
+            await queries.fold_outcomes(
+                work.connection, hours=hours, queues=queues, gshares=gshares, task_ids=task_ids, **counts
+            )
+
+    async def _values(self, work: UnitOfWork, queues: list[str]) -> dict[str, object]:
+        """What is cached for each queue: jobs by resource type and state, and its signs of life."""
+        jobs: dict[str, list[list[object]]] = {queue: [] for queue in queues}
+        async for row in queries.statistics_of(work.connection, queues=queues):
+            jobs[row["queue"]].append([row["resource_type"], row["status"], row["n_jobs"]])
+        activity = {queue: Activity(queue) for queue in queues}
+        async for row in queries.activity_of(work.connection, queues=queues):
+            activity[row["queue"]] = Activity(*row)
+        return {
+            statistics_key(queue): {"jobs": jobs[queue], "activity": activity_to_json(activity[queue])}
+            for queue in queues
+        }

@@ -1,0 +1,65 @@
+"""SQL of the decisions: the chunk that is offered, its input and copies, and the decision as it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiosql
+
+from services.job_brokerage.request import TaskHistory
+from shared.brokerage.decision import Decision
+from shared.brokerage.matchmaking import Advert
+from shared.brokerage.request import InputDataset
+from shared.catalogue import CatalogueReader
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.storage import Storage
+from shared.snapshot.inputs import Wanted, read_inputs
+
+queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
+
+KEPT_PER_TASK = 20
+KEPT_DAYS = 7
+
+
+class BrokerageStore:
+    """Stateless; everything happens in the caller's transaction."""
+
+    def __init__(self, catalogue: CatalogueReader) -> None:
+        self._catalogue = catalogue
+
+    async def offered_chunk(self, work: UnitOfWork, chunk_id: int) -> Mapping[str, Any] | None:
+        """The chunk with its task; None if it no longer waits for queues."""
+        row: Mapping[str, Any] | None = await queries.offered_chunk(work.connection, chunk_id=chunk_id)
+        return row
+
+    async def chunk_inputs(
+        self, work: UnitOfWork, chunk_id: int, storages: Mapping[str, Storage]
+    ) -> tuple[InputDataset, ...]:
+        """What the chunk holds of each dataset, and where copies of it are."""
+        wanted = [
+            Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
+            async for row in queries.chunk_inputs(work.connection, chunk_id=chunk_id)
+        ]
+        return await read_inputs(self._catalogue, work.connection, wanted, storages)
+
+    async def task_history(self, work: UnitOfWork, task_id: int) -> TaskHistory:
+        """How far a task is, and where it has had jobs."""
+        row = await queries.task_history(work.connection, task_id=task_id)
+        return TaskHistory(row["n_files"], row["n_finished"], tuple(row["queues_used"]))
+
+    async def site_adverts(self, work: UnitOfWork) -> tuple[Advert, ...]:
+        """What sites advertised within the last minutes."""
+        return tuple([Advert.of(row) async for row in queries.live_adverts(work.connection)])
+
+    async def save(self, work: UnitOfWork, decision: Decision) -> int:
+        """Store a decision with all its numbers; its id."""
+        decision_id: int = await queries.insert_decision(work.connection, **decision.packed())
+        return decision_id
+
+    async def forget_old(self, work: UnitOfWork) -> None:
+        """Periodic: keep the last decisions of each task, for a week."""
+        older_than = work.now - timedelta(days=KEPT_DAYS)
+        await queries.forget_decisions(work.connection, keep=KEPT_PER_TASK, older_than=older_than)

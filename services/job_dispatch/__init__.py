@@ -1,0 +1,22 @@
+"""Jobs to pilots: who gets which job, what pilots report, and the way of a job from `defined` to its end.
+
+Consumes: jobs.generated (is the input there?), transfers.completed, outputs.registered, task.commanded.
+Hears as news: jobs.activated (arrivals for its windows), jobs.throttled, jobs.dispatched (ids other replicas took),
+shares.corrected, config.changed, grid.changed.
+Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.dispatched, jobs.started, outputs.produced,
+jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested.
+Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
+watchdog expires), heartbeat_at, start_time, worker and command of jobs; job_claims, job_reports, workers,
+queue_activity.last_pilot_at, dispatch_replicas; inserts transfers.
+
+How an acquire is answered (the windows hold no truth: whatever they say is compared-and-set in PostgreSQL):
+
+* a *lane* is (queue, share, shape); a shape is the interned requirement of a job, so in a lane all jobs fit a pilot or
+  none does (`policy.lane`, `policy.queue_window`, `policy.fitting`);
+* each replica keeps the head of every lane it uses in memory, refilled by keyset reads (`windows`), fed by news;
+* the best job is the smallest head among the fitting lanes of the first share in rank order (`policy.ranking`);
+* everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).
+
+HTTP: /api/v1/pilot/* (role pilot; plain Starlette routes, `pilot_api`), /api/v1/job/* and /api/v1/statistics/*
+(`job_api`).
+"""

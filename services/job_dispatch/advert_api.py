@@ -1,0 +1,83 @@
+"""/api/v1/site/advertise: a site says what it has, what it takes and under which Requirements (SAM-Grid)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from pydantic import ConfigDict, Field, field_validator
+
+from services.job_dispatch.pilot_api import envelope, fields_of
+from services.job_dispatch.requests import RequestFields, parse
+from services.job_dispatch.sql import QUERIES
+from shared.auth import Caller, require
+from shared.brokerage.matchmaking import parsed
+from shared.db.database import Database
+
+# A site advertises every five minutes; one that does not is no longer believed.
+LIFETIME = timedelta(minutes=5)
+
+Jobs = Annotated[int, Field(ge=0, le=10_000_000)]
+Words = Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class SiteAdvertisement(RequestFields):
+    """The field's names; `Attributes` are anything else that Requirements of jobs may ask for."""
+
+    model_config = ConfigDict(extra="forbid")
+    Site: Annotated[str, Field(min_length=1, max_length=100, description="native site or forwarding node")]
+    Kind: Literal["native", "forwarding"] = "native"
+    MaxJobs: Jobs | None = None
+    MaxSubmittingJobs: Jobs | None = None
+    CurrentJobs: Jobs = 0
+    CurrentSubmittingJobs: Jobs = 0
+    Requirements: Annotated[str, Field(max_length=4000)] | None = None
+    EntryPoint: Words | None = None
+    Station: Words | None = None
+    Monitor: Words | None = None
+    Attributes: dict[Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")], str | int | float | bool] = {}
+
+    @field_validator("Requirements")
+    @classmethod
+    def _is_expression(cls, value: str | None) -> str | None:
+        if value:
+            parsed(value)
+        return value or None
+
+    def advertisement(self) -> dict[str, Any]:
+        """What the site's ClassAd has besides its numbers."""
+        stated = {"Kind": self.Kind, "EntryPoint": self.EntryPoint, "Station": self.Station, "Monitor": self.Monitor}
+        return {**self.Attributes, **{name: value for name, value in stated.items() if value is not None}}
+
+
+class AdvertApi:
+    """Takes advertisements."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def router(self) -> APIRouter:
+        router = APIRouter(prefix="/api/v1/site", tags=["sites"])
+        body = {"content": {"application/json": {"schema": SiteAdvertisement.model_json_schema()}}, "required": True}
+        extra = {"requestBody": body}
+        router.add_api_route("/advertise", self.advertise, methods=["POST"], openapi_extra=extra)
+        return router
+
+    async def advertise(
+        self, request: Request, caller: Annotated[Caller, Depends(require("pilot", "operator"))]
+    ) -> Response:
+        """Replace the site's advertisement: CurMatches starts again at CurrentJobs; it is believed for five minutes."""
+        advert = parse(SiteAdvertisement, await fields_of(request))
+        async with self._database.begin(reason=f"advertised by {caller.name}") as work:
+            expires_at = work.now + LIFETIME
+            stored = await QUERIES.advertise_site(
+                work.connection, site=advert.Site, max_jobs=advert.MaxJobs,
+                max_submitting_jobs=advert.MaxSubmittingJobs, current_jobs=advert.CurrentJobs,
+                current_submitting_jobs=advert.CurrentSubmittingJobs, requirements=advert.Requirements,
+                advertisement=advert.advertisement(), expires_at=expires_at,
+            )  # fmt: skip
+        if stored is None:
+            return envelope(False, f"Site: value {advert.Site!r}: allowed: a site of the grid", None)
+        return envelope(True, "", {"Site": advert.Site, "expires_at": expires_at.isoformat()})

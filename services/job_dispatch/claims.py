@@ -1,0 +1,309 @@
+"""Acquires to jobs: pick from the windows, claim together, answer when it is committed.
+
+Everything that waits, of any queues, goes into one statement as soon as a claim session is free; there is no timer.
+Every request has a key, its own (`Idempotency-Key`) or one made here, so that a claim whose outcome is unknown (the
+connection broke during the commit) is settled by asking for the same key again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from services.job_dispatch.identity import Identity
+from services.job_dispatch.lane_reader import DatabaseLaneReader
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.lane import Lane
+from services.job_dispatch.policy.queue_window import NeedsRefill, Picked
+from services.job_dispatch.sessions import Outcome, Sessions, Wanted
+from services.job_dispatch.windows import Windows
+from shared.db.database import is_retryable
+
+log = logging.getLogger(__name__)
+
+TASK_CANDIDATES = 16
+
+
+class Unavailable(Exception):
+    """PostgreSQL did not answer in time: the caller should try again with the same key."""
+
+
+@dataclass(frozen=True)
+class Granted:
+    """A job; `spec` is JSON text, None when the job of a repeated request has been archived since."""
+
+    job_id: int
+    spec: str | None
+    repeated: bool
+
+
+@dataclass(eq=False)
+class Request:
+    """One acquire on its way. `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick."""
+
+    offer: Offer
+    key: str
+    must_look_up: bool
+    deadline: float
+    future: asyncio.Future[Granted | None]
+    candidates: deque[Picked] | None = None
+    pick: Picked | None = None
+    n_lost: int = 0
+
+
+@dataclass
+class ClaimLimits:
+    """`batch`: lines of one statement; `give_up_after_s`: how long PostgreSQL may be away; waits between tries.
+
+    A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
+    paused): its queue is read again.
+    """
+
+    batch: int = 128
+    give_up_after_s: float = 20.0
+    retry_after_s: float = 0.25
+    lost_before_reread: int = 10
+
+
+@dataclass
+class _Queue:
+    """What waits, in arrival order; a request whose pick was lost goes to the front."""
+
+    waiting: deque[Request] = field(default_factory=deque)
+    scheduled: bool = False
+
+
+class Claims:
+    """One per process. `identity` makes the keys of requests without one unique among replicas and restarts."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        reader: DatabaseLaneReader,
+        sessions: Sessions,
+        metrics: DispatchMetrics,
+        *,
+        identity: Identity,
+        clock: Callable[[], float],
+        limits: ClaimLimits | None = None,
+    ) -> None:
+        self.windows = windows
+        self.limits = limits or ClaimLimits()
+        self._reader = reader
+        self._sessions = sessions
+        self._metrics = metrics
+        self._identity = identity
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._queue = _Queue()
+        self._free: deque[int] = deque(range(sessions.count))
+        self._by_key: dict[str, asyncio.Future[Granted | None]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def acquire(self, offer: Offer, key: str | None = None) -> Granted | None:
+        """The best job for the offer, committed; None when nothing fits. The same key gets the same job.
+
+        Raises Unavailable when PostgreSQL is away for too long.
+        """
+        if key is not None and key in self._by_key:
+            return await asyncio.shield(self._by_key[key])
+        loop = asyncio.get_running_loop()
+        request = Request(
+            offer=offer,
+            key=key or f"{self._identity.name}-{next(self._numbers)}",
+            must_look_up=key is not None,
+            deadline=self._clock() + self.limits.give_up_after_s,
+            future=loop.create_future(),
+        )
+        if key is not None:
+            self._by_key[key] = request.future
+            request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
+        try:
+            await self._prepare(request)
+        except BaseException as error:  # others may wait for the same key
+            _fail(request, error if isinstance(error, Exception) else Unavailable("the request was broken off"))
+            raise
+        self._queue.waiting.append(request)
+        self._schedule()
+        # others may wait for the same key: then the end of this caller must not end the claim
+        return await (request.future if key is None else asyncio.shield(request.future))
+
+    async def _prepare(self, request: Request) -> None:
+        """Open the queue's windows, or read the candidates of the one task that is asked for."""
+        offer = request.offer
+        try:
+            if offer.task_id is not None:
+                request.candidates = await self._candidates(offer, offer.task_id)
+            elif not self.windows.is_open(offer.queue):
+                await self.windows.open(offer.queue)
+            if self.windows.shapes.has_missing:
+                await self.windows.shapes.load_missing()
+        except Exception as error:
+            if is_retryable(error):
+                raise Unavailable(f"the jobs of {offer.queue} could not be read: {error}") from error
+            raise
+
+    async def _candidates(self, offer: Offer, task_id: int) -> deque[Picked]:
+        found = await self._reader.candidates_of_task(task_id, offer.queue, TASK_CANDIDATES)
+        for _, shape_id, _ in found:
+            self.windows.shapes.expect(shape_id)
+        await self.windows.shapes.load_missing()
+        fits = self.windows.shapes.fits(offer.kind)
+        return deque(Picked(Lane(gshare, shape_id), entry) for gshare, shape_id, entry in found if fits(shape_id))
+
+    # -- batches
+
+    def _schedule(self) -> None:
+        """Make batches once what runs now has run: what arrives in one turn of the loop is claimed together."""
+        if not self._queue.scheduled:
+            self._queue.scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._queue.scheduled = False
+        while self._free and self._queue.waiting:
+            batch = self._next_batch()
+            if not batch:
+                return
+            session = self._free.popleft()
+            task = asyncio.get_running_loop().create_task(self._run(session, batch))
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+
+    def _next_batch(self) -> list[Request]:
+        """Pick for what waits, up to a full statement; requests that get nothing are answered here."""
+        batch: list[Request] = []
+        while self._queue.waiting and len(batch) < self.limits.batch:
+            request = self._queue.waiting.popleft()
+            if request.future.done():
+                continue
+            found = self._pick(request)
+            if isinstance(found, NeedsRefill):
+                self._wait_for(request, found)
+            elif found is not None or request.must_look_up:
+                request.pick = found
+                batch.append(request)
+            else:
+                _answer(request, None)
+        return batch
+
+    def _pick(self, request: Request) -> Picked | NeedsRefill | None:
+        if request.candidates is None:
+            return self.windows.pick(request.offer)
+        while request.candidates:
+            candidate = request.candidates.popleft()
+            if candidate.job_id not in self.windows.in_flight:
+                self.windows.in_flight.add(candidate.job_id)
+                return candidate
+        return None
+
+    def _wait_for(self, request: Request, needed: NeedsRefill) -> None:
+        """Back to the front once the lanes that come first were read."""
+        self._after([self.windows.refill(request.offer.queue, lane) for lane in needed.lanes], request)
+
+    def _after(self, reads: Sequence[asyncio.Task[None]], request: Request) -> None:
+        """Back to the front when all these reads have ended well."""
+        waiting = len(reads)
+
+        def read_ended(task: asyncio.Task[None]) -> None:
+            nonlocal waiting
+            waiting -= 1
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                _fail(request, Unavailable(f"the jobs of {request.offer.queue} could not be read: {error}"))
+            elif waiting == 0:
+                self._queue.waiting.appendleft(request)
+                self._schedule()
+
+        for read in reads:
+            read.add_done_callback(read_ended)
+
+    async def _run(self, session: int, batch: list[Request]) -> None:
+        batch.sort(key=lambda request: request.pick.job_id if request.pick else 0)
+        wanted = [
+            Wanted(
+                request.key,
+                request.pick.job_id if request.pick else 0,
+                request.offer.queue,
+                request.pick.lane.shape_id if request.pick else 0,
+                request.offer.worker,
+            )
+            for request in batch
+        ]
+        try:
+            outcomes = await self._sessions.claim(session, wanted)
+        except Exception as error:
+            await self._failed(batch, error)
+        else:
+            self._metrics.claim_batch.observe(len(batch))
+            self._settle(batch, outcomes)
+        finally:
+            self._free.append(session)
+            self._schedule()
+
+    def _settle(self, batch: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+        """Answer those that got a job; the others pick again, before everybody who came later."""
+        again = []
+        for request, outcome in zip(batch, outcomes, strict=True):
+            pick, request.pick = request.pick, None
+            if outcome.job_id is not None:
+                if outcome.known and pick is not None:
+                    self.windows.unused(request.offer.queue, pick)
+                elif pick is not None:
+                    self.windows.taken((pick.job_id,))
+                self._metrics.claims.labels("repeated" if outcome.known else "taken").inc()
+                _answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
+            elif pick is None:
+                _answer(request, None)
+            else:
+                self.windows.lost(pick.job_id)
+                self._metrics.claims.labels("lost").inc()
+                request.n_lost += 1
+                if request.n_lost % self.limits.lost_before_reread == 0 and request.candidates is None:
+                    self._after([self.windows.reread(request.offer.queue)], request)
+                else:
+                    again.append(request)
+        self._queue.waiting.extendleft(reversed(again))
+
+    async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
+        """The statement failed, or nobody knows whether it was committed: ask again under the same keys."""
+        retry = is_retryable(error)
+        if not retry:
+            log.error("a claim failed: %s: %s", type(error).__name__, error)
+        again = []
+        for request in batch:
+            if request.pick is not None:
+                self.windows.lost(request.pick.job_id)
+                request.pick = None
+            request.must_look_up = True
+            if not retry:
+                _fail(request, error)
+            elif self._clock() > request.deadline:
+                _fail(request, Unavailable(f"PostgreSQL is away: {error}"))
+            else:
+                again.append(request)
+        if again:
+            await asyncio.sleep(self.limits.retry_after_s)
+            self._queue.waiting.extendleft(reversed(again))
+
+    async def close(self) -> None:
+        """Let the claims under way end, then close their connections."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=5.0)
+        await self._sessions.close()
+
+
+def _answer(request: Request, answer: Granted | None) -> None:
+    if not request.future.done():
+        request.future.set_result(answer)
+
+
+def _fail(request: Request, error: Exception) -> None:
+    if not request.future.done():
+        request.future.set_exception(error)
+        request.future.exception()  # seen: a caller that has gone is not an error of ours

@@ -1,0 +1,103 @@
+"""What job_dispatch does when something happened. Each handler runs in one transaction and may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.job_dispatch.inputs import Inputs
+from services.job_dispatch.lifecycle import Lifecycle
+from services.job_dispatch.outputs import Outputs
+from services.job_dispatch.policy.commands import Step, is_in_force, steps_of
+from services.job_dispatch.policy.reports import Blame
+from services.job_dispatch.store import LockedJob, Store
+from services.job_dispatch.windows import Windows
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import (
+    JobsActivated,
+    JobsDispatched,
+    JobsGenerated,
+    JobsThrottled,
+    OutputsRegistered,
+    TaskCommanded,
+    TransfersCompleted,
+)
+
+COMMAND_SLICE = 2000
+KILL_CODE = 100
+
+
+class Handlers:
+    """Work: one replica handles each event, through the inbox."""
+
+    def __init__(self, store: Store, lifecycle: Lifecycle, inputs: Inputs, outputs: Outputs) -> None:
+        self._store = store
+        self._lifecycle = lifecycle
+        self._inputs = inputs
+        self._outputs = outputs
+
+    async def on_jobs_generated(self, event: JobsGenerated, work: UnitOfWork) -> None:
+        await self._inputs.settle(work, event.job_ids)
+
+    async def on_transfers_completed(self, event: TransfersCompleted, work: UnitOfWork) -> None:
+        failed = set(event.failed_job_ids)
+        jobs = await self._store.lock_jobs(work.connection, [*event.job_ids, *failed])
+        await self._inputs.lost(work, _in_state(jobs, ("assigned", "transferring"), failed))
+        waiting = await self._store.waiting_for_transfers(work.connection, sorted(jobs))
+        arrived = set(jobs) - waiting - failed
+        if arrived:
+            await self._inputs.arrived(work, _in_state(jobs, ("assigned",), arrived))
+            await self._outputs.arrived(work, _in_state(jobs, ("transferring",), arrived))
+
+    async def on_outputs_registered(self, event: OutputsRegistered, work: UnitOfWork) -> None:
+        await self._outputs.registered(work, event.job_ids)
+
+    async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
+        """A command that its task has left behind meanwhile (retried, resumed, paused again) changes nothing."""
+        task = (await self._store.task_facts(work.connection, [event.task_id])).get(event.task_id)
+        if task is None or not is_in_force(event.command, task.status):
+            return
+        for step in steps_of(event.command, soft=event.soft):
+            await self._take(work, event.task_id, step)
+
+    async def _take(self, work: UnitOfWork, task_id: int, step: Step) -> None:
+        """One step of a command, slice by slice: a task may have a million jobs."""
+        after_id = 0
+        while True:
+            job_ids = await self._store.live_job_ids(
+                work.connection, task_id, step.sources, step.spared, after_id, COMMAND_SLICE
+            )
+            if not job_ids:
+                return
+            after_id = job_ids[-1]
+            jobs = _in_state(await self._store.lock_jobs(work.connection, job_ids), step.sources, set(job_ids))
+            blames = {job_id: Blame("user", KILL_CODE, step.reason) for job_id in jobs}
+            await self._lifecycle.to(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
+            await work.flush()  # a million jobs are thousands of events: not all of them in memory
+
+    async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
+        """Jobs killed one by one; those that really were."""
+        jobs = await self._store.lock_jobs(work.connection, job_ids)
+        blames = {job_id: Blame("user", KILL_CODE, reason) for job_id in jobs}
+        return await self._lifecycle.to(work, jobs, sorted(jobs), "cancelled", reason=reason, blames=blames)
+
+
+class NewsHandlers:
+    """News: every replica hears it."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+
+    async def on_jobs_activated(self, event: JobsActivated) -> None:
+        self._windows.arrive(event.lane_jobs)
+
+    async def on_jobs_dispatched(self, event: JobsDispatched) -> None:
+        self._windows.taken(event.job_ids)
+
+    async def on_jobs_throttled(self, event: JobsThrottled) -> None:
+        """Many entries are out of date at once: cheaper to read the queues again than to try each."""
+        for queue in sorted({move.queue for move in event.moves}):
+            self._windows.forget(queue)
+
+
+def _in_state(jobs: Mapping[int, LockedJob], statuses: Sequence[str], wanted: set[int]) -> dict[int, LockedJob]:
+    return {job_id: job for job_id, job in sorted(jobs.items()) if job_id in wanted and job.row.status in statuses}

@@ -1,0 +1,34 @@
+"""What the dispatcher counts."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class DispatchMetrics:
+    """Labels are few and fixed: never a queue, job or task."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.acquires = Counter(
+            "orrery_acquires",
+            "Acquire requests, by answer (job, none, refused, unavailable)",
+            ["answer"],
+            registry=registry,
+        )
+        self.claims = Counter(
+            "orrery_claims", "Claims, by outcome (taken, repeated, lost)", ["outcome"], registry=registry
+        )
+        self.claim_batch = Histogram(
+            "orrery_claim_batch", "Requests in one claim", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry
+        )
+        self.reports = Counter(
+            "orrery_job_reports", "Reports of pilots, by effect and command", ["effect", "command"], registry=registry
+        )
+        self.report_batch = Histogram(
+            "orrery_report_batch",
+            "Reports in one transaction",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            registry=registry,
+        )
+        self.open_queues = Gauge("orrery_window_queues", "Queues with windows in memory", registry=registry)
+        self.window_entries = Gauge("orrery_window_entries", "Jobs in the windows", registry=registry)

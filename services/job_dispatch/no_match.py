@@ -1,0 +1,33 @@
+"""Why a pilot got nothing, and when to ask again: pilots that ask too often are a load, empty answers a riddle."""
+
+from __future__ import annotations
+
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.windows import Windows
+from shared.config.parameters import Parameters
+
+
+class NoMatch:
+    """The reason names what is there and why it does not fit; the hint grows when the queue is empty."""
+
+    def __init__(self, windows: Windows, parameters: Parameters) -> None:
+        self._windows = windows
+        self._parameters = parameters
+
+    @property
+    def longest_wait_s(self) -> int:
+        """Empty or unknown queue: nothing will come in the next moments."""
+        return self._parameters.get("job_dispatch", "NO_JOB_RETRY_S", default=60)
+
+    async def explain(self, offer: Offer) -> tuple[str, int]:
+        """(reason, seconds to wait)."""
+        waiting = self._windows.waiting_shapes(offer.queue)
+        if offer.task_id is not None:
+            return f"task {offer.task_id} has no activated job at {offer.queue} that fits", self.longest_wait_s
+        if not waiting:
+            return f"no activated jobs at {offer.queue}", self.longest_wait_s
+        misfits = self._windows.shapes.misfits(offer.kind, waiting)
+        if misfits:
+            more = f" (and {len(misfits) - 1} other kinds)" if len(misfits) > 1 else ""
+            return f"jobs are waiting at {offer.queue} but none fits: {misfits[0]}{more}", self.longest_wait_s
+        return f"the jobs at {offer.queue} were taken by others just now", max(1, self.longest_wait_s // 10)

@@ -1,0 +1,276 @@
+"""/api/v1/pilot/*: what pilots call, thousands of times per second; plain Starlette routes, answers made of bytes.
+
+Every answer is HTTP 200 with `{"success", "message", "data"}`, data with the protocol's `StatusCode`; 401 and 403 for
+callers that may not, 503 when PostgreSQL is away (a pilot tries again). An answer is sent only after the commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.job_dispatch.activity import Activity
+from services.job_dispatch.body import LARGEST_BODY_BYTES, BadBody, parse_body
+from services.job_dispatch.claims import Claims, Granted, Unavailable
+from services.job_dispatch.coalescer import TooLate
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.no_match import NoMatch
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.reports import Verdict
+from services.job_dispatch.queries_of_jobs import JobQueries
+from services.job_dispatch.reporting import Reporting
+from services.job_dispatch.requests import (
+    FAILED,
+    INVALID,
+    MOST_REPORTS,
+    NO_JOBS,
+    OK,
+    ROLE,
+    TIMEOUT,
+    AcquireJobs,
+    BadRequest,
+    UpdateJob,
+    WorkerUpdate,
+    parse,
+)
+from shared.auth import NotAuthenticated, caller_of
+from shared.db.database import is_retryable, is_unstorable
+
+log = logging.getLogger(__name__)
+
+LONGEST_KEY = 200
+PREFIX = "/api/v1/pilot"
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def envelope(success: bool, message: str, data: Any, status: int = 200) -> Response:
+    """The answer of every method."""
+    body = orjson.dumps({"success": success, "message": message, "data": data})
+    return Response(body, status, media_type="application/json")
+
+
+def refused(error: BadRequest) -> Response:
+    return envelope(
+        False, str(error), {"StatusCode": error.code, "errorDialog": str(error), "problems": error.problems}
+    )
+
+
+def guarded(*roles: str) -> Callable[[Endpoint], Endpoint]:
+    """Check the caller, and turn what went wrong into the protocol's answers."""
+
+    def wrap(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            try:
+                caller = caller_of(request)
+            except NotAuthenticated as error:
+                return envelope(False, str(error), {"StatusCode": INVALID}, 401)
+            if not caller.may(*roles):
+                text = f"{caller.name} needs the role {' or '.join(roles)}"
+                return envelope(False, text, {"StatusCode": ROLE}, 403)
+            try:
+                return await endpoint(request)
+            except BadRequest as error:
+                return refused(error)
+            except BadBody as error:
+                return envelope(False, str(error), {"StatusCode": FAILED, "errorDialog": str(error)})
+            except ClientDisconnect:
+                return Response(status_code=499)
+            except (Unavailable, TooLate) as error:
+                return envelope(False, str(error), {"StatusCode": TIMEOUT}, 503)
+            except Exception as error:
+                if is_unstorable(error):
+                    text = f"a value cannot be stored: {error}; nothing was changed"
+                    return envelope(False, text, {"StatusCode": FAILED, "errorDialog": text})
+                if not is_retryable(error):
+                    raise
+                return envelope(False, f"the database is away: {error}", {"StatusCode": TIMEOUT}, 503)
+
+        return call
+
+    return wrap
+
+
+async def fields_of(request: Request) -> dict[str, Any]:
+    """The fields of the body. Raises BadBody."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > LARGEST_BODY_BYTES:
+        raise BadBody(f"body: {length} bytes are not allowed; at most {LARGEST_BODY_BYTES} are")
+    parts, n_bytes = [], 0
+    async for part in request.stream():  # a body without a length must not fill the memory either
+        parts.append(part)
+        n_bytes += len(part)
+        if n_bytes > LARGEST_BODY_BYTES:
+            raise BadBody(f"body: {n_bytes} bytes and more are not allowed; at most {LARGEST_BODY_BYTES} are")
+    return parse_body(b"".join(parts), request.headers.get("content-type", ""))
+
+
+class PilotApi:
+    """The five methods."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        reporting: Reporting,
+        activity: Activity,
+        no_match: NoMatch,
+        jobs: JobQueries,
+        metrics: DispatchMetrics,
+    ) -> None:
+        self._claims = claims
+        self._reporting = reporting
+        self._activity = activity
+        self._no_match = no_match
+        self._jobs = jobs
+        self._metrics = metrics
+        self._granted = metrics.acquires.labels("job")
+
+    def routes(self) -> list[Route]:
+        """All routes of pilots; GET and POST for the reads, as both are used."""
+        pilot = guarded("pilot", "production")
+        return [
+            Route(f"{PREFIX}/acquire_jobs", pilot(self.acquire_jobs), methods=["POST"]),
+            Route(f"{PREFIX}/update_job", pilot(self.update_job), methods=["POST"]),
+            Route(f"{PREFIX}/update_jobs_bulk", pilot(self.update_jobs_bulk), methods=["POST"]),
+            Route(f"{PREFIX}/get_job_status", pilot(self.get_job_status), methods=["GET", "POST"]),
+            Route(f"{PREFIX}/update_worker_status", pilot(self.update_worker_status), methods=["POST"]),
+        ]
+
+    async def acquire_jobs(self, request: Request) -> Response:
+        """The best jobs for the pilot, now `sent`."""
+        try:
+            wanted = parse(AcquireJobs, await fields_of(request))
+            key = request.headers.get("idempotency-key")
+            if key is not None and not 0 < len(key) <= LONGEST_KEY:
+                problem = f"Idempotency-Key: {len(key)} characters are not allowed; 1 to {LONGEST_KEY} are"
+                raise BadRequest(FAILED, [{"field": "Idempotency-Key", "message": problem}])
+        except (BadRequest, BadBody):
+            self._metrics.acquires.labels("refused").inc()
+            raise
+        offer = wanted.offer()
+        if key is not None:  # two pilots that count their requests from 1 must not get one job
+            key = f"{caller_of(request).name} {offer.queue} {key}"
+        if not await self._activity.knows(offer.queue):
+            self._metrics.acquires.labels("refused").inc()
+            return self._nothing(f"the queue {offer.queue!r} is not known", self._no_match.longest_wait_s)
+        self._activity.pilot_seen(offer.queue)
+        try:
+            granted = await self._acquire(offer, wanted.n_jobs, key)
+        except Unavailable:
+            self._metrics.acquires.labels("unavailable").inc()
+            raise
+        if not granted:
+            self._metrics.acquires.labels("none").inc()
+            return self._nothing(*await self._no_match.explain(offer))
+        self._granted.inc()
+        return _jobs(granted)
+
+    async def _acquire(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
+        """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones."""
+        if n_jobs == 1:
+            one = await self._claims.acquire(offer, key)
+            return [one] if one is not None and one.spec is not None else []
+        keys = [f"{key}#{number}" if key and number else key for number in range(n_jobs)]
+        found = await asyncio.gather(*(self._claims.acquire(offer, one) for one in keys))
+        return [one for one in found if one is not None and one.spec is not None]
+
+    def _nothing(self, reason: str, retry_after_s: int) -> Response:
+        data = {
+            "StatusCode": NO_JOBS,
+            "errorDialog": "no jobs in PanDA",
+            "jobs": [],
+            "reason": reason,
+            "retry_after_s": retry_after_s,
+        }
+        return envelope(True, f"no jobs: {reason}", data)
+
+    async def update_job(self, request: Request) -> Response:
+        """One report of a pilot."""
+        verdict = await self._reporting.report(parse(UpdateJob, await fields_of(request)).report())
+        return Response(_told(verdict), media_type="application/json")
+
+    async def update_jobs_bulk(self, request: Request) -> Response:
+        """Many reports; each has its own answer, in the order they came."""
+        fields = await fields_of(request)
+        wanted = fields.get("job_list")
+        if isinstance(wanted, str):
+            try:
+                wanted = orjson.loads(wanted)
+            except orjson.JSONDecodeError:
+                wanted = None
+        if not isinstance(wanted, list) or len(wanted) > MOST_REPORTS:
+            problem = f"job_list: must be a list of at most {MOST_REPORTS} objects"
+            raise BadRequest(FAILED, [{"field": "job_list", "message": problem}])
+        answers = await asyncio.gather(*(self._one_of_many(one) for one in wanted))
+        return envelope(all(one["success"] for one in answers), "", answers)
+
+    async def _one_of_many(self, fields: Any) -> dict[str, Any]:
+        if not isinstance(fields, dict):
+            return {"success": False, "message": "job_list: must hold objects", "data": {"StatusCode": FAILED}}
+        try:
+            verdict = await self._reporting.report(parse(UpdateJob, fields).report())
+        except BadRequest as error:
+            return {"success": False, "message": str(error), "data": {"StatusCode": error.code}}
+        return {"success": True, "message": "", "data": {"StatusCode": OK, "command": verdict.command}}
+
+    async def get_job_status(self, request: Request) -> Response:
+        """Status and attempt of jobs."""
+        fields = await fields_of(request) if request.method == "POST" else {}
+        job_ids = job_ids_of(request.query_params.getlist("job_ids") or fields.get("job_ids"))
+        states = await self._jobs.states(job_ids)
+        data = [
+            {
+                "job_id": one["job_id"],
+                "status": one["status"] or "not found",
+                "attempt_number": one["attempt_number"] or 0,
+            }
+            for one in states
+        ]
+        return envelope(True, "", data)
+
+    async def update_worker_status(self, request: Request) -> Response:
+        """A worker started or finished."""
+        wanted = parse(WorkerUpdate, await fields_of(request))
+        if not await self._activity.knows(wanted.site_name):
+            problem = f"site: value {wanted.site_name!r} is not allowed; the name of a loaded queue is"
+            raise BadRequest(FAILED, [{"field": "site", "value": wanted.site_name, "message": problem}])
+        await self._activity.worker(wanted.worker())
+        return envelope(True, "", {"StatusCode": OK})
+
+
+def job_ids_of(value: Any) -> list[int]:
+    """Ids as repeated keys, a list, or text separated by commas. Raises BadRequest."""
+    parts = value if isinstance(value, list) else [] if value is None else [value]
+    flat = [
+        piece for part in parts for piece in (str(part).strip("[]").split(",") if not isinstance(part, int) else [part])
+    ]
+    ids = []
+    for piece in flat:
+        text = str(piece).strip()
+        if not text:
+            continue
+        if not (text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < 2**63):
+            problem = f"job_ids: value {text[:40]!r} is not allowed; positive whole numbers are"
+            raise BadRequest(INVALID, [{"field": "job_ids", "value": text[:40], "message": problem}])
+        ids.append(int(text))
+    if not ids or len(ids) > MOST_REPORTS * 10:
+        problem = f"job_ids: {len(ids)} ids are not allowed; 1 to {MOST_REPORTS * 10} are"
+        raise BadRequest(INVALID, [{"field": "job_ids", "message": problem}])
+    return ids
+
+
+def _jobs(granted: Sequence[Granted]) -> Response:
+    """The specifications are stored as JSON text and go out as they are."""
+    specs = b",".join((one.spec or "{}").encode() for one in granted)
+    body = b'{"success":true,"message":"","data":{"StatusCode":0,"jobs":[' + specs + b"]}}"
+    return Response(body, media_type="application/json")
+
+
+def _told(verdict: Verdict) -> bytes:
+    return b'{"success":true,"message":"","data":{"StatusCode":0,"command":' + orjson.dumps(verdict.command) + b"}}"

@@ -1,0 +1,60 @@
+"""What a command on a task does to its jobs (JEDI: commands; job kill codes)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.states.job import LIVE, ON_NODE, QUEUED
+
+#: states of a task in which a command that ends or holds jobs still means what it meant when it was given: a task that
+#: was retried or resumed since must not lose its new jobs to a message that comes late
+_OVER = frozenset({"done", "finished", "failed", "broken", "aborted"})
+IN_FORCE = {
+    "kill": _OVER | {"aborting", "toabort", "tobroken"},
+    "finish": _OVER | {"finishing", "passed"},
+    "pause": frozenset({"paused"}),
+    "reassign": frozenset({"reassigning"}),
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Jobs in `sources` go to `target`; jobs of the `spared` types stay."""
+
+    sources: tuple[str, ...]
+    target: str
+    reason: str
+    spared: tuple[str, ...] = ()
+
+
+def is_in_force(command: str, task_status: str) -> bool:
+    """Whether a command still holds for a task that is in this state by now. Messages may come late or in another
+    order: what counts is the task, not the message."""
+    if command == "resume":
+        return task_status != "paused"
+    return task_status in IN_FORCE.get(command, ())
+
+
+def steps_of(command: str, *, soft: bool) -> tuple[Step, ...]:
+    """The steps of a command; none for a command that leaves jobs alone.
+
+    kill takes every live job. finish takes what has not run, and without `soft` what runs too, but lets outputs that
+    are being registered or moved arrive; merge jobs are spared by the soft one, because they complete finished work.
+    """
+    if command == "kill":
+        return (Step(LIVE, "cancelled", "task killed"),)
+    if command == "finish" and soft:
+        return (Step(QUEUED, "closed", "task finishes softly", spared=("merge",)),)
+    if command == "finish":
+        return (
+            Step(QUEUED, "closed", "task finishes"),
+            Step((*ON_NODE, "merging"), "cancelled", "task finishes"),
+        )
+    if command == "pause":
+        return (Step(("activated",), "throttled", "task paused"),)
+    if command == "resume":
+        return (Step(("throttled",), "activated", "task resumed"),)
+    if command == "reassign":
+        queued = Step(QUEUED, "closed", "task reassigned")
+        return (queued,) if soft else (queued, Step(ON_NODE, "closed", "task reassigned"))
+    return ()

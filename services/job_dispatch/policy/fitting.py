@@ -1,0 +1,64 @@
+"""What a pilot offers, and which shapes of jobs fit it: computed once per kind of pilot, not per job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: what a pilot that says the key may run; a label that is not listed runs only itself
+LABELS: dict[str, frozenset[str]] = {
+    "managed": frozenset({"managed", "test", "prod_test", "install"}),
+    "user": frozenset({"user", "panda"}),
+    "test": frozenset({"test", "prod_test", "ptest", "rc_test", "rc_test2", "rc_alrb", "install"}),
+}
+#: a pilot for a unified queue takes every label
+EVERY_LABEL = frozenset({"", "unified", "any"})
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The requirements that all jobs of a lane share."""
+
+    shape_id: int
+    prod_source_label: str
+    resource_type: str
+    core_count: int
+    ram_mb: int
+    disk_mb: int
+    walltime_s: int
+
+
+@dataclass(frozen=True)
+class PilotKind:
+    """What decides whether a job fits, in the units of the pilot interface; 0 and "" mean "not said, no limit"."""
+
+    prod_source_label: str = ""
+    resource_type: str = ""
+    memory_mb: int = 0
+    disk_mb: int = 0
+    remaining_s: int = 0
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One acquire: where the pilot is and what it can run."""
+
+    queue: str
+    kind: PilotKind = PilotKind()
+    worker: str | None = None
+    task_id: int | None = None
+
+
+def misfit(shape: Shape, kind: PilotKind) -> str | None:
+    """Why a shape does not fit a pilot, or None if it does."""
+    label = kind.prod_source_label
+    if label not in EVERY_LABEL and shape.prod_source_label not in LABELS.get(label, frozenset({label})):
+        return f"label {shape.prod_source_label}, the pilot takes {label}"
+    if kind.resource_type and shape.resource_type != kind.resource_type:
+        return f"resource type {shape.resource_type}, the pilot takes {kind.resource_type}"
+    if kind.memory_mb and shape.ram_mb > kind.memory_mb:
+        return f"memory {shape.ram_mb} MB, the pilot has {kind.memory_mb} MB"
+    if kind.disk_mb and shape.disk_mb > kind.disk_mb:
+        return f"disk {shape.disk_mb} MB, the pilot has {kind.disk_mb} MB"
+    if kind.remaining_s and shape.walltime_s > kind.remaining_s:
+        return f"walltime {shape.walltime_s} s, the pilot has {kind.remaining_s} s left"
+    return None

@@ -1,0 +1,109 @@
+"""One lane's window: the head of (queue, share, shape) in memory, in the order in which it is served.
+
+A window holds no truth. An entry may be stale (the claim then fails) but an activated job must not be missing for
+long: what is before the cursor came by a read or by news, what is behind it will come by the next read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+
+#: (negated priority, job id): the smallest is served first
+Entry = tuple[int, int]
+OWN, FOREIGN = 0, 1
+
+
+class Lane:
+    """Heaps of entries read or announced so far.
+
+    `cursor` is the last entry read from the database; `complete` means that everything was read, so that every arrival
+    belongs into the window. While a read is under way arrivals are buffered: nobody knows which side of it they are.
+    `owns` tells this replica's own ids from those it leaves to others while it can.
+    """
+
+    __slots__ = ("_buffer", "_heaps", "_members", "_owns", "complete", "cursor", "gshare", "refilling", "shape_id")
+
+    def __init__(
+        self, gshare: str, shape_id: int, *, complete: bool = False, owns: Callable[[int], bool] | None = None
+    ) -> None:
+        self.gshare = gshare
+        self.shape_id = shape_id
+        self.cursor: Entry | None = None
+        self.complete = complete
+        self.refilling = False
+        self._heaps: tuple[list[Entry], list[Entry]] = ([], [])
+        self._members: set[int] = set()
+        self._buffer: list[Entry] = []
+        self._owns = owns
+
+    def __len__(self) -> int:
+        return len(self._heaps[OWN]) + len(self._heaps[FOREIGN])
+
+    def push(self, entry: Entry) -> None:
+        """Add an entry unless its job is there already."""
+        if entry[1] in self._members:
+            return
+        self._members.add(entry[1])
+        own = self._owns is None or self._owns(entry[1])
+        heappush(self._heaps[OWN if own else FOREIGN], entry)
+
+    def arrive(self, entry: Entry) -> None:
+        """A job was activated: into the window if a read will not find it."""
+        if self.refilling:
+            self._buffer.append(entry)
+        elif self.complete or (self.cursor is not None and entry < self.cursor):
+            self.push(entry)
+
+    def begin_refill(self) -> Entry | None:
+        """Where the read starts; arrivals wait until `end_refill` or `refill_failed`."""
+        self.refilling = True
+        return self.cursor
+
+    def end_refill(self, entries: Iterable[Entry], limit: int) -> None:
+        """What the read found, in order; fewer than `limit` means that there is no more."""
+        n_read = 0
+        for entry in entries:
+            n_read += 1
+            self.push(entry)
+            self.cursor = entry
+        self.complete = n_read < limit
+        self.refill_failed()
+
+    def refill_failed(self) -> None:
+        """The read is over: buffered arrivals find their side of the cursor."""
+        self.refilling = False
+        waiting, self._buffer = self._buffer, []
+        for entry in waiting:
+            self.arrive(entry)
+
+    def head(self, band: int, unwanted: Callable[[int], bool]) -> tuple[int, int, int] | None:
+        """The next entry as (negated priority plus handicap, job id, heap), or None when the window is empty.
+
+        A foreign entry is handicapped by `band` points of priority. Entries of `unwanted` jobs at the front (taken by
+        another replica, or being claimed right now) are dropped.
+        """
+        best: tuple[int, int, int] | None = None
+        for which, heap in enumerate(self._heaps):
+            while heap and unwanted(heap[0][1]):
+                self._members.discard(heappop(heap)[1])
+            if heap:
+                candidate = (heap[0][0] + (band if which == FOREIGN else 0), heap[0][1], which)
+                if best is None or candidate < best:
+                    best = candidate
+        return best
+
+    def pop(self, which: int) -> Entry:
+        """Take the entry that `head` named."""
+        entry = heappop(self._heaps[which])
+        self._members.discard(entry[1])
+        return entry
+
+    def reclassify(self, owns: Callable[[int], bool] | None) -> None:
+        """The replicas changed: sort the entries into own and foreign again."""
+        entries = [*self._heaps[OWN], *self._heaps[FOREIGN]]
+        self._owns = owns
+        self._heaps = ([], [])
+        self._members.clear()
+        for entry in entries:
+            self.push(entry)

@@ -1,0 +1,57 @@
+"""Where a job goes when its outputs are registered: to be merged, on their way to the nucleus, or done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+PRODUCTION_OUTPUT = "Production Output"
+
+
+@dataclass(frozen=True)
+class HoldingJob:
+    """A job whose outputs are in the catalogue; sites are names, storages None where there is none."""
+
+    job_id: int
+    task_id: int
+    job_type: str
+    task_merges: bool
+    queue_site: str | None
+    queue_storage: str | None
+    nucleus: str | None
+    nucleus_storage: str | None
+    n_files: int
+    n_bytes: int
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """Jobs per next state, in the order of their ids; those that transfer need one movement each."""
+
+    merge: tuple[HoldingJob, ...]
+    transfer: tuple[HoldingJob, ...]
+    finish: tuple[HoldingJob, ...]
+
+
+def plan_outputs(jobs: Sequence[HoldingJob]) -> OutputPlan:
+    """Unmerged outputs stay where they are until the merge job has read them; merged ones, and those of tasks that do
+    not merge, go to the nucleus unless they are there."""
+    merge, transfer, finish = [], [], []
+    for job in sorted(jobs, key=lambda one: one.job_id):
+        if job.task_merges and job.job_type not in ("merge", "build", "preprocess"):
+            merge.append(job)
+        elif _must_move(job):
+            transfer.append(job)
+        else:
+            finish.append(job)
+    return OutputPlan(tuple(merge), tuple(transfer), tuple(finish))
+
+
+def _must_move(job: HoldingJob) -> bool:
+    return (
+        job.n_files > 0
+        and job.nucleus is not None
+        and job.nucleus_storage is not None
+        and job.queue_site != job.nucleus
+        and job.queue_storage != job.nucleus_storage
+    )

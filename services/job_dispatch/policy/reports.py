@@ -1,0 +1,128 @@
+"""What a pilot's report means for the job it names: what changes, and what the pilot is told.
+
+A report is fenced by the attempt number and the status: a pilot that no longer owns a job changes nothing and is told
+to stop; the same final report twice has the effect of one; of two different final reports the first wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from shared.model.job_report import OUT_OF_MEMORY_CODES
+from shared.states.job import ON_NODE
+
+#: what `job_status` may be; holding and transferring are signs of life only
+REPORTED = ("starting", "running", "holding", "transferring", "finished", "failed")
+FINAL_REPORTED = ("finished", "failed")
+
+#: "no command": JSON null would kill the pilot
+NO_COMMAND = "NULL"
+TO_BE_KILLED = "tobekilled"
+ALREADY_DONE = "alreadydone"
+
+#: pilot codes that are the payload's doing: looping, too large a work directory or output, out of memory or walltime,
+#: payload failed, and the two that the pilot derives from the payload's exit codes 2 and 3
+PAYLOAD_CODES = OUT_OF_MEMORY_CODES | {1104, 1124, 1150, 1213, 1305, 1367, 1368}
+KILLED_BY_SERVER = 1144
+
+
+@dataclass(frozen=True)
+class Report:
+    """One `update_job`; `stored` is what `job_reports` keeps of a final one."""
+
+    job_id: int
+    job_status: str
+    attempt_number: int | None = None
+    stored: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_final(self) -> bool:
+        return self.job_status in FINAL_REPORTED
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """What the verdict needs of a live job."""
+
+    job_id: int
+    task_id: int
+    status: str
+    attempt_number: int
+    queue: str
+    resource_type: str
+    gshare: str
+    user_name: str
+    core_count: int
+    command: str | None = None
+
+
+class Effect(StrEnum):
+    """What a report changes."""
+
+    NOTHING = "nothing"
+    HEARTBEAT = "heartbeat"
+    STARTING = "starting"
+    RUNNING = "running"
+    HOLDING = "holding"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The effect, and the command in the reply."""
+
+    effect: Effect
+    command: str
+
+
+@dataclass(frozen=True)
+class Blame:
+    """Whose failure it was: only the payload's counts against the user's attempts."""
+
+    source: str
+    code: int
+    dialog: str
+
+
+def judge(report: Report, row: JobRow | None, reported_attempts: Collection[int] = ()) -> Verdict:
+    """The verdict on one report.
+
+    `row` is None where the job is not live; `reported_attempts` are the attempts whose final report is stored.
+    """
+    known_attempt = row.attempt_number if row is not None else next(iter(reported_attempts), None)
+    ours = known_attempt is not None and report.attempt_number in (None, known_attempt)
+    if row is None or row.status not in ON_NODE:
+        done = ours and known_attempt in reported_attempts
+        return Verdict(Effect.NOTHING, ALREADY_DONE if done else TO_BE_KILLED)
+    if not ours:
+        return Verdict(Effect.NOTHING, TO_BE_KILLED)
+    return Verdict(_effect(report.job_status, row.status), row.command or NO_COMMAND)
+
+
+def _effect(reported: str, status: str) -> Effect:
+    if reported == "finished":
+        return Effect.HOLDING
+    if reported == "failed":
+        return Effect.FAILED
+    if reported == "running" and status != "running":
+        return Effect.RUNNING
+    if reported == "starting" and status == "sent":
+        return Effect.STARTING
+    return Effect.HEARTBEAT
+
+
+def blame(stored: dict[str, Any]) -> Blame:
+    """Who is to blame for a failed job: the payload if it ended with an error or the pilot stopped it for what it did,
+    otherwise the pilot or what is below it (PanDA pilot: error codes)."""
+    pilot_code = int(stored.get("pilot_error_code") or 0)
+    exit_code = int(stored.get("exe_error_code") or stored.get("trans_exit_code") or 0)
+    pilot_diag = str(stored.get("pilot_error_diag") or "")
+    if exit_code and pilot_code not in OUT_OF_MEMORY_CODES:
+        text = str(stored.get("exe_error_diag") or pilot_diag or f"payload ended with code {exit_code}")
+        return Blame("payload", exit_code, text)
+    if pilot_code in PAYLOAD_CODES:
+        return Blame("payload", pilot_code, pilot_diag or f"pilot stopped the payload, code {pilot_code}")
+    return Blame("pilot", pilot_code, pilot_diag or f"pilot failed, code {pilot_code}")

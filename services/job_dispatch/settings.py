@@ -1,0 +1,17 @@
+"""Settings of this service beyond those of every service."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.config.settings import Settings
+
+
+class DispatchSettings(Settings):
+    """What is fixed for the life of a process."""
+
+    claim_sessions: int = Field(2, ge=1, le=16, description="connections that claim jobs")
+    read_sessions: int = Field(2, ge=1, le=16, description="connections that read the windows")
+    claim_batch_limit: int = Field(128, ge=1, le=1000, description="claims in one statement")
+    report_sessions: int = Field(2, ge=1, le=16, description="transactions that store reports at the same time")
+    report_batch_limit: int = Field(200, ge=1, le=2000, description="reports in one transaction")

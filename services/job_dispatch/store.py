@@ -1,0 +1,244 @@
+"""All access to PostgreSQL: the statements of queries.sql with typed arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from services.job_dispatch.policy.reports import Blame, JobRow
+from services.job_dispatch.sql import QUERIES
+from shared.events import LaneJob
+from shared.states import JOB, Owner
+from shared.states.job import LIVE, ON_NODE
+
+OWNER = Owner.JOB_DISPATCH
+
+
+@dataclass(frozen=True)
+class LockedJob:
+    """A live job whose row this transaction holds."""
+
+    row: JobRow
+    shape_id: int
+    current_priority: int
+    job_type: str
+    prod_source_label: str
+
+    @property
+    def job_id(self) -> int:
+        return self.row.job_id
+
+    def lane_job(self) -> LaneJob:
+        return LaneJob(
+            job_id=self.row.job_id,
+            queue=self.row.queue,
+            gshare=self.row.gshare,
+            shape_id=self.shape_id,
+            priority=self.current_priority,
+        )
+
+
+_ROW_FIELDS = (
+    "job_id", "task_id", "status", "attempt_number", "queue", "resource_type", "gshare", "user_name", "core_count",
+    "command",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class QueuePlace:
+    """Where a queue is: its CRIC record, its site's default storage and its site's disk storages."""
+
+    queue: str
+    site: str
+    data: Mapping[str, Any]
+    default_storage: str | None
+    site_storages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What decides the way of a task's jobs."""
+
+    task_id: int
+    status: str
+    nucleus: str | None
+    split_rule: Mapping[str, Any]
+    nucleus_storage: str | None
+
+
+@dataclass(frozen=True)
+class NewTransfer:
+    """A row of `transfers` to be inserted."""
+
+    task_id: int
+    job_id: int
+    activity: str
+    source_storage: str | None
+    destination_storage: str
+    n_files: int
+    n_bytes: int
+
+
+class Store:
+    """Writes, each through the connection of a unit of work. Every change of status is a compare-and-set over the
+    states from which this service may make it, and returns the ids that really changed."""
+
+    async def lock_jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
+        """The live rows of these jobs, locked in the order of their ids."""
+        rows = await QUERIES.lock_jobs(connection, job_ids=sorted(set(job_ids)))
+        return {
+            row["job_id"]: LockedJob(
+                JobRow(**{name: row[name] for name in _ROW_FIELDS}),
+                row["shape_id"],
+                row["current_priority"],
+                row["job_type"],
+                row["prod_source_label"],
+            )
+            for row in rows
+        }
+
+    async def reported_attempts(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, int]:
+        rows = await QUERIES.reported_attempts(connection, job_ids=sorted(set(job_ids)))
+        return {row["job_id"]: row["attempt_number"] for row in rows}
+
+    async def heartbeats(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
+        if job_ids:
+            await QUERIES.heartbeats(connection, job_ids=list(job_ids), allowed=list(ON_NODE))
+
+    async def start(self, connection: asyncpg.Connection, job_ids: Sequence[int], status: str) -> list[int]:
+        """sent -> starting, sent or starting -> running."""
+        if not job_ids:
+            return []
+        allowed = JOB.sources(status, OWNER)
+        rows = await QUERIES.start_jobs(connection, job_ids=list(job_ids), status=status, allowed=allowed)
+        return [row["job_id"] for row in rows]
+
+    async def move(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], status: str, *, sources: Sequence[str] = ()
+    ) -> list[int]:
+        """To a state that says nothing about errors or the end of the run; `sources` narrows what is allowed."""
+        if not job_ids:
+            return []
+        allowed = [one for one in JOB.sources(status, OWNER) if not sources or one in sources]
+        rows = await QUERIES.move_jobs(connection, job_ids=list(job_ids), status=status, allowed=allowed)
+        return sorted(row["job_id"] for row in rows)
+
+    async def end(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], status: str, blames: Mapping[int, Blame]
+    ) -> list[int]:
+        """To a state after the run (holding, failed, finished, cancelled, closed), with whom to blame."""
+        if not job_ids:
+            return []
+        found = [blames.get(job_id) for job_id in job_ids]
+        rows = await QUERIES.end_jobs(
+            connection,
+            job_ids=list(job_ids),
+            status=status,
+            sources=[None if one is None else one.source for one in found],
+            codes=[None if one is None else _int4(one.code) for one in found],
+            dialogs=[None if one is None else one.dialog[:500] for one in found],
+            allowed=JOB.sources(status, OWNER),
+        )
+        return sorted(row["job_id"] for row in rows)
+
+    async def insert_reports(
+        self, connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
+    ) -> None:
+        """(job, attempt, state, report); a stored report is never replaced."""
+        if reports:
+            await QUERIES.insert_reports(
+                connection,
+                job_ids=[one[0] for one in reports],
+                attempts=[one[1] for one in reports],
+                states=[one[2] for one in reports],
+                reports=[dict(one[3]) for one in reports],
+            )
+
+    async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+        rows = await QUERIES.stored_reports(connection, job_ids=list(job_ids))
+        return {row["job_id"]: row["report"] for row in rows}
+
+    async def queue_places(self, connection: asyncpg.Connection, queues: Sequence[str]) -> dict[str, QueuePlace]:
+        rows = await QUERIES.queue_places(connection, queues=sorted(set(queues)))
+        return {
+            row["queue"]: QueuePlace(
+                row["queue"], row["site"], row["data"], row["default_storage"], tuple(row["site_storages"])
+            )
+            for row in rows
+        }
+
+    async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskFacts]:
+        rows = await QUERIES.task_facts(connection, task_ids=sorted(set(task_ids)))
+        return {row["task_id"]: TaskFacts(**dict(row)) for row in rows}
+
+    async def input_facts(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
+    ) -> list[asyncpg.Record]:
+        """One row per job and input dataset; `storages` of each queue count as being there."""
+        queues = sorted(storages)
+        return list(
+            await QUERIES.input_facts(
+                connection,
+                job_ids=list(job_ids),
+                queues=queues,
+                storage_lists=[",".join(storages[queue]) for queue in queues],
+            )
+        )
+
+    async def already_requested(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], direction: str
+    ) -> set[int]:
+        rows = await QUERIES.open_transfer_jobs(connection, job_ids=list(job_ids), direction=direction)
+        return {row["job_id"] for row in rows}
+
+    async def insert_transfers(
+        self, connection: asyncpg.Connection, transfers: Sequence[NewTransfer], direction: str
+    ) -> list[int]:
+        if not transfers:
+            return []
+        rows = await QUERIES.insert_transfers(
+            connection,
+            task_ids=[one.task_id for one in transfers],
+            job_ids=[one.job_id for one in transfers],
+            direction=direction,
+            activities=[one.activity for one in transfers],
+            sources=[one.source_storage for one in transfers],
+            destinations=[one.destination_storage for one in transfers],
+            n_files=[one.n_files for one in transfers],
+            n_bytes=[one.n_bytes for one in transfers],
+        )
+        return [row["transfer_id"] for row in rows]
+
+    async def waiting_for_transfers(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> set[int]:
+        rows = await QUERIES.waiting_transfers(connection, job_ids=list(job_ids))
+        return {row["job_id"] for row in rows}
+
+    async def live_job_ids(
+        self,
+        connection: asyncpg.Connection,
+        task_id: int,
+        statuses: Sequence[str],
+        spared_types: Sequence[str],
+        after_id: int,
+        size: int,
+    ) -> list[int]:
+        rows = await QUERIES.live_job_ids_of_task(
+            connection,
+            task_id=task_id,
+            statuses=list(statuses),
+            spared_types=list(spared_types),
+            after_id=after_id,
+            size=size,
+        )
+        return [row["job_id"] for row in rows]
+
+    async def set_command(self, connection: asyncpg.Connection, job_id: int, command: str | None) -> bool:
+        rows = await QUERIES.set_command(connection, job_id=job_id, command=command, allowed=list(LIVE))
+        return bool(rows)
+
+
+def _int4(value: int) -> int:
+    return max(-(2**31), min(2**31 - 1, value))

@@ -1,0 +1,272 @@
+"""The windows of one replica: opened at the first touch of a queue, refilled by keyset reads, fed by news, swept.
+
+Everything here may be thrown away at any time; nothing here is believed without the compare-and-set of the claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+import asyncpg
+
+from services.job_dispatch.lane_reader import LaneReader
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.lane import Entry, Lane
+from services.job_dispatch.policy.queue_window import NeedsRefill, Picked, QueueWindow
+from services.job_dispatch.policy.ranking import Ranks
+from services.job_dispatch.shapes import Shapes
+from shared.events import LaneJob
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class WindowLimits:
+    """How much is kept, and how often it is looked at again; times in seconds of the process's clock."""
+
+    refill_size: int = 256
+    refill_below: int = 64
+    first_read: int = 4_000  # entries at the first touch of a queue, over all its lanes
+    most_entries: int = 20_000  # of one queue; more arrivals than this and its windows are forgotten
+    idle_after_s: float = 300.0
+    sweep_after_s: float = 45.0
+    sweep_spread_s: float = 15.0
+    recheck_after_s: float = 1.5
+    remembered_ids: int = 100_000
+    band: int = 50
+
+
+@dataclass
+class OpenQueue:
+    """A queue's window, when it was last used and when it is read again from the start."""
+
+    window: QueueWindow
+    used_at: float
+    sweep_at: float
+
+
+class Windows:
+    """`clock` is the monotonic clock of the process (time-outs only), `random` spreads the sweeps."""
+
+    def __init__(
+        self,
+        reader: LaneReader,
+        shapes: Shapes,
+        *,
+        clock: Callable[[], float],
+        random: random.Random,
+        limits: WindowLimits | None = None,
+    ) -> None:
+        self.reader = reader
+        self.shapes = shapes
+        self.limits = limits or WindowLimits()
+        self.ranks = Ranks()
+        self.in_flight: set[int] = set()
+        self._clock = clock
+        self._random = random
+        self._queues: dict[str, OpenQueue] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._arrived_while_opening: dict[str, list[LaneJob]] = {}
+        self._refills: dict[Lane, asyncio.Task[None]] = {}
+        self._gone: OrderedDict[int, None] = OrderedDict()
+        self._lost: dict[int, float] = {}
+        self._owns: Callable[[int], bool] | None = None
+
+    # -- picking
+
+    def is_open(self, queue: str) -> bool:
+        return queue in self._queues
+
+    async def open(self, queue: str) -> None:
+        """Read a queue for the first time (concurrent callers share the read)."""
+        if queue in self._queues:
+            return
+        await asyncio.shield(self._start_opening(queue))
+
+    def pick(self, offer: Offer) -> Picked | NeedsRefill | None:
+        """The best job for the offer, now being claimed by this process; None when nothing that is known fits."""
+        opened = self._queues.get(offer.queue)
+        if opened is None:
+            return None
+        opened.used_at = self._clock()
+        found = opened.window.pick(self.ranks, self.shapes.fits(offer.kind), self._unwanted, band=self.limits.band)
+        if isinstance(found, Picked):
+            self.in_flight.add(found.job_id)
+            if len(found.lane) < self.limits.refill_below and not found.lane.complete:
+                self.refill(offer.queue, found.lane)
+        return found
+
+    def _unwanted(self, job_id: int) -> bool:
+        return job_id in self._gone or job_id in self.in_flight
+
+    # -- what became of a pick
+
+    def taken(self, job_ids: Iterable[int]) -> None:
+        """Claimed, by this replica or another: never to be offered again."""
+        for job_id in job_ids:
+            self.in_flight.discard(job_id)
+            self._gone[job_id] = None
+        while len(self._gone) > self.limits.remembered_ids:
+            self._gone.popitem(last=False)
+
+    def lost(self, job_id: int) -> None:
+        """Not claimed: it was locked or is no longer activated, or nobody knows. Looked at again soon, because the
+        transaction that held it may have rolled back."""
+        self.in_flight.discard(job_id)
+        self._lost[job_id] = self._clock() + self.limits.recheck_after_s
+
+    def unused(self, queue: str, picked: Picked) -> None:
+        """Picked, but the request had its job already: back into the window."""
+        self.in_flight.discard(picked.job_id)
+        opened = self._queues.get(queue)
+        if opened is not None:
+            opened.window.lane(picked.lane.gshare, picked.lane.shape_id, complete=True).push(picked.entry)
+
+    # -- arrivals
+
+    def arrive(self, jobs: Iterable[LaneJob]) -> None:
+        """Jobs were activated. Those of queues that nobody here uses are ignored: the first touch will read them."""
+        touched = set()
+        for job in jobs:
+            self._gone.pop(job.job_id, None)
+            self._lost.pop(job.job_id, None)
+            self.shapes.expect(job.shape_id)
+            if job.queue in self._arrived_while_opening:
+                self._arrived_while_opening[job.queue].append(job)
+            opened = self._queues.get(job.queue)
+            if opened is not None:
+                opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+                touched.add(job.queue)
+        for queue in touched:
+            if len(self._queues[queue].window) > self.limits.most_entries:
+                self.forget(queue)
+
+    def reread(self, queue: str) -> asyncio.Task[None]:
+        """Read a queue again from the start, whatever is known of it."""
+        return self._start_opening(queue)
+
+    def forget(self, queue: str) -> None:
+        """Throw a queue's windows away; the next request reads them anew."""
+        self._queues.pop(queue, None)
+
+    def forget_all(self) -> None:
+        """The news connection broke: arrivals may have been missed everywhere."""
+        self._queues.clear()
+
+    def divide(self, owns: Callable[[int], bool] | None) -> None:
+        """The replicas changed: which ids are this one's own is a new question."""
+        self._owns = owns
+        for opened in self._queues.values():
+            opened.window.owns = owns
+            for lane in opened.window.lanes():
+                lane.reclassify(owns)
+
+    # -- reading
+
+    def refill(self, queue: str, lane: Lane) -> asyncio.Task[None]:
+        """Read on from the lane's cursor; one read at a time per lane."""
+        running = self._refills.get(lane)
+        if running is None:
+            running = asyncio.get_running_loop().create_task(self._refill(queue, lane))
+            self._refills[lane] = running
+            running.add_done_callback(lambda task: self._refill_ended(lane, task))
+        return running
+
+    async def _refill(self, queue: str, lane: Lane) -> None:
+        cursor = lane.begin_refill()
+        size = self.limits.refill_size
+        try:
+            entries = await self.reader.read_lane(queue, lane.gshare, lane.shape_id, cursor, size)
+        except BaseException:
+            lane.refill_failed()
+            raise
+        lane.end_refill(entries, size)
+
+    def _refill_ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
+        self._refills.pop(lane, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a lane could not be read: %s", task.exception())
+
+    def _start_opening(self, queue: str) -> asyncio.Task[None]:
+        task = self._opening.get(queue)
+        if task is None:
+            self._arrived_while_opening[queue] = []
+            task = asyncio.get_running_loop().create_task(self._open(queue))
+            self._opening[queue] = task
+            task.add_done_callback(lambda done: self._opening_ended(queue, done))
+        return task
+
+    def _opening_ended(self, queue: str, task: asyncio.Task[None]) -> None:
+        self._opening.pop(queue, None)
+        self._arrived_while_opening.pop(queue, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("queue %s could not be read: %s", queue, task.exception())
+
+    async def _open(self, queue: str) -> None:
+        """Build a new window beside the old one and swap it in, with what arrived meanwhile."""
+        window = QueueWindow(queue, owns=self._owns)
+        lanes = await self.reader.lanes_of(queue)
+        limit = max(2, min(self.limits.refill_size, self.limits.first_read // max(1, len(lanes))))
+        heads = await self.reader.read_heads(queue, lanes, limit) if lanes else []
+        by_lane: dict[tuple[str, int], list[Entry]] = {key: [] for key in lanes}
+        for gshare, shape_id, entry in heads:
+            by_lane[gshare, shape_id].append(entry)
+        for (gshare, shape_id), entries in by_lane.items():
+            self.shapes.expect(shape_id)
+            lane = window.lane(gshare, shape_id, complete=False)
+            lane.begin_refill()
+            lane.end_refill(entries, limit)
+        await self.shapes.load_missing()
+        for job in self._arrived_while_opening.get(queue, ()):
+            window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+        now = self._clock()
+        previous = self._queues.get(queue)
+        spread = self.limits.sweep_spread_s * (2 * self._random.random() - 1)
+        used_at = previous.used_at if previous is not None else now
+        self._queues[queue] = OpenQueue(window, used_at, now + self.limits.sweep_after_s + spread)
+
+    # -- looking again
+
+    async def recheck_lost(self, connection: asyncpg.Connection) -> int:
+        """Put lost jobs that are still activated back into their windows; how many."""
+        now = self._clock()
+        due = sorted(job_id for job_id, at in self._lost.items() if at <= now)
+        if not due:
+            return 0
+        found = await self.reader.still_activated(connection, due)
+        for job_id in due:
+            self._lost.pop(job_id, None)
+        for job in found:
+            opened = self._queues.get(job.queue)
+            if opened is not None and job.job_id not in self.in_flight:
+                opened.window.lane(job.gshare, job.shape_id, complete=True).push((-job.priority, job.job_id))
+        return len(found)
+
+    async def sweep(self) -> int:
+        """Read queues that are due from the start again, and forget those that nobody asked for; how many were read."""
+        now = self._clock()
+        n_read = 0
+        for queue, opened in sorted(self._queues.items()):
+            if now - opened.used_at > self.limits.idle_after_s:
+                self.forget(queue)
+            elif opened.sweep_at <= now and queue not in self._opening:
+                await self._start_opening(queue)
+                n_read += 1
+        return n_read
+
+    def waiting_shapes(self, queue: str) -> set[int]:
+        """The shapes that wait at a queue, as far as is known here."""
+        opened = self._queues.get(queue)
+        return {lane.shape_id for lane in opened.window.lanes() if len(lane)} if opened is not None else set()
+
+    def sizes(self) -> tuple[int, int]:
+        """Open queues and entries in memory, for the metrics."""
+        return len(self._queues), sum(len(opened.window) for opened in self._queues.values())
+
+    def open_queues(self) -> Collection[str]:
+        return tuple(self._queues)

@@ -1,0 +1,25 @@
+"""Job generation: input to jobs, and the end of jobs to the state of the input.
+
+Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `chunk.brokered`, `chunk.unplaceable`,
+`jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; hears the news `config.changed`.
+Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
+`task.progressed`, `task.prepared`.
+Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, job_retry_history, outputs and random seeds
+in task_files; the counters of task_datasets; attempts, owners and states of files; what scouts measure;
+generation_decisions; the move of counted jobs to jobs_archive.
+
+Every transaction locks the task's row first, then its datasets, files and jobs, each in order of id. That makes each
+task sequential, whatever arrives twice, late or in another order; tasks are independent of each other.
+
+==================  ===============================================================================================
+`policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging
+`offering`          ready -> picked: the next chunks of a task, as far as the throttle lets it
+`generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
+`merging`           unmerged outputs -> merge jobs -> the end of the jobs that made them
+`applying`          ended jobs -> files, once for each job
+`settling`          what follows: scouts judged, next chunks, prepared, progress
+`handlers`          one method for each event
+`store*`            all SQL, in batches; ids from sequences in blocks, then COPY
+`snapshot`          queues and their parts, read again when the grid's version changes
+==================  ===============================================================================================
+"""

@@ -1,0 +1,78 @@
+"""The composition root: the only place where the objects of this service are built."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from services.job_generation.applying import Applying
+from services.job_generation.generating import Generating
+from services.job_generation.handlers import Handlers
+from services.job_generation.merging import Merging
+from services.job_generation.offering import Offering
+from services.job_generation.policy.plugin import JobGeneration
+from services.job_generation.settling import Settling
+from services.job_generation.snapshot import QueueBook
+from services.job_generation.store_jobs import Shapes
+from shared import events
+from shared.config.parameters import REFRESH_EVERY_S, Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.plugins import find
+from shared.runtime.service import Context, Periodic, Service
+
+GROUP = "orrery.job_generation"
+LOOK_EVERY_S = 5.0
+ARCHIVE_EVERY_S = 3.0  # with ARCHIVE_BATCH more than ends in that time, so that finished jobs do not pile up
+FORGET_EVERY_S = 600.0
+
+
+@cache
+def find_plugin(vo: str, label: str) -> JobGeneration:
+    """The plugin for tasks of a VO and label."""
+    plugin: JobGeneration = find(GROUP, vo, label)()
+    return plugin
+
+
+def build_handlers(context: Context, parameters: Parameters) -> Handlers:
+    """The handlers with everything they need."""
+    book = QueueBook()
+    generating = Generating(parameters, book, Shapes(), context.random, find_plugin)
+    merges = Merging(parameters, generating)
+    settling = Settling(parameters, book, Offering(parameters), merges)
+    return Handlers(parameters, generating, merges, Applying(parameters, merges), settling)
+
+
+def build(context: Context) -> Service:
+    """Put the service together."""
+    parameters = Parameters()
+    handlers = build_handlers(context, parameters)
+
+    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
+        async with context.database.read() as connection:
+            await parameters.refresh(connection)
+
+    async def refresh(work: UnitOfWork) -> None:
+        await parameters.refresh(work.connection)
+
+    return Service(
+        name="job-generation",
+        work=[
+            (events.TaskReady, handlers.on_task_ready),
+            (events.TaskReleased, handlers.on_task_released),
+            (events.TaskCommanded, handlers.on_task_commanded),
+            (events.TaskJumboSwitched, handlers.on_task_jumbo_switched),
+            (events.ChunkBrokered, handlers.on_chunk_brokered),
+            (events.ChunkUnplaceable, handlers.on_chunk_unplaceable),
+            (events.JobsFinished, handlers.on_jobs_ended),
+            (events.JobsFailed, handlers.on_jobs_ended),
+            (events.JobsExpired, handlers.on_jobs_ended),
+            (events.JobsMerging, handlers.on_jobs_ended),
+        ],
+        news=[(events.ConfigChanged, read_parameters)],
+        periodic=[
+            Periodic("refresh", REFRESH_EVERY_S, refresh, lease=False),
+            Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.look_at_idle_tasks),
+            Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
+            Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
+        ],
+        on_start=[read_parameters],
+    )

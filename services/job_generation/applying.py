@@ -1,0 +1,131 @@
+"""What the end of jobs means for files, once for each job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from services.job_generation import merging, store, store_results
+from services.job_generation.merging import Merging
+from services.job_generation.policy import outcomes
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.memory import next_ram_mb
+from services.job_generation.policy.outcomes import Ended
+from services.job_generation.policy.values import OUTPUT_TYPES, UNMERGED_TYPES, Task
+from services.job_generation.settings import generation_parameters
+from services.job_generation.store_results import InputEnd, JobFile, JobRow, OutputEnd
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.job_report import JobReport
+from shared.states.job import FINAL
+
+GONE_AFTER_END = ("running", "defined")
+
+
+class Applying:
+    """Counts ended jobs of tasks whose rows are locked."""
+
+    def __init__(self, parameters: Parameters, merges: Merging) -> None:
+        self._parameters, self._merges = parameters, merges
+
+    async def apply(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow]) -> None:
+        """Apply the results of these jobs of one task; they are locked and none was applied before."""
+        changes = CounterChanges()
+        await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
+        final = [job for job in jobs if job.status in FINAL]
+        await self._apply_plain(work, task, [job for job in final if job.job_type != "merge"], changes)
+        await self._apply_merges(work, task, [job for job in final if job.job_type == "merge"], changes)
+        await store.apply_counters(work, changes)
+
+    async def _apply_plain(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> None:
+        """Jobs that are not merge jobs. One that was killed while its outputs are being merged waits for the merge."""
+        if not jobs:
+            return
+        ends = {job.job_id: Ended(job.status, job.error_source) for job in jobs}
+        if task.rules.merge_output:
+            outputs = await store_results.unmerged_outputs(work, task.task_id, [job.job_id for job in jobs])
+            waiting = {job_id for job_id, rows in outputs.items() if merging.waits_for_merge(rows)}
+            jobs = [job for job in jobs if job.job_id not in waiting or job.status == "finished"]
+            ends = {
+                job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ()))
+                for job in jobs
+            }  # fmt: skip
+        await self._write(work, task, jobs, ends, changes)
+
+    async def _apply_merges(
+        self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges
+    ) -> None:
+        """Merge jobs; then the jobs whose outputs they merged."""
+        if not jobs:
+            return
+        ends = {job.job_id: Ended(job.status, job.error_source) for job in jobs}
+        files = await self._write(work, task, jobs, ends, changes)
+        inputs: dict[int, list[JobFile]] = {}
+        for file in files:
+            if file.dataset_type in UNMERGED_TYPES and file.is_master:
+                inputs.setdefault(file.job_id, []).append(file)
+        ended = await self._merges.producers_ended(work, task, inputs, changes)
+        await self._write(
+            work, task, ended, {job.job_id: Ended(job.status, job.error_source) for job in ended}, changes
+        )
+        killed = [file.out_job_id for files in inputs.values() for file in files if file.out_job_id]
+        rest = [job for job in await store_results.lock_jobs(work, killed) if job.status in FINAL]
+        done = {job.job_id for job in ended}
+        await self._apply_plain(work, task, [job for job in rest if job.job_id not in done], changes)
+
+    async def _write(
+        self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], ends: dict[int, Ended], changes: CounterChanges
+    ) -> list[JobFile]:
+        """Files of these jobs to their next states; the jobs are marked as counted."""
+        if not jobs:
+            return []
+        ids = [job.job_id for job in jobs]
+        files = await store_results.files_of_jobs(work, ids)
+        reports = await store_results.reports(work, ids)
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        inputs = list(_inputs(files, ends, reports, task, limits.forgiven_attempts))
+        outputs = list(_outputs(files, ends, reports))
+        await store_results.end_inputs(work, task.task_id, inputs, changes, "its job ended")
+        await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
+        await work.because("results counted")
+        await store_results.mark_applied(work, ids)
+        return files
+
+
+def _inputs(
+    files: Iterable[JobFile], ends: dict[int, Ended], reports: dict[int, JobReport], task: Task, max_forgiven: int
+) -> Iterable[InputEnd]:
+    """The outcome of each input that its job still owns."""
+    for file in files:
+        if file.out_job_id == file.job_id or file.owner_id != file.job_id or file.status != "running":
+            continue
+        ended = ends[file.job_id]
+        if file.dataset_type == "random_seed":
+            outcome = outcomes.FileOutcome(outcomes.of_seed(ended), file.attempts)
+        elif file.is_master:
+            outcome = outcomes.of_input(ended, file.attempts, max_forgiven=max_forgiven)
+        else:
+            outcome = outcomes.FileOutcome("finished" if ended.succeeded else "ready", file.attempts)
+        report = reports.get(file.job_id)
+        ram = file.ram_mb
+        if report is not None and report.out_of_memory and not ended.succeeded:
+            ram = next_ram_mb(task.needs, report, file.ram_mb)
+        yield InputEnd(file.file_id, file.job_id, outcome, ram)
+
+
+def _outputs(files: Iterable[JobFile], ends: dict[int, Ended], reports: dict[int, JobReport]) -> Iterable[OutputEnd]:
+    """The outcome of each output that the job made or was to make; those that were merged are left as they are."""
+    for file in files:
+        if file.out_job_id != file.job_id or file.dataset_type not in OUTPUT_TYPES:
+            continue
+        ended = ends[file.job_id]
+        if file.status in GONE_AFTER_END:
+            report = reports.get(file.job_id)
+            found = {one.lfn: one for one in report.outputs} if report is not None else {}
+            one = found.get(file.lfn)
+            status = outcomes.of_output(ended)
+            if one is None:
+                yield OutputEnd(file.file_id, file.status, status)
+            else:
+                yield OutputEnd(file.file_id, file.status, status, one.size_bytes, one.guid, one.checksum)
+        elif file.status == "ready" and not ended.succeeded:
+            yield OutputEnd(file.file_id, "ready", "cancelled")

@@ -1,0 +1,231 @@
+"""A brokered chunk becomes jobs, in one transaction."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from services.job_generation import store, store_jobs
+from services.job_generation.moves import batches, moves_of
+from services.job_generation.policy import command_line
+from services.job_generation.policy.building import BuildRequest, NewJob
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.picking import GENERATING
+from services.job_generation.policy.placing import Placement
+from services.job_generation.policy.plugin import JobGeneration, SplitRequest
+from services.job_generation.policy.splitting import Pool
+from services.job_generation.policy.values import (
+    INPUT_TYPES,
+    UNMERGED_TYPES,
+    Dataset,
+    QueueFacts,
+    Task,
+    Template,
+    Unit,
+)
+from services.job_generation.settings import generation_parameters
+from services.job_generation.site_matches import take_matches
+from services.job_generation.snapshot import QueueBook
+from services.job_generation.sql import QUERIES
+from services.job_generation.store import Chunk, LockedTask
+from services.job_generation.store_jobs import Batch, Seeds, Shapes
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import Candidate, JobsGenerated
+
+FindPlugin = Callable[[str, str], JobGeneration]
+SEED_BITS = 62
+MOST_SECONDARY_FILES = 10_000
+ALL_OUTPUT = ("output", "log", "trn_output", "trn_log")
+
+
+class Undefinable(Exception):
+    """The task's definition makes no jobs; the text says why. Nothing of them was written yet."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What the jobs of a task are made from."""
+
+    task: Task
+    datasets: Mapping[int, Dataset]
+    templates: Sequence[Template]
+    command_lines: Mapping[str, Any]
+
+    def templates_for(self, kind: str) -> list[Template]:
+        """Jobs of a task that merges write unmerged files, its merge jobs the final ones."""
+        unmerged = kind != "merge" and self.task.rules.merge_output
+        final = [one for one in self.templates if one.dataset_type not in UNMERGED_TYPES]
+        return [one for one in self.templates if one.dataset_type in UNMERGED_TYPES] if unmerged else [
+            one for one in final
+            if kind == "merge" or not self.datasets[one.dataset_id].attributes.get("mergeOnly")
+        ]  # fmt: skip
+
+    def text_for(self, kind: str) -> str:
+        """The command line of a kind of job."""
+        text = self.command_lines.get("merge" if kind == "merge" else "normal")
+        if not isinstance(text, str):
+            raise Undefinable(f"the task has no command line for {kind} jobs")
+        return text
+
+
+class Generating:
+    """Makes jobs of a chunk whose task's row is locked and that was just marked used."""
+
+    def __init__(
+        self, parameters: Parameters, book: QueueBook, shapes: Shapes, rng: random.Random, find_plugin: FindPlugin
+    ) -> None:
+        self._parameters, self._book, self._shapes = parameters, book, shapes
+        self._random, self._find_plugin = rng, find_plugin
+
+    async def definition(self, work: UnitOfWork, task: Task) -> Definition:
+        """Read what jobs are made from."""
+        parameters, lines = await store.texts(work, task.task_id)
+        datasets = {one.dataset_id: one for one in await store.datasets(work, task.task_id)}
+        templates = await store.templates(work, task.task_id)
+        whole = {**parameters, **({"sourceURL": lines["source_url"]} if lines.get("source_url") else {})}
+        return Definition(replace(task, parameters=whole), datasets, templates, lines)
+
+    async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[Candidate]) -> list[QueueFacts]:
+        """The candidates with what is known about them now."""
+        await self._book.refresh(work.connection)
+        rows = await QUERIES.rows(work.connection, "queued_at_queues", queues=[one.queue for one in candidates])
+        queued = {(row["queue"], row["resource_type"]): row["n_queued"] for row in rows}
+        return self._book.candidates(task, candidates, queued)
+
+    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
+        """Split, build and insert; what was not used goes back to ready. How many jobs were made."""
+        definition = await self.definition(work, held.task)
+        task = definition.task
+        plugin = self._find_plugin(task.vo or "", task.prod_source_label)
+        units = await store.units_of_chunk(work, chunk.chunk_id, task)
+        queues = await self.queues(work, task, candidates)
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        request = SplitRequest(
+            task, units, await self._pools(work, definition, len(units)), queues, chunk.kind == "scout",
+            limits.jobs_of_chunk,
+        )  # fmt: skip
+        placement = plugin.split(request, self._random.getrandbits(SEED_BITS))
+        await take_matches(work, task, placement)
+        changes = CounterChanges()
+        if placement.jobs:
+            await self._insert(work, definition, chunk, placement, plugin, changes)
+        await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
+        await store.apply_counters(work, changes)
+        if not placement.jobs:
+            await self._no_jobs(work, task, placement, queues, timedelta(seconds=limits.unsplittable_retry_s))
+        return len(placement.jobs)
+
+    async def _insert(
+        self, work: UnitOfWork, definition: Definition, chunk: Chunk, placement: Placement, plugin: JobGeneration,
+        changes: CounterChanges,
+    ) -> None:  # fmt: skip
+        task = definition.task
+        text = definition.text_for(chunk.kind)
+        templates = definition.templates_for(chunk.kind)
+        n_jobs = len(placement.jobs)
+        seeds = await self._seeds(work, definition, text, n_jobs)
+        offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0) if seeds else 0
+        request = BuildRequest(
+            task=task, kind=chunk.kind, master=definition.datasets[chunk.dataset_id or 0],
+            datasets=definition.datasets, templates=templates, parameters=text, placed=placement.jobs,
+            job_ids=await work.next_ids("job_ids", n_jobs),
+            serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
+            guid_seed=self._random.getrandbits(SEED_BITS),
+            seeds=[number + offset for number in seeds.numbers] if seeds else None,
+        )  # fmt: skip
+        await self.insert(work, definition, chunk, self.built(plugin, request), changes, seeds)
+        await self._start_task(work, task, chunk)
+
+    def built(self, plugin: JobGeneration, request: BuildRequest) -> list[NewJob]:
+        """The plugin's jobs. A placeholder without a value is the task's mistake, not ours."""
+        try:
+            return plugin.build(request)
+        except command_line.UnresolvedPlaceholder as error:
+            raise Undefinable(str(error)) from error
+
+    async def insert(
+        self, work: UnitOfWork, definition: Definition, chunk: Chunk, jobs: Sequence[NewJob], changes: CounterChanges,
+        seeds: Seeds | None = None,
+    ) -> None:  # fmt: skip
+        """Insert jobs and announce them."""
+        task = definition.task
+        shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
+        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes)
+        await store_jobs.insert(work, batch, shapes)
+        await QUERIES.run(work.connection, "count_chunk_jobs", chunk_id=chunk.chunk_id, n_jobs=len(jobs), reason=None)
+        for part in batches(jobs):
+            work.emit(
+                JobsGenerated(
+                    task_id=task.task_id, chunk_id=chunk.chunk_id, job_ids=tuple(job.job_id for job in part),
+                    moves=moves_of(
+                        part, task_id=task.task_id, gshare=task.gshare, user_name=task.user_name, from_status=None,
+                        to_status="defined",
+                    ),
+                )
+            )  # fmt: skip
+
+    async def _seeds(self, work: UnitOfWork, definition: Definition, text: str, n_jobs: int) -> Seeds | None:
+        """Random seeds, where the command line asks for them."""
+        if "RNDMSEED" not in command_line.placeholders(text):
+            return None
+        for dataset in definition.datasets.values():
+            if dataset.type == "random_seed":
+                return await store_jobs.take_seeds(work, dataset, n_jobs)
+        raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
+
+    async def _pools(self, work: UnitOfWork, definition: Definition, n_master: int) -> list[Pool]:
+        """What is open of each secondary dataset."""
+        pools = []
+        for dataset_id in sorted(definition.datasets):
+            dataset = definition.datasets[dataset_id]
+            if dataset.type not in INPUT_TYPES or dataset.is_master:
+                continue
+            per_master = float(dataset.attributes.get("nFilesPerJob") or dataset.attributes.get("ratio") or 1)
+            wanted = dataset.n_files if dataset.is_shared else int(n_master * max(1.0, per_master)) + 1
+            units = await store.ready_units(work, dataset_id, min(wanted, MOST_SECONDARY_FILES))
+            start = _start_of(definition, dataset, units)
+            pools.append(Pool(dataset, tuple(units), start))
+        return pools
+
+    async def _start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
+        """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
+        if task.status != "ready":
+            return
+        status = "scouting" if chunk.kind == "scout" else "running"
+        await store.move_datasets(work, task.task_id, ALL_OUTPUT, "running", "first jobs generated")
+        await store.move_task(work, task, status, reason=f"first jobs generated from chunk {chunk.chunk_id}")
+
+    async def _return_leftover(
+        self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement, changes: CounterChanges, n_units: int,
+        queues: Sequence[QueueFacts],
+    ) -> None:  # fmt: skip
+        if not placement.leftover:
+            return
+        why = "; ".join(placement.reasons) or f"{len(queues)} queues took {n_units - len(placement.leftover)} units"
+        ids = [unit.file_id for unit in placement.leftover]
+        await store.give_back(work, task.task_id, chunk.chunk_id, changes, f"not used by the chunk: {why}"[:1000], ids)
+
+    async def _no_jobs(
+        self, work: UnitOfWork, task: Task, placement: Placement, queues: Sequence[QueueFacts], wait: timedelta
+    ) -> None:
+        """No job fits anywhere although queues were ranked: wait, and say why."""
+        why = "; ".join(placement.reasons) or "none of the ranked queues exists any more"
+        retry_at = work.now + wait
+        reason = f"no job could be made for {len(queues)} ranked queues: {why}"
+        await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
+        if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
+            await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
+        else:
+            await store.set_retry_at(work, task.task_id, retry_at)
+
+
+def _start_of(definition: Definition, dataset: Dataset, units: Sequence[Unit]) -> int:
+    """Where a repeated dataset goes on: as far as the master files used so far have taken it."""
+    if not dataset.is_shared or not units:
+        return 0
+    used = sum(one.n_files_used for one in definition.datasets.values() if one.is_master)
+    return int(used * float(dataset.attributes.get("ratio") or 1)) % len(units)

@@ -1,0 +1,189 @@
+"""Events in, decisions, events out. Every handler locks the task first; everything it does is a compare-and-set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from services.job_generation import store, store_results
+from services.job_generation.applying import Applying
+from services.job_generation.generating import Generating, Undefinable
+from services.job_generation.merging import MERGEABLE, Merging
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.picking import GENERATING
+from services.job_generation.policy.values import Task
+from services.job_generation.settings import generation_parameters
+from services.job_generation.settling import Settling
+from services.job_generation.sql import QUERIES
+from services.job_generation.store import Chunk, LockedTask
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import (
+    Candidate,
+    ChunkBrokered,
+    ChunkUnplaceable,
+    JobsEvent,
+    TaskCommanded,
+    TaskEvent,
+    TaskReady,
+    TaskReleased,
+)
+from shared.states import TASK
+from shared.states.job import FINAL
+
+IDLE_TASKS_AT_ONCE = 20
+SPECS_AT_ONCE = 50_000
+BREAKABLE = frozenset(TASK.sources("tobroken", store.OWNER))
+
+KEEPS_MERGING = frozenset(MERGEABLE)
+
+
+class Handlers:
+    """One method for each event and each periodic piece of work."""
+
+    def __init__(
+        self, parameters: Parameters, generating: Generating, merges: Merging, applying: Applying, settling: Settling
+    ) -> None:
+        self._parameters, self._generating, self._merges = parameters, generating, merges
+        self._applying, self._settling = applying, settling
+
+    async def on_task_ready(self, event: TaskReady, work: UnitOfWork) -> None:
+        """A nucleus is known, or none is needed."""
+        await self._look_at(event, work)
+
+    async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
+        """Waited long enough, or found idle."""
+        await self._look_at(event, work)
+
+    async def on_task_jumbo_switched(self, event: TaskEvent, work: UnitOfWork) -> None:
+        """Jumbo jobs were switched: the task's input may be used in another way from now on."""
+        await self._look_at(event, work)
+
+    async def _look_at(self, event: TaskEvent, work: UnitOfWork) -> None:
+        held = await store.lock_task(work, event.task_id)
+        if held is not None:
+            await self._settling.settle(work, held, force=True)
+
+    async def on_chunk_brokered(self, event: ChunkBrokered, work: UnitOfWork) -> None:
+        """Queues are known: make jobs. A chunk that was withdrawn or used before changes nothing."""
+        held = await store.lock_task(work, event.task_id)
+        if held is None:
+            return
+        wanted = held.task.status in GENERATING or held.task.status in KEEPS_MERGING
+        chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "used", None) if wanted else None
+        if chunk is None:
+            if not await self._withdraw(work, held.task, only=event.chunk_id):
+                return
+        elif chunk.kind == "merge" or held.task.status in GENERATING:
+            await self._make_jobs(work, held, chunk, event.candidates)
+        else:
+            await self._give_back(work, held.task, chunk, f"the task is {held.task.status}")
+        await self._settle_again(work, event.task_id)
+
+    async def _make_jobs(
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]
+    ) -> None:
+        """Jobs of a chunk; a task whose jobs cannot be defined is broken."""
+        try:
+            if chunk.kind == "merge":
+                await self._merges.generate(work, held, chunk, candidates)
+            else:
+                await self._generating.generate(work, held, chunk, candidates)
+        except Undefinable as error:
+            reason = f"jobs cannot be defined: {error}"
+            await self._give_back(work, held.task, chunk, reason[:1000])
+            await store.record_decision(work, held.task.task_id, "broken", reason[:4000])
+            if held.task.status in BREAKABLE:
+                await store.move_task(work, held.task, "tobroken", reason=reason, keep=True)
+
+    async def on_chunk_unplaceable(self, event: ChunkUnplaceable, work: UnitOfWork) -> None:
+        """No queue passed: files go back; a task without anything else under way waits in pending."""
+        held = await store.lock_task(work, event.task_id)
+        chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "returned", event.reason) if held else None
+        if held is None or chunk is None:
+            return
+        await self._give_back(work, held.task, chunk, f"no queue for the chunk: {event.reason}"[:1000])
+        task = held.task
+        await store.record_decision(
+            work, task.task_id, "unplaceable", event.reason[:4000],
+            numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id}, retry_at=event.retry_at,
+        )  # fmt: skip
+        if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
+            await store.move_task(work, task, "pending", reason=event.reason, retry_at=event.retry_at, keep=True)
+        elif task.status in GENERATING or chunk.kind == "merge":
+            await store.set_retry_at(work, task.task_id, event.retry_at)
+        if task.status not in GENERATING:
+            await self._settle_again(work, task.task_id)
+
+    async def on_jobs_ended(self, event: JobsEvent, work: UnitOfWork) -> None:
+        """Jobs finished, failed, expired or wait to be merged: count them, whatever the event says they did."""
+        await self._apply(work, event.job_ids)
+
+    async def _apply(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
+        tasks = await store.lock_tasks(work, await store_results.tasks_of_jobs(work, job_ids))
+        jobs = await store_results.lock_jobs(work, job_ids) if tasks else []
+        for held in tasks:
+            of_task = [job for job in jobs if job.task_id == held.task.task_id]
+            ended = [job for job in of_task if job.status in FINAL or job.status == "merging"]
+            if ended:
+                await self._applying.apply(work, held.task, ended)
+                await self._settle_again(work, held.task.task_id)
+
+    async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
+        """A command took effect: withdraw what is not wanted any more, or go on. What counts is the
+        task's state now.
+        """
+        held = await store.lock_task(work, event.task_id)
+        if held is None:
+            return
+        if held.task.status not in GENERATING:
+            await self._withdraw(work, held.task)
+        go = event.command == "avalanche"
+        await self._settle_again(work, event.task_id, force=True, go=go)
+
+    async def look_at_idle_tasks(self, work: UnitOfWork) -> None:
+        """Periodic: tasks that were held back and whose time has come."""
+        for held in await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE)):
+            await store.set_retry_at(work, held.task.task_id, None)
+            await self._settling.settle(work, held, force=True, tell=False)
+
+    async def archive(self, work: UnitOfWork) -> None:
+        """Periodic: counted jobs leave the hot table."""
+        limits = generation_parameters(self._parameters)
+        before = work.now - timedelta(seconds=limits.archive_after_s)
+        await QUERIES.rows(work.connection, "archive_jobs", before=before, count=limits.archive_batch)
+
+    async def forget_specs(self, work: UnitOfWork) -> None:
+        """Periodic: texts of long gone jobs are forgotten."""
+        limits = generation_parameters(self._parameters)
+        before = work.now - timedelta(days=limits.keep_specs_days)
+        await QUERIES.run(work.connection, "forget_specs", before=before, count=SPECS_AT_ONCE)
+
+    async def _settle_again(self, work: UnitOfWork, task_id: int, *, force: bool = False, go: bool = False) -> None:
+        """Read the task again: this transaction changed it."""
+        held: LockedTask | None = await store.lock_task(work, task_id)
+        if held is not None:
+            await self._settling.settle(work, held, force=force, go=go)
+
+    async def _withdraw(self, work: UnitOfWork, task: Task, *, only: int | None = None) -> int:
+        """Take back offered chunks (or one), but no merges of a task that lets its jobs end; how many."""
+        n_withdrawn = 0
+        for chunk in await store.open_chunks(work, task.task_id):
+            keeps = chunk.kind == "merge" and task.status in KEEPS_MERGING
+            if keeps or (only is not None and chunk.chunk_id != only):
+                continue
+            if await store.end_chunk(work, chunk.chunk_id, task.task_id, "returned", f"the task is {task.status}"):
+                await self._give_back(work, task, chunk, f"the task is {task.status}")
+                n_withdrawn += 1
+        return n_withdrawn
+
+    async def _give_back(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
+        changes = CounterChanges()
+        if chunk.kind == "merge":
+            await self._merges.release(work, task, chunk.chunk_id, changes, reason)
+        else:
+            await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason)
+        await store.apply_counters(work, changes)
+
+
+MERGEABLE_IDLE = tuple(status for status in MERGEABLE if status not in ("pending", "throttled"))

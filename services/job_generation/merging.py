@@ -1,0 +1,215 @@
+"""Merge jobs: unmerged outputs wait by queue, are offered in groups, and decide how their producers end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.job_generation import store, store_jobs, store_results
+from services.job_generation.generating import Definition, Generating, Undefinable
+from services.job_generation.moves import batches, moves_of
+from services.job_generation.policy import merging as policy
+from services.job_generation.policy import outcomes
+from services.job_generation.policy.building import BuildRequest
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.policy.rules import MERGE_ATTEMPTS
+from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
+from services.job_generation.settings import generation_parameters
+from services.job_generation.store import Chunk, LockedTask, Picked
+from services.job_generation.store_results import JobFile, JobRow, OutputEnd, Row
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import Candidate, ChunkOffered, JobsFailed, JobsFinished
+from shared.states.job import LIVE
+
+MERGEABLE = ("ready", "scouting", "scouted", "running", "finishing", "pending", "throttled", "exhausted")
+BEFORE_MERGING = tuple(status for status in LIVE if status != "merging")
+UNDECIDED = ("ready", "picked", "running", "prepared")
+
+
+class Merging:
+    """Everything about merge jobs of a task whose row is locked."""
+
+    def __init__(self, parameters: Parameters, generating: Generating) -> None:
+        self._parameters, self._generating = parameters, generating
+
+    async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> None:
+        """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer."""
+        producers = [job.job_id for job in jobs]
+        if not producers:
+            return
+        reports = await store_results.reports(work, producers)
+        ends = []
+        for file in await store_results.files_of_jobs(work, producers):
+            if file.out_job_id != file.job_id or file.status not in ("running", "defined"):
+                continue
+            if file.owner_id is not None:  # running as the input of a merge job: the event was said again
+                continue
+            reported = _reported(reports.get(file.job_id), file.lfn)
+            ends.append(
+                OutputEnd(
+                    file.file_id, file.status, "ready" if file.status == "running" else "cancelled",
+                    boundary_id=file.job_id, max_attempt=MERGE_ATTEMPTS, **reported,
+                )
+            )  # fmt: skip
+        await store_results.end_outputs(work, task.task_id, ends, changes, "produced; waits to be merged")
+
+    async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
+        """Offer a chunk of merge jobs for each queue that has a full group, or whose other jobs all ended."""
+        task = held.task
+        if not task.rules.merge_output or task.status not in MERGEABLE:
+            return 0
+        if held.retry_at and held.retry_at > work.now and not force:
+            return 0
+        waiting = await store_results.on_hold(work, task.task_id)
+        if not waiting:
+            return 0
+        busy = await store_results.queues_with_unmerged_work(work, task.task_id, sorted(waiting), BEFORE_MERGING)
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        n_offered = 0
+        for queue in sorted(waiting):
+            producers = policy.producers_of(waiting[queue])
+            groups = policy.groups(producers, task.rules, complete=queue not in busy)
+            groups = groups[: limits.merge_jobs_of_chunk]
+            units = [unit for group in groups for producer in group for unit in producer.files]
+            if units:
+                await self._offer_chunk(work, task, queue, units)
+                n_offered += 1
+        return n_offered
+
+    async def _offer_chunk(self, work: UnitOfWork, task: Task, queue: str, units: Sequence[Unit]) -> None:
+        [chunk_id] = await work.next_ids("chunk_ids", 1)
+        changes = CounterChanges()
+        reason = f"taken into merge chunk {chunk_id}"
+        ids = await store.pick_named(work, task.task_id, chunk_id, [unit.file_id for unit in units], changes, reason)
+        picked = Picked(ids, sum(unit.events or 0 for unit in units), sum(unit.size_bytes for unit in units))
+        await store.insert_chunk(
+            work, chunk_id, task.task_id, "merge", picked, dataset_id=units[0].dataset_id, queue=queue,
+            priority=policy.MERGE_PRIORITY,
+        )  # fmt: skip
+        await store.apply_counters(work, changes)
+        work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
+
+    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
+        """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again."""
+        definition = await self._generating.definition(work, held.task)
+        task, changes = definition.task, CounterChanges()
+        queues = await self._generating.queues(work, task, candidates)
+        producers = policy.producers_of(await store.units_of_chunk(work, chunk.chunk_id, task))
+        waiting = await self._still_waiting(work, producers)
+        gone = [unit.file_id for one in producers if one.job_id not in waiting for unit in one.files]
+        if gone:
+            await self.release(work, task, chunk.chunk_id, changes, "its job was killed", gone)
+            await store.apply_counters(work, changes)  # they are given back even if no job can be defined below
+        groups = policy.groups([one for one in producers if one.job_id in waiting], task.rules, complete=True)
+        if not queues or not groups:
+            await self.release(work, task, chunk.chunk_id, changes, "no queue can run the merge jobs")
+            await store.apply_counters(work, changes)
+            return 0
+        request = await self._request(work, definition, chunk, queues[0], groups)
+        jobs = self._generating.built(GreedyGeneration(), request)
+        await self._generating.insert(work, definition, chunk, jobs, changes)
+        await store.apply_counters(work, changes)
+        return len(jobs)
+
+    async def _still_waiting(self, work: UnitOfWork, producers: Sequence[policy.Producer]) -> set[int]:
+        """Producers that are in state merging; their rows stay locked, so that none is killed unnoticed."""
+        rows = await store_results.lock_jobs(work, [one.job_id for one in producers])
+        return {row.job_id for row in rows if row.status == "merging"}
+
+    async def release(
+        self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str,
+        ids: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
+        """Files of a merge chunk wait again; those of jobs that were killed meanwhile are not wanted any more."""
+        released = await store.give_back(work, task.task_id, chunk_id, changes, reason, ids)
+        orphans = await store_results.orphans(work, released)
+        ends = [OutputEnd(file_id, "ready", "cancelled") for file_id in orphans]
+        await store_results.end_outputs(work, task.task_id, ends, changes, "its job was killed")
+
+    async def _request(
+        self, work: UnitOfWork, definition: Definition, chunk: Chunk, queue: QueueFacts,
+        groups: Sequence[Sequence[policy.Producer]],
+    ) -> BuildRequest:  # fmt: skip
+        task, templates = definition.task, definition.templates_for("merge")
+        inputs = [tuple(unit for producer in group for unit in producer.files) for group in groups]
+        streams = [_by_stream(definition, units) for units in inputs]
+        merged = {f"TRN_{template.stream_name}" for template in templates}
+        if not any(merged & set(one) for one in streams):
+            raise Undefinable("no unmerged output belongs to a final one")
+        return BuildRequest(
+            task=task, kind="merge", master=definition.datasets[inputs[0][0].dataset_id],
+            datasets=definition.datasets, templates=templates, parameters=definition.text_for("merge"),
+            placed=[PlacedJob(queue, JobInput(units)) for units in inputs],
+            job_ids=await work.next_ids("job_ids", len(groups)),
+            serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(groups)),
+            guid_seed=chunk.chunk_id,
+            trans_path=definition.command_lines.get("merge_trans_path"),
+            streams=streams,
+        )  # fmt: skip
+
+    async def producers_ended(
+        self, work: UnitOfWork, task: Task, merge_files: Mapping[int, Sequence[JobFile]], changes: CounterChanges
+    ) -> list[JobRow]:
+        """After merge jobs ended and their inputs were moved: end the jobs that made these inputs.
+
+        All their unmerged outputs merged: finished. One of them given up: cancelled, and what is left of their outputs
+        is cancelled too. Otherwise they wait on. The rows that come back must still have their results applied.
+        """
+        touched = sorted({file.out_job_id for files in merge_files.values() for file in files if file.out_job_id})
+        outputs = await store_results.unmerged_outputs(work, task.task_id, touched)
+        merged = [job for job in touched if all(row["status"] == "finished" for row in outputs.get(job, ()))]
+        given_up = [job for job in touched if any(row["status"] == "failed" for row in outputs.get(job, ()))]
+        ended = await store_results.end_merging_jobs(work, merged, "finished", "its outputs were merged")
+        why = f"its outputs could not be merged in {MERGE_ATTEMPTS} attempts"
+        cancelled = await store_results.end_merging_jobs(work, given_up, "cancelled", why, error=why)
+        left = [
+            OutputEnd(row["file_id"], "ready", "cancelled")
+            for job in cancelled for row in outputs[job.job_id] if row["status"] == "ready"
+        ]  # fmt: skip
+        await store_results.end_outputs(work, task.task_id, left, changes, why)
+        _announce(work, JobsFinished, ended, "finished")
+        _announce(work, JobsFailed, cancelled, "cancelled")
+        return [*ended, *cancelled]
+
+
+def waits_for_merge(outputs: Sequence[Row]) -> bool:
+    """Whether a live merge job works on outputs of a job that was killed meanwhile: its end must wait
+    for that one's.
+    """
+    return any(row["status"] == "running" and row["boundary_id"] is not None for row in outputs)
+
+
+def ended_by_merge(job: JobRow, outputs: Sequence[Row]) -> outcomes.Ended:
+    """How the input of a killed pre-merge job ended: if all its outputs were merged after all, it was processed."""
+    if outputs and all(row["status"] == "finished" for row in outputs):
+        return outcomes.Ended("finished")
+    return outcomes.Ended(job.status, job.error_source)
+
+
+def _by_stream(definition: Definition, units: Sequence[Unit]) -> dict[str, list[Unit]]:
+    """Unmerged inputs by the stream name of their dataset (TRN_OUTPUT0, TRN_LOG0, ...)."""
+    found: dict[str, list[Unit]] = {}
+    for unit in units:
+        name = definition.datasets[unit.dataset_id].stream_name or f"TRN_{unit.dataset_id}"
+        found.setdefault(name if name.startswith("TRN_") else f"TRN_{name}", []).append(unit)
+    return found
+
+
+def _reported(report: Any, lfn: str) -> dict[str, Any]:
+    """Size, GUID and checksum of a file in the pilot's report."""
+    for one in report.outputs if report is not None else ():
+        if one.lfn == lfn:
+            return {"size_bytes": one.size_bytes, "guid": one.guid, "checksum": one.checksum}
+    return {}
+
+
+def _announce(work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[JobRow], status: str) -> None:
+    for part in batches(jobs):
+        moves = moves_of(
+            part, task_id=part[0].task_id, gshare=part[0].gshare, user_name=part[0].user_name, from_status="merging",
+            to_status=status,
+        )  # fmt: skip
+        work.emit(event(job_ids=tuple(job.job_id for job in part), moves=moves))

@@ -1,0 +1,144 @@
+"""Taking input into chunks and offering them to the brokerage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from services.job_generation import store
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
+from services.job_generation.policy.throttle import UNTHROTTLED_LABELS, ThrottleDecision, judge
+from services.job_generation.policy.values import INPUT_TYPES, Dataset, Task
+from services.job_generation.settings import GenerationParameters, generation_parameters, throttle_limits
+from services.job_generation.sql import QUERIES
+from services.job_generation.store import LockedTask
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ChunkOffered
+
+COUNTS_ARE_FRESH_FOR = timedelta(seconds=5)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """Jobs of one share and resource type by state, and whether the share may be throttled at all."""
+
+    at: datetime
+    by_status: dict[str, int]
+    throttled: bool
+
+
+class Offering:
+    """Offers the next chunks of a task whose row is locked."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self._counted: dict[tuple[str, str], _Counted] = {}
+
+    async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
+        """Pick input for as many chunks as may be open; how many were offered.
+
+        Nothing happens to a task in a state that makes no jobs, before its `retry_at` (unless forced), or while its
+        share has enough queued.
+        """
+        task = held.task
+        if task.status not in GENERATING or (held.retry_at and held.retry_at > work.now and not force):
+            return 0
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        if not limits.is_on:
+            return 0
+        datasets, scouts = await self._opened(work, task)
+        if not any(_has_open_input(dataset) for dataset in datasets):
+            return 0
+        decision = await self._throttle(work, task)
+        if not decision.passes:
+            await self._hold_back(work, task, decision, limits)
+            return 0
+        n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts)
+        if n_offered and held.retry_at:
+            await store.set_retry_at(work, task.task_id, None)
+        return n_offered
+
+    async def _opened(self, work: UnitOfWork, task: Task) -> tuple[list[Dataset], bool]:
+        """Datasets of the task, and whether jobs made now are scouts; without scouts all input is opened."""
+        datasets = await store.datasets(work, task.task_id)
+        masters = [dataset for dataset in datasets if dataset.is_master]
+        all_opened = all(dataset.n_files_to_be_used >= dataset.n_files for dataset in masters)
+        made = await store.scouts_were_made(work, task.task_id) if task.status == "ready" else True
+        scouts = wants_scouts(task.status, task.rules, scouts_made=made, all_opened=all_opened)
+        if not scouts and not all_opened and await store.open_all_files(work, task.task_id):
+            datasets = await store.datasets(work, task.task_id)
+        return datasets, scouts
+
+    async def _pick_all(
+        self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset], limits: GenerationParameters,
+        decision: ThrottleDecision, *, scouts: bool,
+    ) -> int:  # fmt: skip
+        chunks = await store.open_chunks(work, task.task_id)
+        busy = {chunk.dataset_id or 0 for chunk in chunks if chunk.kind != "merge"}
+        max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
+        n_open, n_offered = len(busy), 0
+        while n_open + n_offered < limits.open_chunks_of_task:
+            pick = next_pick(
+                datasets, task.rules, scouts=scouts, max_files=limits.files_of_chunk, max_jobs=max_jobs,
+                busy=frozenset(busy),
+            )  # fmt: skip
+            if pick is None:
+                break
+            busy.add(pick.dataset_id)
+            n_offered += await self._pick(work, task, pick)
+        return n_offered
+
+    async def _pick(self, work: UnitOfWork, task: Task, pick: Pick) -> int:
+        """One chunk: files ready -> picked; zero if none was ready after all."""
+        [chunk_id] = await work.next_ids("chunk_ids", 1)
+        picked = await store.pick_files(work, pick.dataset_id, chunk_id, pick.n_files)
+        if not picked.ids:
+            return 0
+        changes = CounterChanges()
+        changes.moved(pick.dataset_id, "input", "ready", "picked", len(picked.ids), picked.n_events)
+        reason = f"taken into chunk {chunk_id}"
+        await work.log_files(
+            entity="file", task_id=task.task_id, ids=picked.ids, from_status="ready", to_status="picked", reason=reason
+        )
+        await store.insert_chunk(
+            work, chunk_id, task.task_id, pick.kind, picked, dataset_id=pick.dataset_id, priority=task.priority
+        )
+        await store.apply_counters(work, changes)
+        work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
+        return 1
+
+    async def _throttle(self, work: UnitOfWork, task: Task) -> ThrottleDecision:
+        """The decision for the task's share and resource type; counts are at most a few seconds old."""
+        key = (task.gshare, task.resource_type)
+        counted = self._counted.get(key)
+        if counted is None or not timedelta(0) <= work.now - counted.at < COUNTS_ARE_FRESH_FOR:
+            rows = await QUERIES.rows(
+                work.connection, "jobs_of_share", gshare=task.gshare, resource_type=task.resource_type
+            )
+            throttled = await QUERIES.value(work.connection, "share_is_throttled", gshare=task.gshare)
+            counted = _Counted(work.now, {row["status"]: row["n_jobs"] for row in rows}, throttled is not False)
+            self._counted[key] = counted
+        limits = throttle_limits(self._parameters, task.gshare, task.resource_type, analysis=task.is_analysis)
+        applies = counted.throttled and task.prod_source_label not in UNTHROTTLED_LABELS
+        return judge(counted.by_status, limits, share_is_throttled=applies)
+
+    async def _hold_back(
+        self, work: UnitOfWork, task: Task, decision: ThrottleDecision, limits: GenerationParameters
+    ) -> None:
+        retry_at = work.now + timedelta(seconds=limits.throttled_retry_s)
+        await store.set_retry_at(work, task.task_id, retry_at)
+        await store.record_decision(
+            work, task.task_id, "throttled", decision.reason, numbers=decision.numbers, retry_at=retry_at
+        )
+
+
+def _has_open_input(dataset: Dataset) -> bool:
+    return (
+        dataset.type in INPUT_TYPES
+        and dataset.is_master
+        and dataset.status == "ready"
+        and min(dataset.n_files_to_be_used, dataset.n_files) > dataset.n_files_used
+    )

@@ -1,0 +1,16 @@
+"""The functional core of job generation: values in, decisions with reasons out. No database, clock or random generator.
+
+`rules`, `values`   what a task's split rules, datasets, files and queues look like here
+`picking`           how much input the next chunk takes, scouts first
+`throttle`          whether enough is queued already (JEDI: Job throttling)
+`limits`            what one job may take at one queue
+`splitting`         one chunk cut greedily into jobs
+`placing`           which of the ranked queues the next jobs go to
+`command_line`      placeholders of job parameters and file names
+`requirements`      what a pilot must offer
+`building`          jobs with names, seeds, requirements and the text that the pilot gets
+`outcomes`          what an ended job means for its files
+`scouts`            what the scouts measured, and whether enough of them succeeded
+`merging`           groups of unmerged outputs
+`plugin`            what a VO may replace
+"""

@@ -1,0 +1,316 @@
+"""Jobs with names, seeds, requirements and the text that the pilot gets (PanDA pilot protocol: the job specification).
+
+Serial numbers are given once and never again (JEDI: Naming of output file, option B). Everything that is the same for
+all jobs of a chunk at a queue is worked out once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.job_generation.policy import command_line
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
+from services.job_generation.policy.values import LOG_TYPES, Dataset, JobInput, QueueFacts, Task, Template, Unit
+
+SCOUT_PRIORITY = 901
+NOTHING = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One file that a job will produce."""
+
+    dataset_id: int
+    lfn: str
+    type: str
+    scope: str
+    n_events: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """One job to insert."""
+
+    job_id: int
+    queue: str
+    resource_type: str
+    core_count: int
+    priority: int
+    attempt_number: int
+    requirement: Requirement
+    inputs: JobInput
+    outputs: tuple[Output, ...]
+    spec: dict[str, Any]
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """What a plugin builds jobs from. `serials` is the first number of each template, `seeds` one
+    number for each job.
+    """
+
+    task: Task
+    kind: str
+    master: Dataset
+    datasets: Mapping[int, Dataset]
+    templates: Sequence[Template]
+    parameters: str
+    placed: Sequence[PlacedJob]
+    job_ids: Sequence[int]
+    serials: Mapping[int, int]
+    guid_seed: int = 0
+    seeds: Sequence[int] | None = None
+    trans_path: str | None = None
+    streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
+
+
+def guid_of(seed: int, lfn: str) -> str:
+    """A file's GUID, from the request's seed and its name: the same request gives the same ones."""
+    text = hashlib.blake2b(f"{seed}/{lfn}".encode(), digest_size=16).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
+def priority_of(task: Task, kind: str) -> int:
+    """Scouts 901, or one above a task that is at least that urgent; merge jobs 5000."""
+    if kind == "merge":
+        return 5000
+    if kind == "scout":
+        return task.priority + 1 if task.priority >= SCOUT_PRIORITY else SCOUT_PRIORITY
+    return task.priority
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A template with what is the same for all names made from it."""
+
+    template: Template
+    dataset: Dataset
+    scope: str
+    is_log: bool
+    around_serial: tuple[str, ...]
+
+
+class Builder:
+    """Builds the jobs of one request; what repeats is kept."""
+
+    def __init__(self, request: BuildRequest) -> None:
+        self.request = request
+        self.task = request.task
+        self.priority = priority_of(request.task, request.kind)
+        self.texts = _task_texts(request.task)
+        self.templates = [
+            _Named(one, dataset := request.datasets[one.dataset_id], dataset.scope, dataset.type in LOG_TYPES,
+                   command_line.around_serial(one.file_name, request.task.task_id, self.texts))
+            for one in request.templates
+        ]  # fmt: skip
+        self._bases: dict[str, dict[str, Any]] = {}
+        self._requirements: dict[tuple[Any, ...], Requirement] = {}
+        self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
+        self._out_names = ",".join(self._names[one.dataset.dataset_id][0] for one in self.templates)
+        self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
+
+    def build(self) -> list[NewJob]:
+        return [self._job(place, placed) for place, placed in enumerate(self.request.placed)]
+
+    def _job(self, place: int, placed: PlacedJob) -> NewJob:
+        request, queue, job = self.request, placed.queue, placed.job
+        job_id = request.job_ids[place]
+        seed = request.seeds[place] if request.seeds is not None else None
+        outputs = self._outputs(place, job)
+        requirement = self._requirement(job, queue)
+        attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
+        base = self._base(queue, requirement.core_count)
+        spec = {
+            **base,
+            "PandaID": job_id,
+            "attemptNr": attempt,
+            "jobName": f"{self.task.name}.{job_id}",
+            "currentPriority": self.priority,
+            "jobPars": self._command_line(place, job, outputs, attempt, seed, job_id),
+            "minRamCount": requirement.ram_mb,
+            "maxDiskCount": requirement.disk_mb,
+            "maxWalltime": requirement.walltime_s or queue.max_time_s,
+            **self._input_fields(place, job, queue),
+            **self._output_fields(outputs, queue),
+        }
+        return NewJob(
+            job_id, queue.queue, queue.resource_type, requirement.core_count, self.priority, min(attempt, 32_767),
+            requirement, job, tuple(outputs), spec, seed,
+        )  # fmt: skip
+
+    def _outputs(self, place: int, job: JobInput) -> list[Output]:
+        outputs = []
+        events = job.n_events
+        for one in self.templates:
+            serial = command_line.padded(self.request.serials[one.template.template_id] + place)
+            found = None if one.is_log else events
+            if self.request.streams and not one.is_log:
+                merged = self.request.streams[place].get(f"TRN_{one.template.stream_name}", ())
+                found = sum(unit.events or 0 for unit in merged) or None
+            outputs.append(
+                Output(one.dataset.dataset_id, serial.join(one.around_serial), one.dataset.type, one.scope, found)
+            )
+        return outputs
+
+    def _requirement(self, job: JobInput, queue: QueueFacts) -> Requirement:
+        """The job's requirement; jobs of a chunk mostly need the same."""
+        totals = totals_of(job)
+        raised = max((unit.ram_mb or 0 for unit in job.master), default=0) or None
+        key = (queue.key, totals, raised)
+        known = self._requirements.get(key)
+        if known is None:
+            known = requirement_of(self.task, queue, self.request.kind, totals, raised)
+            self._requirements[key] = known
+        return known
+
+    def _streams(self, place: int, job: JobInput) -> dict[str, Sequence[Unit]]:
+        """Input units by the name of their placeholder."""
+        if self.request.streams:
+            return dict(self.request.streams[place])
+        streams: dict[str, Sequence[Unit]] = {self.request.master.stream_name or "IN": job.master}
+        for dataset_id, units in job.secondary.items():
+            dataset = self.request.datasets[dataset_id]
+            streams[dataset.stream_name or f"SEC{dataset_id}"] = units
+        return streams
+
+    def _command_line(
+        self, place: int, job: JobInput, outputs: Sequence[Output], attempt: int, seed: int | None, job_id: int
+    ) -> str:
+        streams = {name: _distinct(units) for name, units in self._streams(place, job).items()}
+        for one, output in zip(self.templates, outputs, strict=True):
+            streams[one.template.stream_name] = [output.lfn]
+        first = job.master[0] if job.master else None
+        events = job.n_events
+        serial = next(iter(self.request.serials.values()), 0) + place
+        texts = {
+            **self.texts,
+            "MAXEVENTS": str(-1 if events is None else events),
+            "SKIPEVENTS": str((first.start_event if first else None) or 0),
+            "FIRSTEVENT": str((first.first_event if first else None) or 0),
+            "ATTEMPTNR": str(attempt),
+            "SN": f"{serial:06d}",
+            "PANDAID": str(job_id),
+        }
+        if seed is not None:
+            texts["RNDMSEED"] = str(seed)
+        if first is not None:
+            texts["SEQNUMBER"] = _sequence_number(first)
+        return command_line.fill(self.request.parameters, command_line.Values(streams, texts))
+
+    def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
+        """Fields that all jobs at one queue share."""
+        known = self._bases.get(queue.key)
+        if known is not None and known["coreCount"] == cores:
+            return known
+        task, request = self.task, self.request
+        base: dict[str, Any] = {
+            "taskID": task.task_id,
+            "jobsetID": task.request_id or task.task_id,
+            "reqID": task.request_id or task.task_id,
+            "jobDefinitionID": 0,
+            "prodSourceLabel": task.prod_source_label,
+            "processingType": "pmerge" if request.kind == "merge" else task.processing_type or NOTHING,
+            "prodUserID": task.user_name,
+            "workingGroup": task.working_group or NOTHING,
+            "cloud": queue.cloud or NOTHING,
+            "computingSite": queue.queue,
+            "nucleus": task.nucleus or NOTHING,
+            "transformation": request.trans_path or task.trans_path or NOTHING,
+            "homepackage": task.trans_home or NOTHING,
+            "swRelease": task.trans_uses or NOTHING,
+            "cmtConfig": task.architecture or NOTHING,
+            "transferType": "direct" if queue.reads_directly and not task.rules.copies_to_scratch else NOTHING,
+            "coreCount": cores,
+            "resource_type": queue.resource_type,
+            "maxCpuCount": queue.max_time_s,
+            "loopingCheck": not self.task.parameters.get("noLoopingCheck"),
+            "gshare": task.gshare,
+        }
+        for field_name, key in (("container_name", "container_name"), ("sourceURL", "sourceURL")):
+            value = task.parameters.get(key)
+            if value:
+                base[field_name] = value
+        if task.container_name:
+            base["container_name"] = task.container_name
+        self._bases[queue.key] = base
+        return base
+
+    def _input_fields(self, place: int, job: JobInput, queue: QueueFacts) -> dict[str, str]:
+        """Comma-joined lists, one place for each distinct file."""
+        units = {
+            unit.lfn: unit
+            for stream in self._streams(place, job).values()
+            for unit in stream
+            if self._names[unit.dataset_id][2] != "pseudo_input"
+        }
+        if not units:
+            return _NO_INPUT
+        rows = list(units.values())
+        facts = [self._names[unit.dataset_id] for unit in rows]
+        names = ",".join([name for name, _, _ in facts])
+        return {
+            "inFiles": ",".join(units),
+            "realDatasetsIn": names,
+            "GUID": ",".join([unit.guid or NOTHING for unit in rows]),
+            "fsize": ",".join([str(unit.size_bytes) for unit in rows]),
+            "checksum": ",".join([unit.checksum or NOTHING for unit in rows]),
+            "scopeIn": ",".join([unit.scope or scope for unit, (_, scope, _) in zip(rows, facts, strict=True)]),
+            "ddmEndPointIn": ",".join([queue.read_storage or NOTHING] * len(rows)),
+            "prodDBlocks": names,
+            "prodDBlockToken": ",".join(["local"] * len(rows)),
+        }
+
+    def _output_fields(self, outputs: Sequence[Output], queue: QueueFacts) -> dict[str, str]:
+        """Outputs in order; the log is in every list but scopeOut."""
+        if not outputs:
+            return _NO_OUTPUT
+        fields = {
+            "outFiles": ",".join([output.lfn for output in outputs]),
+            "realDatasets": self._out_names,
+            "destinationDblock": self._out_names,
+            "ddmEndPointOut": ",".join([queue.write_storage or NOTHING] * len(outputs)),
+            "scopeOut": self._out_scopes,
+        }
+        for one, output in zip(self.templates, outputs, strict=True):
+            if one.is_log:
+                fields |= {
+                    "logFile": output.lfn,
+                    "scopeLog": output.scope,
+                    "logGUID": guid_of(self.request.guid_seed, output.lfn),
+                }
+                break
+        return fields
+
+
+_NO_INPUT = {
+    "inFiles": "", "realDatasetsIn": NOTHING, "GUID": "", "fsize": "", "checksum": "", "scopeIn": "",
+    "ddmEndPointIn": "", "prodDBlocks": NOTHING, "prodDBlockToken": NOTHING,
+}  # fmt: skip
+_NO_OUTPUT = {"outFiles": "", "realDatasets": "", "destinationDblock": "", "ddmEndPointOut": "", "scopeOut": ""}
+
+
+def _distinct(units: Sequence[Unit]) -> list[str]:
+    """File names once each: two ranges of a file are one name."""
+    return [units[0].lfn] if len(units) == 1 else list(dict.fromkeys(unit.lfn for unit in units))
+
+
+def _sequence_number(unit: Unit) -> str:
+    """The number that stays with a unit through all its attempts: that of a pseudo file, else the unit's id."""
+    digits = unit.lfn.rpartition("_")[2]
+    return str(int(digits)) if unit.lfn.startswith("pseudo_lfn_") and digits.isdigit() else str(unit.file_id)
+
+
+def _task_texts(task: Task) -> dict[str, str]:
+    """Texts that are the same for every job of a task."""
+    return {
+        "TASKID": str(task.task_id),
+        "SURL": str(task.parameters.get("sourceURL") or ""),
+        "USERNAME": task.user_name,
+        "LIB": str(task.parameters.get("lib") or ""),
+        "MIDDLENAME": "",
+    }

@@ -1,0 +1,182 @@
+"""Placeholders of job parameters and of file names (JEDI: task parameters).
+
+A template is cut once into pieces; each job then only fills them in. Known are: streams (`${IN}`, `${OUTPUT0}`,
+`${LOG0}`, joined `${A,B}`, sliced `${IN[0:2]}`) with the decorators /L (comma; /LS or /S blank; /A quoted), /T (list
+as text), /E (URL-decoded); numbers (`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`,
+`${FIRSTEVENT}`); `${SURL}`, `${ATTEMPTNR}`, `${LIB}`, `$JEDITASKID`; and for merge jobs pairs of streams
+(`${TRN_OUTPUT:OUTPUT}`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from urllib.parse import unquote
+
+_PLACEHOLDER = re.compile(r"\$\{([^${}]+)\}|\$(JEDITASKID)\b|<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL)
+_SLICE = re.compile(r"^(.*?)\[(-?\d*):(-?\d*)\]$")
+_DIGITS = re.compile(r"\d+")
+_ATTEMPT = re.compile(r"\.\d+$")
+SERIAL_WIDTH = 6
+_CUT = "\0"
+
+
+class UnresolvedPlaceholder(ValueError):
+    """A placeholder that has no value for this job: the job cannot be defined."""
+
+    def __init__(self, placeholder: str, known: Sequence[str]) -> None:
+        super().__init__(f"placeholder ${{{placeholder}}} has no value; known here: {', '.join(sorted(known))}")
+        self.placeholder = placeholder
+
+
+@dataclass(frozen=True)
+class Values:
+    """What a job fills in: file names by stream, and texts by name."""
+
+    streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def names(self) -> list[str]:
+        return [*self.streams, *self.texts]
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Literal text, or one placeholder."""
+
+    text: str
+    name: str = ""
+    decorator: str = ""
+
+
+@lru_cache(maxsize=4096)
+def pieces_of(template: str) -> tuple[_Piece, ...]:
+    """The template cut at its placeholders; parts for event service only are left out."""
+    pieces: list[_Piece] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(template):
+        if match.start() > end:
+            pieces.append(_Piece(template[end : match.start()]))
+        end = match.end()
+        if match.group(2):
+            pieces.append(_Piece("", "TASKID"))
+        elif match.group(1):
+            name, _, decorator = match.group(1).partition("/")
+            pieces.append(_Piece("", name, decorator))
+    if end < len(template):
+        pieces.append(_Piece(template[end:]))
+    return tuple(pieces)
+
+
+def placeholders(template: str) -> frozenset[str]:
+    """Names of the placeholders of a template, without decorators."""
+    return frozenset(piece.name for piece in pieces_of(template) if piece.name)
+
+
+def fill(template: str, values: Values) -> str:
+    """The template with every placeholder replaced. Raises UnresolvedPlaceholder."""
+    texts, streams = values.texts, values.streams
+    parts = []
+    for piece in pieces_of(template):
+        if not piece.name:
+            parts.append(piece.text)
+            continue
+        text = texts.get(piece.name)
+        if text is None and not piece.decorator:
+            names = streams.get(piece.name)
+            text = names[0] if names is not None and len(names) == 1 else None
+        parts.append(_value(piece.name, piece.decorator, values) if text is None else text)
+    return "".join(parts)
+
+
+def _value(name: str, decorator: str, values: Values) -> str:
+    text = values.texts.get(name)
+    if text is not None:
+        return text
+    if ":" in name and "[" not in name:
+        return merge_pairs(name, values)
+    sliced = _SLICE.match(name)
+    stream, low, high = (sliced.group(1), sliced.group(2), sliced.group(3)) if sliced else (name, "", "")
+    names: list[str] = []
+    for part in stream.split(","):
+        found = values.streams.get(part.strip())
+        if found is None:
+            raise UnresolvedPlaceholder(name, values.names())
+        names.extend(found)
+    if sliced:
+        names = names[int(low) if low else None : int(high) if high else None]
+    return written(names, decorator)
+
+
+def written(names: Sequence[str], decorator: str) -> str:
+    """File names as one text, by decorator; without one, compact."""
+    if "E" in decorator:
+        names = [unquote(name) for name in names]
+    if "T" in decorator:
+        return "[" + ",".join(f"'{name}'" for name in names) + "]"
+    if "A" in decorator:
+        return " ".join(f'"{name}"' for name in names) if "S" in decorator else ",".join(f'"{n}"' for n in names)
+    if "S" in decorator:
+        return " ".join(names)
+    return ",".join(names) if "L" in decorator else compact(names)
+
+
+def compact(names: Sequence[str]) -> str:
+    """One name as it is; several as head[1,2,3]tail if they differ in one number only, else separated by commas.
+
+    An attempt suffix (".1" at the end) is left out of the compact form if all have one.
+    """
+    if len(names) <= 1:
+        return names[0] if names else ""
+    bare = [_ATTEMPT.sub("", name) for name in names] if all(_ATTEMPT.search(name) for name in names) else list(names)
+    cut = [_DIGITS.split(name) for name in bare]
+    numbers = [_DIGITS.findall(name) for name in bare]
+    if any(parts != cut[0] for parts in cut) or not numbers[0]:
+        return ",".join(names)
+    differing = [i for i in range(len(numbers[0])) if any(row[i] != numbers[0][i] for row in numbers)]
+    if len(differing) != 1:
+        return ",".join(names)
+    place = differing[0]
+    if len({len(row[place]) for row in numbers}) != 1:
+        return ",".join(names)
+    head = "".join(text + number for text, number in zip(cut[0][:place], numbers[0][:place], strict=True))
+    head += cut[0][place]
+    tail = cut[0][place + 1]
+    for text, number in zip(cut[0][place + 2 :], numbers[0][place + 1 :], strict=True):
+        tail += number + text
+    return f"{head}[{','.join(row[place] for row in numbers)}]{tail}"
+
+
+def merge_pairs(name: str, values: Values) -> str:
+    """`TRN_OUTPUT:OUTPUT` as "in1,in2:out", one pair for each stream whose name starts like that,
+    separated by blanks.
+    """
+    source, _, target = name.partition(":")
+    pairs = []
+    for stream in sorted(values.streams):
+        if not stream.startswith(source) or (not stream[len(source) :].isdigit() and stream != source):
+            continue
+        out = values.streams.get(target + stream[len(source) :])
+        if out:
+            pairs.append(f"{','.join(values.streams[stream])}:{','.join(out)}")
+    if not pairs:
+        raise UnresolvedPlaceholder(name, values.names())
+    return " ".join(pairs)
+
+
+def around_serial(template: str, task_id: int, texts: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """A file name's template cut at its serial number, everything else filled in: `serial.join` gives the name."""
+    filled = fill(template, Values({}, {**(texts or {}), "SN": _CUT, "TASKID": str(task_id)}))
+    return tuple(filled.split(_CUT))
+
+
+def padded(serial: int) -> str:
+    """A serial number as names have it: on six digits."""
+    return f"{serial:0{SERIAL_WIDTH}d}"
+
+
+def file_name(template: str, serial: int, task_id: int, texts: Mapping[str, str] | None = None) -> str:
+    """The name of one output: `${SN}` and `${SN/P}` are the serial number."""
+    return padded(serial).join(around_serial(template, task_id, texts))

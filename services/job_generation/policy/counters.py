@@ -1,0 +1,60 @@
+"""Counters of datasets as sums over their files: what one file in a state adds, and changes added up (invariant I3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from services.job_generation.policy.values import UNMERGED_TYPES
+
+USED = frozenset({"picked", "running", "prepared", "merging", "finished", "failed"})
+COUNTERS = ("n_files", "n_files_used", "n_files_finished", "n_files_failed", "n_files_on_hold", "n_events_used")
+
+
+@dataclass
+class Counts:
+    """Changes of one dataset's counters."""
+
+    n_files: int = 0
+    n_files_used: int = 0
+    n_files_finished: int = 0
+    n_files_failed: int = 0
+    n_files_on_hold: int = 0
+    n_events_used: int = 0
+
+    def any(self) -> bool:
+        return any(getattr(self, name) for name in COUNTERS)
+
+
+@dataclass
+class CounterChanges:
+    """Changes of several datasets in one transaction."""
+
+    by_dataset: dict[int, Counts] = field(default_factory=dict)
+
+    def moved(
+        self, dataset_id: int, dataset_type: str, from_status: str | None, to_status: str, n_files: int, n_events: int
+    ) -> None:
+        """`n_files` files (with `n_events` events together) went from one state to another; None: were inserted."""
+        counts = self.by_dataset.setdefault(dataset_id, Counts())
+        if from_status is None:
+            counts.n_files += n_files
+        else:
+            self._add(counts, dataset_type, from_status, -n_files, -n_events)
+        self._add(counts, dataset_type, to_status, n_files, n_events)
+
+    @staticmethod
+    def _add(counts: Counts, dataset_type: str, status: str, n_files: int, n_events: int) -> None:
+        if status in USED:
+            counts.n_files_used += n_files
+            counts.n_events_used += n_events
+        if status == "finished":
+            counts.n_files_finished += n_files
+        elif status == "failed":
+            counts.n_files_failed += n_files
+        elif status == "ready" and dataset_type in UNMERGED_TYPES:
+            counts.n_files_on_hold += n_files
+
+    def rows(self) -> Iterable[tuple[int, Counts]]:
+        """Changed datasets in order of id: the order in which their rows are locked."""
+        return [(key, self.by_dataset[key]) for key in sorted(self.by_dataset) if self.by_dataset[key].any()]

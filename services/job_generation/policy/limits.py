@@ -1,0 +1,135 @@
+"""What one job may take at one queue (JEDI: nGBPerJob, maxWalltime; PanDA brokerage: disk usage and walltime of a
+job).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.job_generation.policy.rules import MAX_FILES_PER_JOB, SplitRules
+from services.job_generation.policy.values import QueueFacts
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06, MERGE_MIN_RAM_MB, MIN_OUTPUT_BYTES
+from shared.model.needs import WorkNeeds
+from shared.model.resource_types import RAM_COMPENSATION
+from shared.model.units import GB_BYTES, MB_BYTES
+
+MAX_FILES_IN_ALL = 1000
+OUTPUT_RESERVE_BYTES = 1500 * MB_BYTES
+DEFAULT_JOB_BYTES = 20 * GB_BYTES
+DIRECT_INPUT_BYTES = 500_000 * MB_BYTES
+DIRECT_INPUT_BYTES_OF_SCOUT = 50_000 * MB_BYTES
+MAX_OUTPUT_BYTES = 10 * GB_BYTES
+HOUR_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a job would take: counts, bytes, events (a unit of unknown events counts as one)."""
+
+    n_files: int = 0
+    n_secondary: int = 0
+    n_events: int = 0
+    input_bytes: int = 0
+    effective_bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """None means no limit. Bytes, seconds, counts. `job_bytes` bounds input + output + work directory."""
+
+    max_files: int = MAX_FILES_PER_JOB
+    max_files_in_all: int = MAX_FILES_IN_ALL
+    max_events: int | None = None
+    job_bytes: float | None = None
+    scratch_bytes: float | None = None
+    direct_input_bytes: float | None = None
+    input_bytes: float | None = None
+    output_bytes: float = MAX_OUTPUT_BYTES
+    max_walltime_s: float | None = None
+    reads_directly: bool = False
+
+
+def limits_at(needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: bool) -> Limits:
+    """The limits of a job of this task at this queue.
+
+    nGBPerJob allows itself + 1500 MB + the work directory, otherwise the queue's maxwdir decides, otherwise 20 GB; read
+    directly, input takes no scratch space and has a bound of its own.
+    """
+    direct = queue.reads_directly and not rules.copies_to_scratch
+    scratch = float(queue.max_work_dir_mb * MB_BYTES) or None
+    job_bytes: float | None = None
+    if rules.n_gb_per_job is not None:
+        job_bytes = rules.n_gb_per_job * GB_BYTES + OUTPUT_RESERVE_BYTES + needs.work_dir_bytes
+    elif scratch is None and not direct:
+        job_bytes = float(DEFAULT_JOB_BYTES)
+    times = [t for t in ((rules.max_walltime_h or 0) * HOUR_S, float(queue.max_time_s)) if t > 0]
+    max_files = 1 if _one_file_scouts(rules, scout) else rules.max_files
+    return Limits(
+        max_files=max_files,
+        max_events=rules.n_events_per_job or rules.target_events_per_job or rules.max_events_per_job,
+        job_bytes=job_bytes,
+        scratch_bytes=scratch,
+        direct_input_bytes=(DIRECT_INPUT_BYTES_OF_SCOUT if scout else DIRECT_INPUT_BYTES) if direct else None,
+        input_bytes=float(queue.max_input_size_mb * MB_BYTES) or None,
+        output_bytes=float(rules.target_output_gb * GB_BYTES) if rules.target_output_gb else MAX_OUTPUT_BYTES,
+        max_walltime_s=min(times) if times else None,
+        reads_directly=direct,
+    )
+
+
+def _one_file_scouts(rules: SplitRules, scout: bool) -> bool:
+    sized = rules.n_files_per_job or rules.n_events_per_job or rules.target_events_per_job
+    return scout and not sized and not rules.respects_split_rule
+
+
+def walltime_s(needs: WorkNeeds, n_events: int, cores: int, core_power_hs06: float) -> float | None:
+    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime; None while the CPU time is not known."""
+    if needs.cpu_efficiency == 0:
+        return float(needs.base_walltime_s)
+    if needs.cpu_time_hs06_s_per_event is None:
+        return None
+    power = core_power_hs06 if core_power_hs06 > 0 else DEFAULT_CORE_POWER_HS06
+    work = needs.cpu_time_hs06_s_per_event * max(1, n_events)
+    return work / (max(1, cores) * power * needs.cpu_efficiency) + needs.base_walltime_s
+
+
+def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: int | None = None) -> int:
+    """(baseRamCount + ramCount x cores) x 0.9, rounded down. `raised_mb` replaces ramCount after a memory failure."""
+    count = max(needs.ram_mb, raised_mb or 0)
+    total = needs.base_ram_mb + (count * cores if needs.ram_per_core else count)
+    if is_merge:
+        total = max(total, MERGE_MIN_RAM_MB)
+    return int(total * RAM_COMPENSATION)
+
+
+def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
+    """Why these totals are too much for one job at this queue; None if they fit.
+
+    `first`: the smallest possible job. Rules about the size of a job (files, events, nGBPerJob, output) do not apply to
+    it, because it cannot be made smaller; what the queue physically has (scratch space, time) does.
+    """
+    output = needs.output_bytes(totals.n_events, int(totals.effective_bytes))
+    if not first:
+        if totals.n_files > limits.max_files:
+            return f"more than {limits.max_files} files"
+        if totals.n_files + totals.n_secondary > limits.max_files_in_all:
+            return f"more than {limits.max_files_in_all} files in all"
+        if limits.max_events is not None and totals.n_events > limits.max_events:
+            return f"more than {limits.max_events} events"
+        if output > limits.output_bytes:
+            return f"output above {limits.output_bytes:g} bytes"
+        if limits.job_bytes is not None and totals.input_bytes + output + needs.work_dir_bytes > limits.job_bytes:
+            return f"input, output and work directory above {limits.job_bytes:g} bytes"
+        if limits.direct_input_bytes is not None and totals.input_bytes > limits.direct_input_bytes:
+            return f"input read directly above {limits.direct_input_bytes:g} bytes"
+        if limits.input_bytes is not None and not limits.reads_directly and totals.input_bytes > limits.input_bytes:
+            return f"input above the queue's {limits.input_bytes:g} bytes"
+    copied = 0 if limits.reads_directly else totals.input_bytes
+    scratch = copied + max(MIN_OUTPUT_BYTES, output) + needs.work_dir_bytes
+    if limits.scratch_bytes is not None and scratch > limits.scratch_bytes:
+        return f"needs {scratch:.0f} bytes of scratch space, {queue.queue} has {limits.scratch_bytes:.0f}"
+    if limits.max_walltime_s is not None:
+        expected = walltime_s(needs, totals.n_events, queue.core_count, queue.core_power_hs06)
+        if expected is not None and expected > limits.max_walltime_s:
+            return f"would run {expected:.0f} s, at most {limits.max_walltime_s:.0f} s are allowed at {queue.queue}"
+    return None

@@ -1,0 +1,80 @@
+"""Groups of unmerged outputs (JEDI: Internal Merging; Output merging).
+
+Jobs of a task that wait in state merging at one queue are merged there. A group is one merge job; it ends before the
+job that would break a limit: nFilesPerMergeJob, nMaxFilesPerMergeJob (50), nGBPerMergeJob (5 GB of the largest
+output), nEventsPerMergeJob; onSiteMerging puts everything into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from services.job_generation.policy.rules import SplitRules
+from services.job_generation.policy.values import Unit
+from shared.model.units import GB_BYTES
+
+DEFAULT_MERGED_GB = 5.0
+MERGE_PRIORITY = 5000
+MERGE_PROCESSING_TYPE = "pmerge"
+
+
+@dataclass(frozen=True)
+class Producer:
+    """A job that waits to be merged, and its unmerged outputs."""
+
+    job_id: int
+    files: tuple[Unit, ...]
+
+    @property
+    def n_events(self) -> int:
+        """Events of its output; every stream has the same."""
+        return max((unit.events or 0 for unit in self.files), default=0)
+
+
+def producers_of(units: Iterable[Unit]) -> list[Producer]:
+    """Unmerged outputs by the job that made them (`boundary_id`), oldest job first, streams by dataset."""
+    by_job: dict[int, list[Unit]] = {}
+    for unit in units:
+        by_job.setdefault(unit.boundary_id or 0, []).append(unit)
+    return [
+        Producer(job_id, tuple(sorted(by_job[job_id], key=lambda unit: (unit.dataset_id, unit.file_id))))
+        for job_id in sorted(by_job)
+    ]
+
+
+def groups(producers: Sequence[Producer], rules: SplitRules, *, complete: bool) -> list[tuple[Producer, ...]]:
+    """One tuple for each merge job, in order.
+
+    `complete`: no more outputs will come to this queue, so that the last group may be small; otherwise a group that
+    could still grow is left out.
+    """
+    max_files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
+    max_bytes = (rules.n_gb_per_merge_job or DEFAULT_MERGED_GB) * GB_BYTES
+    max_events = rules.n_events_per_merge_job
+    if rules.merges_on_site:
+        return [tuple(producers)] if complete and producers else []
+    made: list[tuple[Producer, ...]] = []
+    current: list[Producer] = []
+    sizes: dict[int, int] = {}
+    events = 0
+    for producer in producers:
+        grown = _grown(sizes, producer)
+        too_large = max(grown.values(), default=0) > max_bytes
+        too_many_events = max_events is not None and events + producer.n_events > max_events
+        if current and (len(current) >= max_files or too_large or too_many_events):
+            made.append(tuple(current))
+            current, events, grown = [], 0, _grown({}, producer)
+        current.append(producer)
+        sizes, events = grown, events + producer.n_events
+    if current and (complete or len(current) >= max_files):
+        made.append(tuple(current))
+    return made
+
+
+def _grown(sizes: dict[int, int], producer: Producer) -> dict[int, int]:
+    """Bytes by output dataset with one job's outputs more."""
+    grown = dict(sizes)
+    for unit in producer.files:
+        grown[unit.dataset_id] = grown.get(unit.dataset_id, 0) + unit.size_bytes
+    return grown

@@ -1,0 +1,90 @@
+"""What an ended job means for the files it had (JEDI: attempts; Transition of file status).
+
+* finished: input and outputs are finished.
+* failed, closed, cancelled: each input goes back to ready with one more attempt, or fails when none is left. Only a
+  failure of the payload counts as a failed attempt. An attempt that ended through our own fault (taken back before it
+  ran, lost by the watchdog, the dispatcher or the brokerage) gives the file one attempt more in exchange, up to a
+  bound, so that it never costs the user one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INFRASTRUCTURE = frozenset({"watchdog", "dispatch", "brokerage", "generation"})
+PAYLOAD = "payload"
+MAX_FORGIVEN_ATTEMPTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A job at its end."""
+
+    status: str
+    error_source: str | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.status == "finished"
+
+    @property
+    def is_payload_failure(self) -> bool:
+        return self.status == "failed" and self.error_source == PAYLOAD
+
+    @property
+    def is_forgiven(self) -> bool:
+        """Ended through no fault of the user, the payload or the site's work."""
+        return self.status == "closed" or self.error_source in INFRASTRUCTURE
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Counters of one file."""
+
+    attempt_nr: int
+    max_attempt: int | None
+    failed_attempt: int = 0
+    max_failure: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileOutcome:
+    """The file's next state and counters."""
+
+    status: str
+    attempts: Attempts
+
+
+def of_input(job: Ended, file: Attempts, *, max_forgiven: int = MAX_FORGIVEN_ATTEMPTS) -> FileOutcome:
+    """The outcome for one input of the job; attempt <= max attempt always holds."""
+    if job.succeeded:
+        return FileOutcome("finished", file)
+    attempt = file.attempt_nr + 1
+    failed = file.failed_attempt + (1 if job.is_payload_failure else 0)
+    max_attempt = file.max_attempt
+    if max_attempt is not None:
+        forgiven_so_far = file.attempt_nr - file.failed_attempt
+        if job.is_forgiven and forgiven_so_far < max_forgiven:
+            max_attempt += 1
+        attempt = min(attempt, max_attempt)
+    after = Attempts(attempt, max_attempt, failed, file.max_failure)
+    return FileOutcome("ready" if attempts_left(after) else "failed", after)
+
+
+def attempts_left(file: Attempts) -> bool:
+    """attemptNr < maxAttempt and (no maxFailure or failedAttempt < maxFailure)."""
+    if file.max_attempt is not None and file.attempt_nr >= file.max_attempt:
+        return False
+    return file.max_failure is None or file.failed_attempt < file.max_failure
+
+
+def of_output(job: Ended) -> str:
+    """The next state of an output that was to be produced."""
+    if job.succeeded:
+        return "finished"
+    return "failed" if job.status == "failed" else "cancelled"
+
+
+def of_seed(job: Ended) -> str:
+    """A random seed whose job did not succeed is used by the next job, whichever that is."""
+    return "finished" if job.succeeded else "ready"

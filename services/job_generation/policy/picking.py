@@ -1,0 +1,63 @@
+"""How much input the next chunk takes (JEDI: Using scout jobs; Workflow for tasks with input datasets)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.job_generation.policy.rules import SplitRules
+from services.job_generation.policy.values import Dataset
+
+SCOUT_JOBS = 10
+GENERATING = ("ready", "scouting", "running")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Take up to `n_files` files of `dataset_id` for a chunk of this kind."""
+
+    dataset_id: int
+    n_files: int
+    kind: str
+
+
+def wants_scouts(status: str, rules: SplitRules, *, scouts_made: bool, all_opened: bool) -> bool:
+    """Whether jobs made now are scouts.
+
+    A task that is scouting makes scouts; a ready one does unless it skips them or has gone through them before, which
+    shows by scout jobs made and all input opened (a retry then starts without scouts).
+    """
+    if status == "scouting":
+        return True
+    return status == "ready" and not rules.skip_scout and not (scouts_made and all_opened)
+
+
+def files_for_scouts(rules: SplitRules) -> int:
+    """Files opened for scouts: ten jobs' worth; one file for each job unless the task says how many."""
+    return SCOUT_JOBS * (rules.n_files_per_job or 1)
+
+
+def next_pick(
+    datasets: Sequence[Dataset],
+    rules: SplitRules,
+    *,
+    scouts: bool,
+    max_files: int,
+    max_jobs: int,
+    busy: frozenset[int],
+) -> Pick | None:
+    """The first master dataset with open files that no offered chunk is working on, or None.
+
+    Never more files than `max_jobs` jobs can take when the number of files of a job is known.
+    """
+    for dataset in sorted(datasets, key=lambda one: one.dataset_id):
+        if not dataset.is_master or dataset.status != "ready" or dataset.dataset_id in busy:
+            continue
+        left = min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
+        if left <= 0:
+            continue
+        limit = min(left, max_files)
+        if rules.n_files_per_job is not None or rules.n_events_per_job is not None:
+            limit = min(limit, max_jobs * (rules.n_files_per_job or 1))
+        return Pick(dataset.dataset_id, limit, "scout" if scouts else "normal")
+    return None

@@ -1,0 +1,66 @@
+"""What a VO may replace in job generation: how a chunk is cut, and what its jobs are.
+
+Found by entry point `orrery.job_generation` under `<vo>.<label>`, then `<vo>.any`, `any.<label>`, `any.any`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from services.job_generation.policy.building import Builder, BuildRequest, NewJob
+from services.job_generation.policy.placing import Placement, place
+from services.job_generation.policy.splitting import Pool
+from services.job_generation.policy.values import QueueFacts, Task, Unit
+
+
+@dataclass(frozen=True)
+class SplitRequest:
+    """One chunk: master units in order, what is open of the secondary datasets, ranked queues, and how many jobs at
+    most.
+    """
+
+    task: Task
+    units: Sequence[Unit]
+    pools: Sequence[Pool]
+    queues: Sequence[QueueFacts]
+    is_scout: bool
+    max_jobs: int
+
+
+@runtime_checkable
+class JobGeneration(Protocol):
+    """Pure: the same request and seed give the same jobs. Every unit ends in one job or in the leftover, in order."""
+
+    name: str
+
+    def split(self, request: SplitRequest, seed: int) -> Placement:
+        """Cut the chunk; `seed` decides every draw."""
+        ...
+
+    def build(self, request: BuildRequest) -> list[NewJob]:
+        """One job for each placed input, with the ids and serial numbers of the request."""
+        ...
+
+
+class GreedyGeneration:
+    """The field's: greedy splitting by the task's rules and the queue's limits, weighted draw among
+    the ranked queues.
+    """
+
+    name = "greedy"
+
+    def split(self, request: SplitRequest, seed: int) -> Placement:
+        return place(
+            request.task,
+            request.units,
+            request.pools,
+            request.queues,
+            scout=request.is_scout,
+            max_jobs=request.max_jobs,
+            seed=seed,
+        )
+
+    def build(self, request: BuildRequest) -> list[NewJob]:
+        return Builder(request).build()

@@ -1,0 +1,75 @@
+"""What a pilot must offer to run a job: cores, memory, scratch space and time, on a coarse grid."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from services.job_generation.policy.limits import Totals, ram_mb, walltime_s
+from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from shared.brokerage.estimates import MIN_OUTPUT_BYTES
+from shared.model.units import MB_BYTES
+
+RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
+MAX_INT4 = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a pilot must offer; jobs with the same requirement share one row of `requirement_shapes`."""
+
+    prod_source_label: str
+    resource_type: str
+    core_count: int
+    ram_mb: int
+    disk_mb: int
+    walltime_s: int
+
+
+def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
+    """The cores of the queue's slot; merge jobs use what the task says for them, else one."""
+    if kind == "merge":
+        return max(1, task.merge_core_count or 1)
+    if task.core_count == 1:
+        return 1
+    return queue.core_count if queue.core_count > 0 else max(1, task.core_count)
+
+
+def _up(value: float, step: int, most: int) -> int:
+    """Rounded up to a step, so that few shapes exist, but not over what the queue has if the value itself fits."""
+    rounded = math.ceil(value / step) * step if value > 0 else 0
+    return min(rounded if not most or value > most else min(rounded, most), MAX_INT4)
+
+
+def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:
+    """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h."""
+    merge = kind == "merge"
+    cores = cores_of(task, queue, kind)
+    ram = ram_mb(task.needs, cores, is_merge=merge, raised_mb=raised_ram_mb)
+    if merge and task.merge_ram_mb:
+        ram = max(task.merge_ram_mb, 2000)
+    output = task.needs.output_bytes(totals.n_events, int(totals.effective_bytes))
+    if merge:
+        output = float(totals.input_bytes)
+    copied = 0 if queue.reads_directly and not task.rules.copies_to_scratch and not merge else totals.input_bytes
+    disk_mb = (copied + max(MIN_OUTPUT_BYTES, output) + task.needs.work_dir_bytes) / MB_BYTES
+    wall = (task.merge_walltime_s if merge else None) or (
+        None if merge else walltime_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
+    )
+    return Requirement(
+        task.prod_source_label,
+        queue.resource_type,
+        cores,
+        _up(ram, RAM_STEP_MB, queue.max_rss_mb),
+        _up(disk_mb, DISK_STEP_MB, queue.max_work_dir_mb),
+        0 if wall is None else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
+    )
+
+
+def totals_of(job: JobInput) -> Totals:
+    """Counts and bytes of a job's input."""
+    master = job.master
+    n_secondary = sum(len(units) for units in job.secondary.values())
+    events = sum(1 if unit.events is None else unit.events for unit in master)
+    effective = sum(unit.effective_bytes for unit in master)
+    return Totals(len(master), n_secondary, events, job.input_bytes, effective)

@@ -1,0 +1,130 @@
+"""Split rules of a task: the names of the task parameters, values checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+MAX_FILES_PER_JOB = 200
+MAX_FILES_PER_MERGE_JOB = 50
+MERGE_ATTEMPTS = 3
+
+
+class BadRule(ValueError):
+    """A split rule whose value cannot be used; the message names rule, value and what is allowed."""
+
+
+@dataclass(frozen=True)
+class SplitRules:
+    """None means not set. Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts."""
+
+    n_files_per_job: int | None = None
+    n_events_per_job: int | None = None
+    n_events_per_input_file: int | None = None
+    n_gb_per_job: float | None = None
+    n_max_files_per_job: int | None = None
+    target_events_per_job: int | None = None
+    target_output_gb: float | None = None
+    max_walltime_h: float | None = None
+    max_events_per_job: int | None = None
+    group_boundary: int | None = None
+    respects_lumi_block: bool = False
+    merge_output: bool = False
+    n_files_per_merge_job: int | None = None
+    n_max_files_per_merge_job: int = MAX_FILES_PER_MERGE_JOB
+    n_gb_per_merge_job: float | None = None
+    n_events_per_merge_job: int | None = None
+    merges_on_site: bool = False
+    skip_scout: bool = False
+    scout_success_rate: int | None = None
+    respects_split_rule: bool = False
+    reads_over_lan: bool = False
+    copies_to_scratch: bool = False
+    seed_offset: int = 0
+
+    @property
+    def crosses_files(self) -> bool:
+        """Ranges of events may be joined over the border of two files."""
+        return self.target_events_per_job is not None and self.n_events_per_job is None
+
+    @property
+    def files_per_step(self) -> int:
+        """How many master files are added at a time; with nEventsPerJob one, since events decide where a job ends."""
+        return 1 if self.n_events_per_job is not None else self.n_files_per_job or 1
+
+    @property
+    def max_files(self) -> int:
+        """Master files of one job at most."""
+        return self.n_files_per_job or self.n_max_files_per_job or MAX_FILES_PER_JOB
+
+
+_COUNTS = {
+    "n_files_per_job": "nFilesPerJob",
+    "n_events_per_job": "nEventsPerJob",
+    "n_events_per_input_file": "nEventsPerInputFile",
+    "n_max_files_per_job": "nMaxFilesPerJob",
+    "target_events_per_job": "tgtNumEventsPerJob",
+    "max_events_per_job": "maxEventsPerJob",
+    "group_boundary": "groupBoundaryID",
+    "n_files_per_merge_job": "nFilesPerMergeJob",
+    "n_max_files_per_merge_job": "nMaxFilesPerMergeJob",
+    "n_events_per_merge_job": "nEventsPerMergeJob",
+}
+_AMOUNTS = {
+    "n_gb_per_job": "nGBPerJob",
+    "target_output_gb": "tgtMaxOutputForNG",
+    "max_walltime_h": "maxWalltime",
+    "n_gb_per_merge_job": "nGBPerMergeJob",
+}
+_FLAGS = {
+    "respects_lumi_block": "respectLB",
+    "merge_output": "mergeOutput",
+    "merges_on_site": "onSiteMerging",
+    "skip_scout": "skipScout",
+    "respects_split_rule": "respectSplitRule",
+    "copies_to_scratch": "useLocalIO",
+}
+
+
+def _amount(name: str, value: Any) -> float:
+    """A positive number; text is accepted as the field's clients send it."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise BadRule(f"split rule {name}: {value!r} is not allowed; a number above zero is") from None
+    if isinstance(value, bool) or not 0 < number < 1e12:
+        raise BadRule(f"split rule {name}: {value!r} is not allowed; a number above zero is")
+    return number
+
+
+def is_set(value: Any) -> bool:
+    """Flags come as booleans, numbers and text."""
+    return value not in (None, False, 0, "", "0", "False", "false", "NULL")
+
+
+def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
+    """The rules of a task's `split_rule`; rules that do not concern splitting are ignored. Raises BadRule."""
+    given = {key: value for key, value in (split_rule or {}).items() if value is not None}
+    found: dict[str, Any] = {}
+    for name, key in _COUNTS.items():
+        if is_set(given.get(key)):
+            found[name] = int(_amount(key, given[key]))
+    for name, key in _AMOUNTS.items():
+        if is_set(given.get(key)):
+            found[name] = _amount(key, given[key])
+    for name, key in _FLAGS.items():
+        found[name] = is_set(given.get(key))
+    if "n_events_per_input_file" not in found and is_set(given.get("nEventsPerFile")):
+        found["n_events_per_input_file"] = int(_amount("nEventsPerFile", given["nEventsPerFile"]))
+    per_job, per_file = found.get("n_events_per_job"), found.get("n_events_per_input_file")
+    if per_job and per_file and per_job >= per_file:  # nEventsPerJob that holds whole files is a number of files
+        found.setdefault("n_files_per_job", per_job // per_file)
+    found["reads_over_lan"] = is_set(given.get("allowInputLAN"))
+    if is_set(given.get("scoutSuccessRate")):
+        found["scout_success_rate"] = int(_amount("scoutSuccessRate", given["scoutSuccessRate"]))
+    for key in ("randomSeed", "randomSeedOffset"):
+        if is_set(given.get(key)):
+            found["seed_offset"] = int(_amount(key, given[key]))
+    known = {field.name for field in fields(SplitRules)}
+    return SplitRules(**{name: value for name, value in found.items() if name in known})

@@ -1,0 +1,227 @@
+"""What the scouts measured, and whether enough of them succeeded (PanDA: scout jobs; JEDI: Using scout jobs).
+
+Values with a unit that says Fixed are never overwritten; a value set before is replaced only by a measured one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+EARLY_FRACTION = 0.5
+MAX_SAMPLE = 1000
+WALLTIME_MARGIN = 1.5
+# a product such as 1500 x 1.1 must not be rounded up to 1651
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ScoutParameters:
+    """Ranks in percent, margins as factors; names of the runtime parameters in comments."""
+
+    ram_rank: float = 75.0  # SCOUT_RAMCOUNT_RANK
+    ram_margin: float = 1.10  # SCOUT_RAMCOUNT_MARGIN (percent on top)
+    ram_min_mb: int = 0  # SCOUT_RAMCOUNT_MIN
+    cpu_time_rank: float = 95.0  # SCOUT_CPUTIME_RANK
+    cpu_time_margin: float = 1.5
+    disk_rank: float = 75.0
+    disk_cap_kb: int = 10_240
+    disk_io_cap_kb_s: int | None = None  # SCOUT_DISK_IO_CAP
+
+
+@dataclass(frozen=True)
+class ScoutReport:
+    """One succeeded scout, as its pilot reported it. None where the pilot did not say."""
+
+    n_events: int | None
+    input_bytes: int
+    output_bytes: int | None
+    walltime_s: float | None
+    cores: int
+    core_power_hs06: float
+    max_pss_kb: float | None = None
+    cpu_time_s: float | None = None
+    disk_io_bytes: float | None = None
+    work_dir_bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Opened files of the scouting task by how far they are; `ok` counts finished ones and those
+    waiting to be merged.
+    """
+
+    opened: int
+    ok: int
+    failed: int
+    jobs_ok: int
+    jobs_failed: int
+
+    @property
+    def ended(self) -> bool:
+        return self.ok + self.failed >= self.opened
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`go`: open everything; `give_up`: the task is broken; neither: wait."""
+
+    go: bool
+    give_up: bool
+    reason: str
+
+
+def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -> Verdict:
+    """Half of the scouts finished, or all ended and enough succeeded.
+
+    Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough.
+    """
+    if skip:
+        return Verdict(True, False, "scouts are skipped")
+    if progress.opened <= 0:
+        return Verdict(False, False, "no file is open for scouts")
+    if progress.ok >= EARLY_FRACTION * progress.opened and progress.ok > 0:
+        return Verdict(True, False, f"{progress.ok} of {progress.opened} scout files were processed")
+    if not progress.ended:
+        return Verdict(False, False, "scouts still run")
+    done = progress.jobs_ok + progress.jobs_failed
+    rate = progress.jobs_ok / done if done else 0.0
+    wanted = (success_rate or 0) / 10
+    if progress.ok > 0 and rate >= wanted:
+        return Verdict(True, False, f"{progress.jobs_ok} of {done} scout jobs succeeded")
+    return Verdict(False, True, f"{progress.jobs_ok} of {done} scout jobs succeeded, {wanted:.0%} are needed")
+
+
+def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:
+    """Whether the task says that this value must stay as it is."""
+    return column in fixed_units or f"{column}_unit" in fixed_units or str(unit or "").endswith("Fixed")
+
+
+def measured(
+    task: Mapping[str, Any], reports: Sequence[ScoutReport], parameters: ScoutParameters
+) -> dict[str, int | str]:
+    """Columns of `tasks` and their new values, from the reports of succeeded scouts. Empty where nothing was measured.
+
+    n = events of a job; without events each job counts as one. P = core power of its queue, C = its cores.
+    """
+    found: dict[str, int | str] = {}
+    fixed = list(task.get("fixed_units") or ())
+    sample = list(reports)[:MAX_SAMPLE]
+    if not is_fixed("cpu_time", task.get("cpu_time_unit"), fixed):
+        found.update(_cpu_time(task, sample, parameters))
+    if not is_fixed("ram_count", task.get("ram_unit"), fixed):
+        found.update(_ram(task, sample, parameters))
+    if not is_fixed("out_disk_count", task.get("out_disk_unit"), fixed):
+        found.update(_output(task, sample, parameters))
+    if not is_fixed("io_intensity", task.get("io_intensity_unit"), fixed):
+        found.update(_io_intensity(sample))
+    if not is_fixed("disk_io", task.get("disk_io_unit"), fixed):
+        found.update(_disk_io(sample, parameters))
+    if not is_fixed("work_disk_count", task.get("work_disk_unit"), fixed):
+        found.update(_work_directory(task, sample))
+    found.update(_walltime(task, sample))
+    return found
+
+
+def _number_or(value: Any, otherwise: float) -> float:
+    return otherwise if value is None else float(value)
+
+
+def _cpu_time(task: Mapping[str, Any], sample: Sequence[ScoutReport], parameters: ScoutParameters) -> dict[str, Any]:
+    """max(0, wall - base) x P x C x efficiency / n: 95th percentile x 1.5, rounded up; small values in thousandths.
+
+    Only jobs with at least ten events for each core, or longer than six hours, or without event numbers.
+    """
+    base = _number_or(task.get("base_walltime"), 600)
+    efficiency = _number_or(task.get("cpu_efficiency"), 90) / 100
+    values = [
+        max(0.0, one.walltime_s - base) * one.core_power_hs06 * one.cores * efficiency / max(1, one.n_events or 1)
+        for one in sample
+        if one.walltime_s is not None
+        and (one.n_events is None or one.n_events >= 10 * one.cores or one.walltime_s >= 6 * 3600)
+    ]
+    if not values or efficiency == 0:
+        return {}
+    value = float(np.percentile(values, parameters.cpu_time_rank)) * parameters.cpu_time_margin
+    if value <= 0:
+        return {}
+    if value < 10:
+        return {"cpu_time": max(1, math.ceil(value * 1000)), "cpu_time_unit": "mHS06sPerEvent"}
+    return {"cpu_time": math.ceil(value - ROUNDING), "cpu_time_unit": "HS06sPerEvent"}
+
+
+def _ram(task: Mapping[str, Any], sample: Sequence[ScoutReport], parameters: ScoutParameters) -> dict[str, Any]:
+    """(maxPSS - baseRamCount) / C per core, or maxPSS as it is for the unit MB: 75th percentile + 10 %. MB."""
+    per_core = str(task.get("ram_unit") or "MBPerCore").startswith("MBPerCore")
+    base = float(task.get("base_ram_count") or 0)
+    values = [
+        max(0.0, one.max_pss_kb / 1024 - base) / max(1, one.cores) if per_core else one.max_pss_kb / 1024
+        for one in sample
+        if one.max_pss_kb
+    ]
+    if not values:
+        return {}
+    value = math.ceil(float(np.percentile(values, parameters.ram_rank)) * parameters.ram_margin - ROUNDING)
+    return {"ram_count": max(value, parameters.ram_min_mb, 1), "ram_unit": "MBPerCore" if per_core else "MB"}
+
+
+def _output(task: Mapping[str, Any], sample: Sequence[ScoutReport], parameters: ScoutParameters) -> dict[str, Any]:
+    """Output for each event, or for each MB of input: 75th percentile in kB, at most 10240."""
+    per_event = "PerEvent" in str(task.get("out_disk_unit") or "")
+    values = []
+    for one in sample:
+        if one.output_bytes is None or (one.n_events is not None and one.n_events < 10):
+            continue
+        per = (one.n_events or 1) if per_event else one.input_bytes / 1024**2
+        if per > 0:
+            values.append(one.output_bytes / 1024 / per)
+    if not values:
+        return {}
+    value = min(parameters.disk_cap_kb, math.ceil(float(np.percentile(values, parameters.disk_rank))))
+    return {"out_disk_count": value, "out_disk_unit": "kBPerEvent" if per_event else "kB"}
+
+
+def _io_intensity(sample: Sequence[ScoutReport]) -> dict[str, Any]:
+    """(input + output) / wall / C: the maximum, kB/s."""
+    values = [
+        (one.input_bytes + (one.output_bytes or 0)) / 1024 / one.walltime_s / max(1, one.cores)
+        for one in sample
+        if one.walltime_s
+    ]
+    return {"io_intensity": math.ceil(max(values)), "io_intensity_unit": "kBPerS"} if values else {}
+
+
+def _disk_io(sample: Sequence[ScoutReport], parameters: ScoutParameters) -> dict[str, Any]:
+    """(read + written) / wall: the mean, kB/s, at most the cap."""
+    values = [one.disk_io_bytes / 1024 / one.walltime_s for one in sample if one.disk_io_bytes and one.walltime_s]
+    if not values:
+        return {}
+    mean = float(np.mean(values))
+    cap = parameters.disk_io_cap_kb_s
+    return {"disk_io": math.ceil(mean if cap is None else min(mean, cap)), "disk_io_unit": "kBPerS"}
+
+
+def _work_directory(task: Mapping[str, Any], sample: Sequence[ScoutReport]) -> dict[str, Any]:
+    """The largest work directory in MB; never below what the task says."""
+    sizes = [one.work_dir_bytes / 1024**2 for one in sample if one.work_dir_bytes]
+    preset = int(task.get("work_disk_count") or 0)
+    if not sizes or str(task.get("work_disk_unit") or "MB") != "MB" or max(sizes) <= preset:
+        return {}
+    return {"work_disk_count": math.ceil(max(sizes)), "work_disk_unit": "MB"}
+
+
+def _walltime(task: Mapping[str, Any], sample: Sequence[ScoutReport]) -> dict[str, Any]:
+    """CPU seconds for each MB of input, 1.5 x the maximum; zero below an hour; a larger preset is kept."""
+    used = [(one.cpu_time_s, one.input_bytes) for one in sample if one.cpu_time_s]
+    if not used:
+        return {}
+    longest = max(cpu for cpu, _ in used)
+    preset = int(task.get("walltime") or 0)
+    if preset < 0:
+        return {"walltime_unit": "kSI2kseconds"}
+    per_mb = max(cpu / max(1.0, size / 1024**2) for cpu, size in used) * WALLTIME_MARGIN if longest >= 3600 else 0.0
+    return {"walltime": min(max(preset, math.ceil(per_mb)), 999_999_999), "walltime_unit": "kSI2kseconds"}

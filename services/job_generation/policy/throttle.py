@@ -1,0 +1,73 @@
+"""Whether enough jobs are queued already (JEDI: Job throttling): a pure decision with its reason and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+NOT_RUNNING = ("assigned", "activated", "starting")
+RUNNING = ("running", "sent")
+UNTHROTTLED_LABELS = ("test", "ptest", "install")
+
+
+@dataclass(frozen=True)
+class ThrottleLimits:
+    """Names of the runtime parameters in comments; None means no such limit.
+
+    `n_queue_limit` starts high: the field's 4 x bunch is meant for a system that generates in cycles of minutes.
+    """
+
+    threshold: float = 2.0  # THROTTLE_THRESHOLD
+    n_queue_limit: int | None = 20_000  # NQUEUELIMIT
+    n_queue_cap: int | None = None  # NQUEUECAP
+    n_running_cap: int | None = None  # NRUNNINGCAP
+
+
+@dataclass(frozen=True)
+class ThrottleDecision:
+    """`max_jobs`: how many may be made now; zero when throttled."""
+
+    passes: bool
+    reason: str
+    max_jobs: int
+    numbers: Mapping[str, float]
+
+
+def judge(counts: Mapping[str, int], limits: ThrottleLimits, *, share_is_throttled: bool = True) -> ThrottleDecision:
+    """Decide for one share and resource type from its jobs by state.
+
+    bunch = min(max(500, int(running x T - not running)), 600); queue limit = configured, else 4 x bunch; the number of
+    jobs is bunch / 2, or a fifth of the cap on queued jobs; with less than 0.9 x the limit queued it is at least a
+    twentieth of the limit. The first rule that matches stops generation.
+    """
+    running = sum(counts.get(state, 0) for state in RUNNING)
+    not_running = sum(counts.get(state, 0) for state in NOT_RUNNING)
+    defined, waiting = counts.get("defined", 0), counts.get("waiting", 0)
+    queued = not_running + defined
+    bunch = min(max(500, int(running * limits.threshold - not_running)), 600)
+    limit = limits.n_queue_limit if limits.n_queue_limit is not None else 4 * bunch
+    numbers: dict[str, float] = {
+        "running": running, "not_running": not_running, "defined": defined, "waiting": waiting,
+        "threshold": limits.threshold, "queue_limit": limit, "bunch": bunch,
+    }  # fmt: skip
+
+    def skip(reason: str) -> ThrottleDecision:
+        return ThrottleDecision(False, reason, 0, numbers)
+
+    if share_is_throttled:
+        if limits.n_running_cap is not None and running > limits.n_running_cap:
+            return skip(f"{running} running jobs are more than the cap {limits.n_running_cap}")
+        if running == 0 and queued > limit:
+            return skip(f"nothing runs and {queued} queued jobs are more than the limit {limit}")
+        if running and queued / running > limits.threshold and queued > limit:
+            return skip(f"{queued} queued jobs are more than {limits.threshold:g} x {running} running and {limit}")
+        if defined > limit:
+            return skip(f"{defined} defined jobs are more than the limit {limit}")
+        if waiting > max(4 * running, 2 * bunch):
+            return skip(f"{waiting} waiting jobs are more than {max(4 * running, 2 * bunch)}")
+        if limits.n_queue_cap is not None and queued > limits.n_queue_cap:
+            return skip(f"{queued} queued jobs are more than the cap {limits.n_queue_cap}")
+    max_jobs = bunch // 2 if limits.n_queue_cap is None else max(1, limits.n_queue_cap // 5)
+    if queued < 0.9 * limit or queued < running:
+        max_jobs = max(max_jobs, limit // 20)
+    return ThrottleDecision(True, "not enough jobs are queued", max_jobs, numbers)

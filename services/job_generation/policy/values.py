@@ -1,0 +1,202 @@
+"""What the policies of job generation look at: a task, its datasets and units of input, queues, templates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.job_generation.policy.rules import SplitRules
+from shared.model.needs import WorkNeeds
+
+INPUT_TYPES = ("input", "pseudo_input", "pp_input")
+FINAL_OUTPUT_TYPES = ("output", "log")
+UNMERGED_TYPES = ("trn_output", "trn_log", "tmpl_trn_output", "tmpl_trn_log")
+OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, "tmpl_output", "tmpl_log", *UNMERGED_TYPES)
+LOG_TYPES = ("log", "tmpl_log", "trn_log", "tmpl_trn_log")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One row of input: a file, or a range of its events.
+
+    `n_events` are the unit's, `size_bytes` and `file_events` the whole file's; `boundary_id` of an unmerged output is
+    the job that made it.
+    """
+
+    file_id: int
+    lfn: str
+    size_bytes: int = 0
+    n_events: int | None = None
+    start_event: int | None = None
+    end_event: int | None = None
+    first_event: int | None = None
+    boundary_id: int | None = None
+    lumi_block: int | None = None
+    dataset_id: int = 0
+    scope: str | None = None
+    guid: str | None = None
+    checksum: str | None = None
+    attempt_nr: int = 0
+    ram_mb: int | None = None
+    previous_job_id: int | None = None
+    file_events: int | None = None
+
+    @property
+    def events(self) -> int | None:
+        """Events of this unit; None when unknown."""
+        if self.n_events is None and self.start_event is not None and self.end_event is not None:
+            return self.end_event - self.start_event + 1
+        return self.n_events
+
+    @property
+    def effective_bytes(self) -> float:
+        """Size x used events / events of the file."""
+        used = self.events
+        if self.start_event is None or not self.file_events or used is None:
+            return float(self.size_bytes)
+        return self.size_bytes * min(1.0, used / self.file_events)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One dataset of a task; `attributes` as in JEDI: Dataset attributes."""
+
+    dataset_id: int
+    name: str
+    type: str
+    status: str
+    stream_name: str | None
+    master_id: int | None
+    n_files: int = 0
+    n_files_to_be_used: int = 0
+    n_files_used: int = 0
+    n_files_finished: int = 0
+    n_files_failed: int = 0
+    n_files_on_hold: int = 0
+    provenance_id: int | None = None
+    storage_token: str | None = None
+    destination: str | None = None
+    container_name: str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_master(self) -> bool:
+        """Masters are split; secondary datasets follow by ratio."""
+        return self.type in INPUT_TYPES and self.master_id in (None, self.dataset_id)
+
+    @property
+    def is_shared(self) -> bool:
+        """Used by many jobs, so that no job owns its files: nosplit and repeat."""
+        return any(self.attributes.get(key) for key in ("nosplit", "repeat", "reusable", "ru"))
+
+    @property
+    def scope(self) -> str:
+        """The part before the colon, else the first two words for user and group names, else the first."""
+        if ":" in self.name:
+            return self.name.split(":", 1)[0]
+        words = self.name.split(".")
+        return ".".join(words[:2]) if words[0] in ("user", "group") and len(words) > 1 else words[0]
+
+    @property
+    def short_name(self) -> str:
+        """The name without its scope."""
+        return self.name.split(":", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Template:
+    """How files of one output dataset are named; `next_serial` is the next number to give."""
+
+    template_id: int
+    dataset_id: int
+    file_name: str
+    stream_name: str
+    dataset_type: str
+    next_serial: int = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task as generation sees it; `parameters` are those that were submitted."""
+
+    task_id: int
+    status: str
+    name: str
+    user_name: str
+    prod_source_label: str
+    priority: int
+    gshare: str
+    resource_type: str
+    core_count: int
+    needs: WorkNeeds
+    rules: SplitRules
+    vo: str | None = None
+    old_status: str | None = None
+    task_type: str | None = None
+    processing_type: str | None = None
+    working_group: str | None = None
+    nucleus: str | None = None
+    request_id: int | None = None
+    architecture: str | None = None
+    trans_path: str | None = None
+    trans_home: str | None = None
+    trans_uses: str | None = None
+    campaign: str | None = None
+    container_name: str | None = None
+    merge_core_count: int | None = None
+    merge_ram_mb: int | None = None
+    merge_walltime_s: int | None = None
+    work_queue_id: int | None = None
+    max_attempt: int = 3
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_analysis(self) -> bool:
+        return self.task_type == "anal"
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """One candidate: the part of a queue that serves a resource type. Zero limits mean no limit; MB and seconds."""
+
+    queue: str
+    resource_type: str
+    site: str
+    core_count: int = 1
+    core_power_hs06: float = 0.0
+    max_time_s: int = 0
+    max_rss_mb: int = 0
+    max_work_dir_mb: int = 0
+    max_input_size_mb: int = 0
+    reads_directly: bool = False
+    read_storage: str = ""
+    write_storage: str = ""
+    cloud: str = ""
+    weight: float = 1.0
+    max_jobs: int | None = None
+    n_queued: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.queue}/{self.resource_type}"
+
+
+@dataclass(frozen=True)
+class JobInput:
+    """What one job takes: master units in order, and units of each secondary dataset."""
+
+    master: tuple[Unit, ...]
+    secondary: Mapping[int, tuple[Unit, ...]] = field(default_factory=dict)
+
+    @property
+    def n_events(self) -> int | None:
+        """Sum over the master units; None as soon as one is unknown."""
+        counted = [unit.events for unit in self.master]
+        return None if any(events is None for events in counted) else sum(events or 0 for events in counted)
+
+    @property
+    def input_bytes(self) -> int:
+        """Every file once, whole: that is what has to be read or copied."""
+        sizes = {unit.lfn: unit.size_bytes for unit in self.master}
+        return sum(sizes.values()) + sum(unit.size_bytes for units in self.secondary.values() for unit in units)

@@ -1,0 +1,174 @@
+"""What follows for a task once something changed: scouts judged, more input or merges offered, prepared, progress
+told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from services.job_generation import store
+from services.job_generation.merging import Merging
+from services.job_generation.offering import Offering
+from services.job_generation.policy import scouts
+from services.job_generation.policy.values import Dataset, Task
+from services.job_generation.settings import scout_parameters
+from services.job_generation.snapshot import QueueBook
+from services.job_generation.sql import QUERIES
+from services.job_generation.store import LockedTask
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskPrepared, TaskProgressed
+from shared.model.job_report import JobReport
+
+MEASURED_COLUMNS = (
+    "ram_count", "ram_unit", "cpu_time", "cpu_time_unit", "walltime", "walltime_unit", "io_intensity",
+    "io_intensity_unit", "disk_io", "disk_io_unit", "out_disk_count", "out_disk_unit", "work_disk_count",
+    "work_disk_unit",
+)  # fmt: skip
+OUTPUTS = ("output", "log", "trn_output", "trn_log")
+
+
+class Settling:
+    """Runs at the end of every transaction that changed a task."""
+
+    def __init__(self, parameters: Parameters, book: QueueBook, offering: Offering, merges: Merging) -> None:
+        self._parameters, self._book = parameters, book
+        self._offering, self._merges = offering, merges
+
+    async def settle(
+        self, work: UnitOfWork, held: LockedTask, *, force: bool = False, tell: bool = True, go: bool = False
+    ) -> None:
+        """Take the task as far as it can go now.
+
+        `force`: offer input although its `retry_at` has not come. `tell`: announce progress. `go`: end the scouting
+        whatever the scouts say (the avalanche command).
+        """
+        if await self._has_scouts_to_judge(work, held.task) and await self._judge_scouts(work, held, go=go):
+            held = await self._again(work, held)
+        elif held.task.status == "scouted":
+            await store.open_all_files(work, held.task.task_id)
+            await store.move_task(work, held.task, "running", reason="all input opened")
+            held = await self._again(work, held)
+        n_offered = await self._offering.offer(work, held, force=force)
+        n_offered += await self._merges.offer(work, held, force=force)
+        datasets = await store.datasets(work, held.task.task_id)
+        if not n_offered and await self._is_worked_on(work, held.task, datasets):
+            await self._prepare(work, held.task)
+            held = await self._again(work, held)
+        if tell:
+            await self.tell(work, held.task, datasets)
+
+    async def _again(self, work: UnitOfWork, held: LockedTask) -> LockedTask:
+        """The task as it is now."""
+        return (await store.lock_tasks(work, [held.task.task_id]))[0]
+
+    async def tell(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> None:
+        """Announce progress with the counters of the masters."""
+        masters = [dataset for dataset in datasets if dataset.is_master]
+        work.emit(
+            TaskProgressed(
+                task_id=task.task_id, status=task.status,
+                files_finished=sum(one.n_files_finished for one in masters),
+                files_failed=sum(one.n_files_failed for one in masters),
+                files_total=sum(one.n_files for one in masters),
+                live_jobs=await store.live_jobs(work, task.task_id),
+            )
+        )  # fmt: skip
+
+    async def _has_scouts_to_judge(self, work: UnitOfWork, task: Task) -> bool:
+        """Whether the task scouts, or did until it was held or sent elsewhere: its scouts went on meanwhile."""
+        if task.status != "ready":
+            return task.status == "scouting"
+        masters = [dataset for dataset in await store.datasets(work, task.task_id) if dataset.is_master]
+        all_opened = all(one.n_files_to_be_used >= one.n_files for one in masters)
+        return not all_opened and await store.scouts_were_made(work, task.task_id)
+
+    async def _judge_scouts(self, work: UnitOfWork, held: LockedTask, *, go: bool) -> bool:
+        """Open everything, give the task up, or wait; whether its state changed."""
+        task = held.task
+        masters = [dataset for dataset in await store.datasets(work, task.task_id) if dataset.is_master]
+        row = await QUERIES.row(work.connection, "scout_progress", task_id=task.task_id)
+        assert row is not None  # an aggregate always has one row
+        progress = scouts.Progress(
+            opened=sum(min(one.n_files_to_be_used, one.n_files) for one in masters),
+            ok=max(row["ok_files"], sum(one.n_files_finished for one in masters)),
+            failed=sum(one.n_files_failed for one in masters),
+            jobs_ok=row["ok_jobs"],
+            jobs_failed=row["failed_jobs"],
+        )
+        verdict = scouts.judge(progress, task.rules.scout_success_rate, skip=go)
+        if verdict.go:
+            await self._avalanche(work, held, verdict.reason)
+        elif verdict.give_up:
+            await store.record_decision(work, task.task_id, "broken", verdict.reason)
+            await store.move_task(work, task, "tobroken", reason=verdict.reason, keep=True)
+        return verdict.go or verdict.give_up
+
+    async def _avalanche(self, work: UnitOfWork, held: LockedTask, reason: str) -> None:
+        """scouting -> scouted -> running with what the scouts measured, and all input opened; a ready task stays ready
+        and makes normal jobs."""
+        task = held.task
+        values = scouts.measured(held.row, await self._reports(work, task), scout_parameters(self._parameters))
+        if values:
+            kept = {*(held.row["measured_units"] or ()), *(name for name in values if not name.endswith("_unit"))}
+            columns: dict[str, Any] = {name: values.get(name) for name in MEASURED_COLUMNS}
+            await QUERIES.run(
+                work.connection, "store_measured", task_id=task.task_id, measured_units=sorted(kept), **columns
+            )
+        await store.record_decision(work, task.task_id, "scouts", reason, numbers=values)
+        await store.open_all_files(work, task.task_id)
+        if task.status == "scouting" and await store.move_task(work, task, "scouted", reason=reason):
+            await store.move_task(work, task, "running", reason="all input opened")
+
+    async def _reports(self, work: UnitOfWork, task: Task) -> list[scouts.ScoutReport]:
+        await self._book.refresh(work.connection)
+        rows = await QUERIES.rows(work.connection, "scout_reports", task_id=task.task_id)
+        return [_scout_report(row, self._book.core_power_hs06(row["queue"])) for row in rows]
+
+    async def _is_worked_on(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> bool:
+        """Whether every unit of the masters ended and nothing is under way. A ready task may have had nothing to do."""
+        if task.status not in ("running", "ready"):
+            return False
+        masters = [dataset for dataset in datasets if dataset.is_master]
+        if any(one.n_files_used > one.n_files_finished + one.n_files_failed for one in masters):
+            return False
+        if await store.has_unfinished_input(work, [one.dataset_id for one in masters]):
+            return False
+        return await store.live_jobs(work, task.task_id) == 0
+
+    async def _prepare(self, work: UnitOfWork, task: Task) -> None:
+        """Nothing is left to do: outputs are complete, the final status can be decided."""
+        await store.move_datasets(work, task.task_id, OUTPUTS, "prepared", "no more files will be added")
+        if await store.move_task(work, task, "prepared", reason="all input was worked on"):
+            work.emit(TaskPrepared(task_id=task.task_id))
+
+
+def _scout_report(row: asyncpg.Record, core_power_hs06: float) -> scouts.ScoutReport:
+    """One succeeded scout: what its pilot measured, with what it was given."""
+    report = JobReport.from_stored(row["report"])
+    wall = _walltime_s(row, report)
+    sizes = [one.size_bytes for one in report.outputs]
+    moved = (report.read_bytes or 0) + (report.written_bytes or 0)
+    return scouts.ScoutReport(
+        n_events=None if row["n_unknown"] else row["n_events"],
+        input_bytes=row["n_bytes"],
+        output_bytes=sum(sizes) if sizes else None,
+        walltime_s=wall,
+        cores=report.core_count or row["core_count"],
+        core_power_hs06=core_power_hs06,
+        max_pss_kb=report.memory_kb,
+        cpu_time_s=report.cpu_time_s,
+        disk_io_bytes=moved or None,
+    )
+
+
+def _walltime_s(row: asyncpg.Record, report: JobReport) -> float | None:
+    """The payload's seconds as the pilot timed them; else the time between start and end of the job."""
+    if len(report.timing_s) >= 3 and report.timing_s[2] > 0:
+        return float(report.timing_s[2])
+    if row["start_time"] is None or row["end_time"] is None:
+        return None
+    return max(0.0, (row["end_time"] - row["start_time"]).total_seconds()) or None

@@ -1,0 +1,1 @@
+"""What the jumbo watchdog decides, from values alone."""

@@ -1,0 +1,33 @@
+"""The composition root of share correction."""
+
+from __future__ import annotations
+
+from services.share_correction.api import web_application
+from services.share_correction.handlers import ShareCorrection
+from services.share_correction.policy.plugin import GROUP, ShareCorrector
+from shared.config.parameters import Parameters
+from shared.events import ConfigChanged
+from shared.plugins import find
+from shared.runtime.service import Context, Periodic, Service
+
+#: how often each turn is tried; the real periods are runtime parameters
+TICK_S = 10.0
+
+
+def find_corrector(name: str) -> ShareCorrector:
+    """The installed corrector of this name. Raises PluginError."""
+    corrector: ShareCorrector = find(GROUP, "any", name)()
+    return corrector
+
+
+def build(context: Context) -> Service:
+    correction = ShareCorrection(context.database, Parameters(), find_corrector)
+    return Service(
+        name="share-correction",
+        news=[(ConfigChanged, correction.on_config_changed)],
+        periodic=[
+            Periodic("usage", TICK_S, correction.collect_usage),
+            Periodic("correction", TICK_S, correction.correct_shares),
+        ],
+        web=web_application(context.database, context.authority),
+    )

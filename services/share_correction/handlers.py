@@ -1,0 +1,102 @@
+"""The two periodic pieces of work: sample what runs, and correct the shares by what ran."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from services.share_correction import store
+from services.share_correction.policy.configuration import DEFAULT, ConfigurationError, Instance, instances_of
+from services.share_correction.policy.plugin import ShareCorrector
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.turns import take_turn
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ConfigChanged, SharesCorrected
+from shared.plugins import PluginError
+
+log = logging.getLogger(__name__)
+
+COMPONENT = "share_correction"
+#: history is kept a little longer than the longest slice reads
+KEEP_LONGER_S = 86400.0
+LONGEST_SPAN_S = 604800.0
+
+
+class ShareCorrection:
+    """`find_corrector` gives the plugin of a name (ShareCorrectorsToStart)."""
+
+    def __init__(
+        self, database: Database, parameters: Parameters, find_corrector: Callable[[str], ShareCorrector]
+    ) -> None:
+        self._database = database
+        self._parameters = parameters
+        self._find_corrector = find_corrector
+
+    async def on_config_changed(self, event: ConfigChanged) -> None:
+        async with self._database.read() as connection:
+            await self._parameters.refresh(connection)
+
+    async def collect_usage(self, work: UnitOfWork) -> None:
+        """One sample of running jobs and cores by share and user."""
+        await self._parameters.refresh(work.connection)
+        period_s = self._parameters.get(COMPONENT, "USAGE_PERIOD_S", default=60.0)
+        if await take_turn(work.connection, "share_usage", period_s) is None:
+            return
+        await store.QUERIES.record_usage(work.connection)
+        spans = [part.time_span_s for instances in self._correctors().values() for i in instances for part in i.slices]
+        keep_s = max([LONGEST_SPAN_S, *spans]) + KEEP_LONGER_S
+        await store.QUERIES.forget_usage(work.connection, older_than_s=keep_s)
+
+    async def correct_shares(self, work: UnitOfWork) -> None:
+        """All factors anew; told to everyone if one of them changed. Switched off: all factors go back to 1."""
+        await self._parameters.refresh(work.connection)
+        period_s = self._parameters.get(COMPONENT, "UpdateHistoryPeriod", default=900.0)
+        if await take_turn(work.connection, "share_correction", period_s) is None:
+            return
+        nodes = await store.shares(work.connection)
+        factors = {node.name: 1.0 for node in nodes}
+        for name, instances in self._correctors().items():
+            try:
+                corrector = self._find_corrector(name)
+            except PluginError as error:
+                log.error("%s", error)
+                continue
+            for instance in instances:
+                if instance.group is None:
+                    usage = await store.usage_by_share(work.connection, _spans(instance))
+                    found = corrector.correct_shares(nodes, usage, instance)
+                    factors = {name: factor * found[name].factor if name in found else factor
+                               for name, factor in factors.items()}  # fmt: skip
+                else:
+                    await self._correct_users(work, corrector, instance, instance.group)
+        version = await store.set_corrections(work.connection, factors)
+        if version is not None:
+            work.emit(SharesCorrected(shares_version=version))
+
+    async def _correct_users(
+        self, work: UnitOfWork, corrector: ShareCorrector, instance: Instance, gshare: str
+    ) -> None:
+        usage = await store.usage_by_user(work.connection, gshare, _spans(instance))
+        users = sorted({*await store.users_of(work.connection, gshare), *(name for one in usage for name in one)})
+        found = corrector.correct_users(users, usage, instance)
+        factors = {user: found[user].factor if user in found else 1.0 for user in users}
+        await store.set_user_corrections(work.connection, gshare, factors)
+
+    def _correctors(self) -> dict[str, tuple[Instance, ...]]:
+        """What is configured, by corrector; a configuration that cannot be read corrects nothing and says why."""
+        get = self._parameters.get
+        if not get(COMPONENT, "EnableSharesCorrection", default=True):
+            return {}
+        wanted: Sequence[object] = get(COMPONENT, "ShareCorrectorsToStart", default=["WMSHistory"])
+        found = {}
+        for name in wanted:
+            try:
+                found[str(name)] = instances_of(get(COMPONENT, str(name), default=DEFAULT), str(name))
+            except ConfigurationError as error:
+                log.error("%s of component %s is not used: %s", name, COMPONENT, error)
+        return found
+
+
+def _spans(instance: Instance) -> list[float]:
+    return [part.time_span_s for part in instance.slices]

@@ -1,0 +1,1 @@
+"""What share correction decides, from values alone."""

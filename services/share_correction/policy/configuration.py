@@ -1,0 +1,103 @@
+"""The configuration of the correctors, in the form of the field (DIRAC: Dynamic share corrections)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+DEFAULT_TIME_SPAN_S, DEFAULT_WEIGHT, DEFAULT_MAX_CORRECTION = 604800.0, 1.0, 3.0
+DEFAULT_MAX_GLOBAL = 5.0
+_INSTANCE_KEYS = {"Group", "MaxGlobalCorrectionFactor"}
+_SLICE_KEYS = {"TimeSpan", "Weight", "MaxCorrection"}
+
+#: the example of the documents: mostly the last week, and a boost in the first hour of a newcomer
+DEFAULT: dict[str, Any] = {
+    "GroupsInstance": {
+        "MaxGlobalCorrectionFactor": 3,
+        "WeekSlice": {"TimeSpan": 604800, "Weight": 80, "MaxCorrection": 2},
+        "HourSlice": {"TimeSpan": 3600, "Weight": 20, "MaxCorrection": 5},
+    }
+}
+
+
+class ConfigurationError(ValueError):
+    """Everything that is wrong with a configuration, one line each."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A span of the past up to now; `weight` is its part of the whole (all weights of an instance make 1)."""
+
+    name: str
+    time_span_s: float
+    weight: float
+    max_correction: float
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One corrector: among groups (sibling shares), or among the users of one share (`group`)."""
+
+    name: str
+    max_global: float
+    slices: tuple[Slice, ...]
+    group: str | None = None
+
+
+def instances_of(section: Any, where: str = "WMSHistory") -> tuple[Instance, ...]:
+    """The instances of one section, in its order. Raises ConfigurationError with every problem, and where it stands."""
+    problems: list[str] = []
+    if not isinstance(section, Mapping):
+        raise ConfigurationError(f"{where}: {section!r} must be an object with one object for each instance")
+    instances = [_instance(f"{where}/{name}", str(name), value, problems) for name, value in section.items()]
+    seen: dict[str | None, str] = {}
+    for instance in instances:
+        if instance.group in seen:
+            whom = "groups" if instance.group is None else f"users of {instance.group}"
+            problems.append(f"{where}/{instance.name}: {seen[instance.group]} already corrects the {whom}")
+        seen.setdefault(instance.group, instance.name)
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return tuple(instances)
+
+
+def _instance(where: str, name: str, value: Any, problems: list[str]) -> Instance:
+    if not isinstance(value, Mapping):
+        problems.append(f"{where}: {value!r} must be an object")
+        return Instance(name, DEFAULT_MAX_GLOBAL, ())
+    slices = []
+    for key, part in value.items():
+        if isinstance(part, Mapping):
+            slices.append(_slice(f"{where}/{key}", str(key), part, problems))
+        elif key not in _INSTANCE_KEYS:
+            problems.append(f"{where}/{key}: is not known; allowed are {', '.join(sorted(_INSTANCE_KEYS))} and slices")
+    if not slices:
+        problems.append(f"{where}: needs at least one slice (an object with TimeSpan, Weight, MaxCorrection)")
+    total = sum(one.weight for one in slices)
+    if slices and total <= 0:
+        problems.append(f"{where}: the weights of its slices must have a sum above 0")
+    normal = tuple(Slice(s.name, s.time_span_s, s.weight / total if total > 0 else 0.0, s.max_correction)
+                   for s in slices)  # fmt: skip
+    group = value.get("Group")
+    most = _number(where, "MaxGlobalCorrectionFactor", value, DEFAULT_MAX_GLOBAL, 1.0, problems)
+    return Instance(name, most, normal, None if group is None else str(group))
+
+
+def _slice(where: str, name: str, value: Mapping[str, Any], problems: list[str]) -> Slice:
+    for key in sorted(set(value) - _SLICE_KEYS):
+        problems.append(f"{where}/{key}: is not known; allowed are {', '.join(sorted(_SLICE_KEYS))}")
+    return Slice(
+        name,
+        _number(where, "TimeSpan", value, DEFAULT_TIME_SPAN_S, 1.0, problems),
+        _number(where, "Weight", value, DEFAULT_WEIGHT, 0.0, problems),
+        _number(where, "MaxCorrection", value, DEFAULT_MAX_CORRECTION, 1.0, problems),
+    )
+
+
+def _number(where: str, key: str, value: Mapping[str, Any], default: float, least: float, problems: list[str]) -> float:
+    found = value.get(key, default)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not least <= found < float("inf"):
+        problems.append(f"{where}/{key}: {found!r} must be a number from {least:g} on")
+        return default
+    return float(found)

@@ -1,0 +1,26 @@
+"""What a share corrector must be; entry points of `orrery.share_corrector` are named `any.<corrector>`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from services.share_correction.policy.configuration import Instance
+from services.share_correction.policy.tree import Node
+from services.share_correction.policy.wms_history import Correction, Usage
+
+GROUP = "orrery.share_corrector"
+
+
+class ShareCorrector(Protocol):
+    """Pure: values in, factors out; shares or users left out of the answer keep what they have."""
+
+    name: str
+
+    def correct_shares(
+        self, nodes: Sequence[Node], usage_by_slice: Sequence[Usage], instance: Instance
+    ) -> Mapping[str, Correction]: ...
+
+    def correct_users(
+        self, users: Sequence[str], usage_by_slice: Sequence[Usage], instance: Instance
+    ) -> Mapping[str, Correction]: ...

@@ -1,0 +1,62 @@
+"""The tree of shares: what is due to each node, and what its part of the work is (PanDA: Global Shares)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Node:
+    """One share; `value` counts among its siblings only."""
+
+    name: str
+    value: float
+    parent: str | None = None
+    correction: float = 1.0
+
+
+def children_of(nodes: Sequence[Node]) -> dict[str | None, list[Node]]:
+    """Siblings by parent, each group by name; None: the top."""
+    groups: dict[str | None, list[Node]] = {}
+    for node in sorted(nodes, key=lambda node: node.name):
+        groups.setdefault(node.parent, []).append(node)
+    return groups
+
+
+def normalised(nodes: Sequence[Node], *, corrected: bool = False) -> dict[str, float]:
+    """Percent of everything that is due to each node: value_i * parent's percent / sum of the siblings' values.
+
+    The root is 100. With `corrected` each value counts times its correction factor. Siblings whose values are all zero
+    are due nothing.
+    """
+    groups = children_of(nodes)
+    percent: dict[str, float] = {}
+
+    def descend(parent: str | None, available: float) -> None:
+        siblings = groups.get(parent, [])
+        values = [node.value * (node.correction if corrected else 1.0) for node in siblings]
+        total = sum(values)
+        for node, value in zip(siblings, values, strict=True):
+            percent[node.name] = value * available / total if total > 0 else 0.0
+            descend(node.name, percent[node.name])
+
+    descend(None, 100.0)
+    return percent
+
+
+def below(nodes: Sequence[Node], usage: Mapping[str, float]) -> dict[str, float]:
+    """Usage of each node with everything below it; nodes without any are left out. Shares that the tree does not know
+    belong to nobody."""
+    groups = children_of(nodes)
+    totals: dict[str, float] = {}
+
+    def total(node: Node) -> float:
+        found = usage.get(node.name, 0.0) + sum(total(child) for child in groups.get(node.name, []))
+        if found > 0:
+            totals[node.name] = found
+        return found
+
+    for node in groups.get(None, []):
+        total(node)
+    return totals

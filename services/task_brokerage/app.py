@@ -1,0 +1,67 @@
+"""The composition root: the only place where the objects of this service are built."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from services.task_brokerage.handlers import RemainingWorkHandlers, TaskHandlers
+from services.task_brokerage.store import TaskBrokerageStore
+from shared import events
+from shared.brokerage.policy import TASK_BROKERAGE, TaskBrokerage
+from shared.catalogue import BuiltInCatalogue
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.plugins import find
+from shared.runtime.service import Context, Periodic, Service
+from shared.snapshot import Snapshot
+from shared.snapshot.snapshot import CHECK_EVERY_S
+
+CORRECT_EVERY_S = 120.0
+
+
+@cache
+def find_policy(vo: str, label: str) -> TaskBrokerage:
+    """The plugin for tasks of a VO and label."""
+    policy: TaskBrokerage = find(TASK_BROKERAGE, vo, label)()
+    return policy
+
+
+def build(context: Context) -> Service:
+    """Put the service together."""
+    parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
+    store = TaskBrokerageStore(BuiltInCatalogue())
+    tasks = TaskHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics)
+    remaining = RemainingWorkHandlers(store)
+
+    async def refresh(work: UnitOfWork) -> None:
+        await snapshot.refresh(work.connection)
+        await parameters.refresh(work.connection)
+
+    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
+        async with context.database.read() as connection:
+            await parameters.refresh(connection)
+
+    async def start() -> None:
+        await snapshot.start()
+        await read_parameters()
+
+    return Service(
+        name="task-brokerage",
+        work=[
+            (events.TaskDefined, tasks.on_task_defined),
+            (events.TaskReleased, tasks.on_task_released),
+            (events.TaskReady, remaining.on_task_moved),
+            (events.TaskProgressed, remaining.on_task_moved),
+            (events.TaskCompleted, remaining.on_task_moved),
+        ],
+        news=[
+            (events.GridChanged, snapshot.on_grid_changed),
+            (events.StatisticsChanged, snapshot.on_statistics_changed),
+            (events.ConfigChanged, read_parameters),
+        ],
+        periodic=[
+            Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
+            Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
+        ],
+        on_start=[start],
+    )

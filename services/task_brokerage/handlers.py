@@ -1,0 +1,120 @@
+"""Tasks to nuclei."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter
+
+from services.task_brokerage.request import limits_from, task_request
+from services.task_brokerage.store import TaskBrokerageStore
+from shared.brokerage.decision import Decision
+from shared.brokerage.nucleus import TaskRequest
+from shared.brokerage.pipeline import PASSED
+from shared.brokerage.policy import TaskBrokerage
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
+from shared.messaging.failures import Permanent
+from shared.snapshot import Snapshot
+
+FindPolicy = Callable[[str, str], TaskBrokerage]
+
+# A seed fits a bigint with room to spare.
+SEED_BITS = 62
+
+
+class TaskHandlers:
+    """Load, decide, commit. `find_policy(vo, label)` gives the plugin of a task."""
+
+    def __init__(
+        self,
+        store: TaskBrokerageStore,
+        snapshot: Snapshot,
+        parameters: Parameters,
+        find_policy: FindPolicy,
+        rng: random.Random,
+        metrics: CollectorRegistry,
+    ) -> None:
+        self._store, self._snapshot, self._parameters = store, snapshot, parameters
+        self._find_policy, self._random = find_policy, rng
+        self._excluded = Counter(
+            "orrery_task_brokerage_exclusions", "Nuclei left out of decisions, by check", ["check", "tier"],
+            registry=metrics,
+        )  # fmt: skip
+        self._decided = Counter(
+            "orrery_task_brokerage_decisions", "Decisions about tasks by outcome", ["outcome"], registry=metrics
+        )
+
+    async def on_task_defined(self, event: TaskDefined, work: UnitOfWork) -> None:
+        """A task became assigning, or the sweep found it still there."""
+        await self._broker(event.task_id, work)
+
+    async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
+        """A task that was held, or whose time to look again has come; others than assigning are not ours."""
+        await self._broker(event.task_id, work)
+
+    async def _broker(self, task_id: int, work: UnitOfWork) -> None:
+        request = await self._load(task_id, work)
+        if request is None:
+            return
+        decision = await self._decide(request, work)
+        await self._store.save(work, decision)
+        self._count(decision)
+        if decision.retry_at is not None:
+            await self._store.keep_waiting(work, task_id, decision.retry_at, decision.reason())
+            return
+        nucleus = decision.chosen[0]
+        await work.because(f"nucleus {nucleus} chosen")
+        await self._store.assign(work, task_id, nucleus)
+        await self._store.note_work(work, task_id)
+        work.emit(TaskReady(task_id=task_id, nucleus=nucleus))
+
+    def _count(self, decision: Decision) -> None:
+        self._decided.labels(decision.outcome).inc()
+        for code in decision.codes.tolist():
+            if code != PASSED:
+                check = decision.checks[code]
+                self._excluded.labels(check.name, check.tier.value).inc()
+
+    async def _load(self, task_id: int, work: UnitOfWork) -> TaskRequest | None:
+        row = await self._store.assigning_task(work, task_id)
+        if row is None:
+            return None
+        datasets, inputs = await self._store.inputs(work, task_id, self._snapshot.world.grid.storages)
+        remaining_work = await self._store.remaining_work(work, row["current_priority"])
+        limits = limits_from(self._parameters, vo=row["vo"], gshare=row["gshare"])
+        try:
+            return task_request(row, datasets, inputs, remaining_work, limits, work.now)
+        except ValueError as error:
+            raise Permanent(f"the task's needs make no sense: {error}", task_id=task_id) from error
+
+    async def _decide(self, request: TaskRequest, work: UnitOfWork) -> Decision:
+        """On the world in memory; before saying no, on a world that is certainly current."""
+        policy = self._find_policy(request.job.vo, request.job.label)
+        seed = self._random.getrandbits(SEED_BITS)
+        decision = policy.decide(self._snapshot.world, request, seed)
+        if not decision.chosen and await self._snapshot.refresh(work.connection):
+            decision = policy.decide(self._snapshot.world, request, seed)
+        return decision
+
+
+# Tasks corrected in one go; the next comes a period later.
+CORRECTED_AT_ONCE = 1000
+
+
+class RemainingWorkHandlers:
+    """RW of the nuclei, kept current by events: a task is given a nucleus, uses events, ends."""
+
+    def __init__(self, store: TaskBrokerageStore) -> None:
+        self._store = store
+
+    async def on_task_moved(self, event: TaskEvent, work: UnitOfWork) -> None:
+        """The task has more or less to do than before."""
+        await self._store.note_work(work, event.task_id)
+
+    async def correct(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: tasks whose event came too early, or that changed without one."""
+        for task_id in await self._store.doubtful_work(work, CORRECTED_AT_ONCE):
+            await self._store.note_work(work, task_id)

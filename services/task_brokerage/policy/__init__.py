@@ -1,0 +1,1 @@
+"""The functional core: from a world and a request to a nucleus. Pure; each policy is a plugin."""

@@ -1,0 +1,78 @@
+"""Production task brokerage (PanDA brokerage: ATLAS production task brokerage): checks, weight, weighted choice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import numpy as np
+
+from services.task_brokerage.policy.columns import NucleusColumns, Real, build_nuclei, input_gb
+from services.task_brokerage.policy.filters import FILTERS, LOCALITY, NucleusFilter, locality_may_be_waived
+from shared.brokerage.decision import Decision
+from shared.brokerage.draw import uniform_of, weighted_choice
+from shared.brokerage.nucleus import TaskRequest
+from shared.brokerage.pipeline import Exclusions
+from shared.brokerage.weights import product
+from shared.brokerage.world import World
+from shared.model.units import GB_BYTES
+
+
+def run_filters(filters: tuple[NucleusFilter, ...], nuclei: NucleusColumns, request: TaskRequest) -> Exclusions:
+    """For each nucleus the first check that excluded it."""
+    exclusions = Exclusions.none(len(nuclei.names))
+    for one in filters:
+        verdict = one.decide(nuclei, request)
+        if verdict is not None:
+            exclusions.judge(one.check, verdict)
+    return exclusions
+
+
+def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest) -> dict[str, Real]:
+    """localInputSize x tapeWeight x (spaceFree + spaceExpired) / (max(rwOffset, RW) x totalInputSize x spaceTotal).
+
+    The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is input).
+    """
+    limits = request.limits
+    total_bytes = input_gb(request) * GB_BYTES
+    factors: dict[str, Real] = {}
+    if request.io_intensity_kb_s > limits.min_io_intensity_with_local_data_kb_s and total_bytes > 0:
+        factors["local_input"] = nuclei.local_bytes / total_bytes
+    factors["tape"] = np.where(nuclei.only_on_tape, limits.tape_weight, 1.0)
+    total_gb = np.where(nuclei.space_total_gb > 0, nuclei.space_total_gb, np.nan)
+    factors["space"] = np.nan_to_num(nuclei.space_free_gb / total_gb, nan=0.0)
+    factors["remaining_work"] = 1 / np.maximum(limits.remaining_work_offset, nuclei.work_hs06_s)
+    return factors
+
+
+class ProductionTaskBrokerage:
+    """Draws one of the nuclei that pass, by weight; without any, the task waits 30 minutes."""
+
+    name = "production"
+
+    def decide(self, world: World, request: TaskRequest, seed: int) -> Decision:
+        nuclei = build_nuclei(world, request)
+        exclusions = run_filters(FILTERS, nuclei, request)
+        if not exclusions.alive.any() and locality_may_be_waived(request):
+            exclusions = run_filters(tuple(one for one in FILTERS if one.check not in LOCALITY), nuclei, request)
+        factors = nucleus_factors(nuclei, request)
+        alive = exclusions.alive
+        weights = np.where(alive, product(factors), 0.0)
+        by_name = {name: float(weights[place]) for place, name in enumerate(nuclei.names) if alive[place]}
+        nucleus = weighted_choice(by_name, uniform_of(seed))
+        return Decision(
+            kind="task",
+            task_id=request.task_id,
+            plugin=self.name,
+            seed=seed,
+            world_version=world.version,
+            decided_at=request.now,
+            names=nuclei.names,
+            codes=exclusions.codes,
+            found=exclusions.found,
+            wanted=exclusions.wanted,
+            weights=weights,
+            checks=exclusions.checks,
+            chosen=(nucleus,) if nucleus else (),
+            terms={name: np.where(alive, factor, np.nan) for name, factor in factors.items()},
+            retry_at=None if nucleus else request.now + timedelta(seconds=request.limits.retry_s),
+        )

@@ -1,0 +1,76 @@
+"""SQL of task brokerage: the assigning task, its input and copies, remaining work of the nuclei, the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiosql
+
+from shared.brokerage.decision import Decision
+from shared.brokerage.nucleus import RemainingWork
+from shared.brokerage.request import InputDataset
+from shared.catalogue import CatalogueReader
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.storage import Storage
+from shared.snapshot.inputs import Wanted, read_inputs
+from shared.states import TASK, Owner
+
+queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
+
+MAY_BECOME_READY = TASK.sources("ready", Owner.TASK_BROKERAGE)
+
+
+class TaskBrokerageStore:
+    """Stateless; everything happens in the caller's transaction."""
+
+    def __init__(self, catalogue: CatalogueReader) -> None:
+        self._catalogue = catalogue
+
+    async def assigning_task(self, work: UnitOfWork, task_id: int) -> Mapping[str, Any] | None:
+        """The task, locked until the commit; None if it is not (any more) waiting for a nucleus."""
+        row: Mapping[str, Any] | None = await queries.assigning_task(work.connection, task_id=task_id)
+        return row
+
+    async def inputs(
+        self, work: UnitOfWork, task_id: int, storages: Mapping[str, Storage]
+    ) -> tuple[Sequence[Mapping[str, Any]], tuple[InputDataset, ...]]:
+        """The task's input datasets as rows, and as values with their copies."""
+        rows = [row async for row in queries.task_inputs(work.connection, task_id=task_id)]
+        wanted = [
+            Wanted(row["dataset_name"], row["n_files"], None, row["is_master"])
+            for row in rows
+            if row["type"] != "pseudo_input"
+        ]
+        return rows, await read_inputs(self._catalogue, work.connection, wanted, storages)
+
+    async def remaining_work(self, work: UnitOfWork, priority: int) -> dict[str, RemainingWork]:
+        """RW of each nucleus that has work, in total and of tasks with at least `priority`."""
+        return {
+            row["nucleus"]: RemainingWork(float(row["total_hs06_s"]), float(row["at_least_priority_hs06_s"]))
+            async for row in queries.remaining_work(work.connection, priority=priority)
+        }
+
+    async def note_work(self, work: UnitOfWork, task_id: int) -> None:
+        """Bring the RW of one task, and with it that of its nucleus, up to what the task has left."""
+        await queries.lock_work(work.connection, task_id=task_id)
+        await queries.note_work(work.connection, task_id=task_id)
+
+    async def doubtful_work(self, work: UnitOfWork, max_rows: int) -> list[int]:
+        """Tasks whose stored RW cannot be right."""
+        return [row["task_id"] async for row in queries.tasks_of_nuclei(work.connection, max_rows=max_rows)]
+
+    async def save(self, work: UnitOfWork, decision: Decision) -> int:
+        """Store a decision with all its numbers; its id."""
+        decision_id: int = await queries.insert_decision(work.connection, **decision.packed())
+        return decision_id
+
+    async def assign(self, work: UnitOfWork, task_id: int, nucleus: str) -> None:
+        """assigning -> ready at a nucleus."""
+        await queries.assign_nucleus(work.connection, task_id=task_id, nucleus=nucleus, allowed=MAY_BECOME_READY)
+
+    async def keep_waiting(self, work: UnitOfWork, task_id: int, retry_at: datetime, reason: str) -> None:
+        """The task stays assigning, says why, and when it is looked at again."""
+        await queries.keep_waiting(work.connection, task_id=task_id, retry_at=retry_at, reason=reason)

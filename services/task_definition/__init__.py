@@ -1,0 +1,41 @@
+"""Task definition: accepts, checks and refines tasks, carries out commands, decides final statuses, hosts data.
+
+Consumes `task.registered`, `task.released`, `task.progressed`, `task.prepared`, `task.completed`,
+`task.command_requested`, `transfers.requested`, `outputs.produced`. Emits `task.registered`, `task.defined`,
+`task.ready`, `task.commanded`, `task.released`, `task.completed`, `outputs.registered`, `transfers.completed`, and the
+news `config.changed`. Owns the rows of tasks, task_parameters, job_parameters_templates, output_templates, and the
+inserts of task_datasets and (input) task_files; the schema `catalogue`; the end of transfers; parameters; audit_log.
+
+What the rows look like that the other services read:
+
+* `tasks.split_rule`: every rule under its JSON name (`nFilesPerJob`, `nEventsPerJob`, `skipScout`, `mergeOutput`, ...;
+  `shared.model.task_spec.split_rules_of` gives them unit-named), `nEventsPerInputFile` also where it was written
+  `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob is a multiple of nEventsPerInputFile.
+* input: one `task_datasets` row for each dataset (containers are expanded), type input, `stream_name` IN for all
+  masters (`master_id` NULL) and the placeholder's name for secondaries (`master_id` = the first master);
+  `attributes` as in `shared.model.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).
+* `task_files`: one row for each unit; `n_events` are the events of the unit, `fsize` is the whole file;
+  `start_event`/`end_event` (counted from 0, both inclusive) only where files are split by events; `first_event` is the
+  running number of the unit's first event.
+* no input: one `pseudo_input` dataset (a master, stream SEQNUMBER) with one row for each job.
+* random seeds: one dataset of type `random_seed`, stream RNDMSEED, `attributes.offset`; job_generation makes its rows.
+* outputs: `output` (stream OUTPUT0, OUTPUT1, ...) and `log` (LOG0, ...) datasets, one `output_templates` row each with
+  `out_type` = the dataset's type and `file_name_template` with ${SN} or ${SN/P}, $JEDITASKID already replaced. With
+  mergeOutput there are also `trn_output` / `trn_log` datasets (stream TRN_OUTPUT0, ..., `template_id` = the final
+  dataset's id) with templates of their own whose `stream_name` is OUTPUT0, ...: normal jobs use the templates of
+  type trn_*, merge jobs those of type output and log.
+* `job_parameters_templates.job_parameters_template`: {"normal": text, "merge": text or null, "source_url": ...,
+  "merge_trans_path": ...}, the texts with placeholders ${IN}, ${OUTPUT0}, ${RNDMSEED}, ${TRN_OUTPUT0}, ...
+* `n_files_to_be_used` of the masters is opened for ten scout jobs first, unless skipScout; of everything else at once.
+
+==================  ===============================================================================================
+`policy`            pure: refining, shares and resource types, final status, commands and their refusals, transfers
+`submission`        a submitted task checked against the world: names, datasets, shares
+`definition`        registered -> defined -> assigning or ready; open datasets looked at again
+`completion`        progress, final statuses, datasets closed, children
+`commands`          kill, finish, retry, ... from people and from other services
+`data`              outputs registered, transfers timed and completed
+`explanation`       why a task or a job waits
+`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain
+==================  ===============================================================================================
+"""

@@ -1,0 +1,64 @@
+"""/api/v1/catalogue: import needs the role production; anybody with a token may look."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query
+from starlette.responses import Response
+
+from services.task_definition.envelope import Envelope, Text, Truth, refused
+from services.task_definition.task_store import TaskStore
+from shared.auth import Caller, require
+from shared.catalogue.import_file import InvalidCatalogue
+from shared.catalogue.importing import dataset_in_full, import_catalogue, list_datasets
+from shared.db.database import Database
+from shared.model.task_spec_problems import TaskProblem
+
+Anyone = Annotated[Caller, Depends(require())]
+Producer = Annotated[Caller, Depends(require("production"))]
+Name = Annotated[str, Query(min_length=1, max_length=300)]
+INVALID, NOT_FOUND = 5, 2
+FILES_SHOWN = 10_000
+
+
+def catalogue_routes(database: Database, tasks: TaskStore) -> APIRouter:
+    """Import, list, show."""
+    router = APIRouter(prefix="/api/v1/catalogue", tags=["catalogue"])
+
+    @router.post("/import")
+    async def import_(caller: Producer, content: Annotated[dict[str, Any], Body()]) -> Response:
+        """Register the datasets, containers, files and replicas of a file; whole or not at all."""
+        try:
+            async with database.begin(reason=f"catalogue imported by {caller.name}") as work:
+                counts = await import_catalogue(work.connection, content)
+                await tasks.audit(
+                    work.connection, caller=caller.name, roles=caller.roles, verb="catalogue.import",
+                    target="catalogue", outcome="accepted", details=counts,
+                )  # fmt: skip
+        except InvalidCatalogue as error:
+            problems = [TaskProblem(f"{one.key}.{one.field}".strip("."), "", one.reason) for one in error.problems]
+            return refused(INVALID, f"{len(problems)} problems: {error}", problems)
+        return Envelope(counts, f"imported {counts['datasets']} datasets with {counts['files']} files")
+
+    @router.get("/datasets")
+    async def datasets(
+        caller: Anyone, name: Text = None, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000
+    ) -> Response:
+        """Datasets and containers by name; * stands for any text."""
+        async with database.read() as connection:
+            return Envelope(await list_datasets(connection, name, limit))
+
+    @router.get("/dataset")
+    async def dataset(caller: Anyone, name: Name, include_files: Truth = None) -> Response:
+        """One dataset or container in full."""
+        async with database.read() as connection:
+            found = await dataset_in_full(connection, name, max_files=FILES_SHOWN if include_files else 0)
+        return Envelope(found) if found else refused(NOT_FOUND, f"{name} is not in the catalogue")
+
+    @router.get("/show")
+    async def show(caller: Anyone, name: Name, include_files: Truth = None) -> Response:
+        """The same."""
+        return await dataset(caller, name, include_files)
+
+    return router

@@ -1,0 +1,120 @@
+"""/api/v1/task: commands. Users may command their own tasks, production and operators all; data is 0 or a code from 1
+to 5 (2 not found, 3 not permitted, 4 irrelevant status, 5 wrong value)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body, Depends
+from starlette.responses import Response
+
+from services.task_definition.commands import Command, Commands
+from services.task_definition.envelope import Envelope, refused
+from shared.auth import Caller, require
+from shared.db.database import Database
+
+Commander = Annotated[Caller, Depends(require("user", "production"))]
+Producer = Annotated[Caller, Depends(require("production"))]
+TaskId = Annotated[int, Body(ge=1, embed=True)]
+Reason = Annotated[str, Body(max_length=500, embed=True)]
+Choice = Annotated[bool, Body(embed=True)]
+Place = Annotated[str | None, Body(max_length=255, embed=True)]
+
+
+def command_routes(database: Database, commands: Commands) -> APIRouter:
+    """One route for each verb."""
+    router = APIRouter(prefix="/api/v1/task", tags=["commands"])
+
+    async def execute(caller: Caller, verb: str, task_id: int, reason: str, **details: Any) -> Response:
+        given = {name: value for name, value in details.items() if value is not None}
+        async with database.begin(reason=f"{verb} by {caller.name}") as work:
+            reply = await commands.execute(work, Command(verb, task_id, given, reason), caller)
+        return Envelope(reply.code, reply.message) if reply.accepted else refused(reply.code, reply.message)
+
+    @router.post("/kill")
+    async def kill(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+        """End a task and its jobs: aborted."""
+        return await execute(caller, "kill", task_id, reason)
+
+    @router.post("/finish")
+    async def finish(caller: Commander, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
+        """End a task with what it has; soft waits for the jobs that run."""
+        return await execute(caller, "finish", task_id, reason, soft=soft)
+
+    @router.post("/retry")
+    async def retry(
+        caller: Commander,
+        task_id: TaskId,
+        new_parameters: Annotated[dict[str, Any] | str | None, Body(embed=True)] = None,
+        no_child_retry: Choice = False,
+        reason: Reason = "",
+    ) -> Response:
+        """Try what failed again (exhausted tasks: production only), with changed parameters if given."""
+        changes = _object(new_parameters)
+        if changes is None:
+            return refused(5, f"new_parameters = {new_parameters!r}: allowed: an object")
+        return await execute(
+            caller, "retry", task_id, reason, new_parameters=changes or None, sole=no_child_retry or None
+        )
+
+    @router.post("/reactivate")
+    async def reactivate(
+        caller: Commander, task_id: TaskId, keep_attempt_nr: Choice = False, reason: Reason = ""
+    ) -> Response:
+        """Try an ended task again with all its attempts, or end the waiting of a pending one."""
+        return await execute(caller, "reactivate", task_id, reason, keep_attempt_nr=keep_attempt_nr)
+
+    @router.post("/reload_input")
+    async def reload_input(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+        """Read the input datasets again: incremental execution."""
+        return await execute(caller, "reload_input", task_id, reason)
+
+    @router.post("/pause")
+    async def pause(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+        """Do nothing until resumed."""
+        return await execute(caller, "pause", task_id, reason)
+
+    @router.post("/resume")
+    async def resume(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+        """Go on after pause or throttling."""
+        return await execute(caller, "resume", task_id, reason)
+
+    @router.post("/reassign")
+    async def reassign(
+        caller: Producer,
+        task_id: TaskId,
+        site: Place = None,
+        cloud: Place = None,
+        nucleus: Place = None,
+        soft: Choice = True,
+        reason: Reason = "",
+    ) -> Response:
+        """Production: send a task elsewhere; without a target the task brokerage chooses again."""
+        return await execute(caller, "reassign", task_id, reason, site=site, cloud=cloud, nucleus=nucleus, soft=soft)
+
+    @router.post("/avalanche")
+    async def avalanche(caller: Producer, task_id: TaskId, reason: Reason = "") -> Response:
+        """Production: do not wait for the scouts."""
+        return await execute(caller, "avalanche", task_id, reason)
+
+    @router.post("/increase_attempts")
+    async def increase_attempts(
+        caller: Commander, task_id: TaskId, increase: Annotated[int, Body(embed=True)] = 5, reason: Reason = ""
+    ) -> Response:
+        """More attempts for every unit of input that is not processed."""
+        return await execute(caller, "increase_attempts", task_id, reason, increase=increase)
+
+    return router
+
+
+def _object(value: dict[str, Any] | str | None) -> dict[str, Any] | None:
+    """new_parameters come as an object or as JSON text; None where it is neither."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        try:
+            value = orjson.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, dict) else None

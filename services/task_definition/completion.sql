@@ -1,0 +1,50 @@
+-- name: end_facts
+-- Sums over the master inputs of a task.
+SELECT count(*) AS n_datasets, coalesce(sum(n_files), 0)::bigint AS n_files,
+       coalesce(sum(n_files_finished), 0)::bigint AS n_files_finished,
+       coalesce(sum(n_files_failed), 0)::bigint AS n_files_failed,
+       CASE WHEN bool_and(n_events IS NOT NULL) THEN sum(n_events)::bigint END AS n_events,
+       bool_or(state = 'open' AND type = 'input') AS input_open
+  FROM task_datasets
+ WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL;
+
+-- name: events_finished
+SELECT coalesce(sum(f.n_events), 0)::bigint
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = :task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
+   AND f.status = 'finished';
+
+-- name: work_left
+-- Whether jobs of the task are still alive, or ended without having been counted, or a chunk is being brokered.
+SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id
+                  AND (status <> ALL(:final::text[]) OR results_applied_at IS NULL)) AS jobs,
+       EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:queued::text[])) AS queued_jobs,
+       EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:on_node::text[])) AS on_node_jobs,
+       EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND status = 'offered') AS chunks;
+
+-- name: note_progress!
+UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, modification_time = orrery_now()
+ WHERE task_id = :task_id AND (progress, failure_rate) IS DISTINCT FROM (:progress::int, :failure_rate::int);
+
+-- name: close_dataset!
+UPDATE task_datasets
+   SET status = :status, n_files = :n_files, frozen_time = orrery_now(), modification_time = orrery_now()
+ WHERE dataset_id = :dataset_id AND status = ANY(:allowed::text[]);
+
+-- name: ends_to_settle
+-- Tasks on their way out, or prepared, that nobody moved for a while.
+SELECT task_id FROM tasks
+ WHERE status IN ('aborting', 'toabort', 'finishing', 'passed', 'prepared', 'tobroken', 'reassigning')
+   AND state_change_time < orrery_now() - make_interval(secs => :older_than_s::double precision)
+ ORDER BY task_id LIMIT :at_most::int;
+
+-- name: datasets_to_close
+SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finished, n_files_failed
+  FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id FOR NO KEY UPDATE;
+
+-- name: stray_outputs
+-- Files that were registered before their job failed after all: another attempt produced them under other names.
+SELECT d.dataset_name, f.lfn
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = :task_id AND d.type IN ('output', 'log') AND f.status IN ('failed', 'cancelled', 'nooutput')
+ ORDER BY d.dataset_id, f.file_id;

@@ -1,0 +1,97 @@
+"""Why a task or a job waits: stored decisions unpacked, jobs by state, history; as facts and as one text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.policy.explaining import job_text, job_waits_for, task_text
+from services.task_definition.reading import Reading, Wanted
+from shared.brokerage.explain import explain_row
+from shared.db.queries import Queries
+
+_SQL = Queries.beside(__file__, "explanation.sql")
+DECISIONS, HISTORY, AHEAD_AT_MOST = 3, 20, 100_000
+
+
+class Explanation:
+    """Stateless; reads only."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    async def task(
+        self, connection: asyncpg.Connection, task_id: int, *, everything: bool = False
+    ) -> dict[str, Any] | None:
+        """Everything known about one task's progress; with `everything` each queue of each decision."""
+        task = await _SQL.row(connection, "task_facts", task_id=task_id)
+        if task is None:
+            return None
+        [listed] = await self._reading.tasks(connection, Wanted(task_ids=[task_id], at_most=1))
+        decisions = await _SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
+        generation = await _SQL.row(connection, "generation_decision", task_id=task_id)
+        found: dict[str, Any] = {
+            "task": dict(task),
+            "files": listed["files"],
+            "jobs": listed["jobs"],
+            "generation": None if generation is None else dict(generation),
+            "decisions": _unpacked(decisions),
+            "chunks": [dict(row) for row in await _SQL.rows(connection, "open_chunks", task_id=task_id)],
+            "queues": [dict(row) for row in await _SQL.rows(connection, "queues_of_task", task_id=task_id)],
+            "failures": [dict(row) for row in await _SQL.rows(connection, "failures_of_task", task_id=task_id)],
+            "history": [
+                dict(row) for row in await _SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)
+            ],
+        }
+        found["text"] = task_text(found, everything=everything)
+        return found
+
+    async def job(
+        self, connection: asyncpg.Connection, job_id: int, *, everything: bool = False
+    ) -> dict[str, Any] | None:
+        """The same for a job, live or archived."""
+        row = await _SQL.row(connection, "job_facts", job_id=job_id)
+        if row is None:
+            return None
+        job = dict(row)
+        decisions = await _SQL.rows(
+            connection, "decisions_of_task", task_id=job["task_id"], chunk_id=job["chunk_id"], at_most=DECISIONS
+        )
+        found: dict[str, Any] = {
+            "job": job,
+            "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
+            "transfers": [dict(one) for one in await _SQL.rows(connection, "transfers_of_job", job_id=job_id)],
+            "decisions": _unpacked([one for one in decisions if one["chunk_id"] == job["chunk_id"]]),
+            "history": [
+                dict(one) for one in await _SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)
+            ],
+        }
+        found["text"] = job_text(found, everything=everything)
+        return found
+
+    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
+        queue = ahead = None
+        starts = 0
+        if job["status"] == "activated":
+            row = await _SQL.row(connection, "activity_of_queue", queue=job["queue"])
+            queue = None if row is None else dict(row)
+            starts = await _SQL.value(connection, "starts_at_queue", queue=job["queue"])
+            ahead = await _SQL.value(
+                connection,
+                "ahead_of_job",
+                queue=job["queue"],
+                gshare=job["gshare"],
+                priority=job["current_priority"],
+                job_id=job["job_id"],
+                at_most=AHEAD_AT_MOST,
+            )
+        return job_waits_for(job, queue, ahead, starts)
+
+
+def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
+    """Decisions with their packed arrays as one entry for each queue."""
+    kept = ("decision_id", "kind", "chunk_id", "decided_at", "plugin", "seed", "world_version", "outcome", "chosen",
+            "retry_at", "summary")  # fmt: skip
+    return [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]

@@ -1,0 +1,75 @@
+-- name: task_facts
+SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
+       current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time
+  FROM tasks WHERE task_id = :task_id;
+
+-- name: decisions_of_task
+SELECT decision_id, kind, task_id, chunk_id, decided_at, plugin, seed, world_version, outcome, chosen, retry_at, summary,
+       names, codes, found, wanted, weights, terms, checks
+  FROM brokerage_decisions
+ WHERE task_id = :task_id AND (:chunk_id::bigint IS NULL OR chunk_id = :chunk_id OR kind = 'task')
+ ORDER BY decision_id DESC LIMIT :at_most::int;
+
+-- name: generation_decision
+SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;
+
+-- name: history_of_task
+-- Changes of the task itself, the latest first.
+SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
+ WHERE task_id = :task_id AND entity = 'task' ORDER BY at DESC LIMIT :at_most::int;
+
+-- name: open_chunks
+SELECT chunk_id, kind, status, n_files, n_events, queue, offered_at, reason FROM chunks
+ WHERE task_id = :task_id ORDER BY chunk_id DESC LIMIT 5;
+
+-- name: queues_of_task
+-- Live jobs of the task by queue and state.
+SELECT queue, resource_type, status, count(*) AS n_jobs FROM jobs WHERE task_id = :task_id
+ GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
+
+-- name: failures_of_task
+-- What its jobs died of, the most frequent first.
+SELECT error_source, error_code, left(error_dialog, 200) AS error_dialog, count(*) AS n_jobs FROM (
+        SELECT error_source, error_code, error_dialog FROM jobs WHERE task_id = :task_id AND status = 'failed'
+        UNION ALL
+        SELECT error_source, error_code, error_dialog FROM jobs_archive WHERE task_id = :task_id AND status = 'failed') j
+ GROUP BY error_source, error_code, left(error_dialog, 200) ORDER BY count(*) DESC LIMIT 5;
+
+-- name: job_facts
+SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+       current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, false AS archived
+  FROM jobs WHERE job_id = :job_id
+UNION ALL
+SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+       current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, true
+  FROM jobs_archive WHERE job_id = :job_id
+LIMIT 1;
+
+-- name: history_of_job
+SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
+ WHERE entity = 'job' AND entity_id = :job_id ORDER BY at DESC LIMIT :at_most::int;
+
+-- name: ahead_of_job
+-- Activated jobs of the same queue and share that are served first; counting stops at the limit.
+SELECT count(*) FROM (
+        SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND status = 'activated'
+           AND ((-current_priority), job_id) < (-(:priority::int), :job_id::bigint) LIMIT :at_most::int) ahead;
+
+-- name: starts_at_queue
+-- Jobs of the queue that were taken within the last hour.
+SELECT count(*) FROM jobs WHERE queue = :queue AND start_time > orrery_now() - interval '1 hour';
+
+-- name: activity_of_queue
+SELECT q.status, a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_workers,
+       (SELECT coalesce(sum(n_jobs), 0)::bigint FROM queue_statistics s
+         WHERE s.queue = q.queue AND s.status = 'activated') AS activated,
+       (SELECT coalesce(sum(n_jobs), 0)::bigint FROM queue_statistics s
+         WHERE s.queue = q.queue AND s.status IN ('sent', 'starting', 'running')) AS running
+  FROM queues q LEFT JOIN queue_activity a USING (queue) WHERE q.queue = :queue;
+
+-- name: transfers_of_job
+SELECT transfer_id, direction, source_storage, destination_storage, n_files, n_bytes, status, requested_at, due_at,
+       completed_at, error
+  FROM transfers WHERE job_id = :job_id ORDER BY transfer_id;

@@ -1,0 +1,70 @@
+"""Which event goes to which handler; the handlers themselves are beside what they decide."""
+
+from __future__ import annotations
+
+from services.task_definition.commands import Commands
+from services.task_definition.completion import Completion
+from services.task_definition.data import Data
+from services.task_definition.definition import Definition
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import (
+    ConfigChanged,
+    Event,
+    OutputsProduced,
+    TaskCommandRequested,
+    TaskCompleted,
+    TaskPrepared,
+    TaskProgressed,
+    TaskRegistered,
+    TaskReleased,
+    TransfersRequested,
+)
+from shared.runtime.service import Handler
+
+
+class Handlers:
+    """The work of this service, and what it does when parameters change."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        completion: Completion,
+        commands: Commands,
+        data: Data,
+        parameters: Parameters,
+        database: Database,
+    ) -> None:
+        self._definition, self._completion, self._commands, self._data = definition, completion, commands, data
+        self._parameters, self._database = parameters, database
+
+    def work(self) -> list[tuple[type[Event], Handler]]:
+        """One queue for each pair."""
+        return [
+            (TaskRegistered, self._definition.on_task_registered),
+            (TaskReleased, self.on_task_released),
+            (TaskProgressed, self._completion.on_task_progressed),
+            (TaskPrepared, self._completion.on_task_prepared),
+            (TaskCompleted, self._commands.on_task_completed),
+            (TaskCommandRequested, self._commands.on_task_command_requested),
+            (OutputsProduced, self._data.on_outputs_produced),
+            (TransfersRequested, self._data.on_transfers_requested),
+        ]
+
+    async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
+        """A task that was put back goes on with its definition or its end; other states are others' business."""
+        await self._definition.on_task_released(event, work)
+        await self._completion.on_task_released(event, work)
+
+    async def on_config_changed(self, event: ConfigChanged) -> None:
+        await self.read_parameters()
+
+    async def read_parameters(self) -> None:
+        """At start and on news."""
+        async with self._database.read() as connection:
+            await self._parameters.refresh(connection)
+
+    async def refresh_parameters(self, work: UnitOfWork) -> None:
+        """Periodic: news may be lost."""
+        await self._parameters.refresh(work.connection)

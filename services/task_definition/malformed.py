@@ -1,0 +1,58 @@
+"""What the world has against a task that is not even well-formed, so that its owner hears of everything at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+from pydantic import ValidationError
+
+from services.task_definition.task_store import TaskStore
+from shared.catalogue.port import CatalogueReader
+from shared.model.task_spec_items import Item
+from shared.model.task_spec_problems import TaskProblem, problem, unstorable_values
+
+UNKNOWN_DATASET = "allowed: a dataset or container of the catalogue"
+
+
+def duplicate_name(name: str, existing: int | None) -> TaskProblem:
+    """The same name twice."""
+    return problem("taskName", name, f"a task of this name exists{f' (task {existing})' if existing else ''}")
+
+
+async def problems_of_readable_parts(
+    connection: asyncpg.Connection, tasks: TaskStore, catalogue: CatalogueReader, parameters: Any
+) -> list[TaskProblem]:
+    """A name that is taken and input that nobody knows, in those parts of the parameters that can be read."""
+    if not isinstance(parameters, Mapping):
+        return []
+    found: list[TaskProblem] = []
+    name = parameters.get("taskName")
+    if isinstance(name, str) and name and not unstorable_values(name):
+        existing = await tasks.same_name(connection, name)
+        if existing is not None:
+            found.append(duplicate_name(name, existing))
+    if parameters.get("waitInput") or parameters.get("parent_tid") is not None:
+        return found
+    inputs = [
+        (index, one) for index, item in _items(parameters) if item.param_type == "input" for one in item.datasets()
+    ]
+    known = await catalogue.find(connection, sorted({one for _, one in inputs})) if inputs else {}
+    found += [
+        problem(f"jobParameters.{index}.dataset", one, UNKNOWN_DATASET) for index, one in inputs if one not in known
+    ]
+    return found
+
+
+def _items(parameters: Mapping[str, Any]) -> list[tuple[int, Item]]:
+    given = parameters.get("jobParameters")
+    found = []
+    for index, one in enumerate(given if isinstance(given, list) else ()):
+        if unstorable_values(one):
+            continue
+        try:
+            found.append((index, Item.model_validate(one)))
+        except ValidationError:
+            continue
+    return found

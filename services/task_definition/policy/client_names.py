@@ -1,0 +1,44 @@
+"""A task in the words of PanDA's client: its names (jediTaskID, taskName, ...), times as text, percentages of files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+_SPECIAL = {"task_id": "jediTaskID", "req_id": "reqID", "parent_tid": "parent_tid", "creation_date": "creationDate",
+            "gshare": "gshare"}  # fmt: skip
+_LEFT_OUT = ("files", "jobs")
+_FINAL = ("done", "finished", "failed", "broken", "aborted")
+_ON_THE_WAY = ("ready", "pending", "scouting", "scouted", "running", "throttled", "prepared", "finishing", "passed")
+
+
+def name_of(column: str) -> str:
+    """``task_name`` -> ``taskName``."""
+    first, *rest = column.split("_")
+    return _SPECIAL.get(column, first + "".join(word.capitalize() for word in rest))
+
+
+def as_the_client_knows_it(task: Mapping[str, Any]) -> dict[str, Any]:
+    """One entry of a list of tasks; `files` and `jobs` by state become counts and percentages."""
+    found = {name_of(key): _text(value) for key, value in task.items() if key not in _LEFT_OUT}
+    files = task.get("files") or {}
+    total, finished, failed = (int(files.get(name) or 0) for name in ("total", "finished", "failed"))
+    found["superStatus"] = super_status(str(task["status"]))
+    found |= {"nFiles": total, "nFilesFinished": finished, "nFilesFailed": failed}
+    found["pctfinished"] = 100 * finished // total if total else 0
+    found["pctfailed"] = 100 * failed // total if total else 0
+    if "jobs" in task:
+        found["jobs"] = task["jobs"]
+    return found
+
+
+def super_status(status: str) -> str:
+    """The coarse state by which the client sorts tasks into active and ended ones."""
+    if status in _FINAL:
+        return status
+    return "running" if status in _ON_THE_WAY else "registered"
+
+
+def _text(value: Any) -> Any:
+    return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else value

@@ -1,0 +1,94 @@
+"""Commands on tasks: in which states each is accepted, and to which state it leads (JEDI: Task Commando)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.states import TASK, Owner
+
+#: reply codes of the API (PanDA client: task/kill and others)
+OK, FAILED, NOT_FOUND, NOT_PERMITTED, IRRELEVANT, BAD_VALUE = 0, 1, 2, 3, 4, 5
+
+_OVER = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
+_ENDED = ("finished", "failed", "aborted", "exhausted")
+_REASSIGNABLE = ("defined", "ready", "running", "scouting", "scouted", "pending", "assigning", "exhausted")
+
+
+def _sources(target: str, *without: str) -> frozenset[str]:
+    return frozenset(TASK.sources(target, Owner.TASK_DEFINITION)) - set(without)
+
+
+#: command -> the states in which it is accepted
+ACCEPTED: Mapping[str, frozenset[str]] = {
+    "kill": _sources("aborting", *_OVER),
+    "finish": _sources("finishing", *_OVER),
+    "retry": frozenset(_ENDED),
+    "reload_input": frozenset({*_ENDED, "done", "pending"}),
+    "reactivate": frozenset({*_ENDED, "pending"}),
+    "reassign": frozenset(_REASSIGNABLE),
+    "pause": _sources("paused"),
+    "resume": frozenset({"paused", "throttled"}),
+    "avalanche": frozenset({"scouting"}),
+    "increase_attempts": frozenset({"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}),
+}
+#: states from which only people with the role production may retry
+PRODUCTION_ONLY = {"retry": ("exhausted",)}
+#: states behind which the state to return to is kept: pausing such a task must not lose it
+_KEEPS_OLD_STATUS = ("pending", "throttled")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a command is not carried out; `code` as in the API."""
+
+    code: int
+    reason: str
+
+
+def refuse(command: str, status: str, *, may_production: bool = True) -> Refusal | None:
+    """The refusal of a command for a task in this state, or None."""
+    accepted = ACCEPTED[command]
+    if status not in accepted:
+        allowed = ", ".join(sorted(accepted))
+        return Refusal(IRRELEVANT, f"{command} is refused for a task that is {status}; allowed: {allowed}")
+    if status in PRODUCTION_ONLY.get(command, ()) and not may_production:
+        return Refusal(NOT_PERMITTED, f"{command} of a task that is {status} needs the role production")
+    return None
+
+
+def status_to_return_to(status: str, old_status: str | None) -> str:
+    """What a paused task keeps: its own state, or the one behind a state that only waits."""
+    return old_status if status in _KEEPS_OLD_STATUS and old_status else status
+
+
+#: states in which jobs were made: what a resumed task does next is for job generation to find
+WORKING = frozenset({"scouting", "scouted", "running"})
+
+
+def resumed_status(status: str, old_status: str | None) -> str:
+    """Where a resumed task goes on; one whose state is not known starts at ready."""
+    wanted = old_status or "ready"
+    allowed = TASK.edges()
+    return wanted if (status, wanted) in allowed else "ready"
+
+
+def retried_status(came_from: str, old_status: str | None, *, has_scout_data: bool) -> str:
+    """Ready; a task that was exhausted while it scouted or ran goes straight on, to running if its scouts measured."""
+    if came_from == "exhausted" and old_status in ("running", "scouting"):
+        return "running" if has_scout_data else "scouting"
+    return "ready"
+
+
+def reassigned_status(old_status: str | None, *, has_target: bool) -> str:
+    """Without a target the task brokerage chooses again."""
+    if not has_target:
+        return "assigning"
+    known = ("ready", "running", "scouting", "scouted", "defined")
+    return old_status if old_status in known else "ready"
+
+
+def refused_changes(changes: Mapping[str, Any], changeable: frozenset[str]) -> list[str]:
+    """Parameters that a retry may not change."""
+    return sorted(set(changes) - changeable)

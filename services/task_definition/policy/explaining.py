@@ -1,0 +1,148 @@
+"""Why a task or a job is where it is, as sentences; pure: facts in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.states.job import MEANINGS as JOB_MEANINGS
+from shared.states.task import MEANINGS as TASK_MEANINGS
+
+Facts = Mapping[str, Any]
+SHOWN_EXCLUSIONS = 10
+
+
+def moment(value: Any) -> str:
+    """A time to the second."""
+    return "" if value is None else str(value)[:19] + " UTC"
+
+
+def counts(numbers: Mapping[str, int]) -> str:
+    """ "3 running, 5 finished"."""
+    return ", ".join(f"{number} {name}" for name, number in numbers.items() if number) or "none"
+
+
+def task_text(found: Facts, *, everything: bool = False) -> str:
+    """The explanation of a task."""
+    task = found["task"]
+    lines = [f"task {task['task_id']} {task['task_name']}: {task['status']}, {TASK_MEANINGS[task['status']]}"]
+    lines.append(f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
+                 f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}")  # fmt: skip
+    if task["error_dialog"]:
+        lines.append(f"  says: {task['error_dialog']}")
+    if task["retry_at"]:
+        lines.append(f"  will be looked at again at {moment(task['retry_at'])}")
+    if task["status"] in ("pending", "paused", "throttled") and task["old_status"]:
+        lines.append(f"  goes back to {task['old_status']} then")
+    lines.append(f"  input: {counts(found['files'])}")
+    lines.append(f"  jobs: {counts(found['jobs'])}")
+    generation = found.get("generation")
+    if generation:
+        lines.append(f"  job generation at {moment(generation['decided_at'])}: {generation['reason']}")
+    for decision in found["decisions"]:
+        lines += decision_lines(decision, everything=everything)
+    lines += ["  " + line for line in failure_lines(found["failures"])]
+    lines += history_lines(found["history"])
+    return "\n".join(lines)
+
+
+def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
+    """One stored decision: counts by reason, numbers, nearest miss; every queue if wanted."""
+    summary, kind = decision["summary"], "nuclei" if decision["kind"] == "task" else "queues"
+    where = f" for chunk {decision['chunk_id']}" if decision["chunk_id"] else ""
+    lines = [
+        f"  brokerage {decision['decision_id']}{where} at {moment(decision['decided_at'])} ({decision['plugin']}): "
+        f"{summary.get('considered', len(decision['queues']))} {kind}, {summary.get('passed', 0)} passed"
+    ]
+    if decision["chosen"]:
+        lines.append(f"    chosen: {', '.join(decision['chosen'][:5])}")
+    if summary.get("checks"):
+        lines.append(f"    left out: {counts(summary['checks'])} ({counts(summary.get('tiers', {}))})")
+    miss = summary.get("nearest_miss")
+    if miss:
+        lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {miss['found']}, {miss['wanted']}")
+    if decision["outcome"] == "none" and decision["retry_at"]:
+        lines.append(f"    tried again at {moment(decision['retry_at'])}")
+    if everything:
+        lines += [f"      {queue_line(queue)}" for queue in decision["queues"]]
+    return lines
+
+
+def queue_line(queue: Facts) -> str:
+    """One queue of a decision."""
+    if queue.get("check") is None:
+        return f"{queue['name']}: passed, weight {queue.get('weight', 0):.4g}"
+    return f"{queue['name']}: {queue['check']} ({queue['tier']}): {queue['found']}, {queue['wanted']}"
+
+
+def failure_lines(failures: Sequence[Facts]) -> list[str]:
+    """What jobs died of."""
+    return [
+        f"{one['n_jobs']} jobs failed: {one['error_source'] or 'unknown'} {one['error_code'] or ''} "
+        f"{one['error_dialog'] or ''}".rstrip()
+        for one in failures
+    ]
+
+
+def history_lines(history: Sequence[Facts]) -> list[str]:
+    """Transitions, the latest first."""
+    if not history:
+        return []
+    return ["  history:"] + [
+        f"    {moment(one['at'])} {one['from_status'] or '(new)'} -> {one['to_status']} by {one['actor']}: "
+        f"{one['reason']}"
+        for one in history
+    ]
+
+
+def job_text(found: Facts, *, everything: bool = False) -> str:
+    """The explanation of a job."""
+    job = found["job"]
+    archived = " (archived)" if job["archived"] else ""
+    lines = [
+        f"job {job['job_id']} of task {job['task_id']}{archived}: {job['status']}, {JOB_MEANINGS[job['status']]}",
+        f"  at {job['queue']}/{job['resource_type']}, attempt {job['attempt_number']}, priority "
+        f"{job['current_priority']}, share {job['gshare']}; since {moment(job['state_change_time'])}",
+    ]
+    lines += ["  " + line for line in found["waits_for"]]
+    if job["error_dialog"]:
+        lines.append(f"  {job['error_source'] or 'error'} {job['error_code'] or ''}: {job['error_dialog']}")
+    for one in found["transfers"]:
+        lines.append(
+            f"  transfer {one['transfer_id']} ({one['direction']}) from {one['source_storage'] or 'nowhere'} to "
+            f"{one['destination_storage']}: {one['status']}, {one['n_files']} files, {one['n_bytes']} bytes, "
+            f"due {moment(one['due_at'])} {one['error'] or ''}".rstrip()
+        )
+    for decision in found["decisions"]:
+        lines += decision_lines(decision, everything=everything)
+    lines += history_lines(found["history"])
+    return "\n".join(lines)
+
+
+def job_waits_for(job: Facts, queue: Facts | None, ahead: int | None, starts_per_hour: int) -> list[str]:
+    """What must happen before this job goes on."""
+    status = job["status"]
+    if status == "activated":
+        lines = [f"{ahead} activated jobs of its share are before it at this queue"]
+        if queue is None:
+            return [*lines, "its queue is not in the grid any more"]
+        lines.append(
+            f"queue {queue['status']}: {queue['activated']} activated, {queue['running']} with pilots; last pilot "
+            f"{moment(queue['last_pilot_at']) or 'never'}, {starts_per_hour} starts within the last hour"
+        )
+        if starts_per_hour and ahead is not None:
+            lines.append(
+                f"at that rate its turn comes in about {max(1, round(60 * (ahead + 1) / starts_per_hour))} min"
+            )
+        return lines
+    return {
+        "defined": ["waits for its input to be looked up"],
+        "assigned": ["waits for its input to arrive"],
+        "throttled": ["held back: its task is paused, or its user runs too much"],
+        "sent": ["a pilot took it and has not reported yet"],
+        "starting": [f"pilot {job['worker'] or ''} prepares; last heartbeat {moment(job['heartbeat_at'])}"],
+        "running": [f"pilot {job['worker'] or ''} runs it; last heartbeat {moment(job['heartbeat_at'])}"],
+        "holding": ["waits for its outputs to be registered"],
+        "transferring": ["waits for its outputs to reach the nucleus"],
+        "merging": ["waits for its outputs to be merged"],
+    }.get(status, [])

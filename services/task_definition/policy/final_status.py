@@ -1,0 +1,99 @@
+"""The final status of a task and of its datasets (JEDI: Post-processor), and its progress in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+WHOLE_GOAL_PERMILLE = 1000
+CORRUPTED = ("failed", "broken", "aborted")
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """What decides. Counts are sums over the master inputs; events None where not every file's are known; `goal` in
+    per mille (None: 1000); `parent_status` None: no parent; `input_open`: a master dataset may still get files.
+    """
+
+    status: str
+    n_files: int
+    n_files_finished: int
+    n_events: int | None = None
+    n_events_finished: int | None = None
+    goal: int | None = None
+    parent_status: str | None = None
+    input_open: bool = False
+    demands_input: bool = False
+    fail_when_goal_unreached: bool = False
+    use_exhausted: bool = False
+
+    @property
+    def completeness_permille(self) -> float:
+        """Events where known, else files; an empty input is complete."""
+        if self.n_events and self.n_events_finished is not None:
+            return 1000 * self.n_events_finished / self.n_events
+        return 1000 * self.n_files_finished / self.n_files if self.n_files else 1000.0
+
+
+@dataclass(frozen=True)
+class End:
+    """The status, and why in one sentence."""
+
+    status: str
+    reason: str
+
+
+def final_status(end: TaskEnd) -> End:
+    """The first rule that fits decides; then the goal."""
+    fixed = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
+    if end.status in fixed:
+        return End(fixed[end.status], f"was {end.status}")
+    if end.n_files == 0 and end.demands_input:
+        return End("failed", "there is no input")
+    found = _by_files(end)
+    if found.status != "finished" or end.completeness_permille >= (end.goal or WHOLE_GOAL_PERMILLE):
+        return found
+    short = f"{end.completeness_permille / 10:.1f} % of a goal of {(end.goal or WHOLE_GOAL_PERMILLE) / 10:g} %"
+    if end.use_exhausted and end.status != "passed":
+        return End("exhausted", f"{found.reason}; {short}: needs a decision by its owner")
+    if end.fail_when_goal_unreached:
+        return End("failed", f"{found.reason}; {short}, and the task asks to fail then")
+    return found
+
+
+def _by_files(end: TaskEnd) -> End:
+    if end.n_files_finished >= end.n_files:
+        if end.parent_status in CORRUPTED:
+            return End("failed", f"its parent is {end.parent_status}")
+        if end.parent_status is not None and end.parent_status != "done":
+            return End("finished", f"all input processed, but its parent is {end.parent_status}")
+        if end.input_open:
+            return End("finished", "all input processed, but an input dataset is still open")
+        return End("done", f"all {end.n_files} units of input processed")
+    if end.n_files_finished == 0:
+        return End("failed", f"none of {end.n_files} units of input processed")
+    return End("finished", f"{end.n_files_finished} of {end.n_files} units of input processed")
+
+
+def input_dataset_status(n_files: int, n_finished: int, *, is_master: bool) -> str:
+    """Master: done (all), finished (part), failed (none); secondaries are done with the task."""
+    if not is_master or n_finished >= n_files:
+        return "done"
+    return "finished" if n_finished else "failed"
+
+
+def output_dataset_status(task_status: str, n_files: int, n_finished: int) -> str:
+    """Done, finished where files are missing, failed with a task that failed, broke or was aborted."""
+    if task_status in CORRUPTED:
+        return "failed"
+    return "finished" if n_files > n_finished else "done"
+
+
+def progress_percent(n_files: int, n_finished: int) -> int:
+    """Whole percent of the input processed, rounded down so that 100 means all of it."""
+    return 0 if n_files <= 0 else 100 * min(n_finished, n_files) // n_files
+
+
+def failure_rate_percent(n_finished: int, n_failed: int) -> int:
+    """Share of the input given up among all that ended."""
+    ended = n_finished + n_failed
+    return 0 if ended <= 0 else round(100 * n_failed / ended)

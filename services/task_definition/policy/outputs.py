@@ -1,0 +1,128 @@
+"""Output and log datasets of a task, how their files are named, and the command lines of its jobs (JEDI: task params).
+
+With mergeOutput each final dataset has an unmerged one beside it: normal jobs write there, merge jobs read it and write
+the final one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.model.task_spec import TaskSpec
+from shared.model.task_spec_checks import UNMERGED_PREFIX
+from shared.model.task_spec_items import Item, bare_name, scope_of
+
+TASK_ID_PLACEHOLDER = "$JEDITASKID"
+UNMERGED_STORAGE = "TOMERGE"
+DEFAULT_MERGE_PARAMETERS = "-r ./ -t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """One output dataset to be inserted; `key` is its name, `final` the dataset that an unmerged one is merged into."""
+
+    name: str
+    scope: str
+    type: str
+    stream: str
+    container: str | None = None
+    token: str | None = None
+    destination: str | None = None
+    attributes: dict[str, Any] = field(default_factory=dict)
+    final: str | None = None
+
+
+@dataclass(frozen=True)
+class TemplatePlan:
+    """How files of the dataset `dataset` are named; `stream` is the placeholder of the jobs that write them."""
+
+    dataset: str
+    file_name_template: str
+    stream: str
+    out_type: str
+    first_serial: int = 1
+
+
+@dataclass(frozen=True)
+class OutputsPlan:
+    """All outputs of a task; datasets in the order in which they must be inserted."""
+
+    datasets: tuple[OutputPlan, ...]
+    templates: tuple[TemplatePlan, ...]
+
+
+def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
+    """Datasets and templates of the outputs OUTPUT0, OUTPUT1, ... and logs LOG0, ..."""
+    datasets: dict[str, OutputPlan] = {}
+    templates: list[TemplatePlan] = []
+    for stream, kind, item in _streams(spec):
+        final = _dataset(item, kind, stream, task_id)
+        datasets.setdefault(final.name, final)
+        template = _with_task_id(item.file_name_template(), task_id)
+        templates.append(TemplatePlan(final.name, template, stream, kind, 1 + (item.offset or 0)))
+        if spec.parameters.merge_output and not item.merge_only:
+            unmerged = _unmerged(final)
+            datasets.setdefault(unmerged.name, unmerged)
+            name = _unmerged_name(template, at_end=spec.parameters.um_name_at_end)
+            templates.append(TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0)))
+    return OutputsPlan(tuple(datasets.values()), tuple(templates))
+
+
+def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
+    """What `job_parameters_templates` holds: the texts of normal and merge jobs with placeholders left in."""
+    streams = {id(item): stream for stream, _, item in _streams(spec)}
+    parts: list[str] = []
+    for item in spec.parameters.job_parameters:
+        if item.es_only or item.hidden:
+            continue
+        text = item.value
+        if item.param_type in ("output", "log"):
+            text = text.replace(item.file_name_template(), f"${{{streams[id(item)]}}}")
+        parts.append(text + (" " if item.padding else ""))
+    merge = spec.parameters.merge_spec
+    merged = (merge.job_parameters if merge else None) or DEFAULT_MERGE_PARAMETERS
+    return {
+        "normal": _with_task_id("".join(parts).strip(), task_id),
+        "merge": _with_task_id(merged, task_id) if spec.parameters.merge_output else None,
+        "merge_trans_path": merge.trans_path if merge else None,
+        "source_url": spec.parameters.source_url,
+    }
+
+
+def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
+    """(stream, kind, item) of every output and log, numbered by kind."""
+    items = [item for item in spec.parameters.job_parameters if item.param_type in ("output", "log")]
+    found: list[tuple[str, str, Item]] = []
+    counts = {"output": 0, "log": 0}
+    for item in [*items, *spec.parameters.logs()]:
+        kind = "output" if item.param_type == "output" else "log"
+        found.append((f"{kind.upper()}{counts[kind]}", kind, item))
+        counts[kind] += 1
+    return found
+
+
+def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputPlan:
+    container = None if item.container is None else bare_name(item.container)
+    name = _with_task_id(item.datasets()[0], task_id)
+    if container == name:  # the container needs a dataset in it
+        name = f"{name}.{task_id}"
+    return OutputPlan(
+        name, scope_of(item.dataset or ""), kind, stream, container, item.token, item.destination,
+        item.dataset_attributes(),
+    )  # fmt: skip
+
+
+def _unmerged(final: OutputPlan) -> OutputPlan:
+    return OutputPlan(
+        f"{UNMERGED_PREFIX}{final.name}", final.scope, f"trn_{final.type}", f"TRN_{final.stream}",
+        token=UNMERGED_STORAGE, attributes={"transient": True}, final=final.name,
+    )  # fmt: skip
+
+
+def _unmerged_name(template: str, *, at_end: bool) -> str:
+    return f"{template}.{UNMERGED_PREFIX.rstrip('.')}" if at_end else f"{UNMERGED_PREFIX}{template}"
+
+
+def _with_task_id(text: str, task_id: int) -> str:
+    return text.replace(TASK_ID_PLACEHOLDER, str(task_id))

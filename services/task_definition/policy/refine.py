@@ -1,0 +1,237 @@
+"""A registered task to the rows that define it (JEDI: Task Refiner and Contents Feeder), decided before anything is
+written. A VO or a label with rules of its own registers a `Refiner` in `REFINERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
+from shared.catalogue.port import OPEN, DatasetFacts
+from shared.model.task_spec import TaskSpec
+from shared.model.task_spec_items import Item
+
+FOLLOWED_IF_KNOWN = ("done", "finished")
+CORRUPTED = ("failed", "broken", "aborted")
+#: attributes of secondaries whose files many jobs share: their number follows no ratio
+SHARED_ATTRIBUTES = ("nosplit", "repeat", "reusable", "random", "eventRatio", "nFilesPerJob")
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """One input dataset: its row, and how its files become units."""
+
+    name: str
+    stream: str
+    is_master: bool
+    container: str | None
+    state: str
+    attributes: dict[str, Any]
+    events_per_unit: int | None = None
+    events_per_file: int | None = None
+    names: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    files_per_master_file: float | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True)
+class PseudoPlan:
+    """Input of a task that reads nothing: one row for each job; the last may have fewer events."""
+
+    n_rows: int
+    events_per_row: int | None
+    n_events: int | None
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready."""
+
+    split_rule: dict[str, Any]
+    inputs: tuple[InputPlan, ...]
+    pseudo: PseudoPlan | None
+    outputs: OutputsPlan
+    command_lines: dict[str, Any]
+    next_status: str
+    first_event: int = 1
+    seed_offset: int | None = None
+    max_files: int | None = None
+    max_events: int | None = None
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """Something temporary is in the way: the task waits in pending."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The definition cannot work: the task goes tobroken and broken."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class World:
+    """What refining looks at: datasets by name, the parent's status (None: no parent)."""
+
+    datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    parent_status: str | None = None
+
+
+Outcome = Refined | Postponed | Refused
+Refiner = Callable[[TaskSpec, int, World], Outcome]
+
+
+def refine(spec: TaskSpec, task_id: int, world: World) -> Outcome:
+    """Plan the rows of a task, wait for its parent or its input, or give it up."""
+    given = spec.parameters
+    if world.parent_status in CORRUPTED:
+        return Refused(f"parent task {given.parent_task_id} is {world.parent_status}")
+    waits_for_parent = world.parent_status is not None and world.parent_status not in FOLLOWED_IF_KNOWN
+    if waits_for_parent and not given.no_wait_parent:
+        return Postponed(f"parent task {given.parent_task_id} is {world.parent_status}: waits for it to end")
+    unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in world.datasets})
+    if unknown:
+        reason = f"input datasets unknown to the catalogue: {', '.join(unknown)}"
+        return Postponed(reason) if given.wait_input or waits_for_parent else Refused(reason)
+    inputs = _inputs(spec, world.datasets)
+    if isinstance(inputs, Refused):
+        return inputs
+    return Refined(
+        split_rule=_split_rule(spec),
+        inputs=inputs,
+        pseudo=_pseudo(spec) if spec.no_input else None,
+        outputs=plan_outputs(spec, task_id),
+        command_lines=command_lines(spec, task_id),
+        next_status=_next_status(spec),
+        first_event=1 + (_offset(spec, "FIRSTEVENT") or 0),
+        seed_offset=_offset(spec, "RNDMSEED"),
+        max_files=given.n_files,
+        max_events=given.n_events,
+    )
+
+
+#: refiners by "<vo>.<label>"; `any` stands for every VO or label
+REFINERS: dict[str, Refiner] = {"any.any": refine}
+
+
+def refiner_for(vo: str, label: str) -> Refiner:
+    """The most specific refiner: VO and label, VO, label, any."""
+    for key in (f"{vo}.{label}", f"{vo}.any", f"any.{label}"):
+        if key in REFINERS:
+            return REFINERS[key]
+    return REFINERS["any.any"]
+
+
+def _next_status(spec: TaskSpec) -> str:
+    """Analysis and pre-assigned tasks need no nucleus chosen."""
+    given = spec.parameters
+    assigned = given.nucleus or given.site or (given.cloud not in (None, "WORLD"))
+    return "ready" if spec.is_analysis or assigned else "assigning"
+
+
+def _split_rule(spec: TaskSpec) -> dict[str, Any]:
+    """The given rules, and the number of files that whole-file splitting by events amounts to."""
+    rules, given = spec.split_rule(), spec.parameters
+    per_file, per_job = given.events_per_file(), given.n_events_per_job
+    if given.n_files_per_job is None and per_file and per_job and per_job >= per_file:
+        rules["nFilesPerJob"] = per_job // per_file
+    if spec.no_input and per_job is None:
+        rules["nFilesPerJob"] = 1
+    seed_offset = _offset(spec, "RNDMSEED")
+    if seed_offset:
+        rules["randomSeedOffset"] = seed_offset
+    return rules
+
+
+def _offset(spec: TaskSpec, placeholder: str) -> int | None:
+    """The offset of a number; None where no item asks for the number at all."""
+    for item in spec.parameters.job_parameters:
+        if f"${{{placeholder}" in item.value:
+            return item.offset or 0
+    return None
+
+
+def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[InputPlan, ...] | Refused:
+    """Containers replaced by their datasets; the first item's are masters, the others follow them."""
+    plans: list[InputPlan] = []
+    for position, item in enumerate(spec.inputs):
+        for named in item.datasets():
+            facts = datasets[named]
+            names = facts.constituents if facts.kind == "container" else (named,)
+            for name in names:
+                if any(plan.name == name and plan.stream == item.stream("IN") for plan in plans):
+                    continue
+                container = named if facts.kind == "container" else None
+                plan = _input(spec, item, position, datasets[name], container)
+                if isinstance(plan, Refused):
+                    return plan
+                plans.append(plan)
+    masters = [plan for plan in plans if plan.is_master]
+    if spec.inputs and not masters and not spec.parameters.allow_empty_input:
+        return Refused(f"container {spec.inputs[0].dataset} is empty")
+    return tuple(plans)
+
+
+def _input(
+    spec: TaskSpec, item: Item, position: int, facts: DatasetFacts, container: str | None
+) -> InputPlan | Refused:
+    given, is_master = spec.parameters, position == 0
+    attributes = item.dataset_attributes()
+    unit = _events_per_unit(spec, facts) if is_master else None
+    if isinstance(unit, Refused):
+        return unit
+    follows = None
+    if not is_master and not any(attributes.get(name) for name in SHARED_ATTRIBUTES):
+        follows = float(attributes.get("ratio", 1))
+    return InputPlan(
+        name=facts.name,
+        stream=item.stream("IN" if is_master else f"IN{position + 1}"),
+        is_master=is_master,
+        container=container,
+        state=OPEN if facts.state == OPEN and given.run_until_closed else facts.state,
+        attributes=attributes,
+        events_per_unit=unit,
+        events_per_file=given.events_per_file() if is_master and not given.use_real_num_events else None,
+        names=None if item.files is None else tuple(item.files),
+        include=tuple(item.include or ()),
+        exclude=tuple(item.exclude or ()),
+        files_per_master_file=follows,
+        token=item.token,
+    )
+
+
+def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | Refused | None:
+    """Events of one unit where a job takes only part of a file; None for whole files (JEDI: Event-level splitting)."""
+    given = spec.parameters
+    per_job = given.n_events_per_job or given.tgt_num_events_per_job
+    if per_job is None:
+        return None
+    per_file = None if given.use_real_num_events else given.events_per_file()
+    if per_file is None and facts.n_files:
+        per_file = -(-facts.n_events // facts.n_files)  # rounded up: a file may have as many
+    if not per_file:
+        if facts.n_files == 0:
+            return None
+        return Refused(
+            f"nEventsPerJob needs the number of events of each file: the catalogue has none for {facts.name}; "
+            "give nEventsPerInputFile"
+        )
+    return per_job if per_job < per_file else None
+
+
+def _pseudo(spec: TaskSpec) -> PseudoPlan:
+    """One row for each job: by events, or by nFiles."""
+    given = spec.parameters
+    per_job = given.n_events_per_job or given.events_per_file()
+    if given.n_events is not None and given.n_events_per_job is not None:
+        return PseudoPlan(-(-given.n_events // given.n_events_per_job), given.n_events_per_job, given.n_events)
+    n_rows = given.n_files or 1
+    return PseudoPlan(n_rows, per_job, None if per_job is None else n_rows * per_job)

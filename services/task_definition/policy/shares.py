@@ -1,0 +1,88 @@
+"""Which share, resource type and work queue a task belongs to (PanDA: Global Shares; JEDI: Work queues)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.model.resource_types import ResourceType, resource_type_of
+from shared.model.task_spec import TaskSpec
+from shared.model.units import parse_ram
+
+UNDEFINED = "Undefined"
+
+
+@dataclass(frozen=True)
+class ShareNode:
+    """One node of the tree, in order of position; None for an expression means that it is not asked."""
+
+    name: str
+    parent: str | None = None
+    expressions: Mapping[str, str | None] | None = None
+
+
+@dataclass(frozen=True)
+class WorkQueue:
+    """A work queue without criteria of its own takes every task of its label and VO, lowest order first."""
+
+    queue_id: int
+    name: str
+    label: str
+    vo: str
+
+
+def resource_type_for(spec: TaskSpec, known: Sequence[ResourceType]) -> str:
+    """The class of work of its jobs, by cores and memory."""
+    row = spec.columns()
+    ram = parse_ram(row["ram_count"], row["ram_unit"])
+    return resource_type_of(row["core_count"], ram.mb, ram.per_core, row["base_ram_count"] or 0, known)
+
+
+def share_for(spec: TaskSpec, resource_type: str, nodes: Sequence[ShareNode]) -> str | None:
+    """The share written in the task if it is a leaf; else the first leaf whose expressions all match from the start.
+
+    None: no leaf matches. Without any shares every task is in one called Undefined.
+    """
+    if not nodes:
+        return UNDEFINED
+    parents = {node.parent for node in nodes}
+    leaves = [node for node in nodes if node.name not in parents]
+    wanted = spec.parameters.gshare
+    if wanted is not None:
+        return wanted if any(leaf.name == wanted for leaf in leaves) else None
+    facts = _facts(spec, resource_type)
+    for leaf in leaves:
+        if all(_matches(expression, facts[key]) for key, expression in (leaf.expressions or {}).items()):
+            return leaf.name
+    return None
+
+
+def _facts(spec: TaskSpec, resource_type: str) -> dict[str, str]:
+    given = spec.parameters
+    return {
+        "prod_source_label": given.prod_source_label,
+        "working_group": given.working_group or " ",
+        "campaign": given.campaign or "",
+        "processing_type": given.processing_type or "",
+        "trans_path": given.trans_path or "",
+        "resource_type": resource_type,
+        "vo": given.vo,
+    }
+
+
+def _matches(expression: str | None, value: str) -> bool:
+    return expression is None or re.match(expression, value) is not None
+
+
+def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
+    """The named work queue, else the first for its label and VO; None where there is none: shares do the rest."""
+    given: Any = spec.parameters
+    for queue in queues:
+        if given.work_queue_name is not None:
+            if queue.name == given.work_queue_name:
+                return queue.queue_id
+        elif queue.label == given.prod_source_label and queue.vo == given.vo:
+            return queue.queue_id
+    return None

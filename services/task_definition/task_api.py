@@ -1,0 +1,232 @@
+"""/api/v1/task: submitting and asking. Anybody with a role may ask; users, production and operators may submit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body, Depends, Query
+from starlette.responses import Response
+
+from services.task_definition.envelope import BAD_REQUEST, Envelope, Number, Text, Time, Truth, refused
+from services.task_definition.policy.client_names import as_the_client_knows_it
+from services.task_definition.policy.commands import NOT_FOUND
+from services.task_definition.reading import FILES_PER_DATASET, Reading, Wanted
+from services.task_definition.submission import Refusal, Submission
+from services.task_definition.task_store import TaskStore
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.model.task_spec_problems import problem
+from shared.states.task import TASK
+
+Anyone = Annotated[Caller, Depends(require())]
+Submitter = Annotated[Caller, Depends(require("user", "production"))]
+TaskId = Annotated[int, Query(ge=1)]
+FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}
+
+
+def words(value: str | list[str] | None) -> list[str] | None:
+    """A list written with commas or with repeated keys; None for nothing."""
+    parts = value.split(",") if isinstance(value, str) else [one for part in value or () for one in part.split(",")]
+    found = [part.strip() for part in parts if part.strip() not in ("", "None")]
+    return found or None
+
+
+def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_most: int) -> Wanted:
+    """The client's filters, names in any case. Raises ValueError naming an unknown one."""
+    try:
+        given = dict(orjson.loads(filters)) if filters else {}
+    except (orjson.JSONDecodeError, TypeError, ValueError):
+        raise ValueError(f"filters = {filters!r}: allowed: a JSON object") from None
+    by_name = {str(key).lower().replace("_", ""): value for key, value in given.items()}
+    unknown = sorted(by_name.keys() - FILTERS)
+    if unknown:
+        raise ValueError(f"filters: unknown {', '.join(unknown)}; allowed: {', '.join(sorted(FILTERS))}")
+    _check_filters(by_name)
+    task_id, user_name = by_name.get("jeditaskid"), by_name.get("username")
+    return Wanted(
+        statuses=words(by_name.get("status")),
+        user_name=user_name or (None if task_id else caller_name),
+        name=by_name.get("taskname"),
+        label=by_name.get("prodsourcelabel"),
+        task_type=by_name.get("tasktype"),
+        req_id=None if by_name.get("reqid") is None else int(by_name["reqid"]),
+        task_ids=[int(task_id)] if task_id else None,
+        modified_since=since,
+        at_most=at_most,
+    )
+
+
+def _check_filters(by_name: Mapping[str, Any]) -> None:
+    """Numbers and texts where they belong. Raises ValueError."""
+    for name, value in sorted(by_name.items()):
+        if name in ("jeditaskid", "reqid"):
+            text = str(value)
+            if value is not None and not (text.isascii() and text.isdigit() and len(text) < 19):
+                raise ValueError(f"filters: {name} = {value!r}: allowed: a number")
+        elif not all(one is None or isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
+            raise ValueError(f"filters: {name} = {value!r}: allowed: a text")
+        elif isinstance(value, list) and name != "status":
+            raise ValueError(f"filters: {name} = {value!r}: allowed: one text")
+
+
+def submission_routes(database: Database, submission: Submission, tasks: TaskStore) -> APIRouter:
+    """Submitting."""
+    router = APIRouter(prefix="/api/v1/task", tags=["task"])
+
+    @router.post("/submit")
+    async def submit(
+        caller: Submitter,
+        task_parameters: Annotated[dict[str, Any], Body()],
+        parent_tid: Annotated[int | None, Body()] = None,
+        dry_run: Annotated[bool, Body()] = False,
+    ) -> Response:
+        """Register a task (users: analysis tasks of their own; the rest needs production). Data: its id."""
+        try:
+            async with database.begin(reason=f"submitted by {caller.name}") as work:
+                found = await submission.submit(work, task_parameters, caller, parent_id=parent_tid, dry_run=dry_run)
+                if not dry_run:
+                    target = f"task:{found.task_id}"
+                    await tasks.audit(
+                        work.connection, caller=caller.name, roles=caller.roles, verb="task.submit", target=target,
+                        outcome="accepted",
+                    )  # fmt: skip
+        except Refusal as refusal:
+            return refused(refusal.code, str(refusal), refusal.problems)
+        if dry_run:
+            return Envelope(found.facts, "dry run: the task would be accepted")
+        return Envelope(found.task_id, f"succeeded. new jediTaskID={found.task_id}")
+
+    return router
+
+
+def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRouter:
+    """Asking."""
+    router = APIRouter(prefix="/api/v1/task", tags=["task"])
+
+    @router.get("/get_status")
+    async def get_status(caller: Anyone, task_id: TaskId) -> Response:
+        """Its status as a text."""
+        async with database.read() as connection:
+            status = await tasks.status(connection, task_id)
+        return Envelope(status) if status is not None else _not_found(task_id)
+
+    @router.get("/get_details")
+    async def get_details(
+        caller: Anyone, task_id: TaskId, include_parameters: Truth = None, include_status: Truth = None
+    ) -> Response:
+        """Every fact of a task, its datasets, and its jobs by state."""
+        async with database.read() as connection:
+            details = await reading.details(connection, task_id)
+            if details is None:
+                return _not_found(task_id)
+            if include_parameters:
+                details["task_parameters"] = await tasks.parameters(connection, task_id)
+        return Envelope({"jediTaskID": task_id, **details})
+
+    @router.get("/get_detailed_info")
+    async def get_detailed_info(caller: Anyone, task_id: TaskId) -> Response:
+        """Details with the parameters."""
+        return await get_details(caller, task_id, True, True)
+
+    @router.get("/get_task_parameters")
+    async def get_task_parameters(caller: Anyone, task_id: TaskId) -> Response:
+        """The JSON as submitted."""
+        async with database.read() as connection:
+            parameters = await tasks.parameters(connection, task_id)
+        return Envelope(parameters) if parameters else _not_found(task_id)
+
+    @router.get("/get_job_ids")
+    async def get_job_ids(caller: Anyone, task_id: TaskId) -> Response:
+        """PandaIDs of all its jobs."""
+        async with database.read() as connection:
+            return Envelope(await reading.job_ids(connection, task_id))
+
+    @router.get("/get_datasets_and_files")
+    async def get_datasets_and_files(
+        caller: Anyone,
+        task_id: TaskId,
+        dataset_types: Annotated[list[str] | None, Query()] = None,
+        max_files: Annotated[int, Query(ge=0, le=100_000)] = FILES_PER_DATASET,
+    ) -> Response:
+        """Its datasets with their first files."""
+        async with database.read() as connection:
+            found = await reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
+        return Envelope(found)
+
+    @router.get("/get_tasks_modified_since")
+    async def get_tasks_modified_since(
+        caller: Anyone,
+        since: Time = None,
+        dn: Text = None,
+        full: Truth = None,
+        min_task_id: Number = None,
+        prod_source_label: Text = None,
+    ) -> Response:
+        """Tasks changed since a time, of the user `dn` or the caller; with `full` also files and jobs by state."""
+        wanted = Wanted(
+            user_name=dn or caller.name,
+            label=prod_source_label,
+            modified_since=since,
+            min_task_id=min_task_id,
+            at_most=1000,
+        )
+        async with database.read() as connection:
+            found = await reading.tasks(connection, wanted, counts=bool(full))
+        return Envelope([as_the_client_knows_it(one) for one in found])
+
+    @router.get("/get_tasks_detailed_info_since")
+    async def get_tasks_detailed_info_since(
+        caller: Anyone, n_tasks: Number = None, since: Time = None, filters: Text = None
+    ) -> Response:
+        """The same with filters (JSON text with the client's names: jediTaskID, taskName, userName, ...) and a limit.
+
+        Tasks are the caller's own unless the filters name a task or a user.
+        """
+        try:
+            wanted = wanted_of(filters, caller.name, since, n_tasks or 100)
+        except ValueError as error:
+            return refused(5, str(error))
+        async with database.read() as connection:
+            found = await reading.tasks(connection, wanted)
+        return Envelope([as_the_client_knows_it(one) for one in found])
+
+    @router.get("/list")
+    async def list_tasks(
+        caller: Anyone,
+        status: Annotated[list[str] | None, Query()] = None,
+        user_name: Text = None,
+        label: Text = None,
+        task_type: Text = None,
+        name: Text = None,
+        since: Time = None,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+        offset: Annotated[int, Query(ge=0)] = 0,
+        counts: bool = True,
+    ) -> Response:
+        """Tasks, the newest first, with files of their inputs and jobs by state."""
+        statuses = words(status)
+        unknown = sorted(set(statuses or ()) - set(TASK.meanings))
+        if unknown:
+            told = [problem("status", one, f"allowed: {', '.join(sorted(TASK.meanings))}") for one in unknown]
+            return refused(BAD_REQUEST, "; ".join(str(one) for one in told), told)
+        wanted = Wanted(
+            statuses=statuses,
+            user_name=user_name,
+            label=label,
+            task_type=task_type,
+            name=name,
+            modified_since=since,
+            at_most=limit,
+            skip=offset,
+        )
+        async with database.read() as connection:
+            return Envelope(await reading.tasks(connection, wanted, counts=counts))
+
+    return router
+
+
+def _not_found(task_id: int) -> Envelope:
+    return refused(NOT_FOUND, f"task {task_id} not found")

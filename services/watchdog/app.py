@@ -1,0 +1,33 @@
+"""The composition root of the watchdog."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter
+
+from services.watchdog.api import web_application
+from services.watchdog.handlers import Watchdog
+from shared.config.parameters import Parameters
+from shared.events import ConfigChanged
+from shared.runtime.service import Context, Periodic, Service
+
+#: how often the turn of each watch is tried; the real periods are runtime parameters (`limits.py`)
+TICK_S = 5.0
+
+
+def build(context: Context) -> Service:
+    expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
+    swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
+    watchdog = Watchdog(context.database, Parameters(), expired, swept)
+    return Service(
+        name="watchdog",
+        news=[(ConfigChanged, watchdog.on_config_changed)],
+        periodic=[
+            Periodic("jobs-with-pilots", TICK_S, watchdog.watch_jobs_with_pilots),
+            Periodic("queued-jobs", TICK_S, watchdog.watch_queued_jobs),
+            Periodic("tasks", TICK_S, watchdog.watch_tasks),
+            Periodic("attempts", TICK_S, watchdog.watch_attempts),
+            Periodic("sweep", TICK_S, watchdog.sweep),
+        ],
+        web=web_application(context.database, context.authority),
+        drains_dead_queue=True,
+    )

@@ -1,0 +1,176 @@
+"""The periodic work of the watchdog: take the turn, load, decide, commit. One replica at a time, under a lease whose
+term fences it; `watch_runs` makes every period a runtime parameter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from datetime import timedelta
+
+from prometheus_client import Counter
+
+from services.watchdog import store, sweeps
+from services.watchdog.limits import WatchLimits
+from services.watchdog.policy import jobs as job_policy
+from services.watchdog.policy import tasks as task_policy
+from services.watchdog.policy.grace import grace
+from services.watchdog.policy.jobs import JobFacts, Verdict
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ConfigChanged, JobsExpired, TaskCompleted, TaskReleased
+from shared.states.job import QUEUED
+
+log = logging.getLogger(__name__)
+
+#: states in which time runs for a pilot or for what it left behind
+WITH_PILOT = ("sent", "starting", "running", "holding", "transferring")
+#: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
+#: looks at them itself: a reminder here would only put its `retry_at` off.
+REMINDED = ("registered", "defined", "assigning", "staged", "rerefine")
+
+
+class Watchdog:
+    """Everything that happens because time passed."""
+
+    def __init__(self, database: Database, parameters: Parameters, expired: Counter, swept: Counter) -> None:
+        self._database = database
+        self._parameters = parameters
+        self._limits = WatchLimits(parameters)
+        self._expired = expired
+        self._swept = swept
+
+    async def on_config_changed(self, event: ConfigChanged) -> None:
+        async with self._database.read() as connection:
+            await self._parameters.refresh(connection)
+
+    async def watch_jobs_with_pilots(self, work: UnitOfWork) -> None:
+        """Lost heartbeats, sent, running, holding and transferring for too long."""
+        await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda limits: limits.jobs_period_s)
+
+    async def watch_queued_jobs(self, work: UnitOfWork) -> None:
+        """Jobs that no pilot took in time."""
+        await self._watch_jobs(work, "queued_jobs", QUEUED, lambda limits: limits.queued_period_s)
+
+    async def _watch_jobs(
+        self, work: UnitOfWork, watch: str, states: Sequence[str], period_of: Callable[[WatchLimits], float]
+    ) -> None:
+        await self._parameters.refresh(work.connection)
+        period_s = period_of(self._limits)
+        last = await store.start_run(work.connection, watch, period_s)
+        if last is None:
+            return
+        suspended = grace(
+            last, work.now, period=timedelta(seconds=period_s), heartbeat_interval=self._limits.heartbeat_interval,
+            dispatcher_seen_at=await store.dispatcher_seen_at(work.connection),
+            dispatcher_silence=self._limits.dispatcher_silence,
+        )  # fmt: skip
+        await store.record_grace(work.connection, watch, suspended)
+        if suspended is not None:
+            log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
+            return
+        for verdict, overdue in (await self._judge(work, states)).items():
+            await self._expire(work, verdict, overdue)
+
+    async def _judge(self, work: UnitOfWork, states: Sequence[str]) -> dict[Verdict, list[JobFacts]]:
+        """Overdue jobs by verdict, at most MAX_JOBS_PER_RUN of them."""
+        queues = await store.queue_facts(work.connection)
+        limits = self._limits.jobs(facts.workflow for facts in queues.values())
+        found: dict[Verdict, list[JobFacts]] = {}
+        n_jobs = 0
+        for state in states:
+            bounds = job_policy.bounds(state, limits, work.now)
+            async with aclosing(store.waiting_jobs(work.connection, state, bounds, queues)) as candidates:
+                async for job in candidates:
+                    verdict = job_policy.overdue(job, limits, work.now)
+                    if verdict is not None:
+                        found.setdefault(verdict, []).append(job)
+                        n_jobs += 1
+                    if n_jobs >= self._limits.most_jobs:
+                        return found
+        return found
+
+    async def _expire(self, work: UnitOfWork, verdict: Verdict, overdue: Sequence[JobFacts]) -> None:
+        await work.because(verdict.reason)
+        for some in sweeps.batches(overdue):
+            ended = await store.expire(work.connection, some, verdict)
+            if ended.job_ids:
+                work.emit(JobsExpired(job_ids=ended.job_ids, moves=ended.moves, reason=verdict.reason))
+                self._expired.labels(rule=verdict.rule).inc(len(ended.job_ids))
+
+    async def watch_tasks(self, work: UnitOfWork) -> None:
+        """Pending tasks go on or are exhausted; tasks whose time has come are looked at again."""
+        await self._parameters.refresh(work.connection)
+        if await store.start_run(work.connection, "tasks", self._limits.pending_period_s) is None:
+            return
+        await self._release_pending(work)
+        for task_id, status in await store.remind_due_tasks(work.connection, REMINDED, self._limits.remind_again_s):
+            reason = f"the time to look at it again has come while {status}"
+            work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
+        await store.QUERIES.forget_waiting(work.connection)
+
+    async def _release_pending(self, work: UnitOfWork) -> None:
+        limits = self._limits.pending()
+        shortest = task_policy.PENDING_WAITS[0][1] * limits.wait_scale
+        for task in await store.pending_tasks(work.connection, work.now - shortest):
+            release = task_policy.release(task, limits, work.now)
+            if release is None:
+                continue
+            await work.because(release.reason)
+            if not await store.release_task(work.connection, task, release):
+                continue
+            if release.to_status == "exhausted":
+                work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
+            else:
+                work.emit(
+                    TaskReleased(
+                        task_id=task.task_id, status=release.to_status, reason=release.reason, released_at=work.now
+                    )
+                )
+
+    async def watch_attempts(self, work: UnitOfWork) -> None:
+        """Production tasks that fail again and again make no jobs for a while; then they go on."""
+        await self._parameters.refresh(work.connection)
+        if await store.start_run(work.connection, "attempts", self._limits.throttle_period_s) is None:
+            return
+        every = self._limits.throttle_attempts
+        if every:
+            rows = store.QUERIES.throttle_candidates(work.connection, every_attempts=every, most=store.MOST_TASKS)
+            for row in [row async for row in rows]:
+                decision = task_policy.throttle(row["max_attempt_nr"], row["num_throttled"], every)
+                if decision is not None:
+                    reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
+                    await work.because(reason)
+                    await store.throttle_task(work.connection, row["task_id"], decision, reason)
+        await self._release_throttled(work)
+
+    async def _release_throttled(self, work: UnitOfWork) -> None:
+        await work.because("its throttling is over")
+        rows = store.QUERIES.throttled_due(work.connection, most=store.MOST_TASKS)
+        for row in [row async for row in rows]:
+            status = task_policy.unthrottled_status(row["old_status"])
+            if await store.unthrottle_task(work.connection, row["task_id"], status):
+                work.emit(
+                    TaskReleased(
+                        task_id=row["task_id"], status=status, reason="its throttling is over", released_at=work.now
+                    )
+                )
+
+    async def sweep(self, work: UnitOfWork) -> None:
+        """Say again what nobody seems to have heard."""
+        await self._parameters.refresh(work.connection)
+        if await store.start_run(work.connection, "sweep", self._limits.sweep_period_s) is None:
+            return
+        for kind in sweeps.SWEEPS:
+            age_s = self._limits.number(kind.age_key, kind.age_s) if kind.age_key else self._limits.sweep_age_s
+            rows = await store.due_for_sweep(
+                work.connection, kind.kind, kind.kind, before=work.now - timedelta(seconds=age_s), age_s=age_s,
+                most=kind.most,
+            )  # fmt: skip
+            if rows:
+                log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
+                self._swept.labels(kind=kind.kind).inc(len(rows))
+            for event in kind.build(rows, work.now):
+                work.emit(event)
+        await store.SWEEPS.forget_marks(work.connection)

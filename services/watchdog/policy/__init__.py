@@ -1,0 +1,1 @@
+"""What the watchdog decides, from values alone: no clock, no database, no bus."""

@@ -1,0 +1,108 @@
+"""When a waiting task goes on, and when it has waited long enough (JEDI: Transition of task status)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared.states.task import HOLDABLE
+
+#: wait of a pending task that names no time itself, by priority: the first line it reaches
+PENDING_WAITS: tuple[tuple[int, timedelta], ...] = (
+    (950, timedelta(minutes=10)),
+    (900, timedelta(minutes=30)),
+)
+PENDING_WAIT = timedelta(minutes=60)
+#: pending for so long without a success: exhausted
+PENDING_TIMEOUT_H = 7 * 24.0
+#: parents that still may give a pending child its input
+_ENDED = frozenset({"done", "finished", "failed", "broken", "aborted"})
+_THROTTLEABLE = ("ready", "scouting", "running")
+
+
+@dataclass(frozen=True)
+class PendingTask:
+    """A pending task; `waiting_since`: when it first became pending without a success since."""
+
+    task_id: int
+    old_status: str | None
+    priority: int
+    label: str
+    pending_since: datetime
+    waiting_since: datetime
+    retry_at: datetime | None
+    parent_status: str | None = None
+
+
+@dataclass(frozen=True)
+class Release:
+    """The task goes on in `to_status`."""
+
+    to_status: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class PendingLimits:
+    """Hours until exhausted by label, and the waits by priority scaled by `wait_scale` (1: as specified)."""
+
+    timeout_h: Mapping[str, float] = field(default_factory=dict)
+    wait_scale: float = 1.0
+
+    def wait(self, priority: int) -> timedelta:
+        wait = next((wait for least, wait in PENDING_WAITS if priority >= least), PENDING_WAIT)
+        return wait * self.wait_scale
+
+    def timeout(self, label: str) -> timedelta:
+        return timedelta(hours=self.timeout_h.get(label, PENDING_TIMEOUT_H))
+
+
+def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release | None:
+    """Exhausted if pending too long (not while its parent works), else back to where it came from when its time has
+    come: at `retry_at`, or without one after 60, 30 or 10 minutes by priority."""
+    timeout = limits.timeout(task.label)
+    parent_works = task.parent_status is not None and task.parent_status not in _ENDED
+    if now - task.waiting_since > timeout and not parent_works:
+        return Release("exhausted", f"pending for more than {timeout.total_seconds() / 3600:g} h")
+    due = task.retry_at or task.pending_since + limits.wait(task.priority)
+    if now < due:
+        return None
+    target = task.old_status if task.old_status in HOLDABLE else "ready"
+    return Release(target, f"waited until {due:%Y-%m-%d %H:%M:%S} as {task.old_status or 'pending'}")
+
+
+@dataclass(frozen=True)
+class GoalFacts:
+    """Progress over a task's master inputs; `goal` in per mille of its units of input."""
+
+    finished: int
+    total: int
+    goal: int
+
+
+def goal_reached(facts: GoalFacts) -> bool:
+    """Completeness in per mille has reached a goal below 100 %; with nothing to do there is nothing to reach."""
+    return 0 < facts.goal < 1000 and facts.total > 0 and facts.finished * 1000 >= facts.goal * facts.total
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """No new jobs until `minutes` are over."""
+
+    times: int
+    minutes: int
+
+
+def throttle(max_attempt_nr: int, times_throttled: int, every_attempts: int) -> Throttle | None:
+    """A production task whose largest attempt number reached a further multiple of `every_attempts` (5) pauses for
+    120 * int(max / 5)**2 minutes. 0 switches the rule off. Raises ValueError for a negative number."""
+    if every_attempts < 0:
+        raise ValueError(f"every_attempts: {every_attempts} is not allowed, only 0 (off) and above")
+    steps = max_attempt_nr // every_attempts if every_attempts else 0
+    return Throttle(steps, 120 * steps**2) if steps > times_throttled else None
+
+
+def unthrottled_status(old_status: str | None) -> str:
+    """Where a throttled task goes on."""
+    return old_status if old_status in _THROTTLEABLE else "running"

@@ -1,0 +1,131 @@
+-- What the watchdog reads and writes, but for the sweep (queries_sweep.sql).
+
+-- name: grace_of^
+SELECT grace_until, grace_reason FROM watch_runs WHERE watch = :watch;
+
+-- name: record_grace!
+UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason WHERE watch = :watch;
+
+-- name: dispatcher_seen_at$
+SELECT max(seen_at) FROM dispatch_replicas;
+
+-- name: waiting_jobs
+-- Jobs of one state that have been in it for long enough that a rule may apply, the longest first. Of those on a node,
+-- a silent one is a candidate earlier than one whose pilot speaks.
+SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+       j.prod_source_label, j.queue
+  FROM jobs j
+ WHERE j.status = :status AND j.state_change_time < :earliest
+   AND (j.state_change_time < CASE WHEN j.current_priority >= :high_priority THEN :high_before::timestamptz
+                                   ELSE :low_before::timestamptz END
+        OR :silent_before::timestamptz IS NOT NULL
+           AND coalesce(j.heartbeat_at, j.state_change_time) < :silent_before)
+ ORDER BY j.state_change_time, j.job_id;
+
+-- name: queue_facts
+SELECT q.queue, q.status, q.data, a.last_job_start_at
+  FROM queues q LEFT JOIN queue_activity a ON a.queue = q.queue;
+
+-- name: expire_jobs
+-- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them.
+WITH judged AS (
+    SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[],
+                         :heartbeats_at::timestamptz[]) AS w (job_id, status, changed_at, heartbeat_at)
+), held AS MATERIALIZED (
+    SELECT j.job_id, j.status AS was
+      FROM jobs j JOIN judged w ON w.job_id = j.job_id AND w.status = j.status
+       AND w.changed_at = j.state_change_time AND w.heartbeat_at IS NOT DISTINCT FROM j.heartbeat_at
+     WHERE j.status = ANY(:allowed::text[])
+     ORDER BY j.job_id FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE jobs j
+   SET status = :to_status, state_change_time = orrery_now(), end_time = orrery_now(), error_source = 'watchdog',
+       error_code = :error_code, error_dialog = :reason
+  FROM held h WHERE j.job_id = h.job_id
+RETURNING j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
+
+-- name: pending_tasks
+SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
+       p.status AS parent_status
+  FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+ WHERE t.status = 'pending'
+   AND (t.retry_at <= orrery_now() OR (t.retry_at IS NULL AND t.state_change_time <= :entered_before))
+ ORDER BY t.current_priority DESC, t.task_id
+ LIMIT :most;
+
+-- name: release_task^
+-- frozen_time keeps when it first became pending; the error stays readable until something new happens.
+UPDATE tasks
+   SET status = :to_status::text, old_status = CASE WHEN :to_status::text = 'exhausted' THEN old_status END, retry_at = NULL,
+       frozen_time = coalesce(frozen_time, state_change_time),
+       error_dialog = CASE WHEN :to_status::text = 'exhausted'
+                           THEN left(:reason::text || coalesce(': ' || error_dialog, ''), 2000) ELSE error_dialog END,
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = 'pending'
+   AND old_status IS NOT DISTINCT FROM :old_status::text AND retry_at IS NOT DISTINCT FROM :retry_at
+RETURNING task_id;
+
+-- name: due_tasks
+-- Live tasks that asked to be looked at again: assigning without a nucleus, working ones that found no queue.
+SELECT task_id, status FROM tasks
+ WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
+ ORDER BY current_priority DESC, task_id
+ LIMIT :most;
+
+-- name: put_off_due_tasks
+-- The next reminder, should the service that was told not act.
+UPDATE tasks SET retry_at = orrery_now() + make_interval(secs => :again_s), modification_time = orrery_now()
+ WHERE task_id = ANY(:task_ids::bigint[]) AND retry_at <= orrery_now() AND status = ANY(:statuses::text[])
+RETURNING task_id, status;
+
+-- name: forget_waiting!
+-- A task that had a chunk placed since it first waited starts to wait anew.
+UPDATE tasks t SET frozen_time = NULL
+ WHERE t.frozen_time IS NOT NULL AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending')
+   AND EXISTS (SELECT FROM chunks c
+                WHERE c.task_id = t.task_id AND c.status = 'used' AND c.ended_at > t.frozen_time);
+
+-- name: throttle_candidates
+-- Only tasks whose files may be tried so often at all.
+SELECT t.task_id, t.status, coalesce(t.num_throttled, 0) AS num_throttled, a.max_attempt_nr
+  FROM tasks t
+  CROSS JOIN LATERAL (
+       SELECT coalesce(max(f.attempt_nr), 0) AS max_attempt_nr
+         FROM task_datasets d JOIN task_files f ON f.dataset_id = d.dataset_id
+        WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
+          AND f.status IN ('ready', 'picked', 'running') AND f.attempt_nr > 0) a
+ WHERE t.status IN ('ready', 'scouting', 'running') AND t.prod_source_label NOT IN ('user', 'panda')
+   AND t.max_attempt > :every_attempts AND a.max_attempt_nr >= :every_attempts
+ ORDER BY t.task_id
+ LIMIT :most;
+
+-- name: throttle_task^
+UPDATE tasks
+   SET status = 'throttled', old_status = status, num_throttled = :times, throttled_time = orrery_now(),
+       retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = ANY(:allowed::text[]) AND coalesce(num_throttled, 0) < :times
+RETURNING task_id;
+
+-- name: throttled_due
+SELECT task_id, old_status FROM tasks
+ WHERE status = 'throttled' AND retry_at <= orrery_now()
+ ORDER BY current_priority DESC, task_id
+ LIMIT :most;
+
+-- name: unthrottle_task^
+UPDATE tasks
+   SET status = :to_status::text, old_status = NULL, retry_at = NULL, state_change_time = orrery_now(),
+       modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = 'throttled' AND retry_at <= orrery_now()
+RETURNING task_id;
+
+-- name: audit
+SELECT audit_id, at, caller, roles, verb, target, outcome, details FROM audit_log
+ WHERE (:target::text IS NULL OR target = :target) AND (:before_id::bigint IS NULL OR audit_id < :before_id)
+ ORDER BY audit_id DESC
+ LIMIT :most;
+
+-- name: record_audit!
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, :verb, :target, :outcome, :details);
