@@ -1,0 +1,1 @@
+"""How Orrery is run: on one machine (`deploy.local`), in containers (`docker/`), with which server settings."""

@@ -1,0 +1,213 @@
+"""`python -m deploy.local`: up, down, status, logs, servers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from deploy.local import processes, services
+from deploy.local.errors import LocalError
+from deploy.local.servers import ensure_servers, running_servers, stop_servers
+from deploy.local.supervisor import Supervisor
+from deploy.local.system import LocalSystem, start_system
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; the exit code (0 done, 1 a problem that was printed, else that of the command that was run)."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except LocalError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _up(options: argparse.Namespace) -> int:
+    system = LocalSystem(options.directory)
+    if system.is_running():
+        print("already up; `down` stops it")
+        return _status(options)
+    system = start_system(
+        options.directory,
+        replicas=options.replicas,
+        embedded=options.embedded,
+        durable=not options.volatile,
+        owner_pid=options.owner_pid,
+        say=lambda text: print(text, flush=True),
+    )
+    _print_processes(system)
+    print(f"logs: {system.directory / 'logs'}    stop: python -m deploy.local down (make down)")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    system = LocalSystem(options.directory)
+    was_running = system.is_running()
+    left = system.stop()
+    if left:
+        print(f"stopped what was left: {', '.join(left)}")
+    print("stopped" if was_running or left else "nothing is running")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    system = LocalSystem(options.directory)
+    record = system.record
+    if options.json:
+        entries = [entry | {"ready": services.is_ready(entry["url"])} for entry in record.get("processes", [])]
+        print(json.dumps(record | {"state": system.state, "processes": entries}, indent=1))
+        return 0 if system.state == "ready" else 1
+    print(f"{system.state}{': ' + record['problem'] if record.get('problem') else ''}")
+    if system.state in ("starting", "ready", "stopping"):
+        _print_processes(system)
+    return 0 if system.state == "ready" else 1
+
+
+def _print_processes(system: LocalSystem) -> None:
+    record = system.record
+    for variable, url in record.get("servers", {}).items():
+        print(f"  {variable:22} {_without_password(url) or '(none)'}")
+    for entry in record.get("processes", []):
+        identity = processes.ProcessIdentity.from_dict(entry["process"])
+        alive = processes.is_alive(identity)
+        state = "ready" if alive and services.is_ready(entry["url"]) else "running" if alive else "down"
+        pid = identity.pid if identity and alive else "-"
+        print(f"  {entry['name']:22} {state:8} pid {pid!s:8} {entry['url']}  restarts {entry['restarts']}")
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    user, at, address = rest.rpartition("@")
+    return f"{scheme}{separator}{user.split(':')[0]}{at}{address}" if at else url
+
+
+def _logs(options: argparse.Namespace) -> int:
+    directory = options.directory.resolve() / "logs"
+    files = sorted(path for path in directory.glob("*.log") if path.name.startswith(options.name or ""))
+    if not files:
+        raise LocalError(f"no log in {directory}" + (f" starts with {options.name}" if options.name else ""))
+    command = ["tail", "-n", str(options.lines), *(["-F"] if options.follow else []), *map(str, files)]
+    return subprocess.run(command, check=False).returncode
+
+
+def _servers(options: argparse.Namespace) -> int:
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    choice = {"durable": not options.volatile, "embedded": options.embedded}
+    if options.stop:
+        print(f"stopped: {', '.join(stop_servers(options.directory)) or 'nothing was running'}")
+        return 0
+    if not command:
+        for variable, value in ensure_servers(options.directory, say=_note, **choice).environment().items():
+            print(f"export {variable}='{value}'")
+        return 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end_in_order)
+    with running_servers(options.directory, say=_note, **choice) as servers:
+        if servers.embedded:
+            _note("EMBEDDED: PostgreSQL only; what needs RabbitMQ or Redis is skipped")
+        return _run_with(command, dict(os.environ) | servers.addresses.environment())
+
+
+def _run_with(command: list[str], environment: dict[str, str]) -> int:
+    try:
+        child = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise LocalError(f"{command[0]}: {error.strerror}") from error
+    try:
+        while True:
+            try:
+                return child.wait()
+            except KeyboardInterrupt:
+                continue  # the command got it too, and says when it is done
+    except SystemExit:
+        child.terminate()
+        child.wait()
+        raise
+
+
+def _end_in_order(number: int, frame: object) -> None:
+    """As an exception, so that what was started is stopped."""
+    sys.exit(128 + number)
+
+
+def _supervise(options: argparse.Namespace) -> int:
+    owner = processes.identify(options.owner_pid) if options.owner_pid else None
+    if options.owner_pid and owner is None:
+        raise LocalError(f"there is no process {options.owner_pid} to run for")
+    return Supervisor(
+        options.directory,
+        replicas=options.replicas,
+        embedded=options.embedded,
+        durable=not options.volatile,
+        owner=owner,
+        say=_log_line,
+    ).run()
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _log_line(text: str) -> None:
+    print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
+
+
+def _replicas(text: str) -> int:
+    number = int(text) if text.isdigit() else 0
+    if not 1 <= number <= 20:
+        raise argparse.ArgumentTypeError(f"{text!r}: allowed are 1 to 20")
+    return number
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m deploy.local", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: object, text: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=text, description=text)
+        command.add_argument(
+            "--directory",
+            type=Path,
+            default=services.PROJECT / ".local",
+            help="where data, logs and records are (.local)",
+        )
+        command.set_defaults(run=run)
+        return command
+
+    for name, run, text in (
+        ("up", _up, "start private servers and all services in the background, and wait until they are ready"),
+        ("supervise", _supervise, "the same in the foreground (`up` runs this)"),
+    ):
+        command = add(name, run, text)
+        command.add_argument("--replicas", type=_replicas, default=1, help="copies of each service (1)")
+        command.add_argument(
+            "--embedded", action="store_true", help="PostgreSQL from a wheel, all services in one process"
+        )
+        command.add_argument("--volatile", action="store_true", help="do not wait for the disk (tests)")
+        command.add_argument("--owner-pid", type=int, help="stop when this process ends")
+        command.set_defaults(json=False)
+    add("down", _down, "stop all that was started here, and nothing else")
+    status = add("status", _status, "what runs, where, since when; exit code 0 only if all is ready")
+    status.add_argument("--json", action="store_true", help="the whole record, passwords included")
+    logs = add("logs", _logs, "the end of the logs")
+    logs.add_argument("name", nargs="?", help="only logs whose name starts so: job-dispatch, rabbitmq, supervisor")
+    logs.add_argument("-f", "--follow", action="store_true", help="go on as they grow")
+    logs.add_argument("-n", "--lines", type=int, default=20, help="lines of each (20)")
+    servers = add("servers", _servers, "the servers only; with a command after --, for as long as it runs")
+    servers.add_argument("--volatile", action="store_true", help="do not wait for the disk (tests)")
+    servers.add_argument("--embedded", action="store_true", help="PostgreSQL from a wheel, nothing else")
+    servers.add_argument("--stop", action="store_true", help="stop them")
+    servers.add_argument("command", nargs=argparse.REMAINDER, help="-- COMMAND ARGUMENTS...")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

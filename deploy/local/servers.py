@@ -1,0 +1,293 @@
+"""PostgreSQL, RabbitMQ and Redis for one clone: named by the environment, or private ones; each decided for itself.
+
+    with running_servers(directory, durable=False) as servers:      # a test
+        servers.addresses.database_url; servers.rabbitmq.kill9(); servers.rabbitmq.start()
+
+`servers.json` in the directory (readable by its owner only) remembers ports, passwords and processes. Started servers
+outlive the process that started them until `stop_servers(directory)`, unless a supervisor or a `with` block ends
+them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy.local import binaries, packages, processes
+from deploy.local.account import empty, unprivileged_account
+from deploy.local.embedded import embedded_postgresql
+from deploy.local.errors import LocalError
+from deploy.local.postgresql import Postgresql
+from deploy.local.private_server import PrivateServer
+from deploy.local.processes import ProcessIdentity
+from deploy.local.rabbitmq import Rabbitmq
+from deploy.local.records import read_record, write_record
+from deploy.local.redis_server import Redis
+
+RECORD = "servers.json"
+_STOP_SIGNALS = {"redis": signal.SIGTERM, "rabbitmq": signal.SIGTERM, "postgresql": signal.SIGINT}
+_VARIABLES = DATABASE_URL, RABBITMQ_URL, REDIS_URL = "ORRERY_DATABASE_URL", "ORRERY_RABBITMQ_URL", "ORRERY_REDIS_URL"
+
+
+@dataclass(frozen=True)
+class ServerAddresses:
+    """Where the servers are. Without RabbitMQ all services run in one process; without Redis nothing is cached."""
+
+    database_url: str
+    rabbitmq_url: str | None
+    redis_url: str | None
+
+    def environment(self) -> dict[str, str]:
+        """The variables by which services and tests find them; a missing server is an empty one."""
+        return {
+            DATABASE_URL: self.database_url,
+            RABBITMQ_URL: self.rabbitmq_url or "",
+            REDIS_URL: self.redis_url or "",
+        }
+
+
+class Servers:
+    """The servers of one directory. `embedded` asks for PostgreSQL from a wheel and nothing else.
+
+    `named` are the variables that name servers to use instead of private ones (the environment by default; an empty
+    mapping for none). `say` is told what takes time.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        durable: bool = True,
+        embedded: bool = False,
+        named: Mapping[str, str] | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.directory = directory.resolve()
+        self.durable = durable
+        self.embedded = embedded
+        self._named = os.environ if named is None else named
+        self._say = say
+        self.postgresql: Postgresql | None = None
+        self.rabbitmq: Rabbitmq | None = None
+        self.redis: Redis | None = None
+
+    @property
+    def private(self) -> list[PrivateServer]:
+        """Those that are ours."""
+        return [server for server in (self.postgresql, self.rabbitmq, self.redis) if server is not None]
+
+    @property
+    def addresses(self) -> ServerAddresses:
+        database_url = self.postgresql.url if self.postgresql else self._name(DATABASE_URL)
+        if database_url is None:
+            raise LocalError("the servers are not started")
+        rabbitmq_url, redis_url = (
+            server.url if server else None if self.embedded else self._name(variable)
+            for server, variable in ((self.rabbitmq, RABBITMQ_URL), (self.redis, REDIS_URL))
+        )
+        return ServerAddresses(database_url, rabbitmq_url, redis_url)
+
+    def start(self, with_database: Callable[[], None] | None = None) -> Servers:
+        """Find or install what is missing, start what does not run, wait until all answer. Raises LocalError.
+
+        `with_database` is called as soon as the database answers: RabbitMQ takes some seconds longer.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with _locked(self.directory):
+            if not self.private:
+                self.choose()
+            already = [server for server in self.private if server.is_running()]
+            try:
+                for server in self.private:
+                    server.forget_process()
+                    if not server.is_running():
+                        self._say(f"starting {server.name}")
+                        server.launch()
+                        self.save()
+                if self.postgresql is not None:
+                    self.postgresql.start()
+                if with_database is not None:
+                    with_database()
+                for server in self.private:
+                    server.start()
+            except BaseException:
+                for server in self.private:
+                    if server not in already:
+                        server.stop()
+                raise
+            finally:
+                self.save()
+        return self
+
+    def stop(self) -> None:
+        """Stop those that are ours; those named by the environment are not touched."""
+        for server in reversed(self.private):
+            server.stop()
+        self.save()
+
+    def remove(self) -> None:
+        """Stop those that are ours and delete all that they stored, also what lies outside the directory."""
+        self.stop()
+        for server in self.private:
+            empty(server.place)
+        (self.directory / RECORD).unlink(missing_ok=True)
+
+    def save(self) -> None:
+        """Write the record by which others find, restart or stop these servers."""
+        before = read_record(self.directory / RECORD, self.directory)
+        # one of ours that is not used this time may be the next: its password is the only key to its data
+        record: dict[str, Any] = {name: before[name] for name in _STOP_SIGNALS if before.get(name)}
+        record |= {server.name: server.record() for server in self.private}
+        if self.private and all(server.is_running() for server in self.private):
+            record |= self.addresses.environment()
+        named = {variable: url for variable in _VARIABLES if (url := self._name(variable))}
+        record |= {"named": named, "embedded": self.embedded}
+        write_record(self.directory / RECORD, self.directory, record)
+
+    def _name(self, variable: str) -> str | None:
+        return self._named.get(variable) or None
+
+    def choose(self) -> None:
+        """Decide, for each server, between the one that is named, the programs that are here, and an installation."""
+        programs = self._programs()
+        record = read_record(self.directory / RECORD, self.directory)
+        logs = self.directory / "logs"
+        if programs.postgresql is not None:
+            self.postgresql = Postgresql(
+                programs.postgresql,
+                base=self.directory,
+                log=logs / "postgresql.log",
+                durable=self.durable,
+                account=unprivileged_account(),
+                record=record.get("postgresql"),
+            )
+        if programs.rabbitmq is not None:
+            self.rabbitmq = Rabbitmq(
+                programs.rabbitmq,
+                base=self.directory,
+                log=logs / "rabbitmq.log",
+                durable=self.durable,
+                record=record.get("rabbitmq"),
+            )
+        if programs.redis is not None:
+            self.redis = Redis(
+                programs.redis,
+                base=self.directory,
+                log=logs / "redis.log",
+                durable=self.durable,
+                record=record.get("redis"),
+            )
+
+    def _programs(self) -> _Programs:
+        wanted = {
+            packages.POSTGRESQL: self._name(DATABASE_URL) is None and not self.embedded,
+            packages.RABBITMQ: self._name(RABBITMQ_URL) is None and not self.embedded,
+            packages.REDIS: self._name(REDIS_URL) is None and not self.embedded,
+        }
+        finders: dict[str, Callable[[], Any]] = {
+            packages.POSTGRESQL: binaries.find_postgresql,
+            packages.RABBITMQ: binaries.find_rabbitmq,
+            packages.REDIS: binaries.find_redis,
+        }
+        found = {name: finders[name]() if is_wanted else None for name, is_wanted in wanted.items()}
+        missing = [name for name, is_wanted in wanted.items() if is_wanted and found[name] is None]
+        if missing and packages.can_install():
+            packages.install(missing, self._say)
+            found |= {name: finders[name]() for name in missing}
+        if wanted[packages.RABBITMQ] and found[packages.RABBITMQ] is None:
+            self._say("no RabbitMQ here, and it cannot be installed: embedded mode")
+            self.embedded = True
+        if self.embedded:
+            found[packages.RABBITMQ] = found[packages.REDIS] = None
+        elif wanted[packages.REDIS] and found[packages.REDIS] is None:
+            self._say("no Redis here, and it cannot be installed: running without a cache")
+        if found[packages.POSTGRESQL] is None and self._name(DATABASE_URL) is None:
+            found[packages.POSTGRESQL] = embedded_postgresql(self._say)
+        return _Programs(found[packages.POSTGRESQL], found[packages.RABBITMQ], found[packages.REDIS])
+
+
+@dataclass(frozen=True)
+class _Programs:
+    postgresql: binaries.PostgresqlPrograms | None
+    rabbitmq: binaries.RabbitmqPrograms | None
+    redis: binaries.RedisProgram | None
+
+
+def ensure_servers(
+    directory: Path, *, durable: bool = True, embedded: bool = False, say: Callable[[str], None] = lambda text: None
+) -> ServerAddresses:
+    """Start the servers of this directory that do not run yet, and leave them running. Raises LocalError."""
+    return Servers(directory, durable=durable, embedded=embedded, say=say).start().addresses
+
+
+def attach(directory: Path) -> Servers:
+    """The servers of this directory as their record has them, to look at, kill or restart; starts nothing."""
+    resolved = directory.resolve()
+    record = read_record(resolved / RECORD, resolved)
+    if not record:
+        raise LocalError(f"no servers have been started in {resolved}")
+    servers = Servers(resolved, embedded=bool(record.get("embedded")), named=record.get("named", {}))
+    servers.choose()
+    return servers
+
+
+def stop_servers(directory: Path) -> list[str]:
+    """Stop the private servers of this directory, whoever started them; their names."""
+    resolved = directory.resolve()
+    record = read_record(resolved / RECORD, resolved)
+    stopped = []
+    for name, first in _STOP_SIGNALS.items():
+        entry = record.get(name) or {}
+        for part in ("process", "mapper"):
+            identity = ProcessIdentity.from_dict(entry.get(part))
+            if processes.is_alive(identity):
+                processes.terminate(identity, grace_s=30.0, first=first)
+                stopped.append(name)
+            entry.pop(part, None)
+    if record:
+        remaining = {key: value for key, value in record.items() if not key.startswith("ORRERY_")}
+        write_record(resolved / RECORD, resolved, remaining)
+    return list(dict.fromkeys(stopped))
+
+
+@contextlib.contextmanager
+def running_servers(
+    directory: Path,
+    *,
+    durable: bool = True,
+    embedded: bool = False,
+    named: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Servers]:
+    """Servers for the length of a block; those that ran before it are left running."""
+    servers = Servers(directory, durable=durable, embedded=embedded, named=named, say=say)
+    before = _running_names(servers.directory)
+    try:
+        yield servers.start()
+    finally:
+        for server in reversed(servers.private):
+            if server.name not in before:
+                server.stop()
+        servers.save()
+
+
+def _running_names(directory: Path) -> set[str]:
+    record = read_record(directory / RECORD, directory)
+    entries = {name: record.get(name) or {} for name in _STOP_SIGNALS}
+    return {
+        name for name, entry in entries.items() if processes.is_alive(ProcessIdentity.from_dict(entry.get("process")))
+    }
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """One starter at a time: two commands given at once start one set of servers."""
+    with (directory / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,105 @@
+"""How each service is started: its program, its port, its environment. One entry per running copy."""
+
+from __future__ import annotations
+
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.ports import LOOPBACK
+from deploy.local.servers import ServerAddresses
+
+PROJECT = Path(__file__).resolve().parents[2]
+SERVICES = (
+    "task-definition",
+    "task-brokerage",
+    "job-generation",
+    "job-brokerage",
+    "job-dispatch",
+    "watchdog",
+    "jumbo-watchdog",
+    "share-correction",
+)
+ONE_PROCESS = "orrery"
+TOKEN_KEY = "token_key.pem"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One process: a replica of one service, or (embedded) all services at once."""
+
+    service: str
+    replica: int
+    port: int
+
+    @property
+    def name(self) -> str:
+        """The name in records and of its log: `job-dispatch-0`."""
+        return f"{self.service}-{self.replica}"
+
+    @property
+    def url(self) -> str:
+        """Where it serves HTTP."""
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def serves(self) -> tuple[str, ...]:
+        """The services in this process."""
+        return SERVICES if self.service == ONE_PROCESS else (self.service,)
+
+    def command(self) -> list[str]:
+        """The program and its arguments."""
+        if self.service == ONE_PROCESS:
+            return [sys.executable, "-m", "services.cli", "run", "--all"]
+        return [sys.executable, "-m", f"services.{self.service.replace('-', '_')}"]
+
+
+def planned(*, replicas: int, embedded: bool) -> list[tuple[str, int]]:
+    """Which copies there are to be: every service `replicas` times, or one process with all of them."""
+    if embedded:
+        return [(ONE_PROCESS, 0)]
+    return [(service, replica) for service in SERVICES for replica in range(replicas)]
+
+
+def environment_of(copy: Copy, addresses: ServerAddresses, directory: Path) -> dict[str, str]:
+    """The environment of one copy: the caller's own, with what this system decides for it."""
+    return base_environment(addresses, directory) | {"ORRERY_HTTP_HOST": LOOPBACK, "ORRERY_HTTP_PORT": str(copy.port)}
+
+
+def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, str]:
+    """The part that every process of the system shares; migrations run with it too."""
+    inherited = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
+    path = os.pathsep.join(part for part in (str(PROJECT), inherited.get("PYTHONPATH", "")) if part)
+    return (
+        inherited
+        | addresses.environment()
+        | {
+            "PYTHONPATH": path,
+            "PYTHONUNBUFFERED": "1",
+            "ORRERY_TOKEN_KEY_FILE": str(directory / TOKEN_KEY),
+            "TZ": "UTC",
+        }
+    )
+
+
+def is_ready(url: str, *, timeout_s: float = 1.0) -> bool:
+    """Whether a service says that it is connected and consumes (`/readyz` answers 2xx)."""
+    try:
+        with _opener().open(f"{url}/readyz", timeout=timeout_s) as answer:
+            return 200 <= answer.status < 300
+    except (OSError, urllib.error.URLError, ValueError):
+        return False
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    return urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no business on the loopback
+
+
+def with_private_servers(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the variables that name servers, so that private ones are used."""
+    named = {"ORRERY_DATABASE_URL", "ORRERY_RABBITMQ_URL", "ORRERY_REDIS_URL"}
+    return {key: value for key, value in environment.items() if key not in named}

@@ -1,0 +1,307 @@
+"""One process that keeps a local system running: servers, migrations, services; whatever exits is started again.
+
+A service exits on purpose when RabbitMQ is gone, so exits are ordinary: each is answered with a new start after a
+back-off that grows from half a second to five and starts anew once the copy has run for a while. While a private
+server is down, services are not started at all. `run.json` tells everybody else what runs where.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from deploy.local import processes, services
+from deploy.local.errors import LocalError
+from deploy.local.ports import free_port
+from deploy.local.private_server import PrivateServer
+from deploy.local.processes import ProcessIdentity
+from deploy.local.records import read_record, write_record
+from deploy.local.servers import Servers
+from deploy.local.services import Copy
+
+RECORD = "run.json"
+FORMAT = "orrery-run/1"
+_TICK_S = 0.2
+_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 5.0
+_HEALTHY_AFTER_S = 20.0
+_STOP_GRACE_S = 20.0
+_STARTS_BEFORE_GIVING_UP = 6
+
+
+@dataclass
+class BackOff:
+    """When something that exited may be started again: half a second, then twice as long each time, at most five."""
+
+    delay_s: float = _FIRST_DELAY_S
+    started_at: float = 0.0
+    not_before: float = 0.0
+    restarts: int = 0
+
+    def started(self, now: float) -> None:
+        """It was started."""
+        self.started_at = now
+
+    def ended(self, now: float) -> None:
+        """It was seen to have ended: decide how long to wait; a long healthy run forgives earlier failures."""
+        if now - self.started_at > _HEALTHY_AFTER_S:
+            self.delay_s = _FIRST_DELAY_S
+        self.not_before = now + self.delay_s
+        self.delay_s = min(2 * self.delay_s, _LONGEST_DELAY_S)
+        self.restarts += 1
+
+
+@dataclass
+class RunningCopy:
+    """One copy of a service and what is known about its process."""
+
+    copy: Copy
+    log: Path
+    child: subprocess.Popen[bytes] | None = None
+    identity: ProcessIdentity | None = None
+    back_off: BackOff = field(default_factory=BackOff)
+    ready: bool = False
+    waiting: bool = False
+
+    def is_running(self) -> bool:
+        if self.child is not None:
+            self.child.poll()
+        return processes.is_alive(self.identity)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "name": self.copy.name,
+            "service": self.copy.service,
+            "replica": self.copy.replica,
+            "port": self.copy.port,
+            "url": self.copy.url,
+            "log": str(self.log),
+            "process": self.identity.as_dict() if self.identity else None,
+            "restarts": self.back_off.restarts,
+            "ready": self.ready,
+        }
+
+
+class Supervisor:
+    """Runs until it is told to stop (SIGTERM, SIGINT), or until its owner is gone."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        replicas: int,
+        embedded: bool,
+        durable: bool,
+        owner: ProcessIdentity | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.directory = directory.resolve()
+        self.replicas = replicas
+        self.owner = owner
+        self._say = say
+        self.servers = Servers(self.directory, durable=durable, embedded=embedded, say=say)
+        self._server_back_off: dict[str, BackOff] = {}
+        self.copies: list[RunningCopy] = []
+        self.state = "starting"
+        self.problem: str | None = None
+        self._stop_wanted = False
+        self._started_at = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def run(self) -> int:
+        """Start everything, watch it, stop it; the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        try:
+            self._start()
+            while not self._must_stop():
+                self._tick()
+                time.sleep(_TICK_S)
+        except LocalError as error:
+            self.problem = str(error)
+            self._say(f"failed: {error}")
+        finally:
+            self._stop_everything()
+        return 0 if self.problem is None else 1
+
+    def _on_stop(self, number: int, frame: object) -> None:
+        self._stop_wanted = True
+
+    def _must_stop(self) -> bool:
+        if self.owner is not None and not processes.is_alive(self.owner):
+            self._say("the process that wanted this system has ended")
+            return True
+        return self._stop_wanted
+
+    def _start(self) -> None:
+        before = read_record(self.directory / RECORD, self.directory)
+        self._save()
+        self.servers.start(with_database=self._migrate)
+        if self.servers.embedded:
+            self._say("EMBEDDED: all services in one process, over the in-process transport; no RabbitMQ, no Redis")
+        self._server_back_off = {server.name: BackOff(started_at=time.monotonic()) for server in self.servers.private}
+        if self._must_stop():
+            return
+        ports = {entry["name"]: int(entry["port"]) for entry in before.get("processes", [])}
+        taken = {server.port for server in self.servers.private}
+        for service, replica in services.planned(replicas=self.replicas, embedded=self.servers.embedded):
+            port = free_port(preferred=ports.get(f"{service}-{replica}"), taken=taken)
+            copy = Copy(service, replica, port)
+            self.copies.append(RunningCopy(copy, self.directory / "logs" / f"{copy.name}.log"))
+        self._say(
+            f"starting {len(self.copies)} processes: " + ", ".join(dict.fromkeys(c.copy.service for c in self.copies))
+        )
+        self._save()
+
+    def _migrate(self) -> None:
+        """Bring the schema up to date before any service looks at it; also makes the development issuer's key."""
+        if self._must_stop():
+            return
+        environment = services.base_environment(self.servers.addresses, self.directory)
+        self._run_once("migrating the database", ["-m", "shared.db.migrate"], environment)
+        key = "from pathlib import Path; from shared.auth import Authority; import os; "
+        key += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE']))"
+        self._run_once("making the token key", ["-c", key], environment)
+
+    def _run_once(self, what: str, arguments: list[str], environment: dict[str, str]) -> None:
+        self._say(what)
+        result = subprocess.run(
+            [sys.executable, *arguments],
+            env=environment,
+            cwd=services.PROJECT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode != 0:
+            raise LocalError(f"{what} failed:\n{result.stderr.strip()}")
+
+    def _tick(self) -> None:
+        """Look at every process once; start again what ended and may be started."""
+        now = time.monotonic()
+        seen = [self._watch_server(server, now) for server in self.servers.private]
+        changed = any(seen)
+        may_start = self._servers_answer() if any(not running.is_running() for running in self.copies) else False
+        for running in self.copies:
+            changed |= self._watch_copy(running, now, may_start)
+        if self.state == "starting" and self.copies and all(running.ready for running in self.copies):
+            self.state, changed = "ready", True
+            self._say("ready")
+        if changed:
+            self._save()
+
+    def _servers_answer(self) -> bool:
+        """Whether it makes sense to start a service: asked once for all that wait."""
+        return all(server.is_running() and server.answers() for server in self.servers.private)
+
+    def _watch_server(self, server: PrivateServer, now: float) -> bool:
+        back_off = self._server_back_off[server.name]
+        if server.is_running():
+            return False
+        if back_off.started_at > back_off.not_before:
+            back_off.ended(now)
+            self._say(f"{server.name} ended; starting it again in {back_off.not_before - now:.1f} s")
+        if now < back_off.not_before:
+            return False
+        back_off.started(now)
+        try:
+            server.launch()
+        except (LocalError, OSError) as error:
+            self._say(f"{server.name} does not start: {error}")
+        self.servers.save()
+        return True
+
+    def _watch_copy(self, running: RunningCopy, now: float, may_start: bool) -> bool:
+        if running.is_running():
+            if running.ready or not services.is_ready(running.copy.url):
+                return False
+            running.ready = True
+            return True
+        if running.identity is not None and not running.waiting:
+            self._note_end(running, now)
+        if now < running.back_off.not_before or not may_start:
+            return False
+        self._launch(running, now)
+        return True
+
+    def _note_end(self, running: RunningCopy, now: float) -> None:
+        running.waiting, running.ready = True, False
+        running.back_off.ended(now)
+        code = running.child.returncode if running.child else None
+        wait_s = running.back_off.not_before - now
+        self._say(f"{running.copy.name} ended with {code}; starting it again in {wait_s:.1f} s")
+        if self.state == "starting" and running.back_off.restarts >= _STARTS_BEFORE_GIVING_UP:
+            raise LocalError(f"{running.copy.name} does not start; see {running.log}:\n{_end_of(running.log)}")
+
+    def _launch(self, running: RunningCopy, now: float) -> None:
+        running.child = processes.spawn(
+            running.copy.command(),
+            environment=services.environment_of(running.copy, self.servers.addresses, self.directory),
+            log=running.log,
+            directory=services.PROJECT,
+        )
+        running.identity = processes.identify(running.child.pid)
+        running.waiting = False
+        running.back_off.started(now)
+
+    def _stop_everything(self) -> None:
+        """Services first, all at once and in good order; then the servers under them."""
+        self.state = "stopping" if self.problem is None else "failed"
+        self._say("stopping")
+        self._save()
+        alive = [running for running in self.copies if running.is_running() and running.child is not None]
+        for running in alive:
+            running.child.terminate()  # type: ignore[union-attr]
+        deadline = time.monotonic() + _STOP_GRACE_S
+        while time.monotonic() < deadline and any(running.is_running() for running in alive):
+            time.sleep(0.05)
+        for running in alive:
+            processes.kill(running.identity)
+        for running in self.copies:
+            running.identity, running.ready = None, False
+        self.servers.stop()
+        self.state = "stopped" if self.problem is None else "failed"
+        self._save()
+        self._say("stopped")
+
+    def _save(self) -> None:
+        started = bool(self.copies)
+        urls: dict[str, list[str]] = {}
+        for running in self.copies if self.state in ("starting", "ready") else ():
+            for service in running.copy.serves:
+                urls.setdefault(service, []).append(running.copy.url)
+        record = {
+            "format": FORMAT,
+            "state": self.state,
+            "problem": self.problem,
+            "mode": "one-process" if self.servers.embedded else "services",
+            "replicas": self.replicas,
+            "started_at": self._started_at,
+            "supervisor": _own_identity().as_dict(),
+            "servers": self.servers.addresses.environment() if started else {},
+            "token_key_file": str(self.directory / services.TOKEN_KEY),
+            "urls": urls,
+            "processes": [running.record() for running in self.copies],
+        }
+        write_record(self.directory / RECORD, self.directory, record)
+
+
+def _own_identity() -> ProcessIdentity:
+    identity = processes.identify(os.getpid())
+    if identity is None:
+        raise LocalError("this machine has no /proc: processes cannot be told apart")
+    return identity
+
+
+def _end_of(log: Path, lines: int = 15) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return "(no log)"
