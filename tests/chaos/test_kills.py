@@ -1,0 +1,55 @@
+"""kill -9 of any one service, of RabbitMQ, of Redis, or a restart of PostgreSQL in the middle of the demonstration."""
+
+from __future__ import annotations
+
+import pytest
+
+from deploy.local.services import SERVICES
+from deploy.local.system import LocalSystem
+from tests.chaos.conftest import DemoOutcome, RunDemo
+
+pytestmark = pytest.mark.chaos
+
+
+def restarts(system: LocalSystem, service: str) -> int:
+    """How often the copies of a service were started again."""
+    return sum(one["restarts"] for one in system.record["processes"] if one["service"] == service)
+
+
+def assert_ended_well(outcome: DemoOutcome) -> None:
+    assert outcome.code == 0, f"{outcome.report.get('problems')}\n{outcome.lines}"
+    assert outcome.report["problems"] == []
+    assert {task["status"] for task in outcome.report["tasks"]} == {"done"}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_killing_a_service_in_the_middle_changes_nothing_in_the_end(
+    system: LocalSystem, demo: RunDemo, service: str
+) -> None:
+    before = restarts(system, service)
+    outcome = demo(system, f"kill:{service}")
+    assert_ended_well(outcome)
+    assert restarts(system, service) > before, "the kill must have hit"
+
+
+@pytest.mark.parametrize("fault", ["kill:rabbitmq", "kill:redis", "restart:postgresql"])
+def test_a_server_that_goes_away_in_the_middle_changes_nothing_in_the_end(
+    system: LocalSystem, demo: RunDemo, fault: str
+) -> None:
+    server = getattr(system.servers(), fault.partition(":")[2])
+    before = server.identity
+    outcome = demo(system, fault)
+    assert_ended_well(outcome)
+    after = getattr(system.servers(), fault.partition(":")[2]).identity
+    assert after is not None and after != before, "another process serves now"
+    system.wait_until_ready(timeout_s=60)
+
+
+def test_two_copies_of_every_service_share_the_work(two_of_each: LocalSystem, demo: RunDemo) -> None:
+    assert_ended_well(demo(two_of_each))
+
+
+def test_killing_one_of_two_copies_of_every_service_changes_nothing_in_the_end(
+    two_of_each: LocalSystem, demo: RunDemo
+) -> None:
+    assert_ended_well(demo(two_of_each, "kill:services"))

@@ -1,0 +1,85 @@
+"""Fixtures for everybody: a database cloned from a migrated template, queue names and cache keys of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from shared.auth import Authority
+from shared.cache import NullCache, RedisCache
+from shared.config.settings import Settings
+from shared.db import Database
+from shared.runtime.service import Context
+from tests import servers
+
+
+@pytest.fixture(scope="session")
+def test_servers() -> servers.Servers:
+    return servers.Servers.find()
+
+
+@pytest.fixture(scope="session")
+def database_template(test_servers: servers.Servers) -> str:
+    return asyncio.run(servers.ensure_template(test_servers.database_url))
+
+
+@pytest.fixture
+async def database_url(test_servers: servers.Servers, database_template: str) -> AsyncIterator[str]:
+    """The address of a fresh, migrated, empty database; dropped after the test."""
+    url = await servers.clone_template(test_servers.database_url, database_template)
+    yield url
+    await servers.drop_database(test_servers.database_url, url)
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    database = await Database.connect(database_url, actor="test")
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def rabbitmq_url(test_servers: servers.Servers) -> str:
+    if not test_servers.rabbitmq_url:
+        pytest.skip("no RabbitMQ on this machine")
+    return test_servers.rabbitmq_url
+
+
+@pytest.fixture
+def bus_namespace() -> Iterator[str]:
+    """Goes before every exchange and queue name of the test: tests share one virtual host without meeting."""
+    yield f"test-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+async def cache(test_servers: servers.Servers) -> AsyncIterator[RedisCache]:
+    if not test_servers.redis_url:
+        pytest.skip("no Redis on this machine")
+    prefix = f"orrery-test-{uuid.uuid4().hex[:12]}:"
+    cache = RedisCache(test_servers.redis_url, prefix=prefix)
+    yield cache
+    await cache.forget_all()
+    await cache.close()
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    return Authority.generate()
+
+
+@pytest.fixture
+def context(database: Database, database_url: str, authority: Authority) -> Context:
+    """What a composition root needs, without RabbitMQ and Redis."""
+    return Context(
+        database=database,
+        cache=NullCache(),
+        authority=authority,
+        random=random.Random(1),
+        settings=Settings(database_url=database_url),
+        metrics=CollectorRegistry(),
+    )

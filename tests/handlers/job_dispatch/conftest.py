@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from services.job_dispatch.app import Parts, build_parts
+from shared.auth import Authority, install
+from shared.db import Database
+from shared.runtime.service import Context
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+@pytest.fixture
+async def rows(database: Database) -> Rows:
+    """Two queues at different sites, a third at the nucleus, one running task."""
+    rows = Rows(database)
+    await rows.grid({"Q1": "SITE-A", "Q2": "SITE-B", "QN": "NUCLEUS"}, nuclei=("NUCLEUS",))
+    await rows.task(1)
+    return rows
+
+
+@pytest.fixture
+async def parts(context: Context, rows: Rows) -> AsyncIterator[Parts]:
+    """The dispatcher's own objects, started but without messages, periodic work and sockets."""
+    parts = build_parts(context)
+    for action in parts.service.on_start:
+        await action()
+    yield parts
+    await parts.close()
+
+
+@pytest.fixture
+async def pilot(parts: Parts, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
+    """An HTTP client with a pilot's token, straight into the application."""
+    async with client(parts, authority, "pilot-1", "pilot") as found:
+        yield found
+
+
+def client(parts: Parts, authority: Authority, name: str, *roles: str) -> httpx.AsyncClient:
+    """A client with a token of these roles."""
+    web = parts.service.web
+    assert web is not None
+    install(web, authority)
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=web),
+        base_url="http://dispatch",
+        headers={"Authorization": f"Bearer {authority.issue(name, roles)}"},
+    )

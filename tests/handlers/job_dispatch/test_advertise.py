@@ -1,0 +1,63 @@
+"""Sites advertise themselves: what is kept, for how long, from whom, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.db import Database
+from tests.handlers.job_dispatch.conftest import client
+
+URL = "/api/v1/site/advertise"
+ADVERT = {
+    "Site": "SITE-A", "Kind": "forwarding", "MaxJobs": 100, "MaxSubmittingJobs": 10, "CurrentJobs": 7,
+    "CurrentSubmittingJobs": 2, "EntryPoint": "gram://site-a/jobmanager", "Station": "samgrid",
+    "Monitor": "http://site-a:8080/xmldb", "Attributes": {"MemoryOfNodes": 4000},
+}  # fmt: skip
+
+
+async def stored(database: Database) -> dict[str, Any]:
+    async with database.read() as connection:
+        return dict(
+            await connection.fetchrow(
+                "SELECT *, extract(epoch FROM expires_at - advertised_at) AS life_s FROM site_adverts"
+            )
+        )
+
+
+async def test_an_advertisement_is_kept_for_five_minutes_and_sets_matches_to_current_jobs(pilot, database) -> None:
+    assert (await pilot.post(URL, json=ADVERT)).json()["success"]
+    row = await stored(database)
+    assert (row["site"], row["max_jobs"], row["max_submitting_jobs"]) == ("SITE-A", 100, 10)
+    assert (row["current_matches"], row["life_s"]) == (7, 300)
+    assert row["advertisement"] == {
+        "Kind": "forwarding", "EntryPoint": "gram://site-a/jobmanager", "Station": "samgrid",
+        "Monitor": "http://site-a:8080/xmldb", "MemoryOfNodes": 4000,
+    }  # fmt: skip
+    async with database.read() as connection:
+        await connection.execute("UPDATE site_adverts SET current_matches = 50")
+    assert (await pilot.post(URL, json=ADVERT | {"CurrentJobs": 20})).json()["success"]
+    assert (await stored(database))["current_matches"] == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"Requirements": "CurMatches <"}, "Requirements"), ({"MaxJobs": -1}, "MaxJobs"), ({"Site": ""}, "Site"),
+        ({"Kind": "other"}, "Kind"), ({"Site": "NOWHERE"}, "Site"), ({"Attributes": {"a b": 1}}, "Attributes"),
+        ({"Colour": "red"}, "Colour"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_is_refused_with_the_field(pilot, database, changes, field) -> None:
+    reply = (await pilot.post(URL, json=ADVERT | changes)).json()
+    assert not reply["success"] and field in reply["message"]
+    async with database.read() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM site_adverts") == 0
+
+
+async def test_only_pilots_and_operators_may_advertise(parts, authority) -> None:
+    async with client(parts, authority, "alice", "user") as alice:
+        assert (await alice.post(URL, json=ADVERT)).status_code == 403
+    async with client(parts, authority, "olga", "operator") as olga:
+        assert (await olga.post(URL, json=ADVERT)).json()["success"]

@@ -1,0 +1,109 @@
+"""What people ask about jobs, and the kill."""
+
+from __future__ import annotations
+
+import httpx
+
+from services.job_dispatch.app import Parts
+from shared.auth import Authority
+from tests.handlers.job_dispatch.conftest import client
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+async def test_jobs_are_listed_newest_first_by_filter_and_page(rows: Rows, parts: Parts, authority: Authority) -> None:
+    await rows.task(2)
+    first = await rows.jobs(3)
+    second = await rows.jobs(2, task_id=2, queue="Q2", status="running")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = $1", first[0])
+        await connection.execute("DELETE FROM jobs WHERE job_id = $1", first[0])
+    async with client(parts, authority, "bob", "user") as bob:
+
+        async def listed(**query: object) -> list[int]:
+            answer = (await bob.get("/api/v1/job/list", params=query)).json()
+            assert answer["success"], answer
+            return [row["job_id"] for row in answer["data"]]
+
+        assert await listed() == [*reversed(second), *reversed(first)]
+        assert await listed(task_id=1) == list(reversed(first))
+        assert await listed(queue="Q2", status="running") == list(reversed(second))
+        assert await listed(limit=2) == list(reversed(second))
+        assert await listed(before_id=second[0]) == list(reversed(first))
+        assert await listed(job_ids=[first[0], second[1]]) == [second[1], first[0]]
+        assert await listed(user_name="nobody", task_id="None") == []
+        bad = (await bob.get("/api/v1/job/list", params={"status": "sleeping"})).json()
+        assert bad["success"] is False and bad["data"]["problems"][0]["field"] == "status"
+
+
+async def test_a_path_or_method_that_does_not_exist_is_told_in_the_envelope(pilot: httpx.AsyncClient) -> None:
+    for status, answer in (
+        (404, await pilot.post("/api/v1/pilot/nothing")),
+        (405, await pilot.post("/api/v1/job/list")),
+    ):
+        assert answer.status_code == status
+        assert answer.json()["success"] is False and answer.json()["data"] == {"StatusCode": 30}
+
+
+async def test_status_and_description_tell_all_that_is_known(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    await pilot.post("/api/v1/pilot/update_job", json={"job_id": job_id, "job_status": "failed", "trans_exit_code": 9})
+    (state,) = (await pilot.get("/api/v1/job/get_status", params={"job_ids": job_id})).json()["data"]
+    assert state["status"] == "failed"
+    (described,) = (await pilot.get("/api/v1/job/get_description", params={"job_ids": job_id})).json()["data"]
+    assert described["spec"]["PandaID"] == job_id and described["report"]["trans_exit_code"] == 9
+    assert described["status"] == "failed" and described["error_source"] == "payload"
+
+
+async def test_a_job_is_killed_by_its_owner_or_production_and_by_nobody_else(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    mine, running, ended = await rows.jobs(1), await rows.jobs(1, status="running"), await rows.jobs(1, status="failed")
+    body = {"job_ids": [*mine, *ended, 4711]}
+    async with client(parts, authority, "mallory", "user") as mallory:
+        answer = (await mallory.post("/api/v1/job/kill", json=body)).json()
+        assert answer["data"] == [False, False, False] and "belongs to alice" in answer["message"]
+    answer = (await pilot.post("/api/v1/job/kill", json=body)).json()
+    assert answer["data"] == [False, False, False]
+    assert await rows.statuses(mine) == ["activated"]
+    async with client(parts, authority, "alice", "user") as alice:
+        answer = (await alice.post("/api/v1/job/kill", json=body)).json()
+        assert answer["data"] == [True, False, False] and "not found" in answer["message"]
+    async with client(parts, authority, "chief", "production") as chief:
+        assert (await chief.post("/api/v1/job/kill", json={"job_ids": running})).json()["data"] == [True]
+        bad = (await chief.post("/api/v1/job/kill", json={"job_ids": []})).json()
+        assert bad["success"] is False
+    assert await rows.statuses([*mine, *running, *ended]) == ["cancelled", "cancelled", "failed"]
+    async with rows.database.read() as connection:
+        audit = await connection.fetch("SELECT caller, verb FROM audit_log ORDER BY audit_id")
+    assert [row["caller"] for row in audit] == ["mallory", "pilot-1", "alice", "chief"]
+    report = await pilot.post("/api/v1/pilot/update_job", json={"job_id": running[0], "job_status": "running"})
+    assert report.json()["data"]["command"] == "tobekilled"
+
+
+async def test_reads_need_a_token(parts: Parts) -> None:
+    web = parts.service.web
+    assert web is not None
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://dispatch") as nobody:
+        answer = await nobody.get("/api/v1/job/list")
+        assert answer.status_code == 401 and answer.json()["success"] is False
+
+
+async def test_factories_see_the_jobs_of_each_queue(rows: Rows, parts: Parts, pilot: httpx.AsyncClient) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO queue_statistics VALUES ('Q1', 'SCORE', 'MC', 'alice', 'activated', 5, 5),"
+            " ('Q1', 'SCORE', 'MC', 'bob', 'activated', 2, 2), ('Q1', 'MCORE', 'MC', 'bob', 'running', 1, 8)"
+        )
+    found = (await pilot.get("/api/v1/statistics/active_job_stats_by_site")).json()["data"]
+    assert found == {"Q1": {"SCORE": {"activated": 7}, "MCORE": {"running": 1}}}
+
+
+async def test_the_document_describes_pilots_methods_and_peoples(parts: Parts, pilot: httpx.AsyncClient) -> None:
+    document = (await pilot.get("/openapi.json")).json()
+    for path in ("pilot/acquire_jobs", "pilot/update_job", "pilot/update_jobs_bulk", "pilot/get_job_status",
+                 "pilot/update_worker_status", "job/list", "job/kill", "job/get_description"):  # fmt: skip
+        assert f"/api/v1/{path}" in document["paths"], path
+    fields = document["components"]["schemas"]["UpdateJob"]["properties"]
+    assert {"job_id", "job_status", "max_pss", "job_output_report"} <= set(fields)

@@ -1,0 +1,215 @@
+"""From generated to activated, and from holding to the end, on a real database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.job_dispatch.app import Parts
+from shared.events import Event, JobsGenerated, OutputsRegistered, TaskCommanded, TransfersCompleted
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+async def handle(rows: Rows, handler: Any, event: Event) -> None:
+    async with rows.database.begin(reason="test", cause_event_id=event.event_id) as work:
+        await handler(event, work)
+
+
+def generated(job_ids: list[int]) -> JobsGenerated:
+    return JobsGenerated(job_ids=tuple(job_ids), task_id=1, chunk_id=1)
+
+
+async def test_jobs_without_input_are_activated_at_once_with_their_lanes(rows: Rows, parts: Parts) -> None:
+    ids = await rows.jobs(3, status="defined", priority=77)
+    await handle(rows, parts.handlers.on_jobs_generated, generated(ids))
+    assert await rows.statuses(ids) == ["activated"] * 3
+    (event,) = await rows.events("jobs.activated.v1")
+    assert [one["job_id"] for one in event["lane_jobs"]] == ids
+    assert event["lane_jobs"][0] == {
+        "job_id": ids[0], "queue": "Q1", "gshare": "MC", "shape_id": rows.shapes["small"], "priority": 77,
+    }  # fmt: skip
+    assert event["moves"][0]["from_status"] == "defined" and event["moves"][0]["n_jobs"] == 3
+
+
+async def test_input_at_the_queue_is_not_moved_and_missing_input_is(rows: Rows, parts: Parts) -> None:
+    here, partly, away, unknown = await rows.jobs(4, status="defined")
+    await rows.input_file(here, lfn="f1", dataset="mc.here")
+    await rows.input_file(partly, lfn="f2", dataset="mc.partly")
+    await rows.input_file(away, lfn="f3", dataset="mc.away", size_bytes=500)
+    await rows.input_file(away, lfn="f4", dataset="mc.away", size_bytes=700)
+    await rows.input_file(unknown, lfn="f5", dataset="mc.unknown")
+    await rows.replica("mc.here", "SITE-A_DATADISK")
+    await rows.replica("mc.partly", "SITE-A_DATADISK", complete=False, lfns=["f2"])
+    await rows.replica("mc.away", "SITE-B_DATADISK")
+    await rows.replica("mc.away", "SITE-A_DATADISK", complete=False, lfns=["f4"])
+    await handle(rows, parts.handlers.on_jobs_generated, generated([here, partly, away, unknown]))
+    assert await rows.statuses([here, partly, away, unknown]) == ["activated", "activated", "assigned", "assigned"]
+    async with rows.database.read() as connection:
+        transfers = await connection.fetch("SELECT * FROM transfers ORDER BY job_id")
+    assert [(one["job_id"], one["n_files"], one["n_bytes"], one["source_storage"]) for one in transfers] == [
+        (away, 2, 1200, "SITE-B_DATADISK"),
+        (unknown, 1, 1000, None),
+    ]
+    assert {one["destination_storage"] for one in transfers} == {"SITE-A_DATADISK"}
+    assert {one["status"] for one in transfers} == {"requested"} and transfers[0]["direction"] == "input"
+    (requested,) = await rows.events("transfers.requested.v1")
+    assert requested["transfer_ids"] == [one["transfer_id"] for one in transfers]
+    (assigned,) = await rows.events("jobs.assigned.v1")
+    assert assigned["job_ids"] == [away, unknown]
+
+
+async def test_a_repeated_event_changes_nothing(rows: Rows, parts: Parts) -> None:
+    (job_id,) = await rows.jobs(1, status="defined")
+    await rows.input_file(job_id, lfn="f", dataset="mc.away")
+    for _ in range(3):
+        await handle(rows, parts.handlers.on_jobs_generated, generated([job_id]))
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM transfers") == 1
+    assert len(await rows.events("jobs.assigned.v1")) == 1
+
+
+async def test_jobs_are_activated_when_the_last_of_their_transfers_is_done(rows: Rows, parts: Parts) -> None:
+    (job_id,) = await rows.jobs(1, status="defined")
+    await rows.input_file(job_id, lfn="f1", dataset="mc.one")
+    await rows.input_file(job_id, lfn="f2", dataset="mc.two")
+    await handle(rows, parts.handlers.on_jobs_generated, generated([job_id]))
+    async with rows.database.pool.acquire() as connection:
+        first, second = [
+            row["transfer_id"] for row in await connection.fetch("SELECT transfer_id FROM transfers ORDER BY 1")
+        ]
+        await connection.execute("UPDATE transfers SET status = 'done' WHERE transfer_id = $1", first)
+    done = TransfersCompleted(transfer_ids=(first,), job_ids=(job_id,))
+    await handle(rows, parts.handlers.on_transfers_completed, done)
+    assert await rows.statuses([job_id]) == ["assigned"]
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE transfers SET status = 'done'")
+    done = TransfersCompleted(transfer_ids=(second,), job_ids=(job_id,))
+    await handle(rows, parts.handlers.on_transfers_completed, done)
+    assert await rows.statuses([job_id]) == ["activated"]
+
+
+async def test_jobs_whose_data_cannot_be_moved_fail_without_blaming_the_payload(rows: Rows, parts: Parts) -> None:
+    (assigned,) = await rows.jobs(1, status="assigned")
+    (leaving,) = await rows.jobs(1, status="transferring")
+    event = TransfersCompleted(transfer_ids=(1, 2), job_ids=(), failed_job_ids=(assigned, leaving))
+    await handle(rows, parts.handlers.on_transfers_completed, event)
+    assert await rows.statuses([assigned, leaving]) == ["failed", "failed"]
+    assert (await rows.row(assigned))["error_source"] == "dispatch"
+
+
+async def test_new_jobs_of_a_paused_task_wait_and_those_of_a_killed_one_are_cancelled(rows: Rows, parts: Parts) -> None:
+    await rows.task(2, status="paused")
+    await rows.task(3, status="aborting")
+    (paused,) = await rows.jobs(1, status="defined", task_id=2)
+    (killed,) = await rows.jobs(1, status="defined", task_id=3)
+    await handle(rows, parts.handlers.on_jobs_generated, generated([paused, killed]))
+    assert await rows.statuses([paused, killed]) == ["throttled", "cancelled"]
+
+
+async def test_registered_outputs_end_a_job_move_its_files_or_wait_for_the_merge(rows: Rows, parts: Parts) -> None:
+    await rows.task(2, nucleus="NUCLEUS")
+    await rows.task(3, nucleus="NUCLEUS", mergeOutput=True)
+    (analysis,) = await rows.jobs(1, status="holding", task_id=1)
+    (leaving,) = await rows.jobs(1, status="holding", task_id=2)
+    (there,) = await rows.jobs(1, status="holding", task_id=2, queue="QN")
+    (unmerged,) = await rows.jobs(1, status="holding", task_id=3)
+    (merge,) = await rows.jobs(1, status="holding", task_id=3, job_type="merge")
+    ids = [analysis, leaving, there, unmerged, merge]
+    async with rows.database.pool.acquire() as connection:
+        report = {"job_status": "finished", "outputs": {"a": {"fsize": 40}, "b": {"fsize": 2}}}
+        for one in ids:
+            await connection.execute("INSERT INTO job_reports VALUES ($1, 1, 'finished', $2)", one, report)
+    for _ in range(2):  # the second time is a repeated delivery
+        await handle(rows, parts.handlers.on_outputs_registered, OutputsRegistered(job_ids=tuple(ids)))
+    assert await rows.statuses(ids) == ["finished", "transferring", "finished", "merging", "transferring"]
+    async with rows.database.read() as connection:
+        transfers = await connection.fetch("SELECT * FROM transfers ORDER BY job_id")
+    assert [(one["job_id"], one["n_files"], one["n_bytes"]) for one in transfers] == [(leaving, 2, 42), (merge, 2, 42)]
+    assert {(one["source_storage"], one["destination_storage"], one["direction"]) for one in transfers} == {
+        ("SITE-A_DATADISK", "NUCLEUS_DATADISK", "output")
+    }
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE transfers SET status = 'done'")
+    arrived = TransfersCompleted(transfer_ids=(1, 2), job_ids=(leaving, merge))
+    await handle(rows, parts.handlers.on_transfers_completed, arrived)
+    assert await rows.statuses([leaving, merge]) == ["finished", "finished"]
+    finished = await rows.events("jobs.finished.v1")
+    assert sorted(one for event in finished for one in event["job_ids"]) == sorted([analysis, there, leaving, merge])
+    assert len(await rows.events("jobs.merging.v1")) == 1
+
+
+STATES = ("defined", "assigned", "activated", "throttled", "sent", "running", "holding", "transferring", "merging")
+
+
+STATE_OF_TASK = {"kill": "aborting", "finish": "finishing", "pause": "paused", "reassign": "reassigning"}
+
+
+@pytest.mark.parametrize(
+    ("command", "soft", "after"),
+    [
+        ("kill", False, ["cancelled"] * 9),
+        ("finish", True, ["closed"] * 4 + ["sent", "running", "holding", "transferring", "merging"]),
+        ("finish", False, ["closed"] * 4 + ["cancelled"] * 2 + ["holding", "transferring", "cancelled"]),
+        ("pause", False, ["defined", "assigned", "throttled", "throttled", *STATES[4:]]),
+        ("resume", False, ["defined", "assigned", "activated", "activated", *STATES[4:]]),
+        ("reassign", True, ["closed"] * 4 + [*STATES[4:]]),
+        ("retry", False, list(STATES)),
+    ],
+)
+async def test_commands_take_the_jobs_they_mean(
+    rows: Rows, parts: Parts, command: str, soft: bool, after: list[str]
+) -> None:
+    ids = [(await rows.jobs(1, status=status))[0] for status in STATES]
+    (other,) = await rows.jobs(1, task_id=99)
+    await rows.task_is(STATE_OF_TASK.get(command, "running"))
+    event = TaskCommanded(task_id=1, command=command, status="x", soft=soft)
+    for _ in range(2):
+        await handle(rows, parts.handlers.on_task_commanded, event)
+    assert await rows.statuses(ids) == after
+    assert await rows.statuses([other]) == ["activated"]
+    moved = [
+        move
+        for key in ("failed", "throttled", "activated")
+        for one in await rows.events(f"jobs.{key}.v1")
+        for move in one["moves"]
+    ]
+    changed = [(old, new) for old, new in zip(STATES, after, strict=True) if old != new]
+    assert sorted((move["from_status"], move["to_status"]) for move in moved) == sorted(changed)
+
+
+@pytest.mark.parametrize("command", ["kill", "finish", "pause", "reassign"])
+async def test_a_command_that_comes_after_the_task_went_on_leaves_its_new_jobs_alone(
+    rows: Rows, parts: Parts, command: str
+) -> None:
+    ids = [(await rows.jobs(1, status=status))[0] for status in STATES]
+    for now in ("ready", "running", "scouting"):
+        await rows.task_is(now)
+        await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command=command, status="x"))
+    assert await rows.statuses(ids) == list(STATES)
+
+
+async def test_a_resume_that_comes_after_another_pause_releases_nothing(rows: Rows, parts: Parts) -> None:
+    ids = await rows.jobs(2, status="throttled")
+    await rows.task_is("paused")
+    await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command="resume", status="running"))
+    assert await rows.statuses(ids) == ["throttled", "throttled"]
+
+
+async def test_a_large_task_is_killed_in_slices_with_exact_moves(rows: Rows, parts: Parts) -> None:
+    ids = await rows.jobs(4500, specs=False)
+    await rows.task_is("aborting")
+    await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command="kill", status="aborting"))
+    events = await rows.events("jobs.failed.v1")
+    assert sorted(one for event in events for one in event["job_ids"]) == ids
+    assert max(len(event["job_ids"]) for event in events) <= 500
+    assert sum(move["n_jobs"] for event in events for move in event["moves"]) == 4500
+
+
+async def test_a_soft_finish_spares_merge_jobs(rows: Rows, parts: Parts) -> None:
+    (normal,) = await rows.jobs(1)
+    (merge,) = await rows.jobs(1, job_type="merge")
+    await rows.task_is("finishing")
+    event = TaskCommanded(task_id=1, command="finish", status="finishing", soft=True)
+    await handle(rows, parts.handlers.on_task_commanded, event)
+    assert await rows.statuses([normal, merge]) == ["closed", "activated"]

@@ -1,0 +1,87 @@
+"""The plans of the hot statements, on a table large enough that a wrong plan shows."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from services.job_dispatch.sessions import PLAN_SETTINGS, READ_SETTINGS
+from services.job_dispatch.sql import QUERIES
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+async def fill(connection: asyncpg.Connection, shape_id: int, *, analyse: bool) -> None:
+    await connection.execute("SET session_replication_role = replica")
+    await connection.execute(
+        "INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status,"
+        " queue, resource_type, gshare, user_name, prod_source_label, job_type)"
+        " SELECT n, 1, 1, $1, n % 7, 1, 1, CASE WHEN n % 3 = 0 THEN 'running' ELSE 'activated' END, 'Q' || n % 5,"
+        " 'SCORE', 'S' || n % 4, 'u', 'managed', 'normal' FROM generate_series(1, 20000) AS n",
+        shape_id,
+    )
+    await connection.execute("INSERT INTO job_specs SELECT job_id, 1, '{}' FROM jobs")
+    await connection.execute(
+        "INSERT INTO job_claims SELECT 'old-' || job_id, job_id FROM jobs WHERE status = 'running'"
+    )
+    if analyse:
+        await connection.execute("ANALYZE jobs, job_specs, job_claims")
+    await connection.execute("SET session_replication_role = DEFAULT")
+
+
+async def plan_of(connection: asyncpg.Connection, name: str, types: str, arguments: str) -> str:
+    await connection.execute(f"PREPARE guarded ({types}) AS {QUERIES.text(name)}")
+    rows = await connection.fetch(f"EXPLAIN EXECUTE guarded ({arguments})")
+    await connection.execute("DEALLOCATE guarded")
+    return "\n".join(row[0] for row in rows)
+
+
+@pytest.mark.parametrize("analyse", [True, False])
+async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url: str, analyse: bool) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=PLAN_SETTINGS)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=analyse)
+        plan = await plan_of(
+            connection, "claim", "text[], bigint[], text[], int[], text[], text",
+            "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY[1, 1], ARRAY['w', 'w'], 'test'",
+        )  # fmt: skip
+    finally:
+        await connection.close()
+    assert not re.search(r"Hash Join|Merge Join|Hash Left Join", plan), plan
+    assert not re.search(r"Seq Scan on (jobs|job_claims|job_specs)\b", plan), plan
+    assert plan.count("Index Scan using jobs_pkey") >= 2, plan
+    assert "job_claims_pkey" in plan and "job_specs_pkey" in plan, plan
+
+
+@pytest.mark.parametrize("analyse", [True, False])
+@pytest.mark.parametrize(
+    ("name", "types", "arguments"),
+    [
+        ("lanes_of", "text", "'Q1'"),
+        ("read_lane", "text, text, int, int, bigint, int", "'Q1', 'S1', 1, -5, 100, 256"),
+        ("read_heads", "text[], int[], text, int", "ARRAY['S1'], ARRAY[1], 'Q1', 16"),
+    ],
+)
+async def test_windows_are_read_by_the_lane_index_alone(
+    rows: Rows, database_url: str, name: str, types: str, arguments: str, analyse: bool
+) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=READ_SETTINGS)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=analyse)
+        plan = await plan_of(connection, name, types, arguments)
+    finally:
+        await connection.close()
+    assert "jobs_lane" in plan and "Seq Scan on jobs" not in plan and "Bitmap" not in plan, plan
+    assert not re.search(r"^\s*(->)?\s*Sort\b", plan, re.MULTILINE) or name == "lanes_of", plan
+
+
+async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_url: str) -> None:
+    connection = await asyncpg.connect(database_url)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=True)
+        ids = "ARRAY[" + ",".join(map(str, range(1, 101))) + "]::bigint[]"
+        plan = await plan_of(connection, "lock_jobs", "bigint[]", ids)
+    finally:
+        await connection.close()
+    assert "jobs_pkey" in plan and "Seq Scan on jobs" not in plan, plan

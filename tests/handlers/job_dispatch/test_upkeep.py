@@ -1,0 +1,74 @@
+"""The dispatcher's periodic work on a real database."""
+
+from __future__ import annotations
+
+import random
+
+from prometheus_client import CollectorRegistry
+
+from services.job_dispatch.app import Parts, build_parts
+from services.job_dispatch.policy.fitting import Offer
+from shared.runtime.service import Context
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+async def test_old_claims_finished_workers_and_dead_replicas_are_forgotten(rows: Rows, parts: Parts) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO job_claims VALUES ('old', 1, orrery_now() - interval '2 days'), ('new', 2, orrery_now())"
+        )
+        await connection.execute(
+            "INSERT INTO workers VALUES ('H', 1, 'Q1', 'finished', 1, orrery_now() - interval '2 days'),"
+            " ('H', 2, 'Q1', 'started', 1, orrery_now() - interval '2 days'),"
+            " ('H', 3, 'Q1', 'finished', 1, orrery_now())"
+        )
+        await connection.execute("INSERT INTO dispatch_replicas VALUES ('dead', orrery_now() - interval '2 hours')")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.forget(work)
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT array_agg(request_key) FROM job_claims") == ["new"]
+        assert await connection.fetchval("SELECT array_agg(worker_id ORDER BY worker_id) FROM workers") == [2, 3]
+        assert await connection.fetchval("SELECT count(*) FROM dispatch_replicas WHERE replica = 'dead'") == 0
+
+
+async def test_ranks_follow_what_executes(rows: Rows, parts: Parts) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO shares (gshare, value) VALUES ('MC', 50), ('Data', 50)")
+        await connection.execute(
+            "INSERT INTO queue_statistics VALUES ('Q1', 'SCORE', 'Data', 'u', 'running', 9, 9),"
+            " ('Q1', 'SCORE', 'MC', 'u', 'running', 1, 1)"
+        )
+    (data,) = await rows.jobs(1, gshare="Data", priority=900)
+    (monte_carlo,) = await rows.jobs(1, gshare="MC", priority=1)
+    await parts.windows.open("Q1")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.rank(work)
+    granted = [await parts.claims.acquire(Offer("Q1")) for _ in range(2)]
+    assert [one.job_id for one in granted if one] == [monte_carlo, data]
+
+
+async def test_replicas_share_the_ids_and_take_over_those_of_one_that_died(
+    rows: Rows, parts: Parts, context: Context
+) -> None:
+    ids = await rows.jobs(40)
+    other = build_parts(
+        Context(context.database, context.cache, context.authority, random.Random(2), context.settings,
+                CollectorRegistry())
+    )  # fmt: skip
+    for action in other.service.on_start:
+        await action()
+    for one in (parts, other):
+        async with rows.database.begin(reason="test") as work:
+            await one.upkeep.count_replicas(work)
+        await one.windows.open("Q1")
+    mine = [await parts.claims.acquire(Offer("Q1")) for _ in range(12)]
+    theirs = [await other.claims.acquire(Offer("Q1")) for _ in range(12)]
+    assert not {one.job_id for one in mine if one} & {one.job_id for one in theirs if one}
+    assert other.claims._metrics.claims.labels("lost")._value.get() == 0  # nobody tried what the other takes
+    await other.close()
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE dispatch_replicas SET seen_at = orrery_now() - interval '1 minute'")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.count_replicas(work)
+    rest = [await parts.claims.acquire(Offer("Q1")) for _ in range(16)]
+    assert sorted(one.job_id for one in (*mine, *theirs, *rest) if one) == ids

@@ -1,0 +1,210 @@
+"""A task on its way through job generation: the tests say what brokerage and dispatch do, and the invariants are
+checked after every step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from services.job_generation.app import build
+from shared.check.run import run_checks
+from shared.db import Database
+from shared.events import (
+    Candidate,
+    ChunkBrokered,
+    ChunkOffered,
+    ChunkUnplaceable,
+    Event,
+    JobsFailed,
+    JobsFinished,
+    JobsGenerated,
+    JobsMerging,
+    TaskReady,
+)
+from shared.runtime.service import Context, Service
+from tests import rows
+from tests.handlers.events import deliver, started
+from tests.handlers.grids import load_grid
+
+COMMAND_LINE = "--in=${IN} --max=${MAXEVENTS} --skip=${SKIPEVENTS} --out=${OUTPUT0}"
+PATH = {
+    "running": ("activated", "sent", "running"),
+    "finished": ("activated", "sent", "running", "holding", "finished"),
+    "merging": ("activated", "sent", "running", "holding", "merging"),
+    "failed": ("activated", "sent", "running", "failed"),
+    "closed": ("activated", "closed"),
+    "cancelled": ("activated", "cancelled"),
+}
+
+
+class Story:
+    """One database with a small grid, the service, and what was announced so far."""
+
+    def __init__(self, database: Database, service: Service) -> None:
+        self.database, self.service = database, service
+        self.said: list[Event] = []
+
+    @classmethod
+    async def begin(cls, context: Context) -> Story:
+        story = cls(context.database, await started(build(context)))
+        await load_grid(context.database)
+        return story
+
+    async def hear(self, event: Event) -> Sequence[Event]:
+        """Deliver one event; every invariant holds afterwards."""
+        said = await deliver(self.database, self.service, event)
+        self.said.extend(said)
+        await self.check()
+        return said
+
+    async def check(self) -> None:
+        async with self.database.read() as connection:
+            broken = [str(one) for one in await run_checks(connection) if one.check not in UNSENT]
+        assert broken == []
+
+    async def fetch(self, query: str, *arguments: Any) -> list[dict[str, Any]]:
+        async with self.database.read() as connection:
+            return [dict(row) for row in await connection.fetch(query, *arguments)]
+
+    async def value(self, query: str, *arguments: Any) -> Any:
+        async with self.database.read() as connection:
+            return await connection.fetchval(query, *arguments)
+
+    async def task(
+        self, *, n_files: int = 4, opened: int | None = None, rule: dict[str, Any] | None = None,
+        command_line: str = COMMAND_LINE, n_events: int | None = 100, seeds: bool = False,
+        secondary: dict[str, Any] | None = None, merge: bool = False, status: str = "ready", **values: Any,
+    ) -> int:  # fmt: skip
+        """A defined task with files and output templates, as task_definition leaves it."""
+        rule = {"nFilesPerJob": 1, "skipScout": True, **({"mergeOutput": True} if merge else {}), **(rule or {})}
+        async with self.database.read() as connection:
+            task_id: int = await rows.task(
+                connection, status=status, split_rule=rule, trans_path="Sim_tf.py", resource_type="SCORE",
+                **{"core_count": 1, "ram_count": 1000, "ram_unit": "MBPerCore", **values},
+            )  # fmt: skip
+            await rows.insert(connection, "task_parameters", {"task_id": task_id, "task_parameters": {}})
+            lines = {"normal": command_line, "merge": "-t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}" if merge else None}
+            template = {"task_id": task_id, "job_parameters_template": lines}
+            await rows.insert(connection, "job_parameters_templates", template)
+            master = await rows.dataset(
+                connection, task_id, dataset_name=f"mc.input.{task_id}", stream_name="IN", n_files=n_files,
+                n_files_to_be_used=n_files if opened is None else opened, n_events_used=0,
+            )  # fmt: skip
+            await self._files(connection, task_id, master, n_files, "mc.input", n_events=n_events)
+            if secondary is not None:
+                await self._secondary(connection, task_id, master, **secondary)
+            if seeds:
+                await rows.dataset(
+                    connection, task_id, type="random_seed", stream_name="RNDMSEED", attributes={"offset": 500}
+                )
+            for stream, kind in (("OUTPUT0", "output"), ("LOG0", "log")):
+                await self._output(connection, task_id, stream, kind, "HITS" if kind == "output" else "log")
+                if merge:
+                    await self._output(connection, task_id, stream, f"trn_{kind}", f"panda.um.{kind}")
+        return task_id
+
+    async def _files(
+        self, connection: Any, task_id: int, dataset_id: int, count: int, name: str, **values: Any
+    ) -> None:
+        for number in range(count):
+            await rows.file(
+                connection, task_id, dataset_id, lfn=f"{name}._{number:05d}.root", fsize=1_000_000,
+                max_attempt=3, **values,
+            )  # fmt: skip
+
+    async def _secondary(self, connection: Any, task_id: int, master: int, *, n_files: int, **attributes: Any) -> None:
+        dataset_id = await rows.dataset(
+            connection, task_id, dataset_name=f"mc.minbias.{task_id}", stream_name="IN_MINBIAS", master_id=master,
+            n_files=n_files, n_files_to_be_used=n_files, attributes=attributes,
+        )  # fmt: skip
+        await self._files(connection, task_id, dataset_id, n_files, "minbias")
+
+    async def _output(self, connection: Any, task_id: int, stream: str, kind: str, name: str) -> None:
+        dataset_stream = f"TRN_{stream}" if kind.startswith("trn_") else stream
+        dataset_id = await rows.dataset(
+            connection, task_id, dataset_name=f"mc.{kind}.{task_id}", type=kind, stream_name=dataset_stream
+        )
+        values = {"task_id": task_id, "dataset_id": dataset_id, "stream_name": stream, "out_type": kind,
+                  "file_name_template": f"{name}.{task_id}._${{SN/P}}.root"}  # fmt: skip
+        await rows.insert(connection, "output_templates", values)
+
+    async def ready(self, task_id: int) -> list[int]:
+        """TaskReady; ids of the chunks that were offered."""
+        said = await self.hear(TaskReady(task_id=task_id))
+        return chunks_in(said)
+
+    async def broker(
+        self, task_id: int, chunk_id: int, *queues: str, max_jobs: int | None = None
+    ) -> Sequence[Event]:  # fmt: skip
+        """Brokerage ranked these queues."""
+        candidates = tuple(
+            Candidate(queue=one, resource_type="SCORE", weight=1.0, max_jobs=max_jobs) for one in queues or ("Q_ALPHA",)
+        )
+        event = ChunkBrokered(chunk_id=chunk_id, task_id=task_id, decision_id=1, candidates=candidates)
+        return await self.hear(event)
+
+    async def unplaceable(self, task_id: int, chunk_id: int) -> Sequence[Event]:
+        async with self.database.read() as connection:
+            now = await connection.fetchval("SELECT orrery_now()")
+        event = ChunkUnplaceable(
+            chunk_id=chunk_id, task_id=task_id, decision_id=1, reason="no queue is online",
+            retry_at=now + timedelta(hours=1),
+        )  # fmt: skip
+        return await self.hear(event)
+
+    async def jobs_of(self, task_id: int, *queues: str) -> list[int]:
+        """Offer and broker until nothing is offered any more; all job ids."""
+        chunks = await self.ready(task_id)
+        while chunks:
+            chunks = [new for chunk in chunks for new in chunks_in(await self.broker(task_id, chunk, *queues))]
+        found = await self.fetch("SELECT job_id FROM jobs WHERE task_id = $1 ORDER BY job_id", task_id)
+        return [row["job_id"] for row in found]
+
+    async def move(self, job_ids: Sequence[int], to: str, *, source: str | None = None, report: Any = None) -> None:
+        """What dispatch does: the jobs end in a state, by allowed steps, without telling anybody yet."""
+        async with self.database.begin(reason="the test plays dispatch") as work:
+            for status in PATH[to]:
+                await work.connection.execute(
+                    "UPDATE jobs SET status = $2, state_change_time = orrery_now(), error_source = $3,"
+                    " start_time = CASE WHEN $2 = 'running' THEN orrery_now() - interval '1 hour' ELSE start_time END,"
+                    " end_time = CASE WHEN $2 = $4 THEN orrery_now() END"
+                    " WHERE job_id = ANY($1::bigint[]) AND status <> $2"
+                    " AND NOT ($2 = 'activated' AND status <> 'defined')",
+                    list(job_ids), status, source, to,
+                )  # fmt: skip
+            for job_id in job_ids if report is not None else ():
+                await work.connection.execute(
+                    "INSERT INTO job_reports (job_id, attempt_number, state, report) VALUES ($1, 1, $2, $3)",
+                    job_id, to, report,
+                )  # fmt: skip
+
+    async def end(
+        self, job_ids: Sequence[int], to: str, *, source: str | None = None, report: Any = None
+    ) -> Sequence[Event]:  # fmt: skip
+        """Jobs end and everybody hears of it."""
+        await self.move(job_ids, to, source=source, report=report)
+        event = {"finished": JobsFinished, "merging": JobsMerging}.get(to, JobsFailed)
+        return await self.hear(event(job_ids=tuple(job_ids)))
+
+    async def status(self, task_id: int) -> str:
+        return str(await self.value("SELECT status FROM tasks WHERE task_id = $1", task_id))
+
+    async def files(self, task_id: int, kind: str = "input") -> list[str]:
+        """States of the files of a type, in order."""
+        found = await self.fetch(
+            "SELECT status FROM task_files WHERE task_id = $1 AND type = $2 ORDER BY file_id", task_id, kind
+        )
+        return [row["status"] for row in found]
+
+
+#: the outbox has no relay in these tests
+UNSENT = frozenset({"i10_event_not_published"})
+
+
+def chunks_in(said: Sequence[Event]) -> list[int]:
+    return [event.chunk_id for event in said if isinstance(event, ChunkOffered)]
+
+
+def generated_in(said: Sequence[Event]) -> list[int]:
+    return [job_id for event in said if isinstance(event, JobsGenerated) for job_id in event.job_ids]

@@ -1,0 +1,68 @@
+"""Commands, restarts and periodic work."""
+
+from __future__ import annotations
+
+from shared.events import TaskCommanded, TaskProgressed, TaskReleased
+from tests.handlers.job_generation.story import Story, chunks_in
+
+
+async def set_status(story: Story, task_id: int, *statuses: str) -> None:
+    async with story.database.begin(reason="the test plays task_definition") as work:
+        for status in statuses:
+            await work.connection.execute("UPDATE tasks SET status = $2 WHERE task_id = $1", task_id, status)
+
+
+async def test_a_killed_tasks_offered_chunk_is_withdrawn_and_live_jobs_are_told(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id, max_jobs=1)
+    await set_status(story, task_id, "aborting")
+    said = await story.hear(TaskCommanded(task_id=task_id, command="kill", status="aborting"))
+    [progress] = [event for event in said if isinstance(event, TaskProgressed)]
+    assert (progress.status, progress.live_jobs) == ("aborting", 1)
+    assert await story.files(task_id) == ["running", "ready", "ready"]
+    [job_id] = [row["job_id"] for row in await story.fetch("SELECT job_id FROM jobs")]
+    [progress] = [one for one in await story.end([job_id], "cancelled") if isinstance(one, TaskProgressed)]
+    assert progress.live_jobs == 0
+    assert await story.files(task_id) == ["ready"] * 3
+
+
+async def test_a_paused_task_makes_nothing_and_goes_on_when_it_is_resumed(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    await story.ready(task_id)
+    await set_status(story, task_id, "paused")
+    await story.hear(TaskCommanded(task_id=task_id, command="pause", status="paused"))
+    assert await story.files(task_id) == ["ready"] * 3
+    await set_status(story, task_id, "ready")
+    said = await story.hear(TaskCommanded(task_id=task_id, command="resume", status="ready"))
+    assert len(chunks_in(said)) == 1
+
+
+async def test_a_kill_that_arrives_after_the_resume_withdraws_nothing(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    await story.ready(task_id)
+    said = await story.hear(TaskCommanded(task_id=task_id, command="pause", status="paused"))
+    assert await story.files(task_id) == ["picked"] * 3
+    assert chunks_in(said) == []
+
+
+async def test_a_released_task_offers_its_input_again(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    [chunk_id] = await story.ready(task_id)
+    await story.unplaceable(task_id, chunk_id)
+    await set_status(story, task_id, "ready")
+    said = await story.hear(TaskReleased(task_id=task_id, status="ready", reason="waited"))
+    assert len(chunks_in(said)) == 1
+    assert await story.value("SELECT retry_at FROM tasks WHERE task_id = $1", task_id) is None
+
+
+async def test_a_task_that_was_held_back_is_looked_at_again_when_its_time_comes(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    async with story.database.begin(reason="test") as work:
+        await work.connection.execute("UPDATE tasks SET retry_at = orrery_now() - interval '1 s'")
+    periodic = next(one for one in story.service.periodic if one.name == "look-at-idle-tasks")
+    async with story.database.begin(reason="periodic") as work:
+        await periodic.run(work)
+        assert len(chunks_in(work.emitted)) == 1
+    assert await story.files(task_id) == ["picked"] * 2
+    await story.check()

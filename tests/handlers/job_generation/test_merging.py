@@ -1,0 +1,132 @@
+"""Unmerged outputs and merge jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.events import JobsFailed, JobsFinished, TaskPrepared
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+
+
+async def waiting(story: Story, n_files: int = 4, **values: Any) -> tuple[int, list[int], list[int]]:
+    """A task whose jobs all wait to be merged: task, jobs, merge chunks."""
+    task_id = await story.task(n_files=n_files, merge=True, **values)
+    jobs = await story.jobs_of(task_id)
+    outputs = await story.fetch("SELECT lfn FROM task_files WHERE type = 'trn_output'")
+    for job_id in jobs:
+        await story.move([job_id], "merging", report={
+            "job_status": "finished", "outputs": {one["lfn"]: {"fsize": 1000} for one in outputs},
+        })  # fmt: skip
+    from shared.events import JobsMerging
+
+    return task_id, jobs, chunks_in(await story.hear(JobsMerging(job_ids=tuple(jobs))))
+
+
+async def test_unmerged_outputs_wait_until_all_jobs_at_the_queue_ended(story: Story) -> None:
+    task_id = await story.task(n_files=3, merge=True)
+    jobs = await story.jobs_of(task_id)
+    assert chunks_in(await story.end(jobs[:2], "merging")) == []
+    assert await story.files(task_id, "trn_output") == ["ready", "ready", "running"]
+    [chunk_id] = chunks_in(await story.end(jobs[2:], "merging"))
+    [chunk] = await story.fetch("SELECT kind, queue, priority, n_files FROM chunks WHERE chunk_id = $1", chunk_id)
+    assert chunk == {"kind": "merge", "queue": "Q_ALPHA", "priority": 5000, "n_files": 6}
+
+
+async def test_a_merge_job_reads_the_unmerged_files_and_writes_the_final_ones(story: Story) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story, n_files=2)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id)
+    unmerged = [f"panda.um.output.{task_id}._00000{n}.root" for n in (1, 2)]
+    logs = [f"panda.um.log.{task_id}._00000{n}.root" for n in (1, 2)]
+    assert spec["jobPars"] == (
+        f"-t {','.join(unmerged)}:HITS.{task_id}._000001.root {','.join(logs)}:log.{task_id}._000001.root"
+    )
+    assert set(spec["inFiles"].split(",")) == {*unmerged, *logs}
+    assert spec["processingType"] == "pmerge" and spec["currentPriority"] == 5000
+    [job] = await story.fetch("SELECT job_type, core_count FROM jobs WHERE job_id = $1", merge_id)
+    assert job == {"job_type": "merge", "core_count": 1}
+    assert await story.files(task_id) == ["running"] * 2
+    history = await story.fetch("SELECT old_job_id, relation_type FROM job_retry_history ORDER BY old_job_id")
+    assert [(row["old_job_id"], row["relation_type"]) for row in history] == [(job, "merge") for job in jobs]
+
+
+async def test_a_finished_merge_finishes_the_jobs_that_waited_and_their_input(story: Story) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story)
+    merge_ids = generated_in(await story.broker(task_id, chunk_id))
+    said = await story.end(merge_ids, "finished")
+    [finished] = [event for event in said if isinstance(event, JobsFinished)]
+    assert finished.job_ids == tuple(jobs)
+    [move] = finished.moves
+    assert (move.from_status, move.to_status, move.n_jobs) == ("merging", "finished", 4)
+    assert await story.files(task_id) == ["finished"] * 4
+    assert await story.files(task_id, "trn_output") == ["finished"] * 4
+    assert await story.files(task_id, "output") == ["finished"]
+    assert any(isinstance(event, TaskPrepared) for event in said)
+    assert await story.hear(finished) == ()  # it is told to us as well
+
+
+async def test_groups_end_at_the_number_of_files_of_a_merge_job(story: Story) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=5, rule={"nFilesPerMergeJob": 2})
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 3
+
+
+async def test_full_groups_do_not_wait_for_the_other_jobs(story: Story) -> None:
+    task_id = await story.task(n_files=5, merge=True, rule={"nFilesPerMergeJob": 2})
+    jobs = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end(jobs[:3], "merging"))
+    assert await story.files(task_id, "trn_output") == ["picked", "picked", "ready", "running", "running"]
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 1
+
+
+async def test_a_failed_merge_is_tried_three_times_then_the_input_is_processed_again(story: Story) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story, n_files=2)
+    for attempt in range(3):
+        merge_ids = generated_in(await story.broker(task_id, chunk_id))
+        said = await story.end(merge_ids, "failed", source="payload")
+        if attempt < 2:
+            [chunk_id] = chunks_in(said)
+    [failed] = [event for event in said if isinstance(event, JobsFailed)]
+    assert failed.job_ids == tuple(jobs)
+    assert [(move.from_status, move.to_status) for move in failed.moves] == [("merging", "cancelled")]
+    assert await story.files(task_id, "trn_output") == ["failed"] * 2
+    assert await story.files(task_id) == ["picked"] * 2
+    inputs = await story.fetch("SELECT attempt_nr, failed_attempt FROM task_files WHERE type = 'input'")
+    assert inputs == [{"attempt_nr": 1, "failed_attempt": 0}] * 2
+    [chunk_id] = chunks_in(said)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 2
+
+
+async def test_the_outputs_of_a_job_killed_while_it_waited_are_not_merged(story: Story) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story, n_files=3)
+    await story.move(jobs[:1], "cancelled", source="user")
+    await story.hear(JobsFailed(job_ids=(jobs[0],)))
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    assert await story.files(task_id, "trn_output") == ["cancelled", "running", "running"]
+    await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["picked", "finished", "finished"]
+
+
+async def test_a_job_killed_while_its_outputs_are_merged_ends_as_the_merge_does(story: Story) -> None:
+    task_id, jobs, [chunk_id] = await waiting(story, n_files=2)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    await story.move(jobs[:1], "cancelled", source="user")
+    await story.hear(JobsFailed(job_ids=(jobs[0],)))
+    assert await story.files(task_id) == ["running"] * 2
+    await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["finished"] * 2
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_an_unplaceable_merge_waits_and_is_offered_again(story: Story) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=2)
+    await story.unplaceable(task_id, chunk_id)
+    assert await story.files(task_id, "trn_output") == ["ready"] * 2
+    assert await story.status(task_id) == "running"
+    assert len(await story.ready(task_id)) == 1
+
+
+async def test_scouts_that_wait_to_be_merged_count_as_succeeded(story: Story) -> None:
+    task_id = await story.task(n_files=20, opened=4, merge=True, rule={"skipScout": False})
+    jobs = await story.jobs_of(task_id)
+    await story.end(jobs[:2], "merging")
+    assert await story.status(task_id) == "running"

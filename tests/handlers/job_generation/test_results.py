@@ -1,0 +1,147 @@
+"""The end of jobs, counted once."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shared.events import JobsExpired, JobsFinished, TaskPrepared, TaskProgressed
+from tests.handlers.events import deliver
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+
+
+async def test_finished_jobs_finish_their_files_and_the_task_is_prepared(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    jobs = await story.jobs_of(task_id)
+    said = await story.end(jobs, "finished")
+    assert await story.files(task_id) == ["finished"] * 3
+    assert await story.files(task_id, "output") == ["finished"] * 3
+    assert await story.status(task_id) == "prepared"
+    assert [event.task_id for event in said if isinstance(event, TaskPrepared)] == [task_id]
+    [progress] = [event for event in said if isinstance(event, TaskProgressed)]
+    assert (progress.files_finished, progress.files_failed, progress.files_total, progress.live_jobs) == (3, 0, 3, 0)
+
+
+async def test_sizes_names_and_checksums_of_outputs_come_from_the_pilots_report(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    lfn = f"HITS.{task_id}._000001.root"
+    outputs = {lfn: {"guid": "abc", "fsize": 77, "adler32": "0123abcd"}}
+    await story.end(jobs, "finished", report={"job_status": "finished", "outputs": outputs})
+    [file] = await story.fetch("SELECT fsize, guid, checksum, n_events FROM task_files WHERE lfn = $1", lfn)
+    assert file == {"fsize": 77, "guid": "abc", "checksum": "ad:0123abcd", "n_events": 100}
+
+
+async def test_the_same_end_told_twice_counts_once(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    await story.end(jobs[:1], "finished")
+    before = await story.fetch("SELECT * FROM task_datasets WHERE task_id = $1 ORDER BY dataset_id", task_id)
+    assert await story.hear(JobsFinished(job_ids=(jobs[0],))) == ()
+    assert await story.fetch("SELECT * FROM task_datasets WHERE task_id = $1 ORDER BY dataset_id", task_id) == before
+
+
+async def test_two_replicas_that_count_the_same_jobs_at_once_count_them_once(story: Story) -> None:
+    task_id = await story.task(n_files=8)
+    jobs = await story.jobs_of(task_id)
+    await story.move(jobs, "finished")
+    events = [JobsFinished(job_ids=tuple(jobs[start::2])) for start in (0, 1)] + [JobsFinished(job_ids=tuple(jobs))]
+    await asyncio.gather(*(deliver(story.database, story.service, event) for event in events))
+    await story.check()
+    assert await story.files(task_id) == ["finished"] * 8
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_what_counts_is_the_state_of_the_job_and_not_the_name_of_the_event(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    assert await story.hear(JobsFinished(job_ids=tuple(jobs))) == ()  # it has not ended
+    await story.move(jobs, "failed", source="payload")
+    await story.hear(JobsFinished(job_ids=tuple(jobs)))
+    assert await story.value("SELECT failed_attempt FROM task_files WHERE type = 'input'") == 1
+
+
+async def test_a_failed_payload_counts_as_attempt_and_failure_and_the_file_is_tried_again(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    said = await story.end(jobs, "failed", source="payload")
+    [file] = await story.fetch("SELECT attempt_nr, failed_attempt, max_attempt FROM task_files WHERE type = 'input'")
+    assert file == {"attempt_nr": 1, "failed_attempt": 1, "max_attempt": 3}
+    assert await story.files(task_id, "output") == ["failed"]
+    assert len(chunks_in(said)) == 1
+
+
+async def test_a_file_that_failed_three_times_is_given_up_and_the_task_is_prepared(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    for attempt in range(3):
+        said = await story.end(jobs, "failed", source="payload")
+        for chunk_id in chunks_in(said):
+            jobs = generated_in(await story.broker(task_id, chunk_id))
+        assert len(chunks_in(said)) == (1 if attempt < 2 else 0)
+    assert await story.files(task_id) == ["failed"]
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_a_failure_of_the_pilot_is_an_attempt_but_no_failed_attempt(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    await story.end(await story.jobs_of(task_id), "failed", source="pilot")
+    [file] = await story.fetch("SELECT attempt_nr, failed_attempt, max_attempt FROM task_files WHERE type = 'input'")
+    assert file == {"attempt_nr": 1, "failed_attempt": 0, "max_attempt": 3}
+
+
+async def test_a_job_that_we_took_back_or_lost_costs_the_user_nothing(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    await story.move(jobs[:1], "closed", source="watchdog")
+    await story.move(jobs[1:], "failed", source="watchdog")
+    said = await story.hear(JobsExpired(job_ids=tuple(jobs), reason="heartbeat lost"))
+    found = await story.fetch("SELECT attempt_nr, failed_attempt, max_attempt FROM task_files WHERE type = 'input'")
+    assert found == [{"attempt_nr": 1, "failed_attempt": 0, "max_attempt": 4}] * 2
+    assert await story.files(task_id, "output") == ["cancelled", "failed"]
+    assert len(chunks_in(said)) == 1
+
+
+async def test_a_job_out_of_memory_asks_for_more_the_next_time(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    report = {"job_status": "failed", "pilot_error_code": 1212, "max_pss": 2_500 * 1024, "core_count": 1}
+    [chunk_id] = chunks_in(await story.end(jobs, "failed", source="payload", report=report))
+    [job_id] = generated_in(await story.broker(task_id, chunk_id))
+    ram = await story.value(
+        "SELECT ram_mb FROM requirement_shapes JOIN jobs USING (shape_id) WHERE job_id = $1", job_id
+    )
+    assert ram == 2700  # 3000 x 0.9
+
+
+async def test_ended_and_counted_jobs_leave_the_hot_table(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    await story.end(jobs[:1], "finished")
+    await story.move(jobs[1:], "finished")  # not counted yet
+    archive = next(one for one in story.service.periodic if one.name == "archive-jobs")
+    async with story.database.begin(reason="test") as work:
+        await work.connection.execute("UPDATE jobs SET results_applied_at = results_applied_at - interval '1 hour'")
+    async with story.database.begin(reason="archive") as work:
+        await archive.run(work)
+    assert await story.fetch("SELECT job_id FROM jobs") == [{"job_id": jobs[1]}]
+    assert await story.fetch("SELECT job_id, status FROM jobs_archive") == [{"job_id": jobs[0], "status": "finished"}]
+    await story.check()
+    await story.hear(JobsFinished(job_ids=tuple(jobs)))
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_the_text_of_a_job_is_forgotten_a_week_after_it_left(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    await story.end(jobs, "finished")
+    forget = next(one for one in story.service.periodic if one.name == "forget-specs")
+    async with story.database.begin(reason="test") as work:
+        for job_id, days in zip(jobs, (6, 8), strict=True):
+            await work.connection.execute(
+                "INSERT INTO jobs_archive SELECT j.*, orrery_now() - make_interval(days => $2) FROM jobs j"
+                " WHERE job_id = $1",
+                job_id, days,
+            )  # fmt: skip
+    async with story.database.begin(reason="forget") as work:
+        await forget.run(work)
+    assert await story.fetch("SELECT job_id FROM job_specs") == [{"job_id": jobs[0]}]

@@ -1,0 +1,107 @@
+"""The first few jobs measure what the rest will need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.events import TaskCommanded
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+
+
+async def scouting(story: Story, **values: Any) -> tuple[int, list[int]]:
+    rule = {"skipScout": False, **values.pop("rule", {})}
+    task_id = await story.task(n_files=20, opened=4, rule=rule, cpu_time=None, **values)
+    return task_id, await story.jobs_of(task_id)
+
+
+REPORT = {"job_status": "finished", "max_pss": 1_500 * 1024, "core_count": 1, "cpu_consumption_time": 3000,
+          "pilot_timing": "1|10|4000|10|1|1", "outputs": {"x": {"fsize": 1024 * 1000}}}  # fmt: skip
+
+
+async def test_the_first_chunk_of_a_task_is_a_scout_chunk_of_the_opened_files(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    assert len(jobs) == 4
+    assert await story.status(task_id) == "scouting"
+    found = await story.fetch("SELECT job_type, current_priority FROM jobs")
+    assert found == [{"job_type": "scout", "current_priority": 901}] * 4
+
+
+async def test_half_of_the_scouts_open_all_input_and_set_what_they_measured(story: Story) -> None:
+    task_id, jobs = await scouting(story, out_disk_count=0, out_disk_unit="kBPerEvent")
+    assert chunks_in(await story.end(jobs[:1], "finished", report=REPORT)) == []
+    said = await story.end(jobs[1:2], "finished", report=REPORT)
+    assert await story.status(task_id) == "running"
+    [chunk_id] = chunks_in(said)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 16
+    [task] = await story.fetch("SELECT * FROM tasks WHERE task_id = $1", task_id)
+    assert (task["ram_count"], task["ram_unit"]) == (1650, "MBPerCore")  # 1500 MB + 10 %
+    # (4000 - 600) s x 10 HS06 x 1 core x 0.9 / 100 events x 1.5
+    assert (task["cpu_time"], task["cpu_time_unit"]) == (459, "HS06sPerEvent")
+    assert (task["out_disk_count"], task["out_disk_unit"]) == (10, "kBPerEvent")
+    assert {"ram_count", "cpu_time", "out_disk_count"} <= set(task["measured_units"])
+
+
+async def test_a_fixed_value_is_never_overwritten(story: Story) -> None:
+    task_id, jobs = await scouting(story, ram_unit="MBPerCoreFixed", fixed_units=["ram_count"])
+    await story.end(jobs[:2], "finished", report=REPORT)
+    [task] = await story.fetch("SELECT ram_count, ram_unit, cpu_time FROM tasks WHERE task_id = $1", task_id)
+    assert (task["ram_count"], task["ram_unit"]) == (1000, "MBPerCoreFixed")
+    assert task["cpu_time"] == 459
+
+
+async def test_a_task_whose_scouts_all_fail_is_given_up(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    for _ in range(3):
+        said = await story.end(jobs, "failed", source="payload")
+        for chunk_id in chunks_in(said):
+            jobs = generated_in(await story.broker(task_id, chunk_id))
+    assert await story.status(task_id) == "tobroken"
+    [decision] = await story.fetch("SELECT outcome, reason FROM generation_decisions WHERE task_id = $1", task_id)
+    assert decision["outcome"] == "broken" and "0 of 12 scout jobs succeeded" in decision["reason"]
+
+
+async def test_a_failed_scout_is_tried_again_as_a_scout(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    [chunk_id] = chunks_in(await story.end(jobs[:1], "failed", source="payload"))
+    await story.broker(task_id, chunk_id)
+    assert await story.value("SELECT count(*) FROM jobs WHERE job_type = 'scout'") == 5
+
+
+async def test_avalanche_ends_the_scouting(story: Story) -> None:
+    task_id, _ = await scouting(story)
+    said = await story.hear(TaskCommanded(task_id=task_id, command="avalanche", status="scouting"))
+    assert await story.status(task_id) == "running"
+    assert len(chunks_in(said)) == 1
+
+
+async def test_a_task_sent_elsewhere_goes_on_after_its_scouts_that_ended_meanwhile(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    async with story.database.begin(reason="reassign") as work:
+        for status in ("toreassign", "reassigning", "assigning"):
+            await work.connection.execute("UPDATE tasks SET status = $2 WHERE task_id = $1", task_id, status)
+    await story.end(jobs, "finished", report=REPORT)
+    async with story.database.begin(reason="nucleus chosen") as work:
+        await work.connection.execute("UPDATE tasks SET status = 'ready' WHERE task_id = $1", task_id)
+    [chunk_id] = await story.ready(task_id)
+    assert await story.value("SELECT kind FROM chunks WHERE chunk_id = $1", chunk_id) == "normal"
+    await story.broker(task_id, chunk_id)
+    assert await story.status(task_id) == "running"
+
+
+async def test_a_retried_task_whose_input_was_opened_before_makes_no_scouts_again(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    await story.end(jobs, "finished", report=REPORT)
+    async with story.database.begin(reason="retry") as work:
+        for status in ("pending", "ready"):
+            await work.connection.execute("UPDATE tasks SET status = $2 WHERE task_id = $1", task_id, status)
+    chunk_ids = [row["chunk_id"] for row in await story.fetch("SELECT chunk_id FROM chunks WHERE status = 'offered'")]
+    await story.broker(task_id, chunk_ids[0])
+    assert await story.status(task_id) == "running"
+    assert await story.value("SELECT count(*) FROM jobs WHERE job_type = 'scout'") == 4
+
+
+async def test_a_task_that_was_put_back_to_scouted_goes_on_with_all_input(story: Story) -> None:
+    task_id = await story.task(n_files=20, opened=4, rule={"skipScout": False}, status="scouted")
+    assert len(await story.ready(task_id)) == 1
+    assert await story.status(task_id) == "running"
+    assert await story.files(task_id) == ["picked"] * 20

@@ -1,0 +1,76 @@
+"""Jumbo jobs are switched in PostgreSQL, with an event, every ten minutes at most."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+import orjson
+import pytest
+
+from services.jumbo_watchdog.handlers import JumboWatchdog
+from shared.config.parameters import Parameters
+from shared.db import Database
+from tests import rows
+
+
+@pytest.fixture
+def clock() -> list[datetime]:
+    return [datetime(2026, 3, 1, 12, tzinfo=UTC)]
+
+
+@pytest.fixture
+async def jumbo_database(database_url: str, clock: list[datetime]):
+    database = await Database.connect(database_url, actor="jumbo-watchdog", now=lambda: clock[0])
+    yield database
+    await database.close()
+
+
+async def add_jumbo_queue(connection: asyncpg.Connection) -> None:
+    record = {"atlas_site": "S", "status": "online", "type": "production", "catchall": "useJumboJobs"}
+    await rows.insert(
+        connection, "queues", {"queue": "J", "site": "S", "status": "online", "type": "production", "data": record}
+    )
+    software = {"tags": [{"project": "Athena", "release": "22.0.1"}]}
+    await rows.insert(connection, "software_map", {"queue": "J", "data": software})
+
+
+async def add_task(connection: asyncpg.Connection, events: int, **values: object) -> int:
+    task = await rows.task(
+        connection, event_service=1, trans_uses="Athena-22.0.1", split_rule={"nFilesPerJob": 1}, **values
+    )
+    await rows.dataset(connection, task, n_events=events, n_events_used=0)
+    return task
+
+
+async def run(database: Database) -> list[dict[str, object]]:
+    async with database.begin(reason="periodic") as work:
+        await JumboWatchdog(database, Parameters()).switch(work)
+    async with database.read() as connection:
+        return [orjson.loads(row["body"]) for row in await connection.fetch("DELETE FROM outbox RETURNING body")]
+
+
+async def test_the_largest_task_is_enabled_and_disabled_when_few_events_remain(
+    jumbo_database: Database, clock: list[datetime]
+) -> None:
+    async with jumbo_database.read() as connection:
+        await add_jumbo_queue(connection)
+        small = await add_task(connection, 1_100_000)
+        large = await add_task(connection, 2_000_000)
+        (event,) = await run(jumbo_database)
+        assert (event["task_id"], event["enabled"]) == (large, True)
+        assert await connection.fetchval("SELECT use_jumbo FROM tasks WHERE task_id = $1", large) == "W"
+
+        await rows.change(connection, "UPDATE task_datasets SET n_events_used = 1950000 WHERE task_id = $1", large)
+        assert await run(jumbo_database) == []  # not yet its turn
+        clock[0] += timedelta(minutes=10)
+        off, on = await run(jumbo_database)
+        assert (off["task_id"], off["enabled"], on["task_id"], on["enabled"]) == (large, False, small, True)
+        verbs = await connection.fetch("SELECT verb FROM audit_log ORDER BY audit_id")
+        assert [row["verb"] for row in verbs] == ["enable jumbo", "disable jumbo", "enable jumbo"]
+
+
+async def test_without_a_jumbo_queue_that_has_the_release_nothing_is_enabled(jumbo_database: Database) -> None:
+    async with jumbo_database.read() as connection:
+        await add_task(connection, 2_000_000)
+        assert await run(jumbo_database) == []

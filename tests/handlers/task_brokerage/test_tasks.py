@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.task_brokerage.app import build
+from shared.brokerage.explain import explain_row
+from shared.db import Database
+from shared.events import TaskCompleted, TaskDefined, TaskProgressed, TaskReady, TaskReleased
+from shared.messaging.failures import Permanent
+from tests import rows
+from tests.handlers.events import deliver, started
+from tests.handlers.grids import load_grid, small_grid
+
+ASSIGNING = {"status": "assigning", "core_count": 8, "ram_count": 1000, "ram_unit": "MBPerCore", "cpu_time": 100,
+             "cpu_time_unit": "HS06sPerEvent"}  # fmt: skip
+
+
+async def a_task(database: Database, n_events: int = 1000, **values: Any) -> int:
+    async with database.read() as connection:
+        task_id = await rows.task(connection, **{**ASSIGNING, **values})
+        await rows.dataset(
+            connection, task_id, dataset_name=f"data.{task_id}", n_files=10, n_events=n_events, n_events_used=0
+        )
+    return task_id
+
+
+async def task_row(database: Database, task_id: int) -> dict[str, Any]:
+    async with database.read() as connection:
+        return dict(await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", task_id))
+
+
+async def last_decision(database: Database, task_id: int) -> dict[str, Any]:
+    async with database.read() as connection:
+        row = await connection.fetchrow(
+            "SELECT * FROM brokerage_decisions WHERE task_id = $1 ORDER BY decision_id DESC", task_id
+        )
+    return dict(row)
+
+
+async def test_a_task_gets_a_nucleus_and_is_ready(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database)
+    emitted = await deliver(database, service, TaskDefined(task_id=task_id))
+    task = await task_row(database, task_id)
+    assert task["status"] == "ready" and task["nucleus"] in {"ALPHA", "BETA"} and task["retry_at"] is None
+    assert emitted == (TaskReady(task_id=task_id, nucleus=task["nucleus"]),)
+    decision = await last_decision(database, task_id)
+    assert (decision["kind"], decision["chosen"], decision["names"]) == ("task", [task["nucleus"]], ["ALPHA", "BETA"])
+    async with database.read() as connection:
+        logged = await connection.fetchrow("SELECT * FROM transition_log WHERE task_id = $1", task_id)
+    assert (logged["from_status"], logged["to_status"], logged["reason"]) == (
+        "assigning", "ready", f"nucleus {task['nucleus']} chosen"
+    )  # fmt: skip
+
+
+async def test_a_task_without_nucleus_stays_assigning_for_half_an_hour_with_its_reasons(database, context) -> None:
+    files = small_grid()
+    for site in ("ALPHA", "BETA"):
+        files["storages"][f"{site}_DATADISK"]["space_free"] = 100
+    await load_grid(database, files)
+    service = await started(build(context))
+    task_id = await a_task(database)
+    assert await deliver(database, service, TaskDefined(task_id=task_id)) == ()
+    task, decision = await task_row(database, task_id), await last_decision(database, task_id)
+    assert task["status"] == "assigning" and task["nucleus"] is None
+    assert task["retry_at"] == decision["decided_at"] + timedelta(minutes=30)
+    assert "2 nuclei, 0 passed: 2 capacity" in task["error_dialog"] and "nucleus_space" in task["error_dialog"]
+    assert {entry["check"] for entry in explain_row(decision)} == {"nucleus_space"}
+
+
+async def test_a_released_task_is_looked_at_again(database, context) -> None:
+    service = await started(build(context))
+    task_id = await a_task(database)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    assert (await task_row(database, task_id))["error_dialog"] == "there are no nuclei"
+    await load_grid(database)
+    released = TaskReleased(task_id=task_id, status="assigning", reason="its time has come")
+    (ready,) = await deliver(database, service, released)
+    assert isinstance(ready, TaskReady)
+    task = await task_row(database, task_id)
+    assert (task["status"], task["retry_at"], task["error_dialog"]) == ("ready", None, None)
+
+
+@pytest.mark.parametrize("status", ["ready", "running", "pending", "aborted"])
+async def test_a_task_that_is_not_assigning_is_left_alone(database, context, status) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, status=status)
+    for event in (TaskDefined(task_id=task_id), TaskReleased(task_id=task_id, status=status, reason="test")):
+        assert await deliver(database, service, event) == ()
+    assert (await task_row(database, task_id))["status"] == status
+
+
+async def test_a_repeated_event_gives_no_second_nucleus(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    assert await deliver(database, service, TaskDefined(task_id=task_id)) == ()
+
+
+async def test_the_work_of_a_nucleus_lowers_its_weight(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    for there in ({"nucleus": "ALPHA"}, {"nucleus": "BETA", "current_priority": 1}):
+        other = await a_task(database, status="running", n_events=10_000_000, **there)
+        await deliver(database, service, TaskReady(task_id=other))
+    task_id = await a_task(database)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    decision = await last_decision(database, task_id)
+    entries = {entry["name"]: entry for entry in explain_row(decision)}
+    assert entries["ALPHA"]["terms"]["remaining_work"] == pytest.approx(1 / (10_000_000 * 100), abs=1e-9)
+    assert entries["BETA"]["terms"]["remaining_work"] == pytest.approx(1 / 50), "work of lower priority does not count"
+    assert decision["chosen"] == ["BETA"]
+
+
+async def test_heavy_input_draws_a_task_to_the_nucleus_that_has_it(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, io_intensity=500, io_intensity_unit="kBPerS")
+    async with database.read() as connection:
+        dataset_id = await connection.fetchval(
+            "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes) "
+            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id", f"data.{task_id}",
+        )  # fmt: skip
+        await connection.execute(
+            "INSERT INTO catalogue.dataset_replicas VALUES ($1, 'BETA_DATADISK', 10, 50000000000, true)", dataset_id
+        )
+    (ready,) = await deliver(database, service, TaskDefined(task_id=task_id))
+    assert ready.nucleus == "BETA"
+    assert {entry["name"]: entry["check"] for entry in explain_row(await last_decision(database, task_id))} == {
+        "ALPHA": "input_size", "BETA": None
+    }  # fmt: skip
+
+
+async def test_a_task_whose_numbers_make_no_sense_is_parked_with_the_reason(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, out_disk_count=1, out_disk_unit="stones")
+    with pytest.raises(Permanent, match="outDiskUnit"):
+        await deliver(database, service, TaskDefined(task_id=task_id))
+
+
+async def test_a_task_of_another_vo_is_placed_by_its_own_plugin(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, vo="example")
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    assert (await last_decision(database, task_id))["plugin"] == "example"
+
+
+async def work_of(database: Database) -> dict[tuple[str, int], float]:
+    async with database.read() as connection:
+        found = await connection.fetch("SELECT nucleus, priority, hs06_s FROM nucleus_remaining_work WHERE hs06_s > 0")
+    return {(row["nucleus"], row["priority"]): row["hs06_s"] for row in found}
+
+
+def progressed(task_id: int) -> TaskProgressed:
+    return TaskProgressed(
+        task_id=task_id, status="running", files_finished=1, files_failed=0, files_total=10, live_jobs=1
+    )
+
+
+async def test_remaining_work_is_kept_current_by_events(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, current_priority=500)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    nucleus = (await task_row(database, task_id))["nucleus"]
+    assert await work_of(database) == {(nucleus, 500): 1000 * 100}, "raised at once by the assignment"
+    async with database.read() as connection:
+        await connection.execute("UPDATE task_datasets SET n_events_used = 400 WHERE task_id = $1", task_id)
+    for _ in range(2):
+        await deliver(database, service, progressed(task_id))
+        assert await work_of(database) == {(nucleus, 500): 600 * 100}
+    async with database.read() as connection:
+        await connection.execute("UPDATE tasks SET current_priority = 900 WHERE task_id = $1", task_id)
+    await deliver(database, service, progressed(task_id))
+    assert await work_of(database) == {(nucleus, 900): 600 * 100}
+
+
+async def test_a_task_that_ended_leaves_no_work_even_if_its_event_was_lost(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    ended = await a_task(database, status="running", nucleus="ALPHA", cpu_time=None)
+    missed = await a_task(database, status="running", nucleus="BETA", current_priority=3)
+    await deliver(database, service, TaskReady(task_id=ended))
+    assert await work_of(database) == {("ALPHA", 100): 1000 * 300}, "300 HS06 s where the CPU time is not known"
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("UPDATE tasks SET status = 'prepared' WHERE task_id = $1", ended)
+    correct = next(one for one in service.periodic if one.name == "correct-remaining-work")
+    async with database.begin(reason="test") as work:
+        await correct.run(work)
+    assert await work_of(database) == {("BETA", 3): 1000 * 100}
+    await deliver(database, service, TaskCompleted(task_id=missed, status="done"))
+    assert await work_of(database) == {("BETA", 3): 1000 * 100}, "its row still says that it runs"
+
+
+async def test_a_full_chain_task_follows_its_parent_to_a_bare_nucleus(database, context) -> None:
+    files = small_grid()
+    files["sites"]["BETA"]["catchall"] = "bareNucleus=allow"
+    await load_grid(database, files)
+    service = await started(build(context))
+    parent = await a_task(database, status="running", nucleus="BETA")
+    for _ in range(5):
+        child = await a_task(database, parent_tid=parent, split_rule={"fullChain": "capable"})
+        (ready,) = await deliver(database, service, TaskDefined(task_id=child))
+        assert ready.nucleus == "BETA"
+    checks = {one["name"]: one["check"] for one in explain_row(await last_decision(database, child))}
+    assert checks == {"ALPHA": "parent_nucleus", "BETA": None}

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from shared.db import Database
+from shared.runtime.service import Service
+from shared.runtime.web import answer_database_errors
+from tests.handlers.task_definition.steps import define, put, rows_of, submit, value_of
+from tests.handlers.task_definition.world import analysis, production, small_catalogue
+from tests.rows import insert, job
+
+
+async def get(client: httpx.AsyncClient, path: str, **query: object) -> dict:
+    reply = await client.get(f"/api/v1/{path}", params=query)
+    assert reply.status_code == 200, reply.text
+    return reply.json()
+
+
+async def test_what_clients_ask_about_a_task(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    assert (await get(user, "task/get_status", task_id=task_id))["data"] == "assigning"
+    details = (await get(user, "task/get_details", task_id=task_id, include_parameters="True"))["data"]
+    assert (details["jediTaskID"], details["task_name"]) == (task_id, "simulation")
+    assert details["task_parameters"] == production()
+    assert [one["type"] for one in details["datasets"]] == ["input", "output", "log"]
+    assert details["files"]["total"] == 20
+    assert (await get(user, "task/get_task_parameters", task_id=task_id))["data"]["nFilesPerJob"] == 2
+    data = (await get(user, "task/get_datasets_and_files", task_id=task_id, dataset_types="input", max_files=3))["data"]
+    assert [len(one["files"]) for one in data] == [3]
+    missing = await get(user, "task/get_status", task_id=12345)
+    assert (missing["success"], missing["data"]) == (False, 2)
+
+
+async def test_a_list_has_files_and_jobs_by_state_and_can_be_filtered(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    first, _ = await define(database, service, producer, production())
+    second, _ = await define(database, service, user, analysis())
+    async with database.read() as connection:
+        await job(connection, first, job_id=1, status="running")
+        await job(connection, first, job_id=2, status="activated")
+        await job(connection, first, job_id=3, status="finished")
+        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = 3")
+        await connection.execute("DELETE FROM jobs WHERE job_id = 3")
+    listed = (await get(user, "task/list"))["data"]
+    assert [one["task_id"] for one in listed] == [second, first]
+    assert listed[1]["jobs"] == {"activated": 1, "finished": 1, "running": 1}
+    assert listed[1]["files"]["opened"] == 20
+    for query in ({"status": "ready,running"}, {"user_name": "alice"}, {"label": "user"}, {"name": "histo"}):
+        assert [one["task_id"] for one in (await get(user, "task/list", **query))["data"]] == [second]
+    assert (await get(user, "task/get_job_ids", task_id=first))["data"] == [1, 2, 3]
+    since = await get(user, "task/get_tasks_modified_since", since="2020-01-01 00:00:00", dn="None", full="None")
+    assert [one["jediTaskID"] for one in since["data"]] == [second]
+    by_id = await get(user, "task/get_tasks_detailed_info_since", n_tasks=5, filters=f'{{"jediTaskID": "{first}"}}')
+    [told] = by_id["data"]
+    assert (told["taskName"], told["superStatus"], told["nFiles"]) == ("simulation", "registered", 20)
+    own = await get(user, "task/get_tasks_detailed_info_since", filters='{"taskName": "user.*"}')
+    assert [one["jediTaskID"] for one in own["data"]] == [second]
+    refused = await get(user, "task/get_tasks_detailed_info_since", filters='{"colour": "red"}')
+    assert (refused["success"], refused["data"]) == (False, 5)
+
+
+async def test_a_pending_task_says_why_and_until_when(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    parent = await submit(producer, production("parent"))
+    child, _ = await define(database, service, producer, production("child"), parent_tid=parent)
+    for path in (f"explain/task/{child}", "explain/task"):
+        data = (await get(user, path, task_id=child))["data"]
+        assert f"parent task {parent} is registered" in data["text"]
+        assert "will be looked at again at" in data["text"]
+        assert data["history"][0]["to_status"] == "pending"
+    assert (await get(user, "explain/task/999"))["success"] is False
+
+
+async def test_the_last_brokerage_decision_is_unpacked(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nucleus="ALPHA"))
+    check = {
+        "name": "memory", "tier": "configuration", "temporary": False, "found": "maxrss", "wanted": "needed",
+        "unit": "MB", "words": [],
+    }  # fmt: skip
+    summary = {
+        "considered": 2, "passed": 1, "tiers": {"configuration": 1}, "checks": {"memory": 1},
+        "nearest_miss": {"name": "Q_BETA", "check": "memory", "found": "maxrss 2000 MB", "wanted": "needed 9000 MB"},
+    }  # fmt: skip
+    decision = {
+        "kind": "job", "task_id": task_id, "chunk_id": 5, "plugin": "any.any", "seed": 1, "world_version": 1,
+        "outcome": "chosen", "chosen": ["Q_ALPHA"], "summary": summary, "names": ["Q_ALPHA", "Q_BETA"],
+        "codes": [0, 7], "found": [float("nan"), 2000.0], "wanted": [float("nan"), 9000.0], "weights": [1.5, 0.0],
+        "checks": {"7": check},
+    }  # fmt: skip
+    async with database.read() as connection:
+        await insert(connection, "brokerage_decisions", decision)
+        await job(connection, task_id, job_id=9, chunk_id=5, status="activated", queue="Q_ALPHA")
+    data = (await get(producer, "explain/task", task_id=task_id, all="true"))["data"]
+    assert "left out: 1 memory" in data["text"]
+    assert "nearest miss: Q_BETA: memory: maxrss 2000 MB, needed 9000 MB" in data["text"]
+    assert "Q_ALPHA: passed, weight 1.5" in data["text"]
+    assert data["decisions"][0]["queues"][1]["check"] == "memory"
+    explained = (await get(producer, "explain/job", job_id=9))["data"]
+    assert "0 activated jobs of its share are before it" in explained["text"]
+    assert "last pilot never" in explained["text"]
+
+
+async def test_parameters_are_typed_versioned_and_announced(
+    database: Database, service: Service, operator: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    before = await value_of(database, "SELECT version FROM versions WHERE name = 'config'")
+    body = {"component": "jobgen", "key": "SCOUT_JOBS", "value": "12", "type": "int"}
+    assert (await operator.post("/api/v1/config/set", json=body)).json()["data"] == {"config_version": before + 1}
+    found = (await get(user, "config/get", component="jobgen", key="SCOUT_JOBS"))["data"]
+    assert (found["value"], found["type"], found["changed_by"]) == ("12", "int", "operations")
+    refused = (await operator.post("/api/v1/config/set", json={**body, "value": "a dozen"})).json()
+    assert (refused["success"], refused["data"]) == (False, 5)
+    assert "'a dozen' is not of type int" in refused["message"]
+    assert await value_of(database, "SELECT count(*) FROM outbox WHERE routing_key = 'config.changed.v1'") == 1
+    guessed = {"component": "jobgen", "key": "OTHER", "value": {"a": [1]}}
+    assert (await operator.post("/api/v1/config/set", json=guessed)).json()["success"]
+    assert [one["type"] for one in (await get(user, "config/list", component="jobgen"))["data"]] == ["json", "int"]
+    assert (await get(user, "config/get", component="jobgen", key="NOTHING"))["data"] is None
+    gone = await operator.post("/api/v1/config/unset", json={"component": "jobgen", "key": "OTHER"})
+    assert gone.json()["success"]
+    verbs = await rows_of(database, "SELECT verb FROM audit_log ORDER BY audit_id")
+    assert [one["verb"] for one in verbs] == ["config.set", "config.set", "config.unset"]
+
+
+async def test_a_catalogue_is_imported_whole_or_refused_whole(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    assert (await user.post("/api/v1/catalogue/import", json=small_catalogue())).status_code == 403
+    again = (await producer.post("/api/v1/catalogue/import", json=small_catalogue())).json()
+    assert again["data"] == {"datasets": 5, "containers": 1, "files": 65}
+    bad = small_catalogue()
+    bad["datasets"] = [
+        {"scope": "mc", "name": "new", "file_series": [{"lfn": "n{serial}", "count": 0, "size_bytes": 1}]},
+        {"scope": "mc", "name": "other", "replicas": [{"storage": "MARS"}], "colour": "red"},
+        {"scope": "mc", "name": "third", "files": [{"lfn": "a", "size_bytes": 1}], "replicas": [{"storage": "MARS"}]},
+    ]
+    bad["containers"] = [{"scope": "mc", "name": "box", "datasets": ["nowhere"]}]
+    body = (await producer.post("/api/v1/catalogue/import", json=bad)).json()
+    assert body["success"] is False
+    fields = {one["field"] for one in body["problems"]}
+    assert {"new.file_series.0.count", "other.colour", "third.replicas", "box.datasets"} <= fields
+    assert await value_of(database, "SELECT count(*) FROM catalogue.datasets WHERE name = 'third'") == 0
+
+
+async def test_a_dataset_is_shown_with_its_replicas(service: Service, user: httpx.AsyncClient) -> None:
+    data = (await get(user, "catalogue/dataset", name="data:data.a", include_files="True"))["data"]
+    assert (data["n_files"], data["state"], len(data["files"])) == (7, "frozen", 7)
+    assert data["replicas"] == [
+        {"storage": "ALPHA_DATADISK", "n_files": 7, "n_bytes": 70, "complete": True},
+        {"storage": "BETA_DATADISK", "n_files": 3, "n_bytes": 30, "complete": False},
+    ]
+    box = (await get(user, "catalogue/dataset", name="data.all/"))["data"]
+    assert [one["name"] for one in box["datasets"]] == ["data.a", "data.b"]
+    listed = (await get(user, "catalogue/datasets", name="data.*"))["data"]
+    assert [one["name"] for one in listed] == ["data.a", "data.all", "data.b", "data.growing"]
+    assert (await get(user, "catalogue/dataset", name="nothing"))["success"] is False
+
+
+async def test_a_killed_task_can_be_looked_at(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "aborted", error_dialog="kill by prodteam")
+    assert "says: kill by prodteam" in (await get(producer, f"explain/task/{task_id}"))["data"]["text"]
+
+
+NASTY_READS = [
+    ("task/get_status", {"task_id": 2**70}),
+    ("task/get_details", {"task_id": 2**63}),
+    ("task/get_job_ids", {"task_id": 10**30}),
+    ("task/get_datasets_and_files", {"task_id": 2**64}),
+    ("task/list", {"name": "a\x00b"}),
+    ("task/list", {"offset": 2**40}),
+    ("task/list", {"user_name": "\x00"}),
+    ("task/list", {"status": "ready,sleeping"}),
+    ("task/get_tasks_modified_since", {"min_task_id": 2**63}),
+    ("task/get_tasks_modified_since", {"since": "next week"}),
+    ("task/get_tasks_detailed_info_since", {"n_tasks": -1}),
+    ("task/get_tasks_detailed_info_since", {"filters": '{"reqid": [1]}'}),
+    ("task/get_tasks_detailed_info_since", {"filters": '{"taskName": 5}'}),
+    ("task/get_tasks_detailed_info_since", {"filters": '{"status": {"a": 1}}'}),
+    ("task/get_tasks_detailed_info_since", {"filters": '{"jediTaskID": "\u00b2"}'}),
+    ("explain/task/99999999999999999999", {}),
+    ("explain/job", {"job_id": 2**63}),
+    ("catalogue/dataset", {"name": "a\x00"}),
+    ("config/get", {"component": "\x00", "key": "k"}),
+]
+
+
+@pytest.mark.parametrize(("path", "query"), NASTY_READS)
+async def test_a_question_with_an_impossible_value_is_refused_with_a_reason(
+    service: Service, user: httpx.AsyncClient, path: str, query: dict[str, object]
+) -> None:
+    assert service.web is not None
+    answer_database_errors(service.web)
+    reply = await user.get(f"/api/v1/{path}", params=query)
+    assert reply.status_code == 200 and reply.json()["success"] is False, reply.text
+    assert reply.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("task/kill", {"task_id": 2**70}),
+        ("task/kill", {"task_id": 1, "reason": "a\x00"}),
+        ("task/retry", {"task_id": 1, "new_parameters": "[1]"}),
+        ("config/set", {"component": "c", "key": "k", "value": 10**30}),
+        ("config/set", {"component": "c", "key": "k", "value": "a\x00"}),
+        ("catalogue/import", {"content": {"format": "a\x00"}}),
+    ],
+)
+async def test_an_order_with_an_impossible_value_is_refused_and_changes_nothing(
+    service: Service, database: Database, operator: httpx.AsyncClient, path: str, body: dict[str, object]
+) -> None:
+    assert service.web is not None
+    answer_database_errors(service.web)
+    reply = await operator.post(f"/api/v1/{path}", json=body)
+    assert reply.status_code == 200 and reply.json()["success"] is False, reply.text
+    assert await value_of(database, "SELECT count(*) FROM parameters") == 0

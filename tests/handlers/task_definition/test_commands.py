@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from services.task_definition import command_store
+from services.task_definition.policy import commands as rules
+from shared.auth import Authority
+from shared.db import Database
+from shared.events import (
+    TaskCommanded,
+    TaskCommandRequested,
+    TaskDefined,
+    TaskProgressed,
+    TaskReady,
+    TaskRegistered,
+    TaskReleased,
+)
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.conftest import client_of
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
+from tests.handlers.task_definition.world import analysis, production
+from tests.rows import insert
+
+
+async def command(client: httpx.AsyncClient, verb: str, task_id: int, **details: object) -> dict:
+    return (await client.post(f"/api/v1/task/{verb}", json={"task_id": task_id, **details})).json()
+
+
+async def announced(database: Database) -> list[str]:
+    rows = await rows_of(database, "SELECT routing_key FROM outbox WHERE routing_key LIKE 'task%' ORDER BY event_id")
+    return [row["routing_key"] for row in rows]
+
+
+@pytest.fixture
+async def task_id(database: Database, service: Service, producer: httpx.AsyncClient) -> int:
+    """A production task, running."""
+    found, _ = await define(database, service, producer, production())
+    await put(database, found, "running", nucleus="ALPHA")
+    return found
+
+
+async def test_kill_makes_the_first_transition_and_tells_the_others(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    reply = await command(producer, "kill", task_id, reason="wrong geometry")
+    assert (reply["success"], reply["data"]) == (True, 0)
+    row = await task_row(database, task_id)
+    assert (row["status"], row["old_status"], row["command"]) == ("aborting", "running", "kill")
+    assert row["error_dialog"] == "kill by prodteam: wrong geometry"
+    assert TaskCommanded.routing_key() in await announced(database)
+    reply = await command(producer, "kill", task_id)
+    assert (reply["success"], reply["data"]) == (False, rules.IRRELEVANT)
+    outcomes = await rows_of(database, "SELECT outcome FROM audit_log WHERE verb = 'task.kill' ORDER BY audit_id")
+    assert outcomes[0]["outcome"] == "accepted"
+    assert outcomes[1]["outcome"].startswith("refused: kill is refused for a task that is aborting")
+
+
+async def test_a_killed_task_is_aborted_when_its_last_job_is_gone_and_counted(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.read() as connection:
+        job = {
+            "job_id": 1, "task_id": task_id, "chunk_id": 1, "shape_id": 1, "current_priority": 1, "core_count": 1,
+            "attempt_number": 1, "status": "running", "queue": "Q", "resource_type": "SCORE", "gshare": "MC",
+            "user_name": "u", "prod_source_label": "managed", "job_type": "normal",
+        }  # fmt: skip
+        await insert(connection, "jobs", job)
+    await command(producer, "kill", task_id)
+    progressed = TaskProgressed(
+        task_id=task_id, status="aborting", files_finished=0, files_failed=0, files_total=20, live_jobs=0
+    )
+    await deliver(database, service, progressed)
+    assert (await task_row(database, task_id))["status"] == "aborting"
+    async with database.read() as connection:
+        await connection.execute("UPDATE jobs SET status = 'cancelled'")
+    await deliver(database, service, progressed)
+    assert (await task_row(database, task_id))["status"] == "aborting"
+    async with database.read() as connection:
+        await connection.execute("UPDATE jobs SET results_applied_at = orrery_now()")
+    [completed] = await deliver(database, service, progressed)
+    row = await task_row(database, task_id)
+    assert (row["status"], completed.status) == ("aborted", "aborted")
+    assert row["end_time"] is not None
+    path = await rows_of(
+        database,
+        "SELECT to_status FROM transition_log WHERE entity = 'task' AND task_id = $1 ORDER BY at, ctid",
+        task_id,
+    )
+    assert [one["to_status"] for one in path][-3:] == ["aborting", "toabort", "aborted"]
+    closed = await rows_of(database, "SELECT type, status FROM task_datasets WHERE task_id = $1", task_id)
+    assert {(one["type"], one["status"]) for one in closed} == {
+        ("input", "failed"),
+        ("output", "failed"),
+        ("log", "failed"),
+    }
+
+
+async def test_finish_takes_what_is_there(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=8)
+    assert (await command(producer, "finish", task_id, soft=True))["data"] == 0
+    progressed = TaskProgressed(
+        task_id=task_id, status="finishing", files_finished=8, files_failed=0, files_total=20, live_jobs=0
+    )
+    await deliver(database, service, progressed)
+    row = await task_row(database, task_id)
+    assert (row["status"], row["progress"]) == ("finished", 40)
+    assert "8 of 20" in row["error_dialog"]
+
+
+async def test_retry_re_opens_what_failed_with_more_attempts_and_counts_it(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=17, failed=3)
+    await put(database, task_id, "prepared")
+    async with database.begin(reason="test") as work:
+        from shared.events import TaskPrepared
+
+        await dict(service.work)[TaskPrepared](TaskPrepared(task_id=task_id), work)
+    assert (await task_row(database, task_id))["status"] == "finished"
+    assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.simulation'") == "frozen"
+    reply = await command(producer, "retry", task_id)
+    assert reply["message"] == f"task {task_id} is retried: 3 units of input re-opened"
+    row = await task_row(database, task_id)
+    assert (row["status"], row["end_time"], row["error_dialog"]) == ("ready", None, None)
+    master = (await rows_of(database, "SELECT * FROM task_datasets WHERE type = 'input'"))[0]
+    assert (master["n_files_used"], master["n_files_finished"], master["n_files_failed"]) == (17, 17, 0)
+    assert (master["n_events_used"], master["status"]) == (17_000, "ready")
+    again = await rows_of(database, "SELECT * FROM task_files WHERE status = 'ready'")
+    assert {(one["attempt_nr"], one["max_attempt"], one["max_failure"]) for one in again} == {(3, 8, None)}
+    log = await rows_of(database, "SELECT * FROM transition_log WHERE entity = 'file'")
+    assert [(one["from_status"], one["to_status"], len(one["entity_ids"])) for one in log] == [("failed", "ready", 3)]
+    assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.simulation'") == "open"
+    assert (await announced(database))[-2:] == [TaskCommanded.routing_key(), TaskReady.routing_key()]
+
+
+async def test_a_large_task_is_re_opened_in_slices_and_counted_exactly(
+    database: Database, producer: httpx.AsyncClient, task_id: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command_store, "FILES_AT_ONCE", 3)
+    await end_files(database, task_id, finished=10, failed=10)
+    await put(database, task_id, "finished")
+    reply = await command(producer, "retry", task_id)
+    assert reply["message"] == f"task {task_id} is retried: 10 units of input re-opened"
+    master = (await rows_of(database, "SELECT * FROM task_datasets WHERE type = 'input'"))[0]
+    assert (master["n_files_used"], master["n_files_failed"], master["n_events_used"]) == (10, 0, 10_000)
+    log = await rows_of(database, "SELECT * FROM transition_log WHERE entity = 'file' AND to_status = 'ready'")
+    assert [len(one["entity_ids"]) for one in log] == [3, 3, 3, 1]
+
+
+async def test_retry_of_a_task_with_nothing_left_changes_nothing(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=20)
+    await put(database, task_id, "finished", error_dialog="its parent is running")
+    reply = await command(producer, "retry", task_id)
+    assert reply["success"] and "nothing left to retry" in reply["message"]
+    assert (await task_row(database, task_id))["status"] == "finished"
+
+
+async def test_an_exhausted_task_is_retried_by_production_only_and_goes_on_where_it_was(
+    database: Database, service: Service, authority: Authority, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, analysis())
+    await put(database, task_id, "exhausted", old_status="scouting")
+    assert (await command(user, "retry", task_id))["data"] == rules.NOT_PERMITTED
+    assert (await command(producer, "retry", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "scouting"
+
+
+async def test_a_retry_may_change_a_few_parameters_only(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=1, failed=19)
+    await put(database, task_id, "finished")
+    reply = await command(producer, "retry", task_id, new_parameters={"nEventsPerJob": 5})
+    assert reply["data"] == rules.BAD_VALUE and "nEventsPerJob cannot be changed" in reply["message"]
+    reply = await command(producer, "retry", task_id, new_parameters={"nFilesPerJob": 0})
+    assert reply["data"] == rules.BAD_VALUE and "nFilesPerJob" in reply["message"]
+    reply = await command(producer, "retry", task_id, new_parameters='{"nFilesPerJob": 1, "site": "GAMMA"}')
+    assert reply["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["split_rule"]["nFilesPerJob"], row["site"], row["status"]) == (1, "GAMMA", "ready")
+
+
+async def test_more_files_are_an_incremental_execution(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nFiles=4, nucleus="ALPHA"))
+    await end_files(database, task_id, finished=4)
+    await put(database, task_id, "finished")
+    assert (await command(producer, "retry", task_id, new_parameters={"nFiles": 6}))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "rerefine"
+    emitted = list(await deliver(database, service, TaskRegistered(task_id=task_id)))
+    assert emitted == [TaskReady(task_id=task_id, nucleus="ALPHA")]
+    assert await value_of(database, "SELECT n_files FROM task_datasets WHERE type = 'input'") == 6
+
+
+async def test_pause_remembers_what_to_go_back_to(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await put(database, task_id, "pending", old_status="running", error_dialog="no queue")
+    assert (await command(producer, "pause", task_id))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["old_status"], row["retry_at"]) == ("paused", "running", None)
+    assert (await command(producer, "pause", task_id))["data"] == rules.IRRELEVANT
+    assert (await command(producer, "resume", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "running"
+    assert (await announced(database))[-2:] == [TaskCommanded.routing_key(), TaskReleased.routing_key()]
+
+
+async def test_a_throttled_task_can_be_resumed(database: Database, producer: httpx.AsyncClient, task_id: int) -> None:
+    await put(database, task_id, "throttled", old_status="running")
+    assert (await command(producer, "resume", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "running"
+
+
+async def test_a_resumed_task_that_made_jobs_asks_to_be_looked_at_by_its_own_row(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await put(database, task_id, "paused", old_status="running")
+    assert (await command(producer, "resume", task_id))["data"] == 0
+    task = await task_row(database, task_id)
+    assert task["status"] == "running" and task["retry_at"] == task["state_change_time"]
+
+
+async def test_a_user_commands_their_own_tasks_only(
+    database: Database, service: Service, authority: Authority, user: httpx.AsyncClient, operator: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, analysis())
+    async with client_of(service, authority, "bob", "user") as other:
+        assert (await command(other, "kill", task_id))["data"] == rules.NOT_PERMITTED
+    assert (await task_row(database, task_id))["status"] == "ready"
+    assert (await command(user, "pause", task_id))["data"] == 0
+    assert (await command(operator, "resume", task_id))["data"] == 0
+    assert (await command(user, "kill", 999_999))["data"] == rules.NOT_FOUND
+
+
+async def test_reassignment_to_a_nucleus_goes_on_when_queued_jobs_are_gone(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id, nucleus="GAMMA"))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"], row["command"]) == ("running", "BETA", None)
+
+
+async def test_reassignment_without_a_target_asks_the_task_brokerage_again(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"]) == ("assigning", None)
+    assert (await announced(database))[-1] == TaskDefined.routing_key()
+
+
+async def test_more_attempts_re_open_units_that_were_given_up(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=2, failed=1)
+    reply = await command(producer, "increase_attempts", task_id, increase=2)
+    assert reply["data"] == 0 and "1 units of input re-opened" in reply["message"]
+    attempts = await rows_of(
+        database, "SELECT status, max_attempt, count(*) FROM task_files GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    assert [tuple(one) for one in attempts] == [("finished", 3, 2), ("ready", 5, 18)]
+    assert (await command(producer, "increase_attempts", task_id, increase=0))["data"] == rules.BAD_VALUE
+
+
+async def test_avalanche_is_for_scouting_tasks(database: Database, producer: httpx.AsyncClient, task_id: int) -> None:
+    assert (await command(producer, "avalanche", task_id))["data"] == rules.IRRELEVANT
+    await put(database, task_id, "scouting")
+    assert (await command(producer, "avalanche", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "scouting"
+    assert (await announced(database))[-1] == TaskCommanded.routing_key()
+
+
+async def test_the_watchdog_s_request_is_carried_out_like_a_command(
+    database: Database, service: Service, task_id: int
+) -> None:
+    request = TaskCommandRequested(
+        task_id=task_id, command="finish", reason="the goal is reached", requested_by="watchdog"
+    )
+    [commanded] = await deliver(database, service, request)
+    assert commanded == TaskCommanded(task_id=task_id, command="finish", status="finishing", soft=True)
+    assert await deliver(database, service, request) == ()
+    assert await value_of(
+        database, "SELECT caller FROM audit_log WHERE outcome = 'accepted' AND verb = 'task.finish'"
+    ) == ("watchdog")
+
+
+async def test_a_retry_takes_finished_children_along(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    child, _ = await define(database, service, producer, production("child"), parent_tid=task_id)
+    await put(database, child, "registered", old_status=None)
+    await put(database, task_id, "done")
+    await deliver(database, service, TaskRegistered(task_id=child))
+    await end_files(database, child, finished=19, failed=1)
+    await put(database, child, "finished")
+    await end_files(database, task_id, finished=19, failed=1)
+    await put(database, task_id, "finished")
+    assert (await command(producer, "retry", task_id))["data"] == 0
+    assert (await task_row(database, child))["status"] == "ready"

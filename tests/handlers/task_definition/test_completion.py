@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import httpx
+
+from shared.catalogue import BuiltInCatalogue, NewFile
+from shared.db import Database
+from shared.events import TaskCommanded, TaskCompleted, TaskPrepared, TaskProgressed
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
+from tests.handlers.task_definition.world import production
+from tests.rows import file
+
+
+async def prepared(
+    database: Database,
+    service: Service,
+    client: httpx.AsyncClient,
+    *,
+    finished: int,
+    failed: int = 0,
+    **changes: object,
+) -> int:
+    task_id, _ = await define(database, service, client, production(**changes))
+    await end_files(database, task_id, finished=finished, failed=failed)
+    await put(database, task_id, "prepared")
+    return task_id
+
+
+async def test_a_task_with_all_its_input_processed_is_done_and_its_datasets_are_closed(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=20)
+    emitted = list(await deliver(database, service, TaskPrepared(task_id=task_id)))
+    assert emitted == [TaskCompleted(task_id=task_id, status="done")]
+    row = await task_row(database, task_id)
+    assert (row["status"], row["error_dialog"]) == ("done", None)
+    closed = await rows_of(database, "SELECT type, status FROM task_datasets WHERE task_id = $1", task_id)
+    assert {(one["type"], one["status"]) for one in closed} == {("input", "done"), ("output", "done"), ("log", "done")}
+    states = await rows_of(database, "SELECT state FROM catalogue.datasets WHERE name LIKE 'mc.simulation%'")
+    assert {one["state"] for one in states} == {"frozen"}
+    assert await deliver(database, service, TaskPrepared(task_id=task_id)) == ()
+
+
+async def test_a_part_of_the_input_makes_it_finished_and_none_of_it_failed(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    part = await prepared(database, service, producer, finished=12, failed=8, name="part")
+    none = await prepared(database, service, producer, finished=0, failed=20, name="none")
+    for task_id in (part, none):
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+    assert (await task_row(database, part))["status"] == "finished"
+    assert (await task_row(database, none))["status"] == "failed"
+    inputs = "SELECT status FROM task_datasets WHERE task_id = $1 AND type = 'input'"
+    assert await value_of(database, inputs, part) == "finished"
+    assert await value_of(database, inputs, none) == "failed"
+
+
+async def test_a_goal_that_is_not_reached_asks_the_owner_or_fails(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    asks = await prepared(database, service, producer, finished=19, failed=1, name="asks", useExhausted=True, goal=99)
+    fails = await prepared(
+        database, service, producer, finished=19, failed=1, name="fails", failWhenGoalUnreached=True, goal=96
+    )
+    reached = await prepared(
+        database, service, producer, finished=19, failed=1, name="reached", failWhenGoalUnreached=True, goal=95
+    )
+    for task_id in (asks, fails, reached):
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+    statuses = [(await task_row(database, task_id))["status"] for task_id in (asks, fails, reached)]
+    assert statuses == ["exhausted", "failed", "finished"]
+    assert "95.0 % of a goal of 99 %" in (await task_row(database, asks))["error_dialog"]
+
+
+async def test_progress_is_noted_and_rounded_down(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running")
+    progressed = TaskProgressed(
+        task_id=task_id, status="running", files_finished=199, files_failed=1, files_total=200, live_jobs=0
+    )
+    assert await deliver(database, service, progressed) == ()
+    row = await task_row(database, task_id)
+    assert (row["status"], row["progress"], row["failure_rate"]) == ("running", 99, 0)
+
+
+async def test_a_broken_task_has_its_jobs_killed_once_and_then_ends(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "tobroken", error_dialog="no scout succeeded")
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO chunks (chunk_id, task_id, kind, status, n_files) VALUES (1, $1, 'scout', 'offered', 1)",
+            task_id,
+        )
+    progressed = TaskProgressed(
+        task_id=task_id, status="tobroken", files_finished=0, files_failed=0, files_total=20, live_jobs=1
+    )
+    emitted = list(await deliver(database, service, progressed))
+    assert emitted == [TaskCommanded(task_id=task_id, command="kill", status="tobroken")]
+    assert await deliver(database, service, progressed) == ()
+    async with database.read() as connection:
+        await connection.execute("UPDATE chunks SET status = 'returned'")
+    emitted = list(await deliver(database, service, progressed))
+    assert emitted == [TaskCompleted(task_id=task_id, status="broken")]
+    assert (await task_row(database, task_id))["error_dialog"] == "no scout succeeded"
+
+
+async def test_tasks_whose_event_was_lost_on_their_way_out_are_settled_later(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=20)
+    [settle] = [one for one in service.periodic if one.name == "left-overs"]
+    async with database.begin(reason="left-overs") as work:
+        await settle.run(work)
+    assert (await task_row(database, task_id))["status"] == "prepared"
+    async with database.read() as connection:
+        await connection.execute("UPDATE tasks SET state_change_time = orrery_now() - interval '5 minutes'")
+    async with database.begin(reason="left-overs") as work:
+        await settle.run(work)
+    assert (await task_row(database, task_id))["status"] == "done"
+
+
+async def test_an_output_whose_job_failed_after_it_was_registered_is_taken_out_again(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=20)
+    async with database.begin(reason="test") as work:
+        files = [NewFile("mc.simulation", name, 5, "ALPHA_DATADISK") for name in ("good", "stray")]
+        await BuiltInCatalogue().add_files(work.connection, files)
+        dataset_id = await work.connection.fetchval("SELECT dataset_id FROM task_datasets WHERE type = 'output'")
+        for name, status in (("good", "finished"), ("stray", "failed")):
+            await file(work.connection, task_id, dataset_id, lfn=name, type="output", status=status)
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    left = await rows_of(
+        database,
+        "SELECT f.lfn FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)"
+        " WHERE d.name = 'mc.simulation'",
+    )
+    assert [one["lfn"] for one in left] == ["good"]

@@ -1,0 +1,72 @@
+"""What operators ask the watchdog, and who may."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from services.watchdog.app import build
+from shared.auth import Authority
+from shared.db import Database
+from shared.runtime.service import Context
+from tests import rows
+
+
+@pytest.fixture
+async def client(context: Context, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
+    service = build(context)
+    assert service.web is not None
+    token = authority.issue("olga", ["operator"])
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=service.web), base_url="http://watchdog",
+        headers={"Authorization": f"Bearer {token}"},
+    ) as client:  # fmt: skip
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/api/v1/check", "/api/v1/bus/parked", "/api/v1/audit"])
+async def test_only_operators_may_ask(client: httpx.AsyncClient, authority: Authority, path: str) -> None:
+    user = {"Authorization": f"Bearer {authority.issue('ulla', ['user'])}"}
+    assert (await client.get(path, headers=user)).status_code == 403
+    assert (await client.get(path, headers={"Authorization": "Bearer nonsense"})).status_code == 401
+    assert (await client.get(path)).json()["success"] is True
+
+
+async def test_check_names_the_row_that_breaks_an_invariant(client: httpx.AsyncClient, database: Database) -> None:
+    answer = (await client.get("/api/v1/check")).json()
+    assert answer["message"] == "no invariant is broken" and answer["data"]["violations"] == []
+    async with database.read() as connection:
+        task = await rows.task(connection)
+        data = await rows.dataset(connection, task, n_files=1, n_files_to_be_used=1)
+        file = await rows.file(connection, task, data, status="picked")
+    answer = (await client.get("/api/v1/check", params={"task_id": task})).json()["data"]
+    picked = next(one for one in answer["violations"] if one["check"] == "i2_picked_without_chunk")
+    assert (picked["task_id"], picked["entity"], picked["entity_id"]) == (task, "file", file)
+    assert {one["invariant"]: one["ok"] for one in answer["invariants"]}["I2"] is False
+
+
+async def test_parked_messages_are_shown_replayed_once_and_audited(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    async with database.read() as connection:
+        parked_id = await connection.fetchval(
+            "INSERT INTO parked_messages (event_id, consumer, routing_key, body, reason)"
+            " VALUES (7, 'job-generation.task-ready', 'task.ready.v1', '{\"event_id\":7,\"task_id\":1}', 'poison')"
+            " RETURNING parked_id"
+        )
+    (row,) = (await client.get("/api/v1/bus/parked")).json()["data"]
+    assert (row["parked_id"], row["reason"]) == (parked_id, "poison")
+    answer = (await client.post("/api/v1/bus/replay", json={"parked_ids": [parked_id]})).json()
+    assert answer["success"] is True and answer["data"]["replayed"] == [parked_id]
+    again = (await client.post("/api/v1/bus/replay", json={"parked_ids": [parked_id, 999]})).json()
+    assert again["success"] is False and "999" in again["message"]
+    audited = (await client.get("/api/v1/audit", params={"target": "bus"})).json()["data"]
+    assert [(one["caller"], one["verb"], one["outcome"]) for one in audited] == [
+        ("olga", "bus replay", "refused"), ("olga", "bus replay", "accepted"),
+    ]  # fmt: skip
+
+
+async def test_a_replay_of_nothing_is_refused(client: httpx.AsyncClient) -> None:
+    assert (await client.post("/api/v1/bus/replay", json={"parked_ids": []})).status_code == 422

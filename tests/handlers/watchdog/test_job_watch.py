@@ -1,0 +1,162 @@
+"""Jobs whose time is over end, once, with an event; the others are left alone."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import asyncpg
+
+from shared.events import JobMove, JobsExpired
+from tests import rows
+from tests.handlers.watchdog.conftest import START, Stage
+
+HOUR = timedelta(hours=1)
+
+
+async def seasoned(stage: Stage) -> None:
+    """The watchdog has been running for longer than its grace."""
+    await rows.insert_watch_runs(stage.database, stage.clock.now - timedelta(seconds=60))
+
+
+async def test_a_job_without_heartbeat_fails_and_its_neighbours_live(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    old = {"state_change_time": START - 5 * HOUR, "creation_time": START - 6 * HOUR, "status": "running"}
+    silent = await rows.job(connection, task, heartbeat_at=START - 3 * HOUR, core_count=8, **old)
+    never = await rows.job(connection, task, **old)
+    spoke = await rows.job(connection, task, heartbeat_at=START - HOUR, **old)
+    await seasoned(stage)
+
+    (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+
+    assert isinstance(event, JobsExpired) and event.job_ids == (silent, never)
+    assert event.moves == (
+        JobMove(task_id=task, queue="Q1", resource_type="SCORE", gshare="MC", user_name="alice", from_status="running",
+                to_status="failed", n_jobs=2, n_cores=9),
+    )  # fmt: skip
+    found = await connection.fetchrow("SELECT * FROM jobs WHERE job_id = $1", silent)
+    assert (found["status"], found["error_source"], found["end_time"]) == ("failed", "watchdog", START)
+    assert "lost heartbeat" in found["error_dialog"]
+    assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", spoke) == "running"
+    logged = await connection.fetchrow("SELECT * FROM transition_log WHERE entity_id = $1", silent)
+    assert (logged["actor"], logged["to_status"]) == ("watchdog", "failed") and "heartbeat" in logged["reason"]
+
+
+async def test_running_it_again_changes_nothing(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await seasoned(stage)
+    assert len(await stage.run(stage.watchdog.watch_jobs_with_pilots)) == 1
+    stage.clock.forward(seconds=61)
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+
+
+async def test_queued_jobs_are_closed_and_go_elsewhere(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    lost = await rows.job(connection, task, status="defined", state_change_time=START - 5 * HOUR)
+    await rows.job(connection, task, status="activated", state_change_time=START - 5 * HOUR)
+    urgent = await rows.job(
+        connection, task, status="activated", state_change_time=START - 5 * HOUR, current_priority=900
+    )
+    await seasoned(stage)
+    events = await stage.run(stage.watchdog.watch_queued_jobs)
+    assert sorted(number for event in events for number in event.job_ids) == [lost, urgent]
+    assert {event.moves[0].to_status for event in events} == {"closed"}
+
+
+async def test_nothing_expires_at_a_paused_queue(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    record = {"atlas_site": "S", "status": "paused", "type": "unified"}
+    await rows.insert(connection, "queues", {"queue": "Q1", "site": "S", "status": "paused", "type": "unified",
+                                             "data": record})  # fmt: skip
+    second = {**record, "status": "online", "catchall": "disableReassign"}
+    await rows.insert(connection, "queues", {"queue": "Q2", "site": "S", "status": "online", "type": "unified",
+                                             "data": second})  # fmt: skip
+    for queue in ("Q1", "Q2"):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR, queue=queue)
+    await seasoned(stage)
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+
+
+async def test_a_heartbeat_that_arrives_while_the_watchdog_judges_saves_the_job(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    number = await rows.job(connection, task, status="running", state_change_time=START - 5 * HOUR,
+                            heartbeat_at=START - 3 * HOUR)  # fmt: skip
+    await seasoned(stage)
+    async with stage.database.begin(reason="heartbeat") as pilot:
+        await pilot.connection.execute("UPDATE jobs SET heartbeat_at = orrery_now() WHERE job_id = $1", number)
+        # the row is locked by the heartbeat: the watchdog skips it instead of waiting
+        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_jobs_with_pilots), 10)
+    assert events == []
+    assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", number) == "running"
+
+
+async def test_after_our_own_outage_pilots_have_a_heartbeat_interval_to_come_back(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    for _ in range(3):
+        await rows.job(connection, task, status="running", state_change_time=START - 9 * HOUR,
+                       heartbeat_at=START - 4 * HOUR)  # fmt: skip
+    await rows.insert_watch_runs(stage.database, START - 4 * HOUR)
+
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+    grace = await connection.fetchrow("SELECT * FROM watch_runs WHERE watch = 'jobs_with_pilots'")
+    assert grace["grace_until"] == START + 0.5 * HOUR and "14400 s ago" in grace["grace_reason"]
+
+    await rows.change(connection, "UPDATE jobs SET heartbeat_at = $1 WHERE job_id = (SELECT min(job_id) FROM jobs)",
+                      START + timedelta(minutes=10))  # fmt: skip
+    for _ in range(29):
+        stage.clock.forward(seconds=61)
+        assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+    stage.clock.forward(seconds=61)
+    (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert len(event.job_ids) == 2
+
+
+async def test_while_no_dispatcher_lives_nobody_loses_a_heartbeat(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    await rows.job(connection, task, status="running", state_change_time=START - 9 * HOUR)
+    await rows.insert(connection, "dispatch_replicas", {"replica": "a", "seen_at": START - HOUR})
+    await seasoned(stage)
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+
+
+async def test_an_event_names_at_most_500_jobs_and_a_run_ends_no_more_than_it_may(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    for _ in range(620):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 600)
+    await seasoned(stage)
+    events = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert [len(event.job_ids) for event in events] == [500, 100]
+    assert [event.moves[0].n_jobs for event in events] == [500, 100]
+    stage.clock.forward(seconds=61)
+    (rest,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert len(rest.job_ids) == 20
+
+
+async def test_a_limit_and_a_period_are_runtime_parameters(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    await rows.job(connection, task, status="sent", state_change_time=START - timedelta(seconds=10))
+    await stage.set("TIMEOUT_sent", 0.001, component="job_timeout", app="pandaserver")
+    await stage.set("JOBS_PERIOD_S", 2)
+    await rows.insert_watch_runs(stage.database, START - timedelta(seconds=3))
+    assert len(await stage.run(stage.watchdog.watch_jobs_with_pilots)) == 1
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+
+
+async def test_two_watchdogs_at_once_end_a_job_once(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    for _ in range(50):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await seasoned(stage)
+    await asyncio.gather(*(stage.run(stage.watchdog.watch_jobs_with_pilots) for _ in range(4)))
+    logged = await stage.value("SELECT count(*) FROM transition_log WHERE entity = 'job' AND to_status = 'failed'")
+    assert logged == 50

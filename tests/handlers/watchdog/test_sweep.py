@@ -1,0 +1,253 @@
+"""What nobody seems to have heard is said again: each kind of row, its event, and at growing intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from services.watchdog.sweeps import SWEEPS
+from shared.events import (
+    ChunkOffered,
+    ChunkUnplaceable,
+    Event,
+    JobsFailed,
+    JobsFinished,
+    JobsGenerated,
+    JobsMerging,
+    OutputsProduced,
+    TaskCommanded,
+    TaskCommandRequested,
+    TaskDefined,
+    TaskPrepared,
+    TaskProgressed,
+    TaskReady,
+    TaskRegistered,
+    TaskReleased,
+    TransfersCompleted,
+    TransfersRequested,
+)
+from tests import rows
+from tests.handlers.watchdog.conftest import START, Stage
+
+OLD = START - timedelta(seconds=90)
+Plant = Callable[[asyncpg.Connection], Awaitable[list[tuple[type[Event], dict[str, object]]]]]
+
+
+def task_in(status: str, kind: type[Event], **values: object) -> Plant:
+    async def plant(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+        task = await rows.task(connection, status=status, state_change_time=OLD, **values)
+        return [(kind, {"task_id": task})]
+
+    return plant
+
+
+async def idle_task(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection, status="running", state_change_time=OLD)
+    await rows.dataset(connection, task, n_files=5, n_files_to_be_used=5, n_files_used=3)
+    await rows.job(connection, task, status="activated")
+    return [(TaskReleased, {"task_id": task, "status": "running"})]
+
+
+def leaving_task(status: str, command: str, **said: object) -> Plant:
+    async def plant(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+        details = {"soft": False} if said else None
+        task = await rows.task(connection, status=status, state_change_time=OLD, command_details=details)
+        await rows.job(connection, task, status="activated")
+        return [
+            (TaskCommanded, {"task_id": task, "command": command, **said}),
+            (TaskProgressed, {"task_id": task, "live_jobs": 1}),
+        ]
+
+    return plant
+
+
+async def ended_task_with_a_job(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection, status="aborted", state_change_time=OLD)
+    await rows.job(connection, task, status="activated")
+    return [(TaskCommanded, {"task_id": task, "command": "kill"})]
+
+
+async def paused_task_with_an_activated_job(
+    connection: asyncpg.Connection,
+) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection, status="paused", old_status="running", state_change_time=OLD)
+    await rows.job(connection, task, status="activated", state_change_time=OLD)
+    return [(TaskCommanded, {"task_id": task, "command": "pause"})]
+
+
+async def resumed_task_with_a_throttled_job(
+    connection: asyncpg.Connection,
+) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection, status="running", state_change_time=START)
+    await rows.job(connection, task, status="throttled", state_change_time=OLD)
+    paused = await rows.task(connection, status="paused", old_status="running", state_change_time=OLD)
+    await rows.job(connection, paused, status="throttled", state_change_time=OLD)
+    return [(TaskCommanded, {"task_id": task, "command": "resume"})]
+
+
+async def offered_chunk(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection)
+    number = await rows.chunk(connection, task, offered_at=OLD, created_at=OLD)
+    return [(ChunkOffered, {"chunk_id": number, "task_id": task})]
+
+
+async def stale_chunk(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection)
+    old = START - timedelta(minutes=31)
+    number = await rows.chunk(connection, task, offered_at=old, created_at=old)
+    return [(ChunkOffered, {"chunk_id": number}), (ChunkUnplaceable, {"chunk_id": number, "task_id": task})]
+
+
+def job_in(status: str, kind: type[Event], **values: object) -> Plant:
+    async def plant(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+        task = await rows.task(connection)
+        number = await rows.job(connection, task, status=status, state_change_time=OLD, **values)
+        return [(kind, {"job_ids": (number,)})]
+
+    return plant
+
+
+async def unmerged_job(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection)
+    number = await rows.job(connection, task, status="merging", state_change_time=OLD)
+    data = await rows.dataset(connection, task, type="trn_output")
+    await rows.file(connection, task, data, type="trn_output", status="running", out_job_id=number)
+    return [(JobsMerging, {"job_ids": (number,)})]
+
+
+async def transfer(connection: asyncpg.Connection, job: int, **values: object) -> int:
+    number = await connection.fetchval("SELECT nextval('transfer_ids')")
+    row = {
+        "transfer_id": number,
+        "task_id": 1,
+        "job_id": job,
+        "direction": "input",
+        "activity": "Production Input",
+        "destination_storage": "S",
+        "n_files": 1,
+        "n_bytes": 1,
+        "status": "requested",
+        "requested_at": OLD,
+    }
+    return await rows.insert(connection, "transfers", {**row, **values}, "transfer_id")
+
+
+async def requested_transfer(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    return [(TransfersRequested, {"transfer_ids": (await transfer(connection, 1),)})]
+
+
+async def moved_jobs(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    task = await rows.task(connection)
+    arrived, lost, waiting = [
+        await rows.job(connection, task, status="assigned", state_change_time=OLD) for _ in range(3)
+    ]
+    numbers = [
+        await transfer(connection, arrived, status="done", completed_at=OLD),
+        await transfer(connection, lost, status="failed", completed_at=OLD),
+    ]
+    await transfer(connection, waiting, status="done", completed_at=OLD)
+    await transfer(connection, waiting, status="active")
+    return [
+        (TransfersCompleted,
+         {"transfer_ids": tuple(numbers), "job_ids": (arrived,), "failed_job_ids": (lost,)})
+    ]  # fmt: skip
+
+
+async def task_at_goal(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    values = {"status": "running", "state_change_time": START - timedelta(hours=2), "goal": 900}
+    for n_finished in (89, 90):
+        task = await rows.task(connection, **values)
+        await rows.dataset(connection, task, n_files=100, n_files_to_be_used=100, n_files_used=100,
+                           n_files_finished=n_finished)  # fmt: skip
+        await rows.job(connection, task, status="activated")
+    return [(TaskCommandRequested, {"task_id": task, "command": "finish", "requested_by": "watchdog"})]
+
+
+async def long_exhausted_task(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    old = START - timedelta(days=11)
+    task = await rows.task(connection, status="exhausted", state_change_time=old)
+    await rows.task(connection, status="exhausted", state_change_time=old, split_rule={"disableAutoFinish": True})
+    return [(TaskCommandRequested, {"task_id": task, "command": "finish"})]
+
+
+PLANTS: dict[str, Plant] = {
+    "registered_tasks": task_in("registered", TaskRegistered),
+    "half_defined_tasks": task_in("defined", TaskReleased),
+    "assigning_tasks": task_in("assigning", TaskDefined),
+    "ready_tasks": task_in("ready", TaskReady, nucleus="N1"),
+    "idle_tasks": idle_task,
+    "offered_chunks": offered_chunk,
+    "stale_chunks": stale_chunk,
+    "defined_jobs": job_in("defined", JobsGenerated, chunk_id=7),
+    "holding_jobs": job_in("holding", OutputsProduced),
+    "unmerged_jobs": unmerged_job,
+    "uncounted_jobs": job_in("finished", JobsFinished),
+    "uncounted_jobs closed": job_in("closed", JobsFailed),
+    "requested_transfers": requested_transfer,
+    "moved_jobs": moved_jobs,
+    "prepared_tasks": task_in("prepared", TaskPrepared),
+    "leaving_tasks": leaving_task("aborting", "kill"),
+    "leaving_tasks broken": leaving_task("tobroken", "kill"),
+    "leaving_tasks finishing": leaving_task("finishing", "finish", soft=False),
+    "leaving_tasks reassigning": leaving_task("reassigning", "reassign", soft=False),
+    "paused_tasks": paused_task_with_an_activated_job,
+    "resumed_tasks": resumed_task_with_a_throttled_job,
+    "jobs_of_ended_tasks": ended_task_with_a_job,
+    "tasks_at_goal": task_at_goal,
+    "exhausted_tasks": long_exhausted_task,
+}
+
+
+def test_every_kind_has_a_test() -> None:
+    assert {name.split()[0] for name in PLANTS} == {sweep.kind for sweep in SWEEPS}
+
+
+@pytest.mark.parametrize("name", sorted(PLANTS))
+async def test_a_row_that_waits_for_an_event_is_announced_again(
+    stage: Stage, connection: asyncpg.Connection, name: str
+) -> None:
+    # the idle task of some stories has jobs and no chunk on purpose: only the planted kinds may speak
+    expected = await PLANTS[name](connection)
+    await rows.change(connection, "UPDATE tasks SET state_change_time = $1 WHERE status = 'running' AND goal IS NULL"
+                                  " AND NOT EXISTS (SELECT FROM task_datasets d WHERE d.task_id = tasks.task_id"
+                                  " AND d.type = 'input')", START)  # fmt: skip
+    found = await stage.run(stage.watchdog.sweep)
+    assert [type(event) for event in found] == [kind for kind, _ in expected]
+    for event, (_, values) in zip(found, expected, strict=True):
+        assert {key: getattr(event, key) for key in values} == values
+        assert getattr(event, "moves", ()) == ()
+
+
+async def test_a_young_row_is_left_alone_and_an_old_one_waits_longer_each_time(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    await rows.task(connection, status="registered", state_change_time=START)
+    announced_at = []
+    for minute in range(40):
+        if await stage.run(stage.watchdog.sweep):
+            announced_at.append(minute)
+        stage.clock.forward(seconds=60)
+    assert announced_at == [2, 4, 8, 16, 32]
+
+
+async def test_a_row_that_came_back_into_the_state_is_new(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection, status="ready", state_change_time=OLD)
+    for _ in range(5):
+        await stage.run(stage.watchdog.sweep)
+        stage.clock.forward(minutes=2)
+    await rows.change(connection, "UPDATE tasks SET state_change_time = $1", stage.clock.now)
+    stage.clock.forward(seconds=61)
+    (event,) = await stage.run(stage.watchdog.sweep)
+    assert event.task_id == task
+    assert await stage.value("SELECT times FROM sweep_marks") == 1
+
+
+async def test_many_rows_are_batches_of_500_ids(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    for _ in range(501):
+        await rows.job(connection, task, status="holding", state_change_time=OLD)
+    events = await stage.run(stage.watchdog.sweep)
+    assert [len(event.job_ids) for event in events] == [500, 1]

@@ -1,0 +1,113 @@
+"""Tasks that wait go on when their time has come, and say so."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import asyncpg
+
+from shared.events import TaskCompleted, TaskReleased
+from tests import rows
+from tests.handlers.watchdog.conftest import START, Stage
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_a_pending_task_goes_back_when_its_time_has_come(stage: Stage, connection: asyncpg.Connection) -> None:
+    due = await rows.task(connection, status="pending", old_status="running", retry_at=START - MINUTE,
+                          state_change_time=START - 5 * MINUTE, error_dialog="no queue")  # fmt: skip
+    waits = await rows.task(connection, status="pending", old_status="ready", retry_at=START + MINUTE)
+    (event,) = await stage.run(stage.watchdog.watch_tasks)
+    assert isinstance(event, TaskReleased) and (event.task_id, event.status) == (due, "running")
+    task = await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", due)
+    assert (task["status"], task["old_status"], task["retry_at"]) == ("running", None, None)
+    assert task["frozen_time"] == START - 5 * MINUTE and task["error_dialog"] == "no queue"
+    assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", waits) == "pending"
+
+
+async def test_a_pending_task_without_a_time_waits_by_priority(stage: Stage, connection: asyncpg.Connection) -> None:
+    values = {"status": "pending", "old_status": "ready", "state_change_time": START - 11 * MINUTE}
+    urgent = await rows.task(connection, current_priority=950, **values)
+    await rows.task(connection, current_priority=900, **values)
+    await rows.task(connection, current_priority=100, **values)
+    events = await stage.run(stage.watchdog.watch_tasks)
+    assert [event.task_id for event in events] == [urgent]
+
+
+async def test_a_task_pending_for_a_week_is_exhausted_and_keeps_its_reason(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="pending", old_status="ready", retry_at=START,
+                           frozen_time=START - timedelta(days=8), error_dialog="no queue has the release")  # fmt: skip
+    (event,) = await stage.run(stage.watchdog.watch_tasks)
+    assert event.model_dump(include={"task_id", "status"}) == {"task_id": task, "status": "exhausted"}
+    assert isinstance(event, TaskCompleted)
+    found = await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", task)
+    assert (found["status"], found["old_status"]) == ("exhausted", "ready")
+    assert "168 h" in found["error_dialog"] and "no queue has the release" in found["error_dialog"]
+
+
+async def test_a_child_is_not_exhausted_while_its_parent_works(stage: Stage, connection: asyncpg.Connection) -> None:
+    parent = await rows.task(connection, status="running")
+    await rows.task(connection, status="pending", old_status="registered", retry_at=START, parent_tid=parent,
+                    frozen_time=START - timedelta(days=8))  # fmt: skip
+    (event,) = await stage.run(stage.watchdog.watch_tasks)
+    assert isinstance(event, TaskReleased) and event.status == "registered"
+
+
+async def test_a_task_that_waits_for_a_nucleus_is_looked_at_again_and_not_at_every_tick(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="assigning", retry_at=START)
+    (event,) = await stage.run(stage.watchdog.watch_tasks)
+    assert isinstance(event, TaskReleased) and (event.task_id, event.status) == (task, "assigning")
+    stage.clock.forward(minutes=9)
+    assert await stage.run(stage.watchdog.watch_tasks) == []
+    stage.clock.forward(minutes=2)
+    assert len(await stage.run(stage.watchdog.watch_tasks)) == 1
+
+
+async def test_a_running_task_that_waits_for_a_queue_is_left_to_job_generation(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="running", retry_at=START)
+    assert await stage.run(stage.watchdog.watch_tasks) == []
+    found = await connection.fetchval("SELECT retry_at FROM tasks WHERE task_id = $1", task)
+    assert found == START, "job generation's own look at it must not be put off"
+
+
+async def test_a_placed_chunk_makes_the_task_forget_how_long_it_waited(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    waited = START - timedelta(days=3)
+    task = await rows.task(connection, status="running", frozen_time=waited)
+    other = await rows.task(connection, status="running", frozen_time=waited)
+    await rows.chunk(connection, task, status="used", ended_at=START - MINUTE)
+    await rows.chunk(connection, other, status="returned", ended_at=START - MINUTE)
+    await stage.run(stage.watchdog.watch_tasks)
+    assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", task) is None
+    assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", other) == waited
+
+
+async def test_a_production_task_is_throttled_at_its_fifth_attempt_and_released_after_two_hours(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="running", max_attempt=10)
+    user_task = await rows.task(connection, status="running", max_attempt=10, prod_source_label="user")
+    for number in (task, user_task):
+        data = await rows.dataset(connection, number)
+        await rows.file(connection, number, data, attempt_nr=5, max_attempt=10)
+    await stage.run(stage.watchdog.watch_attempts)
+    found = await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", task)
+    assert (found["status"], found["old_status"], found["num_throttled"]) == ("throttled", "running", 1)
+    assert found["retry_at"] == START + timedelta(minutes=120) and found["throttled_time"] == START
+    assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", user_task) == "running"
+
+    stage.clock.forward(minutes=119)
+    assert await stage.run(stage.watchdog.watch_attempts) == []
+    stage.clock.forward(minutes=6)
+    (event,) = await stage.run(stage.watchdog.watch_attempts)
+    assert isinstance(event, TaskReleased) and (event.task_id, event.status) == (task, "running")
+    stage.clock.forward(minutes=6)
+    await stage.run(stage.watchdog.watch_attempts)
+    assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", task) == "running"

@@ -1,0 +1,156 @@
+"""The command line against the real services: what a user types, and what comes back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from services.cli.demo.examples import renamed
+from tests.integration.cli.conftest import ROOT, Orrery
+
+pytestmark = pytest.mark.usefixtures("world")
+TASKS = sorted((ROOT / "deploy" / "examples" / "tasks").glob("*.json"))
+
+
+def submit(orrery: Orrery, directory: Path, index: int, name: str, **changes: object) -> int:
+    """Submit an example under another name; its id."""
+    task = renamed(json.loads(TASKS[index].read_text()), name) | changes
+    path = directory / f"{name}.json"
+    path.write_text(json.dumps(task))
+    outcome = orrery("submit", str(path), "--json")
+    assert outcome.code == 0, outcome.out
+    return int(outcome.json()[0]["task_id"])
+
+
+def wait_for(orrery: Orrery, task_id: int, *statuses: str) -> dict:
+    """Ask until the task is in one of these states."""
+    deadline = time.monotonic() + 30
+    while True:
+        details = orrery("task", str(task_id), "--json").json()
+        if details["status"] in statuses:
+            return details
+        assert time.monotonic() < deadline, details
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("index", range(len(TASKS)), ids=[path.stem for path in TASKS])
+def test_every_example_task_gets_jobs_that_pilots_may_take(orrery: Orrery, tmp_path: Path, index: int) -> None:
+    task_id = submit(orrery, tmp_path, index, f"jobs{index}")
+    wait_for(orrery, task_id, "scouting")
+    deadline = time.monotonic() + 30
+    while not (jobs := orrery("jobs", "--task", str(task_id), "--status", "activated", "--json").json()):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    assert all(job["task_id"] == task_id and job["queue"] for job in jobs)
+    explained = orrery("explain", "task", str(task_id))
+    assert "chosen" in explained.out and "scouting" in explained.out
+    assert "brokerage" in orrery("explain", "job", str(jobs[0]["job_id"])).out
+
+
+def test_a_task_that_is_wrong_in_many_ways_is_refused_with_every_problem_at_once(orrery: Orrery) -> None:
+    task = json.loads(TASKS[0].read_text()) | {"nFiles": -1, "coreCount": "eight", "taskTypo": 1, "vo": ""}
+    outcome = orrery("submit", "-", stdin=json.dumps(task))
+    assert outcome.code == 1
+    for field in ("nFiles", "coreCount", "taskTypo", "vo"):
+        assert field in outcome.err, outcome.err
+    assert "-1" in outcome.err and "eight" in outcome.err
+
+
+def test_the_same_name_twice_is_refused(orrery: Orrery, tmp_path: Path) -> None:
+    submit(orrery, tmp_path, 1, "twice")
+    outcome = orrery("submit", str(tmp_path / "twice.json"))
+    assert outcome.code == 1
+    assert "taskName" in outcome.err
+
+
+def test_a_dry_run_registers_nothing(orrery: Orrery) -> None:
+    before = len(orrery("tasks", "--json").json())
+    assert orrery("submit", "--dry-run", *map(str, TASKS)).code == 0
+    assert len(orrery("tasks", "--json").json()) == before
+
+
+def test_a_task_is_paused_resumed_and_killed_by_ids_on_standard_input(orrery: Orrery, tmp_path: Path) -> None:
+    task_id = submit(orrery, tmp_path, 1, "commands")
+    wait_for(orrery, task_id, "scouting")
+    assert orrery("pause", "-", stdin=f"{task_id}\n").code == 0
+    wait_for(orrery, task_id, "paused")
+    assert orrery("resume", str(task_id)).code == 0
+    wait_for(orrery, task_id, "scouting", "ready")
+    assert orrery("kill", "-", stdin=json.dumps([{"task_id": task_id}])).code == 0
+    details = wait_for(orrery, task_id, "aborted")
+    assert not any(details["jobs"].get(state) for state in ("activated", "defined", "running"))
+    again = orrery("kill", str(task_id))
+    assert again.code == 1 and "aborted" in again.out
+    assert orrery("watch", str(task_id)).code == 1
+
+
+def test_runtime_parameters_are_set_and_read_back(orrery: Orrery) -> None:
+    assert orrery("config", "set", "watchdog.SWEEP_AGE_S", "61.5").code == 0
+    assert orrery("config", "get", "watchdog.SWEEP_AGE_S", "--json").json()["value"] == "61.5"
+    assert "SWEEP_AGE_S" in orrery("config", "list").out
+    assert orrery("config", "set", "watchdog.SWEEP_AGE_S", "soon", "--type", "float").code == 1
+    assert orrery("config", "get", "watchdog.NOTHING").code == 1
+
+
+def test_a_bad_grid_is_refused_whole_with_file_key_and_reason(orrery: Orrery, tmp_path: Path) -> None:
+    for path in (ROOT / "deploy" / "examples" / "grid").iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    queues = json.loads((tmp_path / "queues.json").read_text())
+    queues["BNL-ATLAS"]["corecount"] = "many"
+    queues["CERN"]["atlas_site"] = "ATLANTIS"
+    (tmp_path / "queues.json").write_text(json.dumps(queues))
+    before = orrery("queues", "--json").json()
+    outcome = orrery("grid", "load", str(tmp_path))
+    assert outcome.code == 1
+    assert "queues.json" in outcome.err and "BNL-ATLAS" in outcome.err and "ATLANTIS" in outcome.err
+    assert orrery("queues", "--json").json() == before
+
+
+def test_the_catalogue_shows_datasets_and_files(orrery: Orrery) -> None:
+    names = [row["name"] for row in orrery("catalogue", "show", "*PhysCont*", "--json").json()]
+    assert len(names) == 4
+    container = orrery("catalogue", "show", next(name for name in names if "AllYear" in name), "--json").json()
+    assert container["kind"] == "container"
+    assert orrery("catalogue", "show", "no.such.dataset").code == 1
+
+
+def test_queues_shares_parked_messages_and_invariants_can_be_seen(orrery: Orrery) -> None:
+    assert len(orrery("queues", "--json").json()) >= 40
+    assert "MC" in orrery("shares").out
+    assert orrery("bus", "parked", "--json").json() == []
+    assert orrery("bus", "replay", "999999").code == 1
+    check = orrery("check")
+    assert check.code == 0, check.out
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["tasks", "jobs", "queues", "shares", "check", "events", "states", "token", "config list", "catalogue show",
+     "bus parked"],
+)  # fmt: skip
+def test_every_verb_that_shows_something_prints_one_json_document(orrery: Orrery, verb: str) -> None:
+    outcome = orrery(*verb.split(), "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json() is not None
+
+
+def test_who_may_not_is_told_so(orrery: Orrery) -> None:
+    token = orrery("token", "--name", "somebody", "--role", "user").out.strip()
+    outcome = orrery("config", "set", "a.b", "1", ORRERY_TOKEN=token)
+    assert outcome.code == 1 and "not allowed" in outcome.err
+    outcome = orrery("tasks", ORRERY_TOKEN="nonsense")
+    assert outcome.code == 1 and "who are you" in outcome.err
+
+
+def test_the_command_is_a_program_of_its_own(one_process: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "services.cli", "tasks", "--json"],
+        env=one_process, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert isinstance(json.loads(done.stdout), list)

@@ -1,0 +1,215 @@
+"""The unit of work, leases, migrations and partitions on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+from prometheus_client import CollectorRegistry
+
+from shared.db import Database, UnitOfWork, lease, migrate
+from shared.db.partitions import keep_partitions
+from shared.events import TaskDefined
+from shared.runtime.metrics import RuntimeMetrics
+from shared.runtime.periodic import PeriodicRunner
+from shared.runtime.service import Periodic
+
+
+async def _rows(database: Database, query: str, *arguments: object) -> list[asyncpg.Record]:
+    async with database.read() as connection:
+        return list(await connection.fetch(query, *arguments))
+
+
+async def test_events_are_written_with_the_change_and_not_without_it(database: Database) -> None:
+    woken = []
+    database.on_commit.append(lambda: woken.append(True))
+    with pytest.raises(RuntimeError):
+        async with database.begin(reason="test") as work:
+            work.emit(TaskDefined(task_id=1))
+            raise RuntimeError("changed my mind")
+    assert await _rows(database, "SELECT 1 FROM outbox") == []
+    assert woken == []
+    async with database.begin(reason="test") as work:
+        work.emit(TaskDefined(task_id=2))
+    row = (await _rows(database, "SELECT * FROM outbox"))[0]
+    event = TaskDefined.model_validate_json(row["body"])
+    assert (event.task_id, event.event_id, event.occurred_at) == (2, row["event_id"], work.now)
+    assert (row["routing_key"], row["producer"], woken) == ("task.defined.v1", "test", [True])
+
+
+async def test_events_may_be_written_in_slices_and_all_belong_to_one_transaction(database: Database) -> None:
+    woken = []
+    database.on_commit.append(lambda: woken.append(True))
+    with pytest.raises(RuntimeError):
+        async with database.begin(reason="test") as work:
+            work.emit(TaskDefined(task_id=1))
+            assert await work.flush()
+            raise RuntimeError("changed my mind")
+    assert await _rows(database, "SELECT 1 FROM outbox") == []
+    async with database.begin(reason="test") as work:
+        for task_id in (2, 3):
+            work.emit(TaskDefined(task_id=task_id))
+            await work.flush()
+            assert not work.emitted
+    rows = await _rows(database, "SELECT body FROM outbox ORDER BY event_id")
+    assert [TaskDefined.model_validate_json(row["body"]).task_id for row in rows] == [2, 3]
+    assert woken == [True], "the relay is told, although nothing was left to write at the end"
+
+
+async def test_the_transition_log_knows_actor_reason_and_cause(database: Database) -> None:
+    async with database.begin(reason="submitted", cause_event_id=77) as work:
+        await work.connection.execute(
+            "INSERT INTO tasks (task_id, task_name, user_name, status) VALUES (1, 'a', 'b', 'registered')"
+        )
+        await work.because("datasets are known")
+        await work.connection.execute("UPDATE tasks SET status = 'defined' WHERE task_id = 1")
+    log = await _rows(
+        database, "SELECT to_status, actor, reason, cause_event_id FROM transition_log ORDER BY to_status"
+    )
+    assert [tuple(row) for row in log] == [
+        ("defined", "test", "datasets are known", 77),
+        ("registered", "test", "submitted", 77),
+    ]
+
+
+async def test_a_batch_of_files_is_one_line_of_the_log(database: Database) -> None:
+    async with database.begin(reason="test") as work:
+        await work.log_files(
+            entity="file", task_id=5, ids=[3, 4], from_status="ready", to_status="picked", reason="chunk 1"
+        )
+        await work.log_files(entity="file", task_id=5, ids=[], from_status="ready", to_status="picked", reason="none")
+    log = await _rows(database, "SELECT entity_ids, reason FROM transition_log WHERE entity = 'file'")
+    assert [tuple(row) for row in log] == [([3, 4], "chunk 1")]
+
+
+async def test_a_simulated_clock_is_the_only_clock(database_url: str) -> None:
+    then = datetime(2030, 5, 6, 7, 8, 9, tzinfo=UTC)
+    database = await Database.connect(database_url, actor="simulation", now=lambda: then)
+    async with database.begin(reason="test") as work:
+        assert work.now == then
+        work.emit(TaskDefined(task_id=1))
+    assert (await _rows(database, "SELECT created_at FROM outbox"))[0]["created_at"] == then
+    await database.close()
+
+
+async def test_a_holder_that_lost_its_lease_cannot_commit(database: Database) -> None:
+    first = await lease.take(database, "sweep", holder="a", duration_s=0.05)
+    assert first is not None
+    assert await lease.take(database, "sweep", holder="b", duration_s=60) is None
+    await asyncio.sleep(0.1)  # the lease runs out: the holder was stopped for too long
+    second = await lease.take(database, "sweep", holder="b", duration_s=60)
+    assert second is not None and second.term == first.term + 1
+    with pytest.raises(lease.LeaseLost, match="term 1 of a is over"):
+        async with database.begin(reason="sweep") as work:
+            work.emit(TaskDefined(task_id=1))
+            await first.fence(work.connection)
+    assert await _rows(database, "SELECT 1 FROM outbox") == []
+
+
+async def test_nobody_takes_a_lease_over_while_its_holder_is_in_a_fenced_transaction(database: Database) -> None:
+    held = await lease.take(database, "sweep", holder="a", duration_s=0.01)
+    assert held is not None
+    async with database.begin(reason="sweep") as work:
+        await held.fence(work.connection)
+        await asyncio.sleep(0.05)  # its time runs out in the middle of the work
+        assert await lease.take(database, "sweep", holder="b", duration_s=60) is None
+    assert await lease.take(database, "sweep", holder="b", duration_s=60) is not None
+
+
+async def test_of_two_replicas_one_does_the_periodic_work(database: Database) -> None:
+    done: list[str] = []
+    periodic: dict[str, Periodic] = {}
+
+    def work_of(name: str) -> Periodic:
+        async def run(work: UnitOfWork) -> None:
+            done.append(name)
+
+        return Periodic("sweep", 60.0, run)
+
+    runners = {}
+    for name in ("a", "b"):
+        periodic[name] = work_of(name)
+        runners[name] = PeriodicRunner(
+            database, RuntimeMetrics(CollectorRegistry()), service="watchdog", holder=name, jitter=random.Random(1)
+        )
+    for _ in range(3):
+        for name, runner in runners.items():
+            assert await runner.run_once(periodic[name], "watchdog.sweep")
+    assert done == ["a", "a", "a"]
+    await runners["a"].stop()
+    assert await runners["b"].run_once(periodic["b"], "watchdog.sweep")
+    assert done[-1] == "b"
+
+
+async def test_a_failing_periodic_is_counted_and_changes_nothing(database: Database) -> None:
+    registry = CollectorRegistry()
+    runner = PeriodicRunner(database, RuntimeMetrics(registry), service="watchdog", holder="a", jitter=random.Random(1))
+
+    async def run(work: UnitOfWork) -> None:
+        work.emit(TaskDefined(task_id=1))
+        raise ValueError("a bug")
+
+    assert not await runner.run_once(Periodic("sweep", 60.0, run), "watchdog.sweep")
+    labels = {"service": "watchdog", "periodic": "sweep", "outcome": "failed"}
+    assert registry.get_sample_value("orrery_periodic_runs_total", labels) == 1
+    assert await _rows(database, "SELECT 1 FROM outbox") == []
+
+
+async def test_partitions_are_made_ahead_moved_into_and_dropped(database: Database, database_url: str) -> None:
+    children = "SELECT relname FROM pg_class WHERE relname LIKE 'inbox\\_2%' AND relkind = 'r'"
+    today = (await _rows(database, "SELECT (orrery_now() AT TIME ZONE 'UTC')::date AS day"))[0]["day"]
+    future = datetime.combine(today + timedelta(days=10), datetime.min.time(), UTC)
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO inbox (event_day, consumer, event_id) VALUES ($1, 'c', 1), ($1, 'c', 2)", future.date()
+        )
+    later = await Database.connect(database_url, actor="test", now=lambda: future)
+    async with later.begin(reason="test") as work:
+        made = await keep_partitions(work.connection)
+    assert f"inbox_{future:%Y%m%d}" in made
+    async with later.begin(reason="test") as work:
+        assert await keep_partitions(work.connection) == []
+    names = {row["relname"] for row in await _rows(database, children)}
+    assert f"inbox_{today:%Y%m%d}" not in names, "older than seven days"
+    assert f"inbox_{future + timedelta(days=2):%Y%m%d}" in names
+    moved = await _rows(database, f"SELECT count(*) AS n FROM inbox_{future:%Y%m%d}")
+    assert moved[0]["n"] == 2
+    with pytest.raises(asyncpg.UniqueViolationError):
+        async with database.read() as connection:
+            await connection.execute(
+                "INSERT INTO inbox (event_day, consumer, event_id) VALUES ($1, 'c', 1)", future.date()
+            )
+    await later.close()
+
+
+async def test_migrations_run_once_even_when_two_start_together(database: Database, database_url: str) -> None:
+    assert await asyncio.gather(migrate.migrate(database_url), migrate.migrate(database_url)) == [[], []]
+    async with database.read() as connection:
+        assert await migrate.pending(connection) == []
+
+
+async def test_a_migration_changed_after_it_ran_is_refused(database_url: str, tmp_path: Path) -> None:
+    known = migrate.load()
+    for migration in known:
+        (tmp_path / f"{migration.version:04d}_{migration.name}.sql").write_text(migration.sql)
+    first = tmp_path / f"{known[0].version:04d}_{known[0].name}.sql"
+    first.write_text(known[0].sql + "\n-- an afterthought\n")
+    with pytest.raises(migrate.MigrationError, match="was changed after it was applied"):
+        await migrate.migrate(database_url, directory=tmp_path)
+
+
+async def test_a_failing_migration_leaves_no_trace(database: Database, database_url: str, tmp_path: Path) -> None:
+    for migration in migrate.load():
+        (tmp_path / f"{migration.version:04d}_{migration.name}.sql").write_text(migration.sql)
+    (tmp_path / "9000_broken.sql").write_text("CREATE TABLE half_done (a int); SELECT 1 / 0;")
+    with pytest.raises(migrate.MigrationError, match="9000_broken failed: division by zero"):
+        await migrate.migrate(database_url, directory=tmp_path)
+    assert (await _rows(database, "SELECT to_regclass('half_done') AS made"))[0]["made"] is None
+    (tmp_path / "9000_broken.sql").write_text("CREATE TABLE whole (a int);")
+    assert await migrate.migrate(database_url, directory=tmp_path) == [9000]
+    with pytest.raises(migrate.MigrationError, match="upgraded by a newer version"):
+        await migrate.migrate(database_url)

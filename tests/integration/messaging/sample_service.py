@@ -1,0 +1,38 @@
+"""A service as a process: `python -m tests.integration.messaging.sample_service`. One row in `effects` per event, after
+SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from shared.db import UnitOfWork
+from shared.events import TaskDefined, TaskReady
+from shared.runtime.serve import main
+from shared.runtime.service import Context, Periodic, Service
+
+
+class Handlers:
+    async def on_task_defined(self, event: TaskDefined, work: UnitOfWork) -> None:
+        if os.environ.get("SAMPLE_BEGUN"):
+            await asyncio.to_thread(Path(os.environ["SAMPLE_BEGUN"]).touch)
+        await asyncio.sleep(float(os.environ.get("SAMPLE_WORK_S", "0")))
+        await work.connection.execute("INSERT INTO effects VALUES ($1, $2)", event.event_id, event.task_id)
+        work.emit(TaskReady(task_id=event.task_id))
+
+    async def tick(self, work: UnitOfWork) -> None:
+        await work.connection.execute("INSERT INTO effects VALUES (0, -1)")
+
+
+def build(context: Context) -> Service:
+    handlers = Handlers()
+    return Service(
+        "task-brokerage",
+        work=[(TaskDefined, handlers.on_task_defined)],
+        periodic=[Periodic("tick", 3600.0, handlers.tick)],
+    )
+
+
+if __name__ == "__main__":
+    main("task_brokerage", build)

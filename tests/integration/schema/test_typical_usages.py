@@ -1,0 +1,235 @@
+"""The specification's "typical usages", and what the hot paths ask, are answered by an index on tables of some size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from tests import servers
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+# (name, statement, arguments, an index that must be used: one of these)
+TASKS = [
+    ("production tasks of a queue by priority",
+     "SELECT * FROM tasks WHERE status = $1 AND working_group = ANY($2) AND processing_type = ANY($3) AND vo = $4"
+     " AND task_type = $5 ORDER BY current_priority DESC, task_id LIMIT 50",
+     ("ready", ["wg1"], ["simul"], "demo", "prod"), "tasks_by_status"),
+    ("tasks to be amended", "SELECT task_id FROM tasks WHERE command IS NOT NULL", (), "tasks_command"),
+    ("users with tasks to be processed",
+     "SELECT user_name, vo FROM tasks WHERE status = $1 AND task_type = $2", ("ready", "anal"), "tasks_by_status"),
+    ("analysis tasks of a user",
+     "SELECT * FROM tasks WHERE status = $1 AND user_name = $2 AND vo = $3 AND task_type = $4"
+     " ORDER BY current_priority DESC, task_id LIMIT 50", ("ready", "user7", "demo", "anal"), "tasks_user"),
+    ("slow or delayed tasks",
+     "SELECT task_id FROM tasks WHERE status = $1 AND task_type = $2"
+     " AND creation_date < orrery_now() - interval '1 day'",
+     ("ready", "prod"), "tasks_by_status|tasks_created|tasks_live"),
+    ("hung-up processes of tasks",
+     "SELECT task_id FROM tasks WHERE locked_by IS NOT NULL AND locked_time < orrery_now()", (), "tasks_locked"),
+    ("live tasks by priority",
+     "SELECT task_id FROM tasks WHERE status = 'ready' ORDER BY current_priority DESC, task_id LIMIT 50", (),
+     "tasks_live|tasks_by_status"),
+    ("tasks whose time has come",
+     "SELECT task_id FROM tasks WHERE retry_at <= orrery_now() AND status = ANY($1)", (["pending"],), "tasks_retry"),
+    ("children of a task", "SELECT task_id FROM tasks WHERE parent_tid = $1", (5,), "tasks_parent"),
+    ("a task by name", "SELECT task_id FROM tasks WHERE task_name = $1", ("task.77",), "tasks_name"),
+    ("remaining work of a nucleus",
+     "SELECT task_id FROM tasks WHERE nucleus = $1"
+     " AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')",
+     ("N3",), "tasks_nucleus"),
+]  # fmt: skip
+DATASETS = [
+    ("datasets of a task", "SELECT dataset_name, type FROM task_datasets WHERE task_id = $1", (77,),
+     "task_datasets_task"),
+    ("datasets to be processed in a task",
+     "SELECT dataset_name FROM task_datasets WHERE task_id = $1 AND status = $2 AND n_files_to_be_used > n_files_used"
+     " AND type = $3", (77, "ready", "input"), "task_datasets_task"),
+    ("the task that uses a dataset", "SELECT task_id FROM task_datasets WHERE dataset_name = $1 AND type = $2",
+     ("dataset.77", "input"), "task_datasets_name"),
+    ("tasks that contribute to a container",
+     "SELECT task_id FROM task_datasets WHERE container_name = $1 AND type = $2", ("container.7", "input"),
+     "task_datasets_container"),
+    ("datasets whose state must be checked",
+     "SELECT dataset_name FROM task_datasets WHERE state_check_time < orrery_now() - interval '1 day'"
+     " AND state_check_expiration IS NOT NULL", (), "task_datasets_check"),
+    ("update of a dataset", "UPDATE task_datasets SET n_files_used = 1 WHERE dataset_id = $1", (77,),
+     "task_datasets_pkey"),
+    ("update of the datasets of a task", "UPDATE task_datasets SET site = 'S' WHERE task_id = $1", (77,),
+     "task_datasets_task"),
+    ("hung-up processes of datasets",
+     "SELECT dataset_id FROM task_datasets WHERE locked_by IS NOT NULL AND locked_time < orrery_now()", (),
+     "task_datasets_locked"),
+]  # fmt: skip
+FILES = [
+    ("the most tried file of a dataset",
+     "SELECT max(attempt_nr) FROM task_files WHERE dataset_id = $1 AND status IN ('ready', 'picked', 'running')"
+     " AND attempt_nr > 0", (77,), "task_files_tried"),
+    ("what produced a file", "SELECT task_id, dataset_id FROM task_files WHERE lfn = $1 AND scope = $2 AND type = $3",
+     ("file.777", "s", "input"), "task_files_lfn"),
+    ("files of a task", "SELECT file_id FROM task_files WHERE task_id = $1 AND type = $2", (77, "input"),
+     "task_files_task"),
+    ("files in a state",
+     "SELECT file_id FROM task_files WHERE task_id = $1 AND dataset_id = $2 AND type = $3 AND status = $4",
+     (77, 77, "input", "ready"), "task_files_state|task_files_task|task_files_unit"),
+    ("files to be processed",
+     "SELECT file_id FROM task_files WHERE task_id = $1 AND dataset_id = $2 AND type = $3 AND status = $4"
+     " AND attempt_nr < max_attempt", (77, 77, "input", "ready"), "task_files_state|task_files_task|task_files_unit"),
+    ("the next ready files of a dataset",
+     "SELECT file_id FROM task_files WHERE dataset_id = $1 AND status = 'ready' ORDER BY file_id LIMIT 100", (1,),
+     "task_files_state"),
+    ("update of a file", "UPDATE task_files SET ram_count = 1 WHERE file_id = $1", (777,), "task_files_pkey"),
+    ("update of the files of a dataset", "UPDATE task_files SET ram_count = 1 WHERE dataset_id = $1", (77,),
+     "task_files_state|task_files_unit"),
+    ("files of a chunk", "SELECT file_id FROM task_files WHERE chunk_id = $1 AND status = 'picked'", (5,),
+     "task_files_chunk"),
+    ("files that a job runs on", "SELECT file_id FROM task_files WHERE job_id = $1 AND status = 'running'", (5,),
+     "task_files_job"),
+    ("files that a job produced", "SELECT file_id FROM task_files WHERE out_job_id = $1", (5,),
+     "task_files_producer"),
+]  # fmt: skip
+JOBS = [
+    ("a lane of the dispatcher",
+     "SELECT job_id FROM jobs WHERE queue = $1 AND gshare = $2 AND shape_id = $3 AND status = 'activated'"
+     " ORDER BY -current_priority, job_id LIMIT 256", ("Q3", "MC", 1), "jobs_lane"),
+    ("live jobs of a task", "SELECT count(*) FROM jobs WHERE task_id = $1 AND status = 'running'", (77,), "jobs_task"),
+    ("ends that were not counted",
+     "SELECT job_id FROM jobs WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed',"
+     " 'cancelled')", (), "jobs_unapplied"),
+    ("jobs that may be archived",
+     "SELECT job_id FROM jobs WHERE results_applied_at IS NOT NULL ORDER BY job_id LIMIT 100",
+     (), "jobs_archivable"),
+    ("jobs that have been sent for long",
+     "SELECT job_id FROM jobs WHERE status = 'sent' AND state_change_time < orrery_now() - interval '1 day'", (),
+     "jobs_waiting"),
+    ("offered chunks", "SELECT chunk_id FROM chunks WHERE status = 'offered' AND offered_at < orrery_now()", (),
+     "chunks_open"),
+    ("chunks of a task", "SELECT chunk_id FROM chunks WHERE task_id = $1 AND status = 'offered'", (77,),
+     "chunks_task|chunks_latest"),
+    ("jobs of a file", "SELECT job_id FROM job_files WHERE file_id = $1", (777,), "job_files_file"),
+    ("retries of a job", "SELECT new_job_id FROM job_retry_history WHERE old_job_id = $1", (5,),
+     "job_retry_history_old"),
+    ("the log of a task", "SELECT * FROM transition_log WHERE task_id = $1 ORDER BY at", (77,), "transition_log"),
+    ("decisions about a task",
+     "SELECT * FROM brokerage_decisions WHERE task_id = $1 ORDER BY decision_id DESC LIMIT 20", (77,),
+     "brokerage_decisions_task"),
+    ("transfers of a job", "SELECT status FROM transfers WHERE job_id = $1", (5,), "transfers_job"),
+    ("transfers that are due",
+     "SELECT transfer_id FROM transfers WHERE status = 'active' AND due_at <= orrery_now()", (), "transfers_due"),
+]  # fmt: skip
+
+
+FILL = """
+SET session_replication_role = replica;
+INSERT INTO tasks (task_id, task_name, user_name, status, task_type, vo, working_group, processing_type,
+                   current_priority, creation_date, command, locked_by, locked_time, retry_at, parent_tid, nucleus)
+SELECT n, 'task.' || n, 'user' || n % 400,
+       CASE WHEN n % 20 = 0 THEN 'ready' WHEN n % 20 = 1 THEN 'running' WHEN n % 40 = 2 THEN 'pending' ELSE 'done' END,
+       CASE WHEN n % 2 = 0 THEN 'prod' ELSE 'anal' END, 'demo', 'wg' || n % 10,
+       CASE WHEN n % 3 = 0 THEN 'simul' ELSE 'evgen' END, n % 1000, orrery_now() - n * interval '1 minute',
+       CASE WHEN n % 500 = 0 THEN 'kill' END, CASE WHEN n % 500 = 0 THEN 'x' END, orrery_now() - interval '1 hour',
+       CASE WHEN n % 200 = 2 THEN orrery_now() END, CASE WHEN n % 50 = 0 THEN n / 50 END, 'N' || n % 20
+  FROM generate_series(1, 20000) n;
+INSERT INTO task_datasets (dataset_id, task_id, dataset_name, type, status, container_name, n_files_to_be_used,
+                           state_check_time, state_check_expiration, locked_by, locked_time)
+SELECT n, n, 'dataset.' || n, 'input', 'ready', 'container.' || n / 10, 10, orrery_now() - n * interval '1 hour',
+       CASE WHEN n % 500 = 0 THEN orrery_now() END, CASE WHEN n % 500 = 0 THEN 'x' END, orrery_now()
+  FROM generate_series(1, 20000) n;
+INSERT INTO task_files (file_id, dataset_id, task_id, lfn, scope, type, status, max_attempt, chunk_id, job_id,
+                        out_job_id)
+SELECT n, n % 2000 + 1, n % 2000 + 1, 'file.' || n, 's', 'input',
+       CASE WHEN n % 10 = 0 THEN 'ready' WHEN n % 10 = 1 THEN 'running' WHEN n % 50 = 2 THEN 'picked'
+            ELSE 'finished' END,
+       3, n / 100, n, CASE WHEN n % 5 = 0 THEN n END
+  FROM generate_series(1, 60000) n;
+INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
+                  resource_type, gshare, user_name, prod_source_label, job_type, results_applied_at, state_change_time)
+SELECT n, n % 2000 + 1, n / 100, n % 5, n % 1000, 1, 1,
+       CASE WHEN n % 100 = 0 THEN 'sent' WHEN n % 100 < 80 THEN 'activated' WHEN n % 100 < 90 THEN 'running'
+            ELSE 'finished' END,
+       'Q' || n % 40, 'SCORE', CASE WHEN n % 2 = 0 THEN 'MC' ELSE 'Data' END, 'u', 'managed', 'normal',
+       CASE WHEN n % 100 BETWEEN 90 AND 98 THEN orrery_now() END, orrery_now() - n * interval '1 minute'
+  FROM generate_series(1, 40000) n;
+INSERT INTO chunks (chunk_id, task_id, kind, status, n_files)
+SELECT n, n % 2000 + 1, 'normal', CASE WHEN n % 100 = 0 THEN 'offered' ELSE 'used' END, 1
+  FROM generate_series(1, 20000) n;
+INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type) SELECT n, n, 1, 1, 'input'
+  FROM generate_series(1, 20000) n;
+INSERT INTO job_retry_history (task_id, old_job_id, new_job_id) SELECT n, n, n + 1 FROM generate_series(1, 20000) n;
+INSERT INTO transition_log (at, entity, entity_id, task_id, to_status, actor, reason)
+SELECT orrery_now(), 'task', n, n % 2000, 'ready', 'a', 'r' FROM generate_series(1, 20000) n;
+INSERT INTO brokerage_decisions (task_id, kind, plugin, seed, world_version, outcome, summary, names, codes, found,
+                                 wanted, weights, checks)
+SELECT n % 2000, 'job', 'p', 1, 1, 'none', '{}', '{}', '{}', '{}', '{}', '{}', '{}' FROM generate_series(1, 10000) n;
+INSERT INTO transfers (task_id, job_id, direction, activity, destination_storage, n_files, n_bytes, status, due_at)
+SELECT n, n, 'input', 'a', 's', 1, 1, CASE WHEN n % 100 = 0 THEN 'active' ELSE 'done' END, orrery_now()
+  FROM generate_series(1, 20000) n;
+ANALYZE;
+"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def populated(test_servers: servers.Servers, database_template: str) -> AsyncIterator[asyncpg.Connection]:
+    """A database with tens of thousands of rows, with statistics."""
+    url = await servers.clone_template(test_servers.database_url, database_template)
+    connection = await asyncpg.connect(url)
+    await connection.execute(FILL)
+    yield connection
+    await connection.close()
+    await servers.drop_database(test_servers.database_url, url)
+
+
+async def indexes_used(connection: asyncpg.Connection, statement: str, arguments: tuple[object, ...]) -> set[str]:
+    """The indexes in the plan; "seq:TABLE" for each table that is read whole."""
+    text = await connection.fetchval(f"EXPLAIN (FORMAT JSON) {statement}", *arguments)
+    found: set[str] = set()
+
+    def walk(node: dict[str, object]) -> None:
+        if node["Node Type"] == "Seq Scan":
+            found.add(f"seq:{node['Relation Name']}")
+        if "Index Name" in node:
+            found.add(str(node["Index Name"]))
+        for child in node.get("Plans", []):  # type: ignore[attr-defined]
+            walk(child)
+
+    walk(json.loads(text)[0]["Plan"])
+    return found
+
+
+async def test_every_typical_usage_and_hot_query_uses_its_index(populated: asyncpg.Connection) -> None:
+    wrong = []
+    for name, statement, arguments, wanted in (*TASKS, *DATASETS, *FILES, *JOBS):
+        used = await indexes_used(populated, statement, arguments)
+        big = {one for one in used if one.startswith("seq:") and "_2" not in one and "default" not in one}
+        if big or not any(one.startswith(tuple(wanted.split("|"))) for one in used):
+            wrong.append(f"{name}: {sorted(used)} instead of {wanted}")
+    assert wrong == []
+
+
+async def test_the_sweep_and_the_watches_do_not_read_big_tables_whole(populated: asyncpg.Connection) -> None:
+    from services.watchdog.store import SWEEPS
+    from services.watchdog.sweeps import SWEEPS as KINDS
+
+    before = await populated.fetchval("SELECT orrery_now() - interval '30 days'")
+    wrong = []
+    for kind in KINDS:
+        used = await indexes_used(populated, getattr(SWEEPS, kind.kind).sql.strip().rstrip(";"), (before,))
+        if used & {"seq:jobs", "seq:task_files", "seq:task_datasets"}:
+            wrong.append(f"{kind.kind}: {sorted(used)}")
+    assert wrong == []
+
+
+async def test_the_checks_of_one_task_do_not_read_big_tables_whole(populated: asyncpg.Connection) -> None:
+    from shared.check import CHECKS
+
+    wrong = []
+    for check in CHECKS:
+        if check.at_every_commit:
+            used = await indexes_used(populated, check.sql, ([77],))
+            if used & {"seq:jobs", "seq:task_files", "seq:job_files", "seq:task_datasets"}:
+                wrong.append(f"{check.name}: {sorted(used)}")
+    assert wrong == []

@@ -1,0 +1,87 @@
+"""A database with rows in it is upgraded, step by step and at once, and nothing in it is lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from shared.check import run_checks
+from shared.db import migrate
+from tests import rows, servers
+from tests.unit.check.story import Story, tell
+
+VERSIONS = [migration.version for migration in migrate.load()]
+#: the first version that has every table of the story
+FIRST_WITH_ALL_TABLES = 6
+
+
+@pytest.fixture
+async def empty_url(test_servers: servers.Servers) -> AsyncIterator[str]:
+    """A database in which nothing was migrated."""
+    url = await servers.clone_template(test_servers.database_url, "template0")
+    yield url
+    await servers.drop_database(test_servers.database_url, url)
+
+
+async def counts(connection: asyncpg.Connection) -> dict[str, int]:
+    tables = ("tasks", "task_datasets", "task_files", "jobs", "jobs_archive", "job_files", "chunks", "transition_log")
+    return {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables}
+
+
+async def populate(url: str) -> tuple[Story, dict[str, int]]:
+    connection = await asyncpg.connect(url)
+    try:
+        story = await tell(connection)
+        await rows.change(
+            connection,
+            "INSERT INTO tasks (task_name, user_name, status) SELECT 'old.' || n, 'bob', 'done'"
+            " FROM generate_series(1, 500) n",
+        )
+        return story, await counts(connection)
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("version", sorted({FIRST_WITH_ALL_TABLES, VERSIONS[-2]}))
+async def test_a_populated_database_of_an_older_version_reaches_the_newest(empty_url: str, version: int) -> None:
+    await migrate.migrate(empty_url, upto=version)
+    story, before = await populate(empty_url)
+    applied = await migrate.migrate(empty_url)
+    assert applied == [one for one in VERSIONS if one > version]
+    connection = await asyncpg.connect(empty_url)
+    try:
+        assert await counts(connection) == before
+        assert await run_checks(connection) == []
+        assert await connection.fetchval("SELECT status FROM tasks WHERE task_id = $1", story.task) == "running"
+        # and it works: the triggers know the graphs
+        await connection.execute("UPDATE jobs SET status = 'holding' WHERE job_id = $1", story.live_job)
+    finally:
+        await connection.close()
+
+
+async def test_an_upgraded_schema_is_the_same_as_a_new_one(empty_url: str, database_url: str) -> None:
+    for version in VERSIONS:
+        await migrate.migrate(empty_url, upto=version)
+    assert await schema_of(empty_url) == await schema_of(database_url)
+
+
+async def schema_of(url: str) -> list[tuple[object, ...]]:
+    """Columns, indexes, constraints and triggers as text, but for the partitions of single days."""
+    connection = await asyncpg.connect(url)
+    try:
+        found = await connection.fetch(
+            "SELECT table_schema || '.' || table_name || '.' || column_name AS name,"
+            " data_type || ' ' || is_nullable || ' ' || coalesce(column_default, '') AS text"
+            "  FROM information_schema.columns WHERE table_schema IN ('public', 'catalogue')"
+            " UNION ALL SELECT schemaname || '.' || indexname, indexdef FROM pg_indexes"
+            "  WHERE schemaname IN ('public', 'catalogue')"
+            " UNION ALL SELECT conrelid::regclass || '.' || conname, pg_get_constraintdef(oid) FROM pg_constraint"
+            " UNION ALL SELECT tgrelid::regclass || '.' || tgname, pg_get_triggerdef(oid) FROM pg_trigger"
+            "  WHERE NOT tgisinternal ORDER BY 1, 2"
+        )
+        return [tuple(row) for row in found if not re.search(r"_\d{8}", row["name"])]
+    finally:
+        await connection.close()

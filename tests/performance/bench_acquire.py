@@ -1,0 +1,193 @@
+"""Acquire over HTTP with a million queued jobs, beside a bare handler and the database's own limit of the same run.
+
+Half of the jobs are at one hot queue; 50 shares, 48 shapes, 64 acquires in flight; claims are durable; the load
+generator, the server and PostgreSQL share the machine. `python -m tests.performance.bench_acquire [JOBS] [SECONDS]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from services.job_dispatch.sessions import PLAN_SETTINGS, REASON, Wanted, run_claim
+from shared.auth import Authority
+from shared.db.database import prepare_connection
+from tests import servers
+from tests.performance.figures import rate
+
+ROOT = Path(__file__).resolve().parents[2]
+N_JOBS, SECONDS, IN_FLIGHT = 1_000_000, 10.0, 64
+N_QUEUES, N_SHARES, N_SHAPES = 40, 50, 48
+HOT_QUEUE = "HOT"
+SLICE = 50_000
+PATH = "/api/v1/pilot/acquire_jobs"
+JOB_COLUMNS = (
+    "job_id", "task_id", "chunk_id", "shape_id", "current_priority", "core_count", "attempt_number", "status", "queue",
+    "resource_type", "gshare", "user_name", "prod_source_label", "job_type",
+)  # fmt: skip
+PARAMETERS = "--inputEVNTFile=EVNT.{id}.pool.root --maxEvents=1000 --outputHITSFile=HITS.{id}.pool.root " * 3
+
+
+def queue_of(job_id: int) -> str:
+    return HOT_QUEUE if job_id % 2 else f"Q{job_id // 2 % (N_QUEUES - 1):02d}"
+
+
+def job_rows(first: int, last: int) -> Iterator[tuple[Any, ...]]:
+    """Jobs spread over lanes and 20 priorities, as many tasks would."""
+    for job_id in range(first, last):
+        mixed = job_id * 2_654_435_761 % 2**32
+        yield (
+            job_id, job_id // 1000, 1, 1 + mixed % N_SHAPES, mixed // 64 % 20 * 50, 1, 1, "activated",
+            queue_of(job_id), "SCORE", f"share{mixed // 4096 % N_SHARES:02d}", "user", "managed", "normal",
+        )  # fmt: skip
+
+
+def spec_rows(first: int, last: int) -> Iterator[tuple[Any, ...]]:
+    for job_id in range(first, last):
+        spec = {"PandaID": job_id, "taskID": job_id // 1000, "attemptNr": 1, "jobPars": PARAMETERS.format(id=job_id)}
+        yield job_id, job_id // 1000, {**spec, "outFiles": f"HITS.{job_id}.root,log.{job_id}.tgz", "coreCount": 1}
+
+
+async def fill(url: str, n_jobs: int) -> None:
+    """Queues, shapes, and all jobs by COPY."""
+    connection = await asyncpg.connect(url)
+    await prepare_connection(connection)
+    await connection.execute("SET session_replication_role = replica")  # the way of these rows is not the subject
+    await connection.execute("INSERT INTO sites (site, state, role) VALUES ('S', 'ACTIVE', 'satellite')")
+    await connection.execute(
+        "INSERT INTO queues SELECT name, 'S', 'online', 'unified', '{}' FROM unnest($1::text[]) AS name",
+        [HOT_QUEUE, *(f"Q{number:02d}" for number in range(N_QUEUES - 1))],
+    )
+    await connection.execute(
+        "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s)"
+        " SELECT 'managed', 'SCORE', 1, 1000 + n, 10000, 3600 FROM generate_series(1, $1::int) AS n",
+        N_SHAPES,
+    )
+    for first in range(1, n_jobs + 1, SLICE):
+        last = min(first + SLICE, n_jobs + 1)
+        await connection.copy_records_to_table("jobs", records=job_rows(first, last), columns=JOB_COLUMNS)
+        await connection.copy_records_to_table(
+            "job_specs", records=spec_rows(first, last), columns=("job_id", "task_id", "spec")
+        )
+    await connection.execute("ANALYZE jobs, job_specs")
+    await connection.close()
+
+
+async def claim_limit(url: str, n_jobs: int, seconds: float) -> float:
+    """Claims per second of the statement alone: two sessions, 32 jobs each time, ids known beforehand."""
+    settings = {**PLAN_SETTINGS, "orrery.actor": "bench", "orrery.reason": REASON}
+    ends_at = time.perf_counter() + seconds
+    numbers = iter(range(1, n_jobs + 1))  # shared: every job is tried once
+
+    async def session(name: str) -> int:
+        connection = await asyncpg.connect(url, server_settings=settings)
+        await prepare_connection(connection)
+        n_claimed = 0
+        while time.perf_counter() < ends_at:
+            rows = [next(iter(job_rows(one, one + 1))) for one, _ in zip(numbers, range(32), strict=False)]
+            wanted = [Wanted(f"{name}-{row[0]}", row[0], row[8], row[3], "bench") for row in rows]
+            n_claimed += sum(one.job_id is not None for one in await run_claim(connection, "bench", wanted))
+        await connection.close()
+        return n_claimed
+
+    started = time.perf_counter()
+    total = sum(await asyncio.gather(session("a"), session("b")))
+    return total / (time.perf_counter() - started)
+
+
+@contextmanager
+def server(kind: str, **environment: str) -> Iterator[int]:
+    """A server process for the length of a block; its port."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.performance.acquire_server", kind],
+        cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        yield int(process.stdout.readline())
+    finally:
+        process.stdin.close()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def measure(port: int, seconds: float, token: str) -> dict[str, Any]:
+    """64 connections, half of them for the hot queue."""
+    requests = []
+    for number in range(IN_FLIGHT):
+        queue = HOT_QUEUE if number % 2 else f"Q{number // 2 % (N_QUEUES - 1):02d}"
+        body = json.dumps({"site_name": queue, "memory": 4000, "prod_source_label": "managed", "node": f"n{number}"})
+        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+        requests.append([PATH, headers, body, '"StatusCode":0'])
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "requests.json"
+        file.write_text(json.dumps(requests), encoding="utf-8")
+        result = subprocess.run(
+            [sys.executable, "-m", "tests.performance.http_load", "127.0.0.1", str(port), str(seconds), str(file)],
+            cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    return dict(json.loads(result.stdout))
+
+
+async def counted(url: str) -> tuple[int, int, int]:
+    """Jobs sent, claims, and different jobs among them."""
+    connection = await asyncpg.connect(url)
+    sent = await connection.fetchval("SELECT count(*) FROM jobs WHERE status = 'sent'")
+    claims = await connection.fetchval("SELECT count(*) FROM job_claims")
+    different = await connection.fetchval("SELECT count(DISTINCT job_id) FROM job_claims")
+    await connection.close()
+    return sent, claims, different
+
+
+def report(name: str, found: dict[str, Any], limit: float | None = None) -> None:
+    print(rate(name, found["per_s"], limit=limit, of="a bare handler"), flush=True)
+    print(f"   {'':58} p50 {found['p50_s'] * 1e3:7.1f} ms   p99 {found['p99_s'] * 1e3:7.1f} ms", flush=True)
+
+
+def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
+    """0 if nothing was given twice."""
+    admin = servers.Servers.find().database_url
+    template = asyncio.run(servers.ensure_template(admin))
+    url = asyncio.run(servers.clone_template(admin, template))
+    authority = Authority.generate()
+    token = authority.issue("bench", ["pilot"])
+    try:
+        started = time.perf_counter()
+        asyncio.run(fill(url, n_jobs))
+        print(f"   {n_jobs:,} jobs in {time.perf_counter() - started:.0f} s", flush=True)
+        with server("bare") as port:
+            measure(port, 1.0, token)
+            bare = measure(port, seconds / 2, token)
+        report("bare Starlette handler", bare)
+        environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
+        with server("dispatch", **environment) as port:
+            first = measure(port, 2.0, token)
+            found = measure(port, seconds, token)
+        report("acquire", found, bare["per_s"])
+        print(f"   {'first touch of all queues, slowest requests':58} p99 {first['p99_s'] * 1e3:7.1f} ms", flush=True)
+        n_granted = first["wanted"] + found["wanted"]
+        sent, claims, different = asyncio.run(counted(url))
+        print(f"   {n_granted:,} jobs granted, {sent:,} sent, {claims:,} claims of {different:,} jobs", flush=True)
+        limit = asyncio.run(claim_limit(url, n_jobs, seconds / 2))
+        print(rate("claims alone, 2 sessions, 32 at a time", limit), flush=True)
+        return 0 if sent == claims == different and n_granted == sent else 1
+    finally:
+        asyncio.run(servers.drop_database(admin, url))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(kind(text) for kind, text in zip((int, float), sys.argv[1:], strict=False))))

@@ -1,0 +1,135 @@
+"""The checks of the simulation: those of `orrery check`, on a connection of their own, as one statement per step.
+
+Thirty queries planned anew would cost more than the step they check. A temporary function keeps their plans, and they
+are given only the tasks that the step touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from shared.check.invariants import CHECKS, Check
+from shared.states import TASK
+
+#: about time on a real clock: before the end the bus may be as slow as the seed says
+ABOUT_LATENCY = {"i10_event_not_published", "i10_deferred_event_overdue", "i13_statistics_differ_at_rest",
+                 "i10_end_never_counted"}  # fmt: skip
+#: a task in one of these ended, or waits for its owner and says so
+ENDED = sorted({*TASK.final, "exhausted"})
+PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off", "timezone": "UTC"}
+
+_FUNCTION = """
+CREATE FUNCTION pg_temp.{name}(ids bigint[])
+RETURNS TABLE (invariant text, check_name text, sentence text) LANGUAGE plpgsql AS $function$
+#variable_conflict use_column
+BEGIN
+{body}
+END $function$
+"""
+_ONE = "RETURN QUERY SELECT '{0.invariant}', '{0.name}', sentence FROM (\n{1}\n) AS rows LIMIT 20;"
+_AFTER_STEP = """
+SELECT touched.ids,
+       CASE WHEN touched.ids <> '{}' THEN
+            (SELECT array_agg(format('%s %s: %s', invariant, check_name, sentence))
+               FROM pg_temp.at_every_commit(touched.ids)) END AS violations,
+       ARRAY(SELECT DISTINCT queue FROM jobs WHERE status = 'activated' ORDER BY queue) AS wanted,
+       NOT EXISTS (SELECT FROM tasks WHERE status <> ALL($2)) AS ended,
+       EXISTS (SELECT FROM deferred_messages) AS has_deferred,
+       ARRAY(SELECT consumer || ': ' || reason FROM parked_messages ORDER BY parked_id) AS parked
+  FROM (SELECT coalesce(array_agg(DISTINCT task_id), '{}') AS ids FROM transition_log
+         WHERE at >= $1 AND task_id IS NOT NULL) AS touched
+"""
+_EVERYTHING = """
+SELECT array_agg(format('%s %s: %s', invariant, check_name, sentence)) AS violations
+  FROM pg_temp.always((SELECT coalesce(array_agg(task_id), '{}') FROM tasks)) WHERE check_name <> ALL($1)
+"""
+_FINGERPRINT = """
+SELECT md5(string_agg(concat_ws(',', at, entity, entity_id, entity_ids, from_status, to_status, actor, reason), ';'
+                      ORDER BY at, entity, entity_id, entity_ids, from_status, to_status, actor, reason))
+  FROM transition_log
+"""
+# What users get: whatever failed, a task that nobody ended early is done; the catalogue has the outputs of jobs that
+# succeeded, each with its size, and no others.
+_RESULTS = """
+SELECT format('task %s is %s although nobody ended it: %s', task_id, status, error_dialog) AS sentence
+  FROM tasks WHERE status <> 'done' AND NOT task_id = ANY($1)
+UNION ALL
+SELECT format('output %s of task %s is finished and not in the catalogue', f.lfn, f.task_id)
+  FROM task_files f JOIN task_datasets d USING (dataset_id)
+ WHERE f.type IN ('output', 'log') AND f.status = 'finished'
+   AND NOT EXISTS (SELECT FROM catalogue.files c JOIN catalogue.datasets k USING (dataset_id)
+                    WHERE k.name = d.dataset_name AND c.lfn = f.lfn AND c.size_bytes = f.fsize)
+UNION ALL
+SELECT format('output %s is in the catalogue, but its job did not succeed: it is %s', c.lfn, f.status)
+  FROM task_datasets d JOIN catalogue.datasets k ON k.name = d.dataset_name JOIN catalogue.files c
+    ON c.dataset_id = k.dataset_id LEFT JOIN task_files f ON f.dataset_id = d.dataset_id AND f.lfn = c.lfn
+ WHERE d.type IN ('output', 'log') AND f.status IS DISTINCT FROM 'finished'
+"""
+_CHANGED = "SELECT to_status FROM transition_log WHERE at >= $1 AND entity = 'job' AND entity_id = $2"
+_TASKS = "SELECT task_id, status, retry_at, error_dialog FROM tasks ORDER BY task_id"
+
+
+@dataclass(frozen=True)
+class Observed:
+    """After a step: what is broken, what was parked, which queues have work for pilots, whether every task ended."""
+
+    violations: Sequence[str] = ()
+    parked: Sequence[str] = ()
+    wanted_queues: frozenset[str] = frozenset()
+    ended: bool = False
+    has_deferred: bool = False
+
+
+class Checker:
+    """Reads only; its connection has the simulated time of the last check."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    @classmethod
+    async def connect(cls, url: str) -> Checker:
+        connection = await asyncpg.connect(url, server_settings=PLANS, max_cached_statement_lifetime=0)
+        await connection.execute(_function("at_every_commit", [check for check in CHECKS if check.at_every_commit]))
+        await connection.execute(_function("always", CHECKS))
+        return cls(connection)
+
+    async def after_step(self, moment: datetime) -> Observed:
+        """What holds after every commit, for the tasks that changed since `moment`."""
+        row = await self._connection.fetchrow(_AFTER_STEP, moment, ENDED)
+        assert row is not None
+        return Observed(
+            row["violations"] or (), row["parked"], frozenset(row["wanted"]), row["ended"], row["has_deferred"]
+        )
+
+    async def everything(self, now: datetime, *, at_rest: bool) -> Sequence[str]:
+        """Every check on every task; what is about latency only when everything is said to be at rest."""
+        await self._connection.execute("SELECT set_config('orrery.now', $1, false)", now.isoformat())
+        left_out = [] if at_rest else sorted(ABOUT_LATENCY)
+        return await self._connection.fetchval(_EVERYTHING, left_out) or ()
+
+    async def results(self, ended: Sequence[int]) -> list[str]:
+        """What users would complain about at the end; `ended`: the tasks that they ended early."""
+        return [row["sentence"] for row in await self._connection.fetch(_RESULTS, ended)]
+
+    async def changes_of_job(self, job_id: int, moment: datetime) -> list[str]:
+        """The states that a job took since `moment`."""
+        return [row["to_status"] for row in await self._connection.fetch(_CHANGED, moment, job_id)]
+
+    async def fingerprint(self) -> str:
+        return str(await self._connection.fetchval(_FINGERPRINT))
+
+    async def tasks(self) -> list[asyncpg.Record]:
+        rows: list[asyncpg.Record] = await self._connection.fetch(_TASKS)
+        return rows
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+
+def _function(name: str, checks: Sequence[Check]) -> str:
+    body = "\n".join(_ONE.format(check, check.sql.replace("$1", "ids")) for check in checks)
+    return _FUNCTION.format(name=name, body=body)

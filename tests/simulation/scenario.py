@@ -1,0 +1,108 @@
+"""The small world of the simulation: a few sites, and the input of four tasks of a few jobs each."""
+
+import gzip
+import json
+import random
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+GRID = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "grid"
+NUCLEI, SATELLITES = 2, 3
+#: that users submit
+TASKS = 4
+
+#: limits and periods such that half a day of waiting is an hour, and leaps of time are no outage of our own
+PARAMETERS: list[dict[str, Any]] = [
+    {"app": app, "component": component, "key": key, "value": value}
+    for app, component, key, value in (
+        ("pandaserver", "watcher", "HEARTBEAT_TIMEOUT_production", 0.5),
+        ("pandaserver", "watcher", "HEARTBEAT_TIMEOUT_analysis", 0.5),
+        ("pandaserver", "job_timeout", "TIMEOUT_sent", 0.25),
+        ("pandaserver", "job_timeout", "TIMEOUT_assigned", 2.0),
+        ("pandaserver", "job_timeout", "TIMEOUT_holding", 3.0),
+        ("jedi", "watchdog", "PENDING_WAIT_SCALE", 0.2),
+        ("jedi", "watchdog", "JOBS_PERIOD_S", 300),
+        ("jedi", "watchdog", "DISPATCHER_SILENCE_S", 3600),
+    )
+]
+
+
+def small_grid() -> dict[str, Any]:
+    """The example grid cut down to a few online queues at two nuclei and three satellites."""
+    files = {path.name.split(".")[0]: _read(path) for path in sorted(GRID.iterdir()) if ".json" in path.name}
+    sites = _records(files["sites"], "name")
+    queues = _records(files["queues"], "siteid")
+    usable = sorted({queue["atlas_site"] for queue in queues.values() if _plain(queue)} & set(sites))
+    nuclei = [name for name in usable if _is_nucleus(sites[name])][:NUCLEI]
+    satellites = [name for name in usable if not _is_nucleus(sites[name])][:SATELLITES]
+    kept = {*nuclei, *satellites}
+    files["sites"] = _cut(files["sites"], lambda name, record: name in kept, "name")
+    files["queues"] = _cut(files["queues"], lambda _, record: record["atlas_site"] in kept and _plain(record), "siteid")
+    files["storages"] = _cut(files["storages"], lambda _, record: record["site_name"] in kept, "ddm_endpoint_name")
+    files["network_metrics"] = {
+        key: value for key, value in files["network_metrics"].items() if set(key.split(":")) <= kept
+    }
+    files["software_map"] = {
+        key: value
+        for key, value in files["software_map"].items()
+        if key == "ALL" or key in _records(files["queues"], "siteid")
+    }
+    return files
+
+
+@cache
+def queue_names() -> list[str]:
+    """The queues that pilots are sent to."""
+    return sorted(small_grid()["queues"])
+
+
+def storages(grid: dict[str, Any]) -> list[str]:
+    """Where input may lie."""
+    records = _records(grid["storages"], "ddm_endpoint_name")
+    return sorted(name for name, record in records.items() if record["type"] == "DATADISK")
+
+
+def catalogue(grid: dict[str, Any]) -> dict[str, Any]:
+    """Input of the tasks: one dataset of simulation input, one of derivation input, a container of three."""
+    disks = storages(grid)
+    rng = random.Random(7)
+    datasets = [_dataset("simulation.EVNT", 3, 200, disks[:1], rng), _dataset("derivation.AOD", 8, 100, disks[:2], rng)]
+    parts = [_dataset(f"analysis.part{number}", 2, 100, [disk], rng) for number, disk in enumerate(disks[:3])]
+    container = {"scope": "sim", "name": "analysis/", "datasets": [part["name"] for part in parts]}
+    return {"format": "orrery-catalogue/1", "datasets": [*datasets, *parts], "containers": [container]}
+
+
+def _dataset(name: str, n_files: int, n_events: int, where: list[str], rng: random.Random) -> dict[str, Any]:
+    files = [
+        {"lfn": f"{name}._{number:06d}.root", "size_bytes": rng.randrange(10**7, 10**8), "n_events": n_events,
+         "checksum": f"ad:{rng.randrange(16**8):08x}"}
+        for number in range(1, n_files + 1)
+    ]  # fmt: skip
+    replicas = [{"storage": storage} for storage in where]
+    return {"scope": "sim", "name": name, "state": "frozen", "files": files, "replicas": replicas}
+
+
+def _read(path: Path) -> Any:
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt") as file:
+        return json.load(file)
+
+
+def _records(data: Any, key: str) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {record[key]: record for record in data}
+
+
+def _cut(data: Any, wanted: Any, key: str) -> Any:
+    if isinstance(data, dict):
+        return {name: record for name, record in data.items() if wanted(name, record)}
+    return [record for record in data if wanted(record[key], record)]
+
+
+def _plain(queue: dict[str, Any]) -> bool:
+    return bool(queue["status"] == "online" and queue["type"] == "unified" and queue["corecount"] in (1, 8))
+
+
+def _is_nucleus(site: dict[str, Any]) -> bool:
+    policies = site.get("datapolicies") or []
+    return "Nucleus" in policies or site.get("role") == "nucleus"

@@ -1,0 +1,20 @@
+"""The test that a file of seeds consists of: several files, because a file is run by one process."""
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from tests.simulation.running import run
+from tests.simulation.scenario import TASKS
+
+
+def over(seeds: Iterable[int]) -> Callable[[int], None]:
+    """A failure names its seed, its last steps, and how to replay it."""
+
+    @pytest.mark.simulation
+    @pytest.mark.timeout(300)
+    @pytest.mark.parametrize("seed", seeds)
+    def test_every_task_ends_and_no_invariant_breaks(seed: int) -> None:
+        assert len(run(seed).statuses) == TASKS
+
+    return test_every_task_ends_and_no_invariant_breaks

@@ -1,0 +1,249 @@
+"""One run: the world, the scheduler's loop, the checks after each step."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from shared.auth import Authority
+from shared.messaging.in_process import InProcessTransport
+from shared.messaging.metrics import MessagingMetrics
+from tests.simulation.checking import Checker, Observed
+from tests.simulation.clock import VirtualClock
+from tests.simulation.crashes import Crashes, ServiceDied, SimulatedDatabase
+from tests.simulation.faults import Faults, SeededSchedule
+from tests.simulation.pilots import Pilots
+from tests.simulation.rounds import Rounds
+from tests.simulation.scenario import queue_names
+from tests.simulation.services import Services
+from tests.simulation.users import Users
+
+#: how long things go wrong in a run: its beginning, or nearly to its end
+FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
+LAST_STEP = 4_000
+CHECK_ALL_EVERY = 50
+#: steps that a failure tells about
+TRACED = 25
+SHORTEST_LEAP_S, LONGEST_LEAP_S = 20.0, 600.0
+#: after the last task ended: rounds of periodic work, so far apart that the statistics are audited in each
+CLOSING_ROUNDS, CLOSING_LEAP_S = 3, 200.0
+
+Happening = Callable[[], Coroutine[Any, Any, None]]
+
+
+class InvariantBroken(AssertionError):
+    """What the checks found, with the seed and step that show it."""
+
+
+class NeverEnded(AssertionError):
+    """Tasks that neither ended nor said why they wait."""
+
+
+@dataclass
+class Report:
+    """How a run went. `fingerprint` is equal for equal seeds."""
+
+    seed: int
+    steps: int = 0
+    deaths: int = 0
+    simulated_s: float = 0.0
+    fingerprint: str = ""
+    statuses: dict[int, str] = field(default_factory=dict)
+    trace: list[str] = field(default_factory=list)
+
+    @property
+    def replay(self) -> str:
+        return f"seed {self.seed}, step {self.steps} (replay: python -m tests.simulation {self.seed})"
+
+
+class Simulation:
+    """`run` makes the whole run; `database_url`: a fresh copy of the template; `faults` instead of the seed's own."""
+
+    def __init__(self, seed: int, database_url: str, authority: Authority, faults: Faults | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.faults = faults or Faults.draw(self.rng)
+        self.faulty_steps = self.rng.randint(FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS)
+        self.report = Report(seed)
+        self.clock = VirtualClock()
+        self._url, self._authority = database_url, authority
+        self._idle_s = SHORTEST_LEAP_S
+        self._seen = Observed()
+        self._outbox_may_have_news = True
+
+    async def run(self) -> Report:
+        """Raises InvariantBroken, or NeverEnded."""
+        self.crashes = Crashes(self.rng)
+        self.database = await SimulatedDatabase.open(self._url, now=self.clock, crashes=self.crashes)
+        self.database.on_commit.append(self._note_news)
+        self.checker = await Checker.connect(self._url)
+        self.schedule = SeededSchedule(self.rng, self.clock)
+        metrics = MessagingMetrics(CollectorRegistry())
+        self.transport = InProcessTransport(self.database, metrics, schedule=self.schedule)
+        self.services = Services(self.rng, self.database, self._url, self.transport, self._authority, self.report.seed)
+        self.users = Users(self.rng, self.services, self._authority, self._note)
+        self.pilots = Pilots(self.rng, self.services, self._authority, self.clock, queue_names(), self._note)
+        self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
+        try:
+            await self.services.start()
+            await self.users.submit_all()
+            await self._loop()
+            await self._close()
+            await self._judge()
+        except AssertionError as error:
+            error.add_note("\n  ".join([f"{self.report.replay}, the last steps:", *self.report.trace[-TRACED:]]))
+            raise
+        finally:
+            await self.services.stop()
+            await self.checker.close()
+            await self.database.close()
+        return self.report
+
+    # -- the loop
+
+    async def _loop(self) -> None:
+        self._set_faults(self.faults)
+        while not (self._seen.ended and self.report.steps > 1):
+            if self.report.steps == self.faulty_steps:
+                self._set_faults(Faults())
+                await self.users.resume_all()
+            if self.report.steps >= LAST_STEP:
+                await self._judge()
+            await self._step(self._choose())
+
+    async def _step(self, happen: Happening) -> None:
+        """One thing happens; what it touched is checked, and now and then everything."""
+        self.report.steps += 1
+        self.clock.advance(self.rng.choice((0.001, 0.01, 0.5)))  # never nothing: what a step wrote is known by its time
+        moment = self.clock()
+        self.pilots.refused, commits_before = None, self.crashes.n_commits
+        try:
+            await self.crashes.survive(happen())
+        except ServiceDied as death:
+            self.report.deaths += 1
+            self._note(f"{death} died")
+            self._restart_bus()
+            await self.services.restart(str(death))
+        failures = self.services.background.failures()
+        assert not failures, f"{self.report.replay}: a service's loop ended: {failures[0]!r}"
+        if self.crashes.n_commits == commits_before:
+            return
+        self._seen = await self.checker.after_step(moment)
+        self._complain([*self._seen.violations, *(f"parked: {one}" for one in self._seen.parked)])
+        self.pilots.wanted_queues = self._seen.wanted_queues
+        self.rounds.with_deferred = self._seen.has_deferred
+        if self.pilots.refused is not None:
+            changes = await self.checker.changes_of_job(self.pilots.refused, moment)
+            self._complain([f"I6: a report of another attempt made job {self.pilots.refused} {one}" for one in changes])
+        if self.report.steps % CHECK_ALL_EVERY == 0:
+            self._complain(await self.checker.everything(self.clock(), at_rest=False))
+
+    def _choose(self) -> Happening:
+        faults, chance = self.schedule.faults, self.rng.random()
+        for rate, fault in (
+            (faults.restart_service, self._restart_one),
+            (faults.forget_bus, self._forget_bus),
+            (faults.command, self.users.command),
+            (faults.leap, self._leap),
+        ):
+            if chance < rate:
+                return fault
+            chance -= rate
+        if self.rounds.under_way:
+            return self.rounds.go_on
+        choices: list[tuple[Happening, int]] = []
+        if self._outbox_may_have_news or self._arrived:
+            choices.append((self._deliver, 8))
+        ready = self.pilots.ready()
+        if ready:
+            choices.append((lambda: self.pilots.step(ready), 6))
+        if not choices:
+            return self._wait
+        self._idle_s = SHORTEST_LEAP_S
+        choices.append((self.rounds.one, 1))
+        return self.rng.choices([choice for choice, _ in choices], [weight for _, weight in choices])[0]
+
+    # -- what may happen
+
+    async def _deliver(self) -> None:
+        """Often before the newest messages were even looked for."""
+        if self._outbox_may_have_news and (self.rng.random() < 0.3 or not self._arrived):
+            self._outbox_may_have_news = False
+            await self.transport.load()
+        chosen = self.transport.choose()
+        if chosen is not None:
+            entry, fate = chosen
+            self._note(f"{fate} to {entry.delivery.consumer}: {entry.delivery.body.decode()[:200]}")
+            await self.transport.make(entry, fate)
+
+    async def _wait(self) -> None:
+        """Nothing to do: time passes, longer each time, and all periodic work is due."""
+        self.clock.advance(self._idle_s * self.rng.uniform(0.5, 1.0))
+        self._idle_s = min(self._idle_s * 3, LONGEST_LEAP_S)
+        self.rounds.begin()
+
+    async def _leap(self) -> None:
+        """Time passes although there is something to do."""
+        self.clock.advance(self.rng.uniform(1.0, LONGEST_LEAP_S))
+
+    async def _restart_one(self) -> None:
+        name = self.rng.choice(self.services.names())
+        self._note(f"{name} is restarted")
+        await self.services.restart(name)
+
+    async def _forget_bus(self) -> None:
+        self._restart_bus()
+
+    def _restart_bus(self) -> None:
+        """What was not settled in the outbox is delivered again, whoever had it already."""
+        self._note("everything in the outbox is delivered again")
+        self.transport.forget()
+        self.schedule.forget()
+        self._outbox_may_have_news = True
+
+    @property
+    def _arrived(self) -> bool:
+        return bool(self.schedule.ready(self.transport.waiting))
+
+    def _note(self, what: str) -> None:
+        self.report.trace.append(f"{self.report.steps} {self.clock():%H:%M:%S.%f} {what}")
+
+    def _note_news(self) -> None:
+        self._outbox_may_have_news = True
+
+    def _set_faults(self, faults: Faults) -> None:
+        self.schedule.faults = self.crashes.faults = self.pilots.faults = faults
+
+    # -- the end
+
+    async def _close(self) -> None:
+        """Messages under way arrive and periodic work goes round a few times: then everything has to be at rest."""
+        self._set_faults(Faults())
+        for _ in range(CLOSING_ROUNDS):
+            self.clock.advance(CLOSING_LEAP_S)
+            self.rounds.begin()
+            while self.rounds.under_way:
+                await self._step(self.rounds.go_on)
+            self.schedule.forget()
+            while self._outbox_may_have_news or self.transport.waiting:
+                await self._step(self._deliver)
+        await self.transport.delete_settled()
+
+    async def _judge(self) -> None:
+        """Every task ended, and everything is in order and at rest."""
+        tasks = await self.checker.tasks()
+        self.report.statuses = {row["task_id"]: row["status"] for row in tasks}
+        self.report.simulated_s = self.clock.elapsed_s
+        if not self._seen.ended:
+            lines = (f"task {r['task_id']}: {r['status']} until {r['retry_at']}, {r['error_dialog']}" for r in tasks)
+            raise NeverEnded(f"{self.report.replay}: after {self.clock()}:" + "".join(f"\n  {line}" for line in lines))
+        self._complain(await self.checker.everything(self.clock(), at_rest=True))
+        self._complain(await self.checker.results(sorted(self.users.ended)))
+        self.report.fingerprint = await self.checker.fingerprint()
+
+    def _complain(self, violations: Sequence[str]) -> None:
+        if violations:
+            raise InvariantBroken("".join([self.report.replay, *(f"\n  {one}" for one in violations[:10])]))

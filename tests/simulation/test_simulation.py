@@ -1,0 +1,95 @@
+"""The simulation itself: a seed replays exactly, and a bug that somebody plants is found."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.job_dispatch import reporting
+from services.job_generation import store
+from services.watchdog import sweeps
+from shared.db import unit_of_work
+from tests.simulation import simulation
+from tests.simulation.faults import Faults
+from tests.simulation.running import run
+from tests.simulation.simulation import InvariantBroken, NeverEnded
+
+ROOT = Path(__file__).resolve().parents[2]
+pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
+
+
+ONE_RUN = "import sys; from tests.simulation.running import run; print(run(int(sys.argv[1])).fingerprint)"
+
+
+def fingerprint_of(seed: int, hash_seed: int) -> str:
+    """What a fresh process makes of a seed; hash_seed orders its sets."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}
+    command = [sys.executable, "-c", ONE_RUN, str(seed)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def test_a_seed_replays_exactly_in_another_process_with_other_hashes() -> None:
+    assert fingerprint_of(7, hash_seed=1) == fingerprint_of(7, hash_seed=2)
+
+
+def test_two_seeds_are_two_runs() -> None:
+    assert run(7).fingerprint != run(8).fingerprint
+
+
+def test_without_faults_every_task_is_done() -> None:
+    assert set(run(1, Faults()).statuses.values()) == {"done"}
+
+
+def test_results_that_are_counted_twice_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = store.apply_counters
+
+    async def twice(work: Any, changes: Any) -> None:
+        kept = dict(changes.by_dataset)
+        await once(work, changes)
+        changes.by_dataset.update(kept)
+        await once(work, changes)
+
+    monkeypatch.setattr(store, "apply_counters", twice)
+    with pytest.raises(InvariantBroken, match=r"seed 3, step \d+ \(replay: python -m tests.simulation 3\)\s+I3 "):
+        run(3, Faults())
+
+
+def test_a_report_of_another_attempt_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    fenced = reporting.judge
+
+    def unfenced(report: Any, row: Any, reported_attempts: Any = ()) -> Any:
+        return fenced(replace(report, attempt_number=None), row, reported_attempts)
+
+    monkeypatch.setattr(reporting, "judge", unfenced)
+    with pytest.raises(AssertionError, match=r"I6|was answered"):
+        run(3, Faults(stale_report=0.5))
+
+
+def test_an_inbox_that_lets_duplicates_through_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The statistics of the queues are a plain sum: only the inbox keeps an event from being added twice."""
+    opened = unit_of_work.UnitOfWork.open
+
+    async def always_first(self: Any, **given: Any) -> None:
+        await opened(self, **given)
+        self.is_first = True
+
+    monkeypatch.setattr(unit_of_work.UnitOfWork, "open", always_first)
+    monkeypatch.setattr(simulation, "CLOSING_ROUNDS", 1)  # before an audit could correct it
+    with pytest.raises(InvariantBroken, match="I13 i13_statistics_differ_at_rest"):
+        for seed in range(1, 4):
+            run(seed, Faults(duplicate=0.3))
+
+
+def test_a_lost_message_that_nobody_says_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: Sequence[sweeps.Sweep] = ()
+    monkeypatch.setattr(sweeps, "SWEEPS", nothing)
+    monkeypatch.setattr(simulation, "LAST_STEP", 900)
+    with pytest.raises((NeverEnded, InvariantBroken), match=r"replay: python -m tests.simulation 3"):
+        run(3, Faults(drop=0.3))

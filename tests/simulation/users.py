@@ -1,0 +1,114 @@
+"""Users of the simulation: they submit four tasks and sometimes command them, over HTTP."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from shared.auth import Authority
+from tests.simulation.services import Services
+
+#: commands a run may contain; the last says what is expected to end the task anyway
+ENDING = ("kill", "finish")
+COMMANDS = (
+    "pause", "resume", "resume", "retry", "retry", "increase_attempts", "kill", "finish", "reassign", "avalanche",
+    "reload_input", "reactivate",
+)  # fmt: skip
+
+
+def tasks() -> list[dict[str, Any]]:
+    """Small versions of the four kinds of task."""
+    return [_simulation(), _generation(), _derivation(), _analysis()]
+
+
+class Users:
+    """`ended`: tasks that somebody ended early. Every other one has to be done in the end, whatever fails."""
+
+    def __init__(
+        self, rng: random.Random, services: Services, authority: Authority, note: Callable[[str], None]
+    ) -> None:
+        self._rng, self._note = rng, note
+        token = authority.issue("production", ["production", "operator"])
+        self._client = services.client("task-definition", token)
+        self._task_ids: list[int] = []
+        self.ended: set[int] = set()
+
+    async def submit_all(self) -> None:
+        for task in tasks():
+            reply = await self._client.post("/api/v1/task/submit", {"task_parameters": task})
+            assert reply.status == 200 and reply.json()["success"], reply.text
+            self._task_ids.append(reply.json()["data"])
+
+    async def command(self) -> None:
+        """One command on one task; refused ones are part of life. A paused task is resumed some time."""
+        task_id, verb = self._rng.choice(self._task_ids), self._rng.choice(COMMANDS)
+        known = set(self.ended)
+        if verb in ENDING:
+            self.ended.add(task_id)  # also if the reply is lost
+        reply = await self._client.post(f"/api/v1/task/{verb}", {"task_id": task_id})
+        assert reply.status == 200, f"{verb}: {reply.status} {reply.text}"
+        if not reply.json()["success"]:
+            self.ended = known
+        self._note(f"{verb} {task_id}: {reply.json()['message']}")
+
+    async def resume_all(self) -> None:
+        """At the end of the faulty part nobody leaves a task paused."""
+        for task_id in self._task_ids:
+            reply = await self._client.post("/api/v1/task/resume", {"task_id": task_id})
+            assert reply.status == 200, reply.text
+
+
+def _task(name: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "taskName": f"sim.{name}", "userName": "production", "vo": "atlas", "prodSourceLabel": "managed",
+        "taskType": "prod", "processingType": "simul", "workingGroup": "AP_SIM", "taskPriority": 500,
+        "architecture": "x86_64-centos7-gcc11-opt", "transUses": "Atlas-23.0.53", "transHome": "Sim-23.0.53",
+        "transPath": "Sim_tf.py", "coreCount": 1, "ramCount": 1500, "ramUnit": "MB", "cpuTime": 10,
+        "cpuTimeUnit": "HS06sPerEvent", "maxAttempt": 8,
+        "log": {"type": "template", "param_type": "log", "value": "log.$JEDITASKID._${SN/P}.tgz",
+                "dataset": f"sim.{name}.log", "token": "ATLASDATADISK"},
+        **fields,
+    }  # fmt: skip
+
+
+def _input(dataset: str) -> dict[str, Any]:
+    return {"type": "template", "param_type": "input", "value": "--input=${IN}", "dataset": f"sim:{dataset}"}
+
+
+def _output(name: str) -> dict[str, Any]:
+    return {"type": "template", "param_type": "output", "value": f"--output={name}.$JEDITASKID._${{SN/P}}.root",
+            "dataset": f"sim.{name}.out", "token": "ATLASDATADISK"}  # fmt: skip
+
+
+def _number(placeholder: str) -> dict[str, Any]:
+    return {"type": "template", "param_type": "number", "value": f"--{placeholder.lower()}=${{{placeholder}}}"}
+
+
+def _simulation() -> dict[str, Any]:
+    """Event-level splitting: 3 files of 200 events, 100 events per job."""
+    parameters = [_input("simulation.EVNT"), _number("MAXEVENTS"), _number("SKIPEVENTS"), _number("RNDMSEED")]
+    return _task("simulation", nEventsPerInputFile=200, nEventsPerJob=100, jobParameters=[*parameters, _output("HITS")])
+
+
+def _generation() -> dict[str, Any]:
+    """No input: 12 jobs, the first ten of them scouts."""
+    parameters = [_number("MAXEVENTS"), _number("FIRSTEVENT"), _number("RNDMSEED"), _output("EVNT")]
+    return _task("generation", processingType="evgen", noInput=True, nEvents=1200, nEventsPerJob=100,
+                 jobParameters=parameters)  # fmt: skip
+
+
+def _derivation() -> dict[str, Any]:
+    """Merged output: 8 files, 2 per job, 2 outputs per merge job."""
+    return _task(
+        "derivation", processingType="deriv", nFilesPerJob=2, mergeOutput=True, nFilesPerMergeJob=2,
+        mergeSpec={"transPath": "Merge_tf.py", "jobParameters": "--in=${TRN_OUTPUT0/L} --out=${OUTPUT0}"},
+        jobParameters=[_input("derivation.AOD"), _output("DAOD")],
+    )  # fmt: skip
+
+
+def _analysis() -> dict[str, Any]:
+    """A container of three datasets."""
+    return _task("analysis", userName="student", prodSourceLabel="user", taskType="anal", processingType="panda-client",
+                 taskPriority=1000, nFilesPerJob=1, jobParameters=[_input("analysis/"), _output("hist")],
+                 maxFailure=8)  # fmt: skip

@@ -1,0 +1,75 @@
+import json
+
+import pytest
+
+from services.cli.addresses import find_addresses
+from services.cli.failures import Unreachable, WrongUsage
+from services.cli.tokens import issue, token_for
+from shared.auth import Authority
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    for name in ("ORRERY_TOKEN", "ORRERY_TOKEN_KEY_FILE", "ORRERY_RUN_FILE", "ORRERY_JOB_DISPATCH_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def record(tmp_path, monkeypatch):
+    path = tmp_path / ".local" / "run.json"
+    path.parent.mkdir()
+    Authority.create_file(tmp_path / "key.pem")
+    urls = {"job-dispatch": ["http://127.0.0.1:1/", "http://127.0.0.1:2"], "watchdog": ["http://127.0.0.1:3"]}
+    path.write_text(json.dumps({"urls": urls, "token_key_file": str(tmp_path / "key.pem")}))
+    return path
+
+
+def test_the_supervisors_record_is_found_from_a_directory_below_it(record, tmp_path):
+    below = tmp_path / "some" / "where"
+    below.mkdir(parents=True)
+    addresses = find_addresses(below)
+    assert addresses.urls_of("job_dispatch") == ("http://127.0.0.1:1", "http://127.0.0.1:2")
+    assert addresses.record == record
+
+
+def test_the_environment_wins_over_the_record(record, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORRERY_JOB_DISPATCH_URL", "http://elsewhere:80/")
+    assert find_addresses(tmp_path).urls_of("job_dispatch") == ("http://elsewhere:80",)
+
+
+def test_an_address_that_is_no_url_is_a_configuration_error_naming_the_variable(record, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORRERY_JOB_DISPATCH_URL", "elsewhere:80")
+    with pytest.raises(WrongUsage, match="ORRERY_JOB_DISPATCH_URL='elsewhere:80'"):
+        find_addresses(tmp_path)
+
+
+def test_a_service_nobody_names_is_unreachable_and_says_how_to_name_it(record, tmp_path):
+    with pytest.raises(Unreachable, match="ORRERY_TASK_DEFINITION_URL"):
+        find_addresses(tmp_path).urls_of("task_definition")
+
+
+def test_a_record_that_is_not_json_is_a_configuration_error(record, tmp_path):
+    record.write_text("{")
+    with pytest.raises(WrongUsage, match="not JSON"):
+        find_addresses(tmp_path)
+
+
+def test_without_a_token_one_is_made_with_the_development_key(record, tmp_path):
+    caller = Authority.from_file(tmp_path / "key.pem").verify(token_for(find_addresses(tmp_path)))
+    assert caller.may("production")
+
+
+def test_a_given_token_is_used_as_it_is(record, tmp_path, monkeypatch):
+    monkeypatch.setenv("ORRERY_TOKEN", "mine\n")
+    assert token_for(find_addresses(tmp_path)) == "mine"
+
+
+def test_an_unknown_role_is_refused_with_those_allowed(record, tmp_path):
+    with pytest.raises(WrongUsage, match="allowed are user, pilot"):
+        issue(find_addresses(tmp_path), "somebody", ["emperor"])
+
+
+def test_a_key_that_cannot_be_read_is_a_configuration_error(record, tmp_path, monkeypatch):
+    (tmp_path / "key.pem").write_text("not a key")
+    with pytest.raises(WrongUsage, match="key"):
+        token_for(find_addresses(tmp_path))

@@ -1,0 +1,82 @@
+import httpx
+import pytest
+
+from services.cli.addresses import Addresses
+from services.cli.client import Client, problems_in
+from services.cli.failures import Refused, Unreachable
+
+
+def client(answer, urls=("http://one",)):
+    return Client(Addresses({"watchdog": urls}), token="t", transport=httpx.MockTransport(answer))
+
+
+def test_the_data_of_an_envelope_is_returned_and_the_token_is_sent():
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        return httpx.Response(200, json={"success": True, "message": "", "data": [1]})
+
+    assert client(answer).get("watchdog", "check", limit=3, nothing=None) == [1]
+    assert seen[0].headers["authorization"] == "Bearer t"
+    assert str(seen[0].url) == "http://one/api/v1/check?limit=3"
+
+
+def test_a_refusal_in_an_envelope_carries_every_problem():
+    problems = [
+        {"field": "nEvents", "value": -1, "allowed": "1 or more"},
+        {"field": "taskName", "message": "is missing"},
+    ]
+    body = {"success": False, "message": "2 problems", "data": {"code": 1, "problems": problems}}
+    with pytest.raises(Refused) as caught:
+        client(lambda _: httpx.Response(200, json=body)).post("watchdog", "x")
+    assert [str(one) for one in caught.value.problems] == ["nEvents: value -1: 1 or more", "taskName: is missing"]
+    assert caught.value.exit_code == 1
+
+
+def test_a_validation_error_of_the_web_framework_is_read_too():
+    detail = [
+        {"loc": ["body", "task_id"], "msg": "Input should be a valid integer", "input": "x", "type": "int_parsing"}
+    ]
+    (problem,) = problems_in({"detail": detail})
+    assert str(problem) == "body.task_id: value 'x': Input should be a valid integer"
+
+
+@pytest.mark.parametrize(("status", "words"), [(401, "who are you"), (403, "not allowed"), (404, "refused")])
+def test_client_errors_are_refusals(status, words):
+    with pytest.raises(Refused, match=words):
+        client(lambda _: httpx.Response(status, json={"detail": "no"})).get("watchdog", "check")
+
+
+def test_a_server_error_means_that_the_service_cannot_be_used():
+    with pytest.raises(Unreachable, match="503"):
+        client(lambda _: httpx.Response(503, text="starting")).get("watchdog", "check")
+
+
+def test_the_next_copy_is_asked_when_one_does_not_answer():
+    def answer(request):
+        if request.url.host == "one":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={"success": True, "message": "", "data": "two"})
+
+    assert client(answer, ("http://one", "http://two")).get("watchdog", "check") == "two"
+
+
+def test_no_copy_answering_is_unreachable():
+    def answer(request):
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(Unreachable, match="watchdog"):
+        client(answer, ("http://one", "http://two")).get("watchdog", "check")
+
+
+def test_a_request_that_may_have_been_received_is_not_sent_to_another_copy():
+    asked = []
+
+    def answer(request):
+        asked.append(request.url.host)
+        raise httpx.ReadTimeout("slow")
+
+    with pytest.raises(Unreachable, match="no answer"):
+        client(answer, ("http://one", "http://two")).post("watchdog", "bus/replay", {})
+    assert asked == ["one"]

@@ -1,0 +1,183 @@
+"""Every verb against fake services: what it asks, what it prints, with which code it ends."""
+
+import json
+
+import pytest
+
+from services.cli.failures import WrongUsage
+
+TASK = {"taskName": "mc.one", "nEvents": 3}
+
+
+def test_submitting_several_files_tries_each_and_lists_every_problem_of_a_refused_one(services, orrery, tmp_path):
+    def answer(arguments):
+        if arguments["task_parameters"]["nEvents"] < 0:
+            problems = [{"field": "nEvents", "value": -1, "allowed": "1 or more"}, {"field": "vo", "allowed": "a name"}]
+            return 200, {"success": False, "message": "2 problems", "data": {"code": 1, "problems": problems}}
+        return 200, {"success": True, "message": "jediTaskID=12", "data": 12}
+
+    services.answers["task/submit"] = answer
+    (tmp_path / "good.json").write_text(json.dumps(TASK))
+    (tmp_path / "bad.json").write_text(json.dumps(TASK | {"nEvents": -1}))
+    outcome = orrery("submit", str(tmp_path / "bad.json"), str(tmp_path / "good.json"))
+    assert outcome.code == 1
+    assert "nEvents: value -1: 1 or more" in outcome.err and "vo: a name" in outcome.err
+    assert "12" in outcome.out and "mc.one" in outcome.out
+    assert len(services.asked("task/submit")) == 2
+
+
+def test_tasks_on_standard_input_may_stand_one_per_line(services, orrery):
+    services.says("task/submit", 5)
+    outcome = orrery("submit", "-", "--json", stdin='{"taskName": "a"}\n{"taskName": "b"}\n')
+    assert outcome.code == 0
+    assert [one["task_parameters"]["taskName"] for one in services.asked("task/submit")] == ["a", "b"]
+    assert [row["task_id"] for row in json.loads(outcome.out)] == [5, 5]
+
+
+def test_a_dry_run_says_so_to_the_service(services, orrery):
+    services.says("task/submit", None, message="would be accepted")
+    assert orrery("submit", "-", "--dry-run", stdin=json.dumps(TASK)).code == 0
+    assert services.asked("task/submit")[0]["dry_run"] is True
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "[1]", '"text"'])
+def test_what_is_not_a_task_is_a_usage_error_and_nothing_is_sent(services, orrery, text):
+    outcome = orrery("submit", "-", stdin=text)
+    assert outcome.code == WrongUsage.exit_code
+    assert "standard input" in outcome.err
+    assert services.requests == []
+
+
+def test_ids_printed_by_one_verb_are_taken_by_the_next(services, orrery):
+    services.says("task/list", [{"task_id": 3, "status": "failed"}, {"task_id": 4, "status": "failed"}])
+    services.says("task/retry", 0, message="command accepted")
+    ids = orrery("tasks", "--status", "failed", "--ids").out
+    assert orrery("retry", "-", stdin=ids).code == 0
+    assert orrery("retry", "-", stdin=orrery("tasks", "--json").out).code == 0
+    assert [one["task_id"] for one in services.asked("task/retry")] == [3, 4, 3, 4]
+
+
+def test_a_command_that_is_refused_for_one_task_is_still_given_to_the_others(services, orrery):
+    def answer(arguments):
+        good = arguments["task_id"] != 2
+        return 200, {
+            "success": good,
+            "message": "" if good else "irrelevant task status: done",
+            "data": 0 if good else 4,
+        }
+
+    services.answers["task/kill"] = answer
+    outcome = orrery("kill", "1", "2", "3", "--json")
+    assert outcome.code == 1
+    assert [row["outcome"] for row in json.loads(outcome.out)] == ["accepted", "refused", "accepted"]
+
+
+def test_finish_waits_for_running_jobs_unless_told_otherwise(services, orrery):
+    services.says("task/finish", 0)
+    orrery("finish", "1")
+    orrery("finish", "1", "--hard")
+    assert [one["soft"] for one in services.asked("task/finish")] == [True, False]
+
+
+def test_a_broken_invariant_ends_the_check_with_one_and_names_the_row(services, orrery):
+    row = {"invariant": "I3", "text": "I3 counters: dataset 7 says 4, holds 5"}
+    invariants = [{"invariant": "I3", "meaning": "counters equal contents", "ok": False}]
+    services.says("check", {"invariants": invariants, "violations": [row]})
+    outcome = orrery("check")
+    assert outcome.code == 1
+    assert "dataset 7 says 4" in outcome.out
+    services.says("check", {"invariants": [invariants[0] | {"ok": True}], "violations": []})
+    assert orrery("check").code == 0
+
+
+def test_a_parameter_is_set_with_the_type_its_value_looks_like(services, orrery):
+    services.says("config/set", {})
+    for text, kind in (("5", "int"), ("0.5", "float"), ("true", "bool"), ("[1]", "json"), ("five", "str")):
+        assert orrery("config", "set", "watchdog.SWEEP_AGE_S", text).code == 0
+        assert services.asked("config/set")[-1]["type"] == kind
+    assert orrery("config", "set", "nodot", "5").code == 2
+    assert orrery("config", "set", "a.b", "5", "--type", "tensor").code == 2
+
+
+def test_a_grid_folder_is_sent_whole(services, orrery, tmp_path):
+    (tmp_path / "queues.json").write_text("{}")
+    (tmp_path / "sites.json").write_text("{}")
+    services.says("grid/load", {"version": 2, "queues": 0})
+    assert orrery("grid", "load", str(tmp_path)).code == 0
+    assert services.asked("grid/load")[0] == {"files": {"queues": {}, "sites": {}}, "keep_times": False}
+    assert orrery("grid", "load", str(tmp_path / "nowhere")).code == 2
+    (tmp_path / "queues.json").write_text("{")
+    outcome = orrery("grid", "load", str(tmp_path))
+    assert outcome.code == 2 and "queues.json" in outcome.err
+
+
+def test_watching_ends_with_the_task_and_its_code_says_how(services, orrery):
+    statuses = iter(["ready", "running", "done"])
+
+    def answer(_):
+        dataset = {"type": "input", "n_files": 4, "n_files_finished": 4, "n_files_used": 4}
+        data = {"task_id": 9, "status": next(statuses), "datasets": [dataset], "jobs": {"finished": 4}}
+        return 200, {"success": True, "message": "", "data": data}
+
+    services.answers["task/get_details"] = answer
+    outcome = orrery("watch", "9", "--every", "0.1")
+    assert outcome.code == 0
+    assert [line.split()[2].rstrip(":") for line in outcome.out.splitlines()] == ["ready", "running", "done"]
+    services.says("task/get_details", {"task_id": 9, "status": "broken", "error_dialog": "no such dataset"})
+    outcome = orrery("watch", "9")
+    assert outcome.code == 1 and "no such dataset" in outcome.out
+
+
+def test_explaining_prints_the_services_own_words(services, orrery):
+    services.says("explain/task", {"text": "212 queues: 140 configuration, 40 data"})
+    assert "212 queues" in orrery("explain", "task", "9").out
+    services.says("explain/job", {"status": "activated", "decisions": [{"queue": "Q", "reason": "memory"}]})
+    assert "memory" in orrery("explain", "job", "9").out
+    assert orrery("explain", "planet", "9").code == 2
+
+
+def test_no_service_means_code_three_and_json_stays_json(orrery, monkeypatch):
+    monkeypatch.setenv("ORRERY_TASK_DEFINITION_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("ORRERY_TOKEN", "t")
+    outcome = orrery("tasks", "--json")
+    assert outcome.code == 3
+    assert json.loads(outcome.out)["success"] is False
+
+
+def test_the_token_is_sent_with_every_request(services, orrery):
+    services.says("bus/parked", [])
+    assert "nothing is parked" in orrery("bus", "parked").out
+    assert services.headers[-1]["Authorization"] == "Bearer a-token"
+
+
+def test_numbers_and_texts_that_json_cannot_hold_reach_the_service_which_names_the_field(services, orrery):
+    problems = [{"field": "cpuTime", "value": "nan", "allowed": "a number"}]
+    services.answers["task/submit"] = (200, {"success": False, "message": "no", "data": 2, "problems": problems})
+    outcome = orrery("submit", "-", stdin='{"taskName": "half \\ud800", "cpuTime": NaN, "ramCount": 1e999}')
+    assert outcome.code == 1 and "cpuTime: value 'nan': a number" in outcome.err
+    [sent] = services.asked("task/submit")
+    assert sent["task_parameters"]["ramCount"] == float("inf") and sent["task_parameters"]["taskName"] == "half \ud800"
+
+
+def test_a_name_that_is_too_long_is_cut_where_it_is_told(services, orrery):
+    services.says("task/submit", 2, message="taskName: too long", success=False)
+    outcome = orrery("submit", "-", stdin=json.dumps(TASK | {"taskName": "n" * 5000}))
+    assert outcome.code == 1 and len(outcome.err) < 300
+
+
+def test_a_job_or_queue_that_is_not_there_is_named_and_the_others_are_shown(services, orrery):
+    services.says(
+        "job/list", [{"job_id": 3, "task_id": 1, "status": "running", "queue": "A", "resource_type": "SCORE"}]
+    )
+    services.says("grid/queues", [{"queue": "A", "site": "S", "status": "online"}])
+    outcome = orrery("jobs", "3", "4")
+    assert outcome.code == 1 and "there is no job 4" in outcome.err and "running" in outcome.out
+    outcome = orrery("queues", "A", "B")
+    assert outcome.code == 1 and "there is no queue B" in outcome.err and "online" in outcome.out
+    assert orrery("queues", "A").code == 0 and orrery("jobs", "3").code == 0
+
+
+def test_watching_says_that_it_gave_up(services, orrery):
+    services.says("task/get_details", {"task_id": 7, "status": "running"})
+    outcome = orrery("watch", "7", "--timeout", "0.1", "--every", "0.1")
+    assert outcome.code == 1 and "task 7 is still running after 0.1 s" in outcome.err

@@ -1,0 +1,179 @@
+"""What reports mean, whose failure it was, and where jobs go: pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.job_dispatch.body import BadBody, parse_body
+from services.job_dispatch.policy.commands import steps_of
+from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
+from services.job_dispatch.policy.moves import moves_of, slices
+from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
+from services.job_dispatch.policy.reports import Effect, JobRow, Report, blame, judge
+from services.job_dispatch.requests import BadRequest, UpdateJob, parse, parse_outputs
+from shared.model.job_report import JobReport
+from shared.states import JOB, Owner
+from shared.states.job import LIVE, MEANINGS
+
+
+def row(status: str, attempt: int = 1, command: str | None = None) -> JobRow:
+    return JobRow(1, 1, status, attempt, "Q", "SCORE", "MC", "alice", 8, command)
+
+
+def test_every_report_in_every_state_is_a_legal_move_or_none() -> None:
+    for status in MEANINGS:
+        for reported in ("starting", "running", "holding", "transferring", "finished", "failed"):
+            verdict = judge(Report(1, reported), row(status))
+            if verdict.effect not in (Effect.NOTHING, Effect.HEARTBEAT):
+                JOB.check(status, verdict.effect.value, Owner.JOB_DISPATCH)
+            assert verdict.command
+
+
+def test_only_jobs_with_a_pilot_are_changed_by_reports() -> None:
+    for status in set(MEANINGS) - {"sent", "starting", "running"}:
+        assert judge(Report(1, "finished"), row(status)).effect is Effect.NOTHING
+
+
+@pytest.mark.parametrize(
+    ("reported", "status", "effect"),
+    [
+        ("starting", "sent", Effect.STARTING), ("starting", "running", Effect.HEARTBEAT),
+        ("running", "sent", Effect.RUNNING), ("running", "starting", Effect.RUNNING),
+        ("running", "running", Effect.HEARTBEAT), ("holding", "running", Effect.HEARTBEAT),
+        ("finished", "sent", Effect.HOLDING), ("finished", "running", Effect.HOLDING),
+        ("failed", "starting", Effect.FAILED),
+    ],
+)  # fmt: skip
+def test_reports_of_the_owner(reported: str, status: str, effect: Effect) -> None:
+    assert judge(Report(1, reported, 1), row(status)).effect is effect
+
+
+def test_a_pilot_of_another_attempt_or_of_an_unknown_job_is_told_to_stop() -> None:
+    assert judge(Report(1, "running", 1), row("running", attempt=2)).command == "tobekilled"
+    assert judge(Report(1, "finished", 1), None).command == "tobekilled"
+    assert judge(Report(1, "finished", 1), None, (1,)).command == "alreadydone"
+    assert judge(Report(1, "finished", 2), None, (1,)).command == "tobekilled"
+    assert judge(Report(1, "finished", 1), row("holding"), (1,)).command == "alreadydone"
+    assert judge(Report(1, "running", 1), row("failed"), ()).command == "tobekilled"
+
+
+def test_a_command_is_passed_on_and_none_is_the_word_null() -> None:
+    assert judge(Report(1, "running"), row("running", command="debug")).command == "debug"
+    assert judge(Report(1, "running"), row("running")).command == "NULL"
+
+
+@pytest.mark.parametrize(
+    ("stored", "source", "code"),
+    [
+        ({"trans_exit_code": 2, "pilot_error_code": 1367}, "payload", 2),
+        ({"pilot_error_code": 1150}, "payload", 1150),
+        ({"pilot_error_code": 1212, "trans_exit_code": 137}, "payload", 1212),
+        ({"pilot_error_code": 1144}, "pilot", 1144),
+        ({"pilot_error_code": 1201}, "pilot", 1201),
+        ({"pilot_error_code": 1151}, "pilot", 1151),
+    ],
+)
+def test_blame(stored: dict[str, Any], source: str, code: int) -> None:
+    found = blame(stored)
+    assert (found.source, found.code) == (source, code) and found.dialog
+
+
+def need(job_id: int, *, here: bool) -> InputNeed:
+    return InputNeed(job_id, 5, 1, 10, here, "FAR_DISK")
+
+
+def at(job_id: int, status: str = "running", destination: str | None = "DISK", label: str = "managed") -> JobAtQueue:
+    return JobAtQueue(job_id, 1, status, label, destination)
+
+
+def test_missing_input_is_moved_and_everything_else_decided_by_the_task() -> None:
+    jobs = [
+        at(1),
+        at(2),
+        at(3, "paused"),
+        at(4, "aborting"),
+        at(5, destination=None),
+        at(6, "paused"),
+        at(7, label="user"),
+    ]
+    needs = [need(1, here=True), need(2, here=False), need(5, here=False), need(6, here=False), need(7, here=False)]
+    plan = plan_inputs(jobs, needs)
+    assert (plan.activate, plan.throttle, plan.cancel, plan.assign) == ((1, 5), (3,), (4,), (2, 6, 7))
+    assert [(one.job.job_id, one.activity) for one in plan.transfers] == [
+        (2, "Production Input"), (6, "Production Input"), (7, "Analysis Input"),
+    ]  # fmt: skip
+
+
+def holding(**changes: Any) -> HoldingJob:
+    values: dict[str, Any] = {
+        "job_id": 1, "task_id": 1, "job_type": "normal", "task_merges": False, "queue_site": "A",
+        "queue_storage": "A_DISK", "nucleus": "N", "nucleus_storage": "N_DISK", "n_files": 2, "n_bytes": 9,
+    }  # fmt: skip
+    return HoldingJob(**{**values, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "where"),
+    [
+        ({}, "transfer"), ({"nucleus": None}, "finish"), ({"queue_site": "N"}, "finish"), ({"n_files": 0}, "finish"),
+        ({"nucleus_storage": None}, "finish"), ({"queue_storage": "N_DISK"}, "finish"),
+        ({"task_merges": True}, "merge"), ({"task_merges": True, "job_type": "scout"}, "merge"),
+        ({"task_merges": True, "job_type": "merge"}, "transfer"),
+        ({"task_merges": True, "job_type": "build", "queue_site": "N"}, "finish"),
+    ],
+)  # fmt: skip
+def test_where_outputs_go(changes: dict[str, Any], where: str) -> None:
+    plan = plan_outputs([holding(**changes)])
+    assert len(getattr(plan, where)) == 1 and len(plan.merge) + len(plan.transfer) + len(plan.finish) == 1
+
+
+def test_every_step_of_every_command_is_allowed_by_the_graph() -> None:
+    for command in ("kill", "finish", "pause", "resume", "reassign"):
+        for soft in (True, False):
+            for step in steps_of(command, soft=soft):
+                assert set(step.sources) <= set(JOB.sources(step.target, Owner.JOB_DISPATCH)), (command, soft)
+    assert steps_of("avalanche", soft=False) == () and set(steps_of("kill", soft=True)[0].sources) == set(LIVE)
+
+
+def test_moves_are_counted_by_everything_that_statistics_tell_apart() -> None:
+    moves = moves_of([row("sent"), row("sent"), row("running")], "failed")
+    assert [(one.from_status, one.n_jobs, one.n_cores) for one in moves] == [("running", 1, 8), ("sent", 2, 16)]
+    assert [len(part) for part in slices(range(1100), 500)] == [500, 500, 100]
+
+
+def test_names_of_the_older_interface_and_numbers_as_text_are_understood() -> None:
+    report = parse(
+        UpdateJob,
+        {"jobId": "7", "state": "finished", "attemptNr": "2", "maxPSS": "10.0", "cpuConsumptionTime": "1.5",
+         "xml": '{"a": {"fsize": "3"}}', "metaData": "not json", "nEvents": "", "pilotErrorCode": "NULL",
+         "startTime": 1.7e9, "unheardOf": 1},
+    ).report()  # fmt: skip
+    assert (report.job_id, report.attempt_number, report.job_status) == (7, 2, "finished")
+    stored = JobReport.from_stored(report.stored)
+    assert stored.max_pss_kb == 10 and stored.cpu_time_s == 1.5 and stored.n_events is None
+    assert stored.outputs[0].size_bytes == 3 and stored.meta_data == {"text": "not json"}
+
+
+def test_a_heartbeat_stores_nothing() -> None:
+    assert parse(UpdateJob, {"job_id": 1, "job_status": "running", "max_pss": 5}).report().stored == {}
+
+
+@pytest.mark.parametrize("value", ["[]", '"text"', 5, '{"a": 5}', '{"": {}}', '{"a": {"fsize": "big"}}'])
+def test_an_impossible_output_report_is_refused(value: Any) -> None:
+    with pytest.raises(BadRequest, match="job_output_report"):
+        parse_outputs(value)
+
+
+def test_no_outputs_are_no_outputs() -> None:
+    assert parse_outputs(None) == parse_outputs("") == parse_outputs("NULL") == parse_outputs({}) == {}
+
+
+def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
+    import gzip
+
+    with pytest.raises(BadBody, match="are not allowed"):
+        parse_body(gzip.compress(b"{" + b" " * 40_000_000 + b"}"))
+    with pytest.raises(BadBody, match="ends too early"):
+        parse_body(gzip.compress(b'{"a": 1}')[:-6])

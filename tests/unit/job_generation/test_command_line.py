@@ -1,0 +1,73 @@
+"""Placeholders."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.job_generation.policy.command_line import (
+    UnresolvedPlaceholder,
+    Values,
+    compact,
+    file_name,
+    fill,
+    placeholders,
+)
+
+NAMES = ["AOD._000001.pool", "AOD._000002.pool", "AOD._000017.pool"]
+
+
+def test_one_file_is_its_name_and_several_are_compact_where_one_number_differs() -> None:
+    assert fill("${IN}", Values({"IN": NAMES[:1]})) == "AOD._000001.pool"
+    assert fill("${IN}", Values({"IN": NAMES})) == "AOD._[000001,000002,000017].pool"
+
+
+def test_names_that_differ_in_more_than_one_number_are_a_comma_list() -> None:
+    assert compact(["a1b1", "a2b2"]) == "a1b1,a2b2"
+    assert compact(["a1", "b2"]) == "a1,b2"
+    assert compact(["f9", "f10"]) == "f9,f10"
+
+
+def test_attempt_suffixes_are_left_out_of_the_compact_form() -> None:
+    assert compact(["log._01.tgz.1", "log._02.tgz.3"]) == "log._[01,02].tgz"
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("${IN/L}", "a,b"),
+        ("${IN/LS}", "a b"),
+        ("${IN/LA}", '"a","b"'),
+        ("${IN/T}", "['a','b']"),
+        ("${IN[1:]/L}", "b"),
+        ("${IN[0:1]}", "a"),
+        ("${IN,SEC/L}", "a,b,c"),
+    ],
+)
+def test_decorators_slices_and_joined_streams(template: str, expected: str) -> None:
+    assert fill(template, Values({"IN": ["a", "b"], "SEC": ["c"]})) == expected
+
+
+def test_numbers_and_texts_are_filled_in_and_event_service_parts_left_out() -> None:
+    values = Values({}, {"MAXEVENTS": "100", "RNDMSEED": "7", "TASKID": "42"})
+    text = "--max=${MAXEVENTS} <PANDA_ES_ONLY>--x=${Y}</PANDA_ES_ONLY>--seed=${RNDMSEED} --t=$JEDITASKID"
+    assert fill(text, values) == "--max=100 --seed=7 --t=42"
+
+
+def test_a_placeholder_without_value_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(UnresolvedPlaceholder, match=r"\$\{NOWHERE\} has no value; known here: IN, SN"):
+        fill("${NOWHERE}", Values({"IN": ["a"]}, {"SN": "1"}))
+
+
+def test_merge_pairs_join_each_unmerged_stream_with_its_output() -> None:
+    streams = {"TRN_OUTPUT0": ["a", "b"], "TRN_OUTPUT1": ["c", "d"], "OUTPUT0": ["x"], "OUTPUT1": ["y"],
+               "TRN_LOG0": ["l"], "LOG0": ["m"]}  # fmt: skip
+    assert fill("-t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}", Values(streams)) == "-t a,b:x c,d:y l:m"
+
+
+def test_serial_numbers_have_six_digits_in_both_forms() -> None:
+    assert file_name("HITS.$JEDITASKID._${SN/P}.root", 12, 7) == "HITS.7._000012.root"
+    assert file_name("log.${SN}.tgz", 1_234_567, 7) == "log.1234567.tgz"
+
+
+def test_the_placeholders_of_a_template_are_known_without_decorators() -> None:
+    assert placeholders("${IN/T} x ${RNDMSEED} ${SN/P}") == {"IN", "RNDMSEED", "SN"}

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.task_definition.policy.outputs import command_lines, plan_outputs
+from services.task_definition.policy.refine import REFINERS, Postponed, Refined, Refused, World, refine, refiner_for
+from services.task_definition.policy.scouting import open_for_scouts
+from services.task_definition.policy.shares import ShareNode, WorkQueue, resource_type_for, share_for, work_queue_for
+from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
+from shared.catalogue.port import DatasetFacts
+from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
+from shared.model.task_spec import TaskSpec, parse_task
+from tests.handlers.task_definition.world import an_input, analysis, output, production
+
+EVNT = DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 20_000)
+KNOWN = {"mc.evnt": EVNT}
+
+
+def spec_of(**changes: Any) -> TaskSpec:
+    return parse_task(production(**changes))
+
+
+def plan_of(world: dict[str, DatasetFacts] = KNOWN, **changes: Any) -> Refined:
+    outcome = refine(spec_of(**changes), 7, World(world))
+    assert isinstance(outcome, Refined), outcome
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [({}, "assigning"), ({"cloud": "WORLD"}, "assigning"), ({"nucleus": "A"}, "ready"), ({"site": "A"}, "ready"),
+     ({"cloud": "DE"}, "ready"), ({"taskType": "anal"}, "ready")],
+)  # fmt: skip
+def test_only_production_that_is_not_pre_assigned_needs_a_nucleus(changes: dict, status: str) -> None:
+    assert plan_of(**changes).next_status == status
+
+
+@pytest.mark.parametrize(
+    ("changes", "unit", "files_per_job"),
+    [
+        ({"nFilesPerJob": 4}, None, 4),
+        ({"nFilesPerJob": None, "nEventsPerJob": 250}, 250, None),
+        ({"nFilesPerJob": None, "nEventsPerJob": 250, "nEventsPerInputFile": 100}, None, 2),
+        ({"nFilesPerJob": None, "nEventsPerJob": 2000, "nEventsPerInputFile": 1000}, None, 2),
+        ({"nFilesPerJob": None, "nEventsPerJob": 2000}, None, None),
+        ({"nFilesPerJob": None, "tgtNumEventsPerJob": 300}, 300, None),
+        ({"nFilesPerJob": None}, None, None),
+    ],
+)
+def test_how_a_job_s_events_and_a_file_s_events_decide_the_unit(
+    changes: dict, unit: int | None, files_per_job: int | None
+) -> None:
+    plan = plan_of(**changes)
+    assert plan.inputs[0].events_per_unit == unit
+    assert plan.split_rule.get("nFilesPerJob") == files_per_job
+
+
+def test_events_per_job_without_known_events_is_refused_with_what_to_give() -> None:
+    facts = {"mc.evnt": DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 0)}
+    outcome = refine(spec_of(nFilesPerJob=None, nEventsPerJob=10), 7, World(facts))
+    assert isinstance(outcome, Refused) and "nEventsPerInputFile" in outcome.reason
+
+
+def test_unknown_input_breaks_the_task_unless_it_waits_for_it() -> None:
+    assert isinstance(refine(spec_of(), 7, World({})), Refused)
+    outcome = refine(spec_of(waitInput=True), 7, World({}))
+    assert isinstance(outcome, Postponed) and "mc.evnt" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("parent", "changes", "kind"),
+    [("done", {}, Refined), ("finished", {}, Refined), ("running", {}, Postponed),
+     ("running", {"noWaitParent": True}, Refined), ("failed", {}, Refused),
+     ("broken", {"noWaitParent": True}, Refused)],
+)  # fmt: skip
+def test_a_child_follows_its_parent(parent: str, changes: dict, kind: type) -> None:
+    assert isinstance(refine(spec_of(parent_tid=1, **changes), 7, World(KNOWN, parent)), kind)
+
+
+def test_a_vo_or_a_label_may_bring_rules_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def own(spec: TaskSpec, task_id: int, world: World) -> Refused:
+        return Refused("own rules")
+
+    monkeypatch.setitem(REFINERS, "any.managed", own)
+    assert refiner_for("atlas", "managed") is own
+    assert refiner_for("atlas", "user") is refine
+    monkeypatch.setitem(REFINERS, "atlas.any", refine)
+    assert refiner_for("atlas", "managed") is refine
+
+
+def test_file_names_keep_their_serial_number_and_get_the_task_s_id() -> None:
+    outputs = plan_outputs(spec_of(), 42)
+    assert [one.file_name_template for one in outputs.templates] == [
+        "simulation.42._${SN/P}.root",
+        "log.simulation.42._${SN/P}.tgz",
+    ]
+
+
+def test_the_command_line_has_streams_in_place_of_file_names_and_leaves_hidden_items_out() -> None:
+    items = [
+        an_input(),
+        {"type": "constant", "value": "--geometry=A", "padding": False},
+        {"type": "constant", "value": ",B"},
+        {"type": "template", "param_type": "number", "value": "--max=${MAXEVENTS}"},
+        an_input("mc.evnt", "HIDDEN", hidden=True),
+        output("first", value='--out="f.$JEDITASKID.${SN}.root"'),
+        output("second"),
+    ]
+    task = production()
+    task["jobParameters"] = items
+    lines = command_lines(parse_task(task), 9)
+    assert lines["normal"] == '--IN=${IN} --geometry=A,B --max=${MAXEVENTS} --out="${OUTPUT0}" --out=${OUTPUT1}'
+    assert lines["merge"] is None
+
+
+def test_a_container_of_the_same_name_gets_a_dataset_with_the_task_s_id() -> None:
+    task = production()
+    task["jobParameters"] = [an_input(), output("ntuple", dataset="user.a.ntuple/", container="user.a.ntuple/")]
+    [first, *_] = plan_outputs(parse_task(task), 5).datasets
+    assert (first.name, first.container, first.scope) == ("user.a.ntuple.5", "user.a.ntuple", "user.a")
+
+
+@pytest.mark.parametrize(
+    ("rule", "units", "by_events", "opened"),
+    [
+        ({}, [100], False, [10]),
+        ({"nFilesPerJob": 5}, [100], False, [50]),
+        ({"nFilesPerJob": 5}, [30], False, [30]),
+        ({"nFilesPerJob": 2}, [7, 30, 5], False, [7, 13, 0]),
+        ({"nFilesPerJob": 5}, [100], True, [10]),
+        ({"skipScout": True}, [100, 3], False, [100, 3]),
+    ],
+)
+def test_ten_jobs_worth_is_opened_for_scouts(rule: dict, units: list, by_events: bool, opened: list) -> None:
+    assert open_for_scouts(rule, units, split_by_events=by_events) == opened
+
+
+NODES = (
+    ShareNode("All"),
+    ShareNode("Express", "All", {"processing_type": "urgent"}),
+    ShareNode("Group", "All", {"working_group": "(AP|GP)_.*", "prod_source_label": "managed"}),
+    ShareNode("Nobody", "All", {"working_group": " $"}),
+    ShareNode("Rest", "All", {}),
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        ({"processingType": "urgent", "workingGroup": "AP_X"}, "Express"),
+        ({"workingGroup": "GP_X"}, "Group"),
+        ({}, "Nobody"),
+        ({"workingGroup": "XX"}, "Rest"),
+        ({"gshare": "Rest", "processingType": "urgent"}, "Rest"),
+        ({"gshare": "All"}, None),
+    ],
+)
+def test_the_first_leaf_whose_expressions_all_match_is_the_share(changes: dict, share: str | None) -> None:
+    assert share_for(spec_of(**changes), "MCORE", NODES) == share
+
+
+def test_without_shares_every_task_is_in_one_and_without_a_match_in_none() -> None:
+    assert share_for(spec_of(), "MCORE", ()) == "Undefined"
+    assert share_for(spec_of(), "MCORE", (ShareNode("A", None, {"vo": "cms"}),)) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"coreCount": 8, "ramCount": 2000}, "MCORE"),
+        ({"coreCount": 8, "ramCount": 2300}, "MCORE_HIMEM"),
+        ({"coreCount": 1, "ramCount": 2200, "ramUnit": "MB"}, "SCORE"),
+        ({"coreCount": 1, "ramCount": 4000, "ramUnit": "MB"}, "SCORE_HIMEM"),
+        ({"coreCount": None, "ramCount": 100, "ramUnit": "MB"}, "SCORE"),
+        ({"coreCount": 0, "ramCount": 100}, "MCORE"),
+    ],
+)
+def test_cores_and_memory_make_the_resource_type(changes: dict, name: str) -> None:
+    assert resource_type_for(spec_of(**changes), DEFAULT_RESOURCE_TYPES) == name
+
+
+def test_a_named_work_queue_wins_over_the_first_of_its_label() -> None:
+    queues = (WorkQueue(1, "normal", "managed", "demo"), WorkQueue(2, "special", "managed", "demo"))
+    assert work_queue_for(spec_of(), queues) == 1
+    assert work_queue_for(spec_of(workQueueName="special"), queues) == 2
+    assert work_queue_for(spec_of(vo="cms"), queues) is None
+
+
+def test_analysis_has_defaults_of_its_own() -> None:
+    row = parse_task(analysis()).columns()
+    assert (row["max_attempt"], row["max_failure"], row["ram_count"], row["out_disk_count"]) == (10, 3, 2000, 500)
+    assert parse_task(analysis(disableAutoRetry=True)).columns()["max_attempt"] == 1
+
+
+def test_the_newest_throughput_counts_and_closeness_stands_in_for_it() -> None:
+    metrics = {"dashb_mbps_1h": 30.0, "dashb_mbps_1d": 10.0, "AGIS_closeness": 0.0}
+    assert throughput_mb_s(metrics) == 30.0
+    assert throughput_mb_s({"dashb_mbps_1w": 5.0}) == 5.0
+    assert throughput_mb_s({"AGIS_closeness": 0.0}) == 100.0
+    assert throughput_mb_s({"AGIS_closeness": 11.0}) < throughput_mb_s({}) < 100.0
+    assert throughput_mb_s({}, same_site=True) > 100.0
+
+
+def test_a_speed_up_shortens_waiting_and_moving() -> None:
+    assert duration_s(100 * 1024**2, 10.0, Speed(1.0, 5.0)) == pytest.approx(15.0)
+    assert duration_s(100 * 1024**2, 10.0, Speed(100.0, 5.0)) == pytest.approx(0.15)
+    assert [fails(0.049, Speed(failure_percent=5)), fails(0.05, Speed(failure_percent=5))] == [True, False]

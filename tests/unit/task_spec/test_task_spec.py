@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.model.task_spec import parse_task, split_rules_of
+from shared.model.task_spec_fields import known_fields
+from shared.model.task_spec_items import bare_name, scope_of
+from shared.model.task_spec_problems import InvalidTask
+from tests.handlers.task_definition.world import an_input, log, output, production
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "deploy" / "examples" / "tasks").glob("*.json"))
+
+
+def problems_of(parameters: Any) -> dict[str, str]:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(parameters)
+    return {one.field: one.allowed for one in refused.value.problems}
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_tasks_are_valid(path: Path) -> None:
+    parse_task(json.loads(path.read_text()))
+
+
+def test_a_task_as_the_field_s_client_makes_it_is_valid() -> None:
+    spec = parse_task(
+        {
+            "taskName": "user.alice.test/", "uniqueTaskName": True, "vo": "atlas", "architecture": "", "transUses": "",
+            "transHome": None, "processingType": "panda-client-2.2.0-jedi-run", "prodSourceLabel": "user", "site": None,
+            "taskType": "anal", "taskPriority": 1000, "userName": "alice", "noEmail": True, "nMaxFilesPerJob": 200,
+            "respectSplitRule": True, "sourceURL": "https://cache:25443", "noInput": True, "nEvents": 20,
+            "nEventsPerJob": 1, "cliParams": "prun --nJobs 20", "osInfo": "Linux",
+            "jobParameters": [
+                {"type": "constant", "value": '-j "" --sourceURL ${SURL}'}, {"type": "constant", "value": "-r ."},
+                {"type": "constant", "value": '-p "', "padding": False},
+                {"type": "constant", "value": "run.sh%20${SN/P}", "padding": False},
+                {"type": "constant", "value": '"'},
+                {
+                    "type": "template", "param_type": "output", "container": "user.alice.test_out.root/",
+                    "value": "user.alice.$JEDITASKID._${SN/P}.out.root", "dataset": "user.alice.test_out.root/",
+                    "hidden": True,
+                },
+                {"type": "constant", "value": "-o \"{'out.root': 'user.alice.$JEDITASKID._${SN/P}.out.root'}\""},
+            ],
+            "log": {
+                "dataset": "user.alice.test.log/", "container": "user.alice.test.log/", "type": "template",
+                "param_type": "log", "value": "user.alice.test.log.$JEDITASKID.${SN}.log.tgz",
+            },
+        }
+    )  # fmt: skip
+    assert spec.no_input
+    assert spec.split_rule()["nEventsPerJob"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"taskName": ""}, "taskName", "is needed"),
+        ({"taskName": "x" * 133}, "taskName", "132"),
+        ({"vo": "v" * 17}, "vo", "16"),
+        ({"taskType": "production"}, "taskType", "'prod' or 'anal'"),
+        ({"nFilesPerJob": "2"}, "nFilesPerJob", "whole number"),
+        ({"nFilesPerJob": 2.5}, "nFilesPerJob", "whole number"),
+        ({"nFilesPerJob": True}, "nFilesPerJob", "whole number"),
+        ({"nFiles": 0}, "nFiles", "1 or more"),
+        ({"coreCount": 5000}, "coreCount", "1024 or less"),
+        ({"cpuTime": float("nan")}, "cpuTime", "finite"),
+        ({"goal": -1}, "goal", "0 or more"),
+        ({"skipScout": "yes"}, "skipScout", "true or false"),
+        ({"ramUnit": "MegaBytes"}, "ramUnit", "MBPerCore"),
+        ({"outDiskUnit": "kBPerMoon"}, "outDiskUnit", "kBPerEvent"),
+        ({"cpuTimeUnit": "seconds"}, "cpuTimeUnit", "HS06sPerEvent"),
+        ({"nFilesPerJobs": 2}, "nFilesPerJobs", "did you mean nFilesPerJob?"),
+        ({"memory": 2000}, "memory", "unknown field"),
+        ({"maxFailure": 9, "maxAttempt": 3}, "maxFailure", "maxAttempt (3)"),
+        ({"noInput": True}, "noInput", "not allowed together"),
+        ({"mergeOutput": True, "log": None}, "log", "mergeOutput"),
+        ({"maxCoreCount": 4}, "maxCoreCount", "coreCount (8)"),
+        ({"excludedSite": [""]}, "excludedSite.0", "not empty"),
+        ({"hpoWorkflow": True}, "hpoWorkflow", "not supported"),
+        ({"architecture": "x86_64-(el9-gcc13-opt"}, "architecture", "not a regular expression"),
+        ({"architecture": {"platform": "x"}}, "architecture", "keys platform are unknown"),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_is_allowed(changes: dict, field: str, said: str) -> None:
+    assert said in problems_of(production(**changes))[field]
+
+
+@pytest.mark.parametrize(
+    ("item", "field", "said"),
+    [
+        ({"type": "variable", "value": "x"}, "type", "'constant' or 'template'"),
+        ({"type": "template", "value": "x"}, "param_type", "needed"),
+        ({"type": "constant", "value": "x", "param_type": "input"}, "param_type", "not allowed"),
+        (an_input(value="no placeholder"), "value", "${IN}"),
+        ({"type": "template", "param_type": "input", "value": "-i ${IN2}"}, "dataset", "needed"),
+        (an_input(stream="X", attributes="nosplit,rateo=2"), "attributes", "unknown attribute 'rateo'"),
+        (an_input(stream="X", ratio=0), "ratio", "more than 0"),
+        (an_input(stream="X", include="["), "include", "regular expression"),
+        (output("o", value="--out=fixed.root"), "value", "${SN}"),
+        (output("o", value="--out=a b ${SN}"), "value", "blanks"),
+        (output("o", dataset="one,two"), "dataset", "exactly one"),
+        (output("o", dataset="mc." + "x" * 250), "dataset", "246"),
+        (output("o", datasett="x"), "datasett", "did you mean dataset?"),
+    ],
+)
+def test_a_wrong_item_is_named_by_its_place(item: dict, field: str, said: str) -> None:
+    task = production()
+    task["jobParameters"] = [an_input(), item]
+    assert said in problems_of(task)[f"jobParameters.1.{field}"]
+
+
+def test_every_problem_is_listed_at_once() -> None:
+    found = problems_of(production("", nFiles=-1, vo=5, maxAttempt=1000, colour="red"))
+    assert set(found) == {"taskName", "nFiles", "vo", "maxAttempt", "colour"}
+
+
+@pytest.mark.parametrize("parameters", [None, [], "task", 5])
+def test_what_is_not_an_object_is_refused(parameters: Any) -> None:
+    assert problems_of(parameters) == {"task_parameters": "allowed: an object"}
+
+
+def test_a_task_without_anything_names_every_needed_field() -> None:
+    assert set(problems_of({})) == {"taskName", "vo", "prodSourceLabel", "taskType", "jobParameters"}
+
+
+def test_no_input_needs_a_number_of_events_or_files() -> None:
+    task = production(inputs=[], noInput=True, nFilesPerJob=None)
+    assert "nEvents" in problems_of(task)
+    assert "nEventsPerJob" in problems_of({**task, "nEvents": 100})
+    assert parse_task({**task, "nFiles": 10}).no_input
+
+
+def test_null_and_empty_text_count_as_not_given() -> None:
+    spec = parse_task({**production(), "transPath": None, "site": "", "goal": None, "taskPriority": None})
+    row = spec.columns()
+    assert (row["trans_path"], row["site"], row["goal"], row["task_priority"]) == (None, None, None, 0)
+
+
+def test_a_goal_is_kept_in_per_mille_and_one_over_100_is_dropped() -> None:
+    assert parse_task(production(goal=99.5)).columns()["goal"] == 995
+    assert parse_task(production(goal=150)).columns()["goal"] is None
+
+
+def test_a_small_cpu_time_is_kept_in_thousandths() -> None:
+    row = parse_task(production(cpuTime=0.25)).columns()
+    assert (row["cpu_time"], row["cpu_time_unit"]) == (250, "mHS06sPerEvent")
+    row = parse_task(production(cpuTime=900.4, cpuTimeUnit="HS06sPerEventFixed")).columns()
+    assert (row["cpu_time"], row["fixed_units"]) == (900, ["cpu_time"])
+
+
+def test_rules_keep_their_json_names_and_come_back_with_units() -> None:
+    rule = parse_task(
+        production(nEventsPerFile=500, maxWalltime=12, skipScout=True, ipConnectivity="http")
+    ).split_rule()
+    assert rule == {
+        "nFilesPerJob": 2, "nEventsPerInputFile": 500, "maxWalltime": 12, "skipScout": True, "ipConnectivity": "http",
+    }  # fmt: skip
+    rules = split_rules_of(rule)
+    assert (rules.max_walltime_s, rules.n_events_per_input_file, rules.skip_scout) == (43_200, 500, True)
+
+
+def test_scopes_and_names() -> None:
+    assert bare_name("mc23:mc23.1.EVNT/") == "mc23.1.EVNT"
+    assert [scope_of(name) for name in ("mc23:x.y", "mc23.1.EVNT", "user.alice.x.y", "group.phys.z")] == [
+        "mc23",
+        "mc23",
+        "user.alice",
+        "group.phys",
+    ]
+
+
+def test_a_log_may_be_a_list() -> None:
+    spec = parse_task(production(log=[log("a"), log("b")]))
+    assert len(spec.parameters.logs()) == 2
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(known_fields())) | st.text(max_size=8),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(max_size=5)
+        | st.lists(st.integers(), max_size=2),
+        max_size=8,
+    )
+)
+def test_nonsense_is_refused_with_problems_and_never_breaks_the_checks(changes: dict) -> None:
+    try:
+        spec = parse_task({**production(), **changes})
+    except InvalidTask as refused:
+        assert refused.problems
+        assert all(one.field and one.allowed for one in refused.problems)
+    else:
+        assert spec.columns()["task_name"]
+
+
+def test_what_the_database_does_not_keep_is_refused_wherever_it_is() -> None:
+    bad = production()
+    bad["jobParameters"][0]["value"] = "--in=\x00"
+    bad["cliParams"] = "half a pair \ud800"
+    bad["nFilesPerJob"] = 10**30
+    bad["taskPriority"] = "high"
+    found = problems_of(bad)
+    assert {"jobParameters.0.value", "cliParams", "nFilesPerJob", "taskPriority"} <= found.keys()
+    assert "NUL" in found["jobParameters.0.value"]
+    assert "\\ud800" in "".join(problems_of({**production(), "\ud800": 1})).encode("utf-8").decode()
+
+
+def test_nesting_without_end_is_refused() -> None:
+    deep: Any = 1
+    for _ in range(900):
+        deep = {"a": deep}
+    assert any("nesting" in allowed for allowed in problems_of({**production(), "cliParams": deep}).values())

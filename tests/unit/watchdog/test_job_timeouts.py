@@ -1,0 +1,147 @@
+"""The table of job timeouts (PanDA brokerage: Timeout Rules), line by line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.watchdog.policy.jobs import (
+    CO_JUMBO_QUEUE,
+    RULES,
+    JobFacts,
+    Limits,
+    QueueFacts,
+    bounds,
+    overdue,
+)
+from shared.states import JOB, Owner
+from shared.states.job import LIVE
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+
+def job(status: str, age: timedelta, **values: object) -> JobFacts:
+    """A job that has been in its state for `age`."""
+    facts = JobFacts(
+        job_id=1, status=status, created_at=NOW - age, state_changed_at=NOW - age, heartbeat_at=None, priority=100,
+        label="managed", queue_name="Q1", queue=QueueFacts(last_job_start_at=NOW - MINUTE),
+    )  # fmt: skip
+    return replace(facts, **values)
+
+
+def test_every_action_is_one_that_the_graph_allows_the_watchdog() -> None:
+    for rule in RULES:
+        assert set(rule.states) <= set(JOB.sources(rule.action, Owner.WATCHDOG)), rule.name
+
+
+def test_every_live_state_but_merging_has_a_limit() -> None:
+    assert {state for rule in RULES for state in rule.states} == set(LIVE) - {"merging"}
+
+
+@pytest.mark.parametrize(
+    ("status", "limit", "action", "values"),
+    [
+        ("pending", HOUR, "closed", {}),
+        ("waiting", 30 * MINUTE, "closed", {}),
+        ("defined", 4 * HOUR, "closed", {}),
+        ("assigned", 12 * HOUR, "closed", {}),
+        ("throttled", 7 * DAY, "closed", {}),
+        ("activated", 2 * DAY, "closed", {}),
+        ("starting", 2 * DAY, "closed", {"heartbeat_at": NOW}),
+        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=NOW - 3 * HOUR)}),
+        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=None)}),
+        ("activated", 2 * DAY, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=NOW - HOUR)}),
+        ("activated", 2 * DAY, "closed", {"priority": 799, "queue": QueueFacts(last_job_start_at=NOW - 3 * HOUR)}),
+        ("sent", 30 * MINUTE, "failed", {}),
+        ("running", 21 * DAY, "failed", {"heartbeat_at": NOW}),
+        ("running", 2 * HOUR, "failed", {}),
+        ("starting", 2 * HOUR, "failed", {}),
+        ("holding", 3 * HOUR, "failed", {"priority": 800}),
+        ("holding", 48 * HOUR, "failed", {"priority": 799}),
+        ("transferring", 2 * DAY, "failed", {"priority": 800}),
+        ("transferring", 7 * DAY, "failed", {"priority": 799}),
+        ("transferring", 3 * DAY, "failed", {"queue": QueueFacts(transfer_time_low_days=3)}),
+    ],
+)
+def test_a_job_ends_when_it_passes_its_limit_and_not_before(
+    status: str, limit: timedelta, action: str, values: dict[str, object]
+) -> None:
+    assert overdue(job(status, limit, **values), Limits(), NOW) is None
+    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), Limits(), NOW)
+    assert verdict is not None and verdict.to_status == action
+
+
+@pytest.mark.parametrize("status", ["defined", "running", "sent", "activated", "transferring"])
+@pytest.mark.parametrize("queue", [QueueFacts(status="paused"), QueueFacts(disable_reassign=True)])
+def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(status: str, queue: QueueFacts) -> None:
+    assert overdue(job(status, 100 * DAY, queue=queue), Limits(), NOW) is None
+
+
+def test_an_offline_queue_has_the_usual_limits() -> None:
+    assert overdue(job("activated", 3 * DAY, queue=QueueFacts(status="offline")), Limits(), NOW) is not None
+
+
+def test_a_heartbeat_counts_from_the_last_sign_of_life() -> None:
+    spoke = job("running", 10 * DAY, heartbeat_at=NOW - HOUR)
+    assert overdue(spoke, Limits(), NOW) is None
+    verdict = overdue(replace(spoke, heartbeat_at=NOW - 3 * HOUR), Limits(), NOW)
+    assert verdict is not None and verdict.rule == "heartbeat" and "lost heartbeat" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("workflow", "label", "hours"),
+    [("", "managed", 2), ("", "user", 6), ("push", "managed", 24), ("push", "user", 24), ("pull_ups", "managed", 2)],
+)
+def test_a_workflow_with_a_heartbeat_limit_of_its_own_has_it_and_others_that_of_their_kind(
+    workflow: str, label: str, hours: int
+) -> None:
+    limits = Limits(heartbeat_h={"push": 24.0, "analysis": 6.0})
+    queue = QueueFacts(workflow=workflow)
+    assert overdue(job("running", hours * HOUR, label=label, queue=queue), limits, NOW) is None
+    assert overdue(job("running", hours * HOUR + MINUTE, label=label, queue=queue), limits, NOW) is not None
+
+
+def test_jobs_that_wait_for_jumbo_jobs_do_not_expire() -> None:
+    assert overdue(job("waiting", 3 * DAY, queue_name=CO_JUMBO_QUEUE), Limits(), NOW) is None
+    assert overdue(job("waiting", 3 * DAY), Limits(), NOW) is not None
+
+
+def test_a_job_released_again_and_again_is_closed_seven_days_after_its_creation() -> None:
+    young_state = job("activated", HOUR, created_at=NOW - 7 * DAY - MINUTE)
+    verdict = overdue(young_state, Limits(), NOW)
+    assert verdict is not None and verdict.rule == "queued"
+
+
+def test_limits_are_parameters() -> None:
+    assert overdue(job("defined", 2 * HOUR), Limits(hours={"defined": 1.0}), NOW) is not None
+    assert overdue(job("defined", 20 * HOUR), Limits(hours={"defined": 30.0}), NOW) is None
+
+
+def test_jobs_that_end_for_one_reason_share_one_sentence() -> None:
+    first, second = overdue(job("sent", HOUR), Limits(), NOW), overdue(job("sent", 2 * HOUR), Limits(), NOW)
+    assert first == second
+
+
+@pytest.mark.parametrize("state", sorted(set(LIVE) - {"merging"}))
+@pytest.mark.parametrize("priority", [100, 900])
+@pytest.mark.parametrize("minutes", [1, 29, 31, 59, 61, 119, 121, 179, 181, 241, 721, 2881, 10081, 30241])
+@pytest.mark.parametrize("silent", [True, False])
+def test_what_the_query_leaves_out_is_never_overdue(state: str, priority: int, minutes: int, silent: bool) -> None:
+    age = minutes * MINUTE
+    facts = job(
+        state, age, priority=priority, heartbeat_at=None if silent else NOW, queue=QueueFacts(last_job_start_at=None)
+    )
+    limits = Limits(heartbeat_h={"push": 1.0})
+    edge = bounds(state, limits, NOW)
+    changed = facts.state_changed_at
+    spoke = facts.heartbeat_at or changed
+    is_candidate = changed < edge.earliest and (
+        changed < (edge.high_before if priority >= 800 else edge.low_before)
+        or (edge.silent_before is not None and spoke < edge.silent_before)
+    )
+    assert is_candidate or overdue(facts, limits, NOW) is None
