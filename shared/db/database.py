@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
@@ -154,35 +155,56 @@ class Database:
         Events emitted in it go to the outbox in the same transaction. With `inbox`, the transaction begins by noting
         that this consumer handles this event; `work.is_first` says whether it is the first to do so.
         """
-        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as proxy:
-            connection = cast(asyncpg.Connection, proxy)
-            transaction = connection.transaction()
-            await transaction.start()
+        async with self.transaction() as connection:
             work = UnitOfWork(connection, actor=self.actor)
-            try:
-                await work.open(
-                    reason=reason,
-                    cause_event_id=cause_event_id,
-                    simulated_now=self._now() if self._now else None,
-                    inbox=inbox,
-                )
-                yield work
-                wrote_events = await work.flush()
-            except BaseException:
-                await _roll_back(transaction, connection)
-                raise
-            await transaction.commit()
+            await work.open(
+                reason=reason,
+                cause_event_id=cause_event_id,
+                simulated_now=self._now() if self._now else None,
+                inbox=inbox,
+            )
+            yield work
+            wrote_events = await work.flush()
         if wrote_events:
             for callback in self.on_commit:
                 callback()
 
     @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay)."""
+        async with self._lend() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                yield connection
+            except BaseException:
+                await _roll_back(transaction, connection)
+                raise
+            await transaction.commit()
+
+    @asynccontextmanager
     async def read(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection in autocommit for reads. In a simulation it sees the simulated clock."""
-        async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as connection:
+        async with self._lend() as connection:
             if self._now is not None:
                 await connection.execute("SELECT set_config('orrery.now', $1, false)", self._now().isoformat())
-            yield cast(asyncpg.Connection, connection)
+            yield connection
+
+    @asynccontextmanager
+    async def _lend(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection of the pool, given back whatever happens.
+
+        Cancellation always comes through: what a broken connection raises while its user is being cancelled (in a
+        rollback, when it goes back to the pool) must not take its place, or whoever waits for the end waits for ever.
+        """
+        try:
+            async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as proxy:
+                yield cast(asyncpg.Connection, proxy)
+        except Exception as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError from error
+            raise
 
     async def close(self) -> None:
         """Give running transactions a moment, then cut."""
@@ -194,10 +216,10 @@ class Database:
 
 async def _roll_back(transaction: Any, connection: asyncpg.Connection) -> None:
     """Roll back if there is still something to roll back: the original error matters, not this one."""
-    if connection.is_closed():
-        return
     try:
-        await transaction.rollback()
+        if not connection.is_closed():
+            await transaction.rollback()
     except Exception:
         log.debug("rollback failed; the connection is discarded", exc_info=True)
-        connection.terminate()
+        with contextlib.suppress(asyncpg.InterfaceError):  # it broke, and the pool has taken it back already
+            connection.terminate()

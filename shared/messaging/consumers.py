@@ -17,6 +17,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from faststream import AckPolicy
 from faststream.rabbit import Channel, ExchangeType, QueueType, RabbitBroker, RabbitExchange, RabbitQueue
 
+from shared.cancelling import end
 from shared.messaging import dead_letters
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
@@ -92,10 +93,9 @@ class Consumers:
         running = {task for task in self._in_flight if not task.done()}
         if running:
             _, late = await asyncio.wait(running, timeout=grace_s)
-            for task in late:
-                log.warning("a handler did not finish within %.0f s: its message goes back", grace_s)
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            if late:
+                log.warning("%d handlers did not finish within %.0f s: their messages go back", len(late), grace_s)
+            await end(late)
         try:
             async with asyncio.timeout(10.0):
                 await self.broker.stop()

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from dataclasses import dataclass
 
+from shared.cancelling import end
 from shared.db.database import Database, is_retryable
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
@@ -92,13 +93,10 @@ class InProcessTransport:
     async def stop(self, grace_s: float) -> None:
         """Deliveries not begun stay in the outbox."""
         if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
+            await end([self._loop])
         if self._running:
             _, late = await asyncio.wait(set(self._running), timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+            await end(late)
         with contextlib.suppress(ValueError):
             self._database.on_commit.remove(self.wake)
         try:
@@ -140,7 +138,7 @@ class InProcessTransport:
         if not self._settled:
             return
         batch = list(self._settled)
-        async with self._database.pool.acquire() as connection:
+        async with self._database.read() as connection:
             await connection.execute(_DELETE, batch)
         self._settled = self._settled[len(batch) :]
         for event_id in batch:

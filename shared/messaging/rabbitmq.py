@@ -10,6 +10,7 @@ import time
 
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
+from shared.cancelling import end
 from shared.db.database import Database
 from shared.messaging.consumers import Consumers
 from shared.messaging.metrics import MessagingMetrics
@@ -74,13 +75,10 @@ class RabbitMQTransport:
 
     async def stop(self, grace_s: float) -> None:
         deadline = time.monotonic() + grace_s
-        for task in self._tasks[1:]:
-            task.cancel()
+        await end(self._tasks[1:])
         if self._consumers is not None:
             await self._consumers.stop(grace_s)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end(self._tasks)
         with contextlib.suppress(ValueError):
             self._database.on_commit.remove(self.wake)
         if self._tasks:

@@ -133,7 +133,7 @@ class Relay:
         channel = await self._ready_channel()
         floor = self._floor()
         failure: BaseException | None = None
-        async with self._database.pool.acquire() as connection, connection.transaction():
+        async with self._database.transaction() as connection:
             rows = await connection.fetch(_TAKE, floor, self._held_now(), BATCH)
             if rows:
                 result = await self._publish(channel, rows)

@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 
 from shared.auth import Authority, install
 from shared.cache import Cache, NullCache, RedisCache
+from shared.cancelling import end
 from shared.config.settings import Settings, SettingsError
 from shared.db import migrate
 from shared.db.database import Database, is_retryable
@@ -142,23 +143,17 @@ class Process:
 
     async def close(self) -> None:
         """Close the connections of a process that may not have started."""
-        for task in self._loops:
-            task.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+        await end(self._loops)
         await self.cache.close()
         await self.database.close()
 
     async def _end_loops(self, grace_s: float) -> None:
         """Periodic runs and deferred messages under way may finish; endless loops are cancelled at once."""
         finite = [task for task in self._loops if task.get_name().startswith("periodic")]
-        for task in self._loops:
-            if task not in finite:
-                task.cancel()
+        await end(task for task in self._loops if task not in finite)
         if finite:
             _, late = await asyncio.wait(finite, timeout=grace_s)
-            for task in late:
-                task.cancel()
-        await asyncio.gather(*self._loops, return_exceptions=True)
+            await end(late)
 
     def _begin(self, entry: Running, what: str, loop: Callable[[], Awaitable[None]]) -> None:
         async def forever() -> None:
