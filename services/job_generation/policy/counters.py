@@ -23,6 +23,7 @@ class Counts:
     n_events_used: int = 0
 
     def any(self) -> bool:
+        """Whether anything changed."""
         return any(getattr(self, name) for name in COUNTERS)
 
 

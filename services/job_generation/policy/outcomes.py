@@ -25,10 +25,12 @@ class Ended:
 
     @property
     def succeeded(self) -> bool:
+        """Whether its input is done."""
         return self.status == "finished"
 
     @property
     def is_payload_failure(self) -> bool:
+        """Whether the payload itself failed, which counts against the file and the scouts."""
         return self.status == "failed" and self.error_source == PAYLOAD
 
     @property

@@ -54,6 +54,7 @@ class _Placing:
         self.result = Placement()
 
     def run(self, seed: int) -> Placement:
+        """Draw queues by weight and fill runs of jobs for each, until input, queues or the number of jobs ends."""
         n_draws = 0
         while self.position < len(self.units) and len(self.result.jobs) < self.max_jobs and self.queues:
             open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}

@@ -52,6 +52,7 @@ class GreedyGeneration:
     name = "greedy"
 
     def split(self, request: SplitRequest, seed: int) -> Placement:
+        """Place the input on the queues, greedily; the same seed places the same."""
         return place(
             request.task,
             request.units,
@@ -63,4 +64,5 @@ class GreedyGeneration:
         )
 
     def build(self, request: BuildRequest) -> list[NewJob]:
+        """The jobs of placed input with their files and command lines."""
         return Builder(request).build()

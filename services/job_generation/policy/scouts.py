@@ -63,6 +63,7 @@ class Progress:
 
     @property
     def ended(self) -> bool:
+        """Whether every scouted input has ended, well or badly."""
         return self.ok + self.failed >= self.opened
 
 

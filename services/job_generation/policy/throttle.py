@@ -52,6 +52,7 @@ def judge(counts: Mapping[str, int], limits: ThrottleLimits, *, share_is_throttl
     }  # fmt: skip
 
     def skip(reason: str) -> ThrottleDecision:
+        """Generate nothing now, for this reason."""
         return ThrottleDecision(False, reason, 0, numbers)
 
     if share_is_throttled:

@@ -51,6 +51,7 @@ class JumboTask:
 
     @property
     def enabled(self) -> bool:
+        """Whether the task may have jumbo jobs at all."""
         return self.use_jumbo not in (None, DISABLED)
 
     @property

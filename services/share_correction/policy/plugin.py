@@ -19,8 +19,12 @@ class ShareCorrector(Protocol):
 
     def correct_shares(
         self, nodes: Sequence[Node], usage_by_slice: Sequence[Usage], instance: Instance
-    ) -> Mapping[str, Correction]: ...
+    ) -> Mapping[str, Correction]:
+        """A factor for each share of the tree from what each used in each time slice."""
+        ...
 
     def correct_users(
         self, users: Sequence[str], usage_by_slice: Sequence[Usage], instance: Instance
-    ) -> Mapping[str, Correction]: ...
+    ) -> Mapping[str, Correction]:
+        """A factor for each user of one share, all of whom are due the same."""
+        ...

@@ -34,6 +34,7 @@ def normalised(nodes: Sequence[Node], *, corrected: bool = False) -> dict[str, f
     percent: dict[str, float] = {}
 
     def descend(parent: str | None, available: float) -> None:
+        """Divide what the parent is due among its children."""
         siblings = groups.get(parent, [])
         values = [node.value * (node.correction if corrected else 1.0) for node in siblings]
         total = sum(values)
@@ -52,6 +53,7 @@ def below(nodes: Sequence[Node], usage: Mapping[str, float]) -> dict[str, float]
     totals: dict[str, float] = {}
 
     def total(node: Node) -> float:
+        """Usage of the node and everything below it."""
         found = usage.get(node.name, 0.0) + sum(total(child) for child in groups.get(node.name, []))
         if found > 0:
             totals[node.name] = found

@@ -97,6 +97,7 @@ class Limits:
     heartbeat_h: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, rule: Rule, job: JobFacts) -> timedelta:
+        """How long this job may stay in the state that the rule watches."""
         if rule.name == HEARTBEAT.name:
             kind = "analysis" if job.label in ("user", "panda") else "production"
             default = self.heartbeat_h.get(kind, rule.limit_h)

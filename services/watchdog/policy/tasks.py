@@ -51,10 +51,12 @@ class PendingLimits:
     wait_scale: float = 1.0
 
     def wait(self, priority: int) -> timedelta:
+        """How long a task of this priority stays pending before it is tried again."""
         wait = next((wait for least, wait in PENDING_WAITS if priority >= least), PENDING_WAIT)
         return wait * self.wait_scale
 
     def timeout(self, label: str) -> timedelta:
+        """After which time pending a task of this label is exhausted."""
         return timedelta(hours=self.timeout_h.get(label, PENDING_TIMEOUT_H))
 
 

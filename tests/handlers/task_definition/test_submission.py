@@ -161,8 +161,9 @@ async def test_a_task_that_no_queue_could_ever_run_is_refused_with_the_reasons(p
     assert await value_of(database, "SELECT count(*) FROM tasks") == 0
 
 
-async def test_a_queue_that_is_only_offline_may_still_run_a_task_some_day(producer) -> None:
-    await submit(producer, production(site="Q_DELTA", coreCount=8))
+async def test_a_queue_that_is_only_offline_may_still_run_a_task_some_day(database: Database, producer) -> None:
+    task_id = await submit(producer, production(site="Q_DELTA", coreCount=8))
+    assert await value_of(database, "SELECT status FROM tasks WHERE task_id = $1", task_id) == "registered"
 
 
 async def test_a_dry_run_tells_how_many_queues_could_run_the_task(producer) -> None:

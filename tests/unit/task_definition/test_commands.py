@@ -40,6 +40,7 @@ def test_every_accepted_first_transition_is_in_the_published_graph() -> None:
     for command, target in first.items():
         for status in rules.ACCEPTED[command]:
             TASK.check(status, target, Owner.TASK_DEFINITION)
+            assert (status, target) in TASK.edges()
 
 
 def test_broken_tasks_are_never_opened_again() -> None:

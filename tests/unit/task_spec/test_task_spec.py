@@ -25,7 +25,8 @@ def problems_of(parameters: Any) -> dict[str, str]:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_example_tasks_are_valid(path: Path) -> None:
-    parse_task(json.loads(path.read_text()))
+    parameters = json.loads(path.read_text())
+    assert parse_task(parameters).parameters.task_name == parameters["taskName"]
 
 
 def test_a_task_as_the_field_s_client_makes_it_is_valid() -> None:
