@@ -6,11 +6,12 @@ import asyncio
 from dataclasses import asdict
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.grid_checks import GRID_CHECKS
 from services.job_brokerage.grid_store import GridStore
+from services.job_brokerage.task_files import NoSuchTask, TaskFiles
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.model.grid import FILES, Grid, parse_grid
@@ -20,8 +21,10 @@ from shared.snapshot.saving import save_world
 
 ANYBODY = require("user", "pilot", "production", "operator")
 OPERATOR = require("operator")
-# Disk quotas and usage of people are in it.
+# Disk quotas and usage of people are in a world; parameters of people in a task file.
 WORLD_READER = require("production", "operator")
+MAX_TASK_FILES = 100
+TaskId = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 class GridFiles(BaseModel):
@@ -97,8 +100,8 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
     return routes
 
 
-def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
-    """`/api/v1/grid/world`"""
+def snapshot_routes(database: Database, snapshot: Snapshot, task_files: TaskFiles) -> APIRouter:
+    """`/api/v1/grid/world` and `/api/v1/grid/task_files`: what a dry run takes."""
     routes = APIRouter(prefix="/api/v1/grid", tags=["grid"])
 
     @routes.get("/world", dependencies=[Depends(WORLD_READER)])
@@ -109,12 +112,24 @@ def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
             await snapshot.read_again(connection)
         return Reply(success=True, data=saved.model_dump(mode="json"))
 
+    @routes.get("/task_files", dependencies=[Depends(WORLD_READER)])
+    async def task_files_of(
+        task_id: Annotated[list[TaskId], Query(min_length=1, max_length=MAX_TASK_FILES)],
+    ) -> Reply:
+        """Each task as it is now, with its present or last chunk, as a task file."""
+        async with database.read() as connection:
+            try:
+                saved = await task_files.save(connection, task_id, snapshot.world.grid.storages)
+            except NoSuchTask as error:
+                return Reply(success=False, message=str(error), data={"task_ids": list(error.task_ids)})
+        return Reply(success=True, data=[one.model_dump(mode="json", exclude_none=True) for one in saved])
+
     return routes
 
 
-def build_web(database: Database, store: GridStore, snapshot: Snapshot) -> FastAPI:
+def build_web(database: Database, store: GridStore, snapshot: Snapshot, task_files: TaskFiles) -> FastAPI:
     """The service's web application."""
     web = FastAPI(title="Orrery job brokerage", version="1")
     web.include_router(build_routes(database, store))
-    web.include_router(snapshot_routes(database, snapshot))
+    web.include_router(snapshot_routes(database, snapshot, task_files))
     return web

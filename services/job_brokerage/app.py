@@ -16,6 +16,7 @@ from services.job_brokerage.statistics import (
     QueueStatistics,
 )
 from services.job_brokerage.store import BrokerageStore
+from services.job_brokerage.task_files import TaskFiles
 from shared import events
 from shared.brokerage.policy import JOB_BROKERAGE, JobBrokerage
 from shared.catalogue import BuiltInCatalogue
@@ -44,7 +45,8 @@ def find_policy(vo: str, label: str) -> JobBrokerage:
 def build(context: Context) -> Service:
     """Put the service together."""
     parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
-    store, statistics = BrokerageStore(BuiltInCatalogue()), QueueStatistics(context.cache, context.metrics)
+    catalogue = BuiltInCatalogue()
+    store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
     chunks = ChunkHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics)
 
     async def refresh(work: UnitOfWork) -> None:
@@ -82,6 +84,6 @@ def build(context: Context) -> Service:
             Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
             Periodic("forget-history", FORGET_EVERY_S, forget),
         ],
-        web=build_web(context.database, GridStore(), snapshot),
+        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue)),
         on_start=[start],
     )

@@ -1,7 +1,7 @@
 -- name: offered_chunk(chunk_id)^
 -- A chunk that still waits for queues, with its task; nothing if it was used or returned meanwhile.
 SELECT c.chunk_id, c.kind, c.n_files AS chunk_files, c.n_events AS chunk_events, c.input_bytes AS chunk_bytes,
-       c.queue AS chunk_queue, c.priority AS chunk_priority, c.created_at AS chunk_created_at,
+       c.queue AS chunk_queue, c.priority AS chunk_priority,
        t.task_id, t.status AS task_status, t.vo, t.prod_source_label, t.task_type, t.processing_type, t.working_group,
        t.gshare, t.user_name, t.resource_type, t.nucleus, t.site, t.split_rule, t.core_count, t.ram_count, t.ram_unit,
        t.base_ram_count, t.out_disk_count, t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time,
@@ -19,18 +19,6 @@ LEFT JOIN LATERAL (
                         WHERE u.task_id = c.task_id AND u.kind = 'merge' AND u.queue = c.queue AND u.status = 'used')
     ) merging ON c.kind = 'merge'
 WHERE c.chunk_id = :chunk_id AND c.status = 'offered';
-
--- name: chunk_inputs(chunk_id)
--- What the chunk holds of each dataset: a file that was cut into ranges of events counts once.
-SELECT d.dataset_id, d.dataset_name, d.master_id IS NULL AS is_master, count(*) AS n_files,
-       coalesce(sum(w.fsize), 0)::bigint AS n_bytes
-FROM (SELECT DISTINCT ON (dataset_id, lfn) dataset_id, lfn, fsize
-      FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked'
-      ORDER BY dataset_id, lfn) w
-JOIN task_datasets d USING (dataset_id)
-WHERE d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
-GROUP BY d.dataset_id, d.dataset_name, d.master_id
-ORDER BY d.dataset_id;
 
 -- name: task_history(task_id)^
 -- Files of the masters and those that finished; queues where the task has or had jobs.

@@ -16,7 +16,7 @@ from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.storage import Storage
-from shared.snapshot.inputs import Wanted, read_inputs
+from shared.snapshot.inputs import inputs_of_chunk
 
 queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
 
@@ -39,11 +39,7 @@ class BrokerageStore:
         self, work: UnitOfWork, chunk_id: int, storages: Mapping[str, Storage]
     ) -> tuple[InputDataset, ...]:
         """What the chunk holds of each dataset, and where copies of it are."""
-        wanted = [
-            Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
-            async for row in queries.chunk_inputs(work.connection, chunk_id=chunk_id)
-        ]
-        return await read_inputs(self._catalogue, work.connection, wanted, storages)
+        return await inputs_of_chunk(self._catalogue, work.connection, chunk_id, storages)
 
     async def task_history(self, work: UnitOfWork, task_id: int) -> TaskHistory:
         """How far a task is, and where it has had jobs."""

@@ -11,13 +11,6 @@ LEFT JOIN tasks p ON p.task_id = t.parent_tid AND t.parent_tid <> t.task_id
 WHERE t.task_id = :task_id AND t.status = 'assigning'
 FOR UPDATE OF t;
 
--- name: task_inputs(task_id)
--- The task's input; pseudo inputs have no data.
-SELECT dataset_id, dataset_name, master_id IS NULL AS is_master, type, n_files, coalesce(n_events, 0) AS n_events
-FROM task_datasets
-WHERE task_id = :task_id AND type IN ('input', 'pp_input', 'pseudo_input')
-ORDER BY dataset_id;
-
 -- name: remaining_work(priority)
 -- RW of each nucleus: of all its tasks, and of those with at least a priority.
 SELECT nucleus, sum(hs06_s) AS total_hs06_s,

@@ -15,7 +15,7 @@ from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.storage import Storage
-from shared.snapshot.inputs import Wanted, read_inputs
+from shared.snapshot.inputs import inputs_of_task
 from shared.states import TASK, Owner
 
 queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
@@ -38,13 +38,7 @@ class TaskBrokerageStore:
         self, work: UnitOfWork, task_id: int, storages: Mapping[str, Storage]
     ) -> tuple[Sequence[Mapping[str, Any]], tuple[InputDataset, ...]]:
         """The task's input datasets as rows, and as values with their copies."""
-        rows = [row async for row in queries.task_inputs(work.connection, task_id=task_id)]
-        wanted = [
-            Wanted(row["dataset_name"], row["n_files"], None, row["is_master"])
-            for row in rows
-            if row["type"] != "pseudo_input"
-        ]
-        return rows, await read_inputs(self._catalogue, work.connection, wanted, storages)
+        return await inputs_of_task(self._catalogue, work.connection, task_id, storages)
 
     async def remaining_work(self, work: UnitOfWork, priority: int) -> dict[str, RemainingWork]:
         """RW of each nucleus that has work, in total and of tasks with at least `priority`."""

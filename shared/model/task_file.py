@@ -1,7 +1,12 @@
-"""The task file: one task as a dry run of brokerage takes it; a file may have many, one on each line."""
+"""The task file: one task as a dry run of brokerage takes it; a file may have many, one on each line.
+
+`orrery snapshot task` writes it of a live task, with everything that is not as the parameters say; by hand, the
+parameters are enough.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -9,6 +14,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from shared.model.problems import InvalidGrid, Problem, problems_of
 
 Count = Annotated[int, Field(ge=0)]
+#: columns of a task that brokerage reads and that scouts or commands may have changed since it was submitted
+ChangeableColumn = Literal[
+    "nucleus", "site", "cloud", "core_count", "ram_count", "ram_unit", "base_ram_count", "out_disk_count",
+    "out_disk_unit", "work_disk_count", "work_disk_unit", "cpu_time", "cpu_time_unit", "cpu_efficiency",
+    "base_walltime", "io_intensity", "io_intensity_unit", "disk_io", "disk_io_unit", "merge_core_count",
+    "merge_ram_count", "merge_ram_unit", "event_service",
+]  # fmt: skip
 
 
 class _Part(BaseModel):
@@ -25,10 +37,11 @@ class ReplicaPart(_Part):
 
 
 class InputPart(_Part):
-    """One input dataset: what the task wants of it, and where copies are."""
+    """One input dataset: what is wanted of it, and where copies are. A pseudo input only counts: it has no data."""
 
     dataset: str
     master: bool = True
+    pseudo: bool = False
     files: Count
     bytes: Count
     events: Count = 0
@@ -59,6 +72,12 @@ class StatePart(_Part):
     queues_used: list[str] = []
     cpu_time: float | None = Field(None, description="as measured by scouts, in the parameters' unit")
     ram_count: int | None = None
+    split_rule: dict[str, Any] | None = Field(
+        None, description="the rules as they are now; null: as the task is refined"
+    )
+    changed: dict[ChangeableColumn, str | int | float | None] = Field(
+        {}, description="columns that are not as the parameters say: measured by scouts or changed by a command"
+    )
     seed: int | None = Field(None, ge=0, description="of the decision; null: 0")
 
 
@@ -66,12 +85,14 @@ class ChunkPart(_Part):
     """The chunk that job brokerage is to place; files, events and bytes left out: all of the input."""
 
     chunk_id: int = 0
-    kind: Literal["scout", "normal", "merge"] = "normal"
+    kind: Literal["scout", "normal", "merge", "build", "preprocess"] = "normal"
     files: Count | None = None
     events: Count | None = None
     bytes: Count | None = None
     queue: str | None = None
     priority: int | None = None
+    waiting_since: datetime | None = Field(None, description="merging: since when chunks of this queue found no place")
+    inputs: list[InputPart] | None = Field(None, description="what the chunk holds; null: all of the task's input")
 
 
 class TaskFile(BaseModel):

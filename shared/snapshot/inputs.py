@@ -1,15 +1,25 @@
-"""The input of some work with its copies, from the catalogue through its port."""
+"""The input of a task or a chunk with its copies, from the catalogue through its port.
+
+Both brokerages and the task file read it here, so that a saved task has exactly what is decided on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+import aiosql
 import asyncpg
 
 from shared.brokerage.request import InputDataset, Replica, part_of
 from shared.catalogue import CatalogueReader
 from shared.model.storage import Storage
+
+queries = aiosql.from_path(Path(__file__).with_name("inputs.sql"), "asyncpg")
+
+PSEUDO_INPUT = "pseudo_input"
 
 
 @dataclass(frozen=True)
@@ -48,3 +58,27 @@ async def read_inputs(
             replicas.append(Replica(copy.storage, n_here, bytes_here, storage is not None and storage.is_tape))
         inputs.append(InputDataset(one.name, one.n_files, n_bytes, tuple(replicas), one.is_master))
     return tuple(inputs)
+
+
+async def inputs_of_task(
+    catalogue: CatalogueReader, connection: asyncpg.Connection, task_id: int, storages: Mapping[str, Storage]
+) -> tuple[list[Mapping[str, Any]], tuple[InputDataset, ...]]:
+    """The task's input datasets as rows, and as values with their copies; pseudo inputs have rows only."""
+    rows: list[Mapping[str, Any]] = [row async for row in queries.task_inputs(connection, task_id=task_id)]
+    wanted = [
+        Wanted(row["dataset_name"], row["n_files"], None, row["is_master"])
+        for row in rows
+        if row["type"] != PSEUDO_INPUT
+    ]
+    return rows, await read_inputs(catalogue, connection, wanted, storages)
+
+
+async def inputs_of_chunk(
+    catalogue: CatalogueReader, connection: asyncpg.Connection, chunk_id: int, storages: Mapping[str, Storage]
+) -> tuple[InputDataset, ...]:
+    """What an offered chunk holds of each dataset, and where copies of it are."""
+    wanted = [
+        Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
+        async for row in queries.chunk_inputs(connection, chunk_id=chunk_id)
+    ]
+    return await read_inputs(catalogue, connection, wanted, storages)

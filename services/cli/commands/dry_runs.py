@@ -1,4 +1,4 @@
-"""`orrery snapshot save`, `orrery dry-run`, `orrery schema`: brokerage without servers, on a world in a file."""
+"""`orrery snapshot save|task`, `orrery dry-run`, `orrery schema`: brokerage without servers, on a world in a file."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
-from services.cli.commands.options import connect, help_text
+from services.cli.commands.options import TaskIds, connect, help_text
 from services.cli.commands.submission import read_tasks
 from services.cli.failures import FieldProblem, Refused, WrongUsage
+from services.cli.identifiers import STANDARD_INPUT, read_ids
 from services.cli.output import print_json
 
 SAVE_TIMEOUT_S = 300.0
+TASKS_OF_A_CALL = 100
 World = Annotated[Path, typer.Option("--world", metavar="FILE", help="A world file (plain or gzipped).")]
 Task = Annotated[
     str, typer.Option("--task", metavar="FILE", help="A task file; one task, or one on each line; - is standard input.")
@@ -31,9 +33,17 @@ Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the dra
 
 
 def register(app: typer.Typer) -> None:
-    snapshot = typer.Typer(no_args_is_help=True, help="The world that brokerage decides on.")
+    snapshot = typer.Typer(no_args_is_help=True, help="What brokerage decides on: the live world, and live tasks.")
     text = help_text("Write the live world into a file (- is standard output).", "job_brokerage", "production")
     snapshot.command("save", help=text)(save)
+    text = help_text(
+        "Write live tasks into a task file, one on each line (- is standard output): parameters as submitted, state,\n"
+        "input with copies, the present or last chunk. With the world saved at the same time a dry run decides as the\n"
+        "live system does.",
+        "job_brokerage",
+        "production",
+    )
+    snapshot.command("task", help=text)(save_tasks)
     app.add_typer(snapshot, name="snapshot")
     group = typer.Typer(no_args_is_help=True, help="Decide on a world file as the services would, without any server.")
     for name, does in (
@@ -49,16 +59,33 @@ def register(app: typer.Typer) -> None:
 def save(file: Annotated[str, typer.Argument(metavar="FILE", help="Ending .gz: gzipped.")]) -> None:
     """The file decides as the live system does until the next event."""
     world = connect().call("GET", "job_brokerage", "grid/world", timeout_s=SAVE_TIMEOUT_S)
-    text = json.dumps(world, indent=1)
-    if file == "-":
+    write(file, json.dumps(world, indent=1), f"world version {world['version']} of {world['now']}")
+
+
+def save_tasks(
+    ids: TaskIds, file: Annotated[str, typer.Argument(metavar="FILE", help="Ending .gz: gzipped.", show_default=False)]
+) -> None:
+    """All of them or none: a task that does not exist is refused."""
+    client, wanted, tasks = connect(), read_ids(ids), list[Any]()
+    for start in range(0, len(wanted), TASKS_OF_A_CALL):
+        some = wanted[start : start + TASKS_OF_A_CALL]
+        tasks += client.call(
+            "GET", "job_brokerage", "grid/task_files", params={"task_id": some}, timeout_s=SAVE_TIMEOUT_S
+        )
+    write(file, "\n".join(json.dumps(task) for task in tasks), f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}")
+
+
+def write(file: str, text: str, what: str) -> None:
+    """Into a file, saying what; or on standard output alone. Raises WrongUsage."""
+    if file == STANDARD_INPUT:
         typer.echo(text)
         return
-    content = text.encode()
+    content = f"{text}\n".encode()
     try:
         Path(file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
     except OSError as error:
         raise WrongUsage(f"FILE: value {file!r}: cannot be written: {error}") from None
-    typer.echo(f"world version {world['version']} of {world['now']} written to {file}")
+    typer.echo(f"{what} written to {file}")
 
 
 def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) -> None:

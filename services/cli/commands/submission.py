@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -86,8 +87,8 @@ def _label(task: dict[str, Any]) -> str:
 def read_tasks(name: str) -> list[dict[str, Any]]:
     """The tasks of one file: an object, a list of objects, or one object per line. Raises WrongUsage."""
     try:
-        text = sys.stdin.read() if name == STANDARD_INPUT else Path(name).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = sys.stdin.read() if name == STANDARD_INPUT else _text_of(Path(name))
+    except (OSError, EOFError, UnicodeDecodeError) as error:
         raise WrongUsage(f"{name}: cannot be read: {error}") from None
     shown = "standard input" if name == STANDARD_INPUT else name
     try:
@@ -107,6 +108,11 @@ def read_tasks(name: str) -> list[dict[str, Any]]:
     return [
         task.get("task_parameters", task) if set(task) <= {"task_parameters", "parent_tid"} else task for task in tasks
     ]
+
+
+def _text_of(path: Path) -> str:
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
 
 
 def _task_per_line(text: str) -> list[Any] | None:

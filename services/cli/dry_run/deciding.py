@@ -59,7 +59,7 @@ class DryRun:
             history = job.TaskHistory(masters, given.state.files_finished, tuple(given.state.queues_used))
             usage = usage_of(self.file, self.world.grid.shares)
             analysis = job.analysis_input(row, history, usage, self.parameters)
-        request = job.job_request(row, rows.inputs, limits, self.file.now, analysis, adverts_of(self.file))
+        request = job.job_request(row, rows.chunk_inputs, limits, self.file.now, analysis, adverts_of(self.file))
         label = ANALYSIS_LABEL if request.is_analysis else request.label
         policy = find(JOB_BROKERAGE, request.vo, label)()
         decision: Decision = policy.decide(self.world, request, rows.seed if seed is None else seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from shared.brokerage.request import InputDataset, Replica
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
 from shared.model.share import Share
-from shared.model.task_file import ChunkPart, TaskFile
+from shared.model.task_file import ChunkPart, InputPart, TaskFile
 from shared.model.task_spec import TaskSpec, parse_task
 
 # The kinds of chunk that a task without a chunk in its file is asked about.
@@ -22,13 +22,14 @@ SCOUT, NORMAL = "scout", "normal"
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The task's row, its datasets' rows, its input with copies, and the chunk's row joined with the task's."""
+    """The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input."""
 
     spec: TaskSpec
     task: Mapping[str, Any]
     datasets: tuple[Mapping[str, Any], ...]
     inputs: tuple[InputDataset, ...]
     chunk: Mapping[str, Any]
+    chunk_inputs: tuple[InputDataset, ...]
     seed: int
 
 
@@ -40,7 +41,7 @@ def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
     task = spec.columns() | {
         "task_id": state.task_id,
         "status": state.status,
-        "split_rule": _split_rule(spec, file),
+        "split_rule": _split_rule(spec, file) if state.split_rule is None else state.split_rule,
         "gshare": gshare,
         "resource_type": resource_type,
         "user_name": state.user_name or spec.parameters.user_name or "",
@@ -55,15 +56,23 @@ def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
         task["cpu_time"] = state.cpu_time
     if state.ram_count is not None:
         task["ram_count"] = state.ram_count
-    inputs = tuple(
+    task |= state.changed
+    datasets = _datasets(spec, file)
+    inputs = _with_copies(file.inputs)
+    of_chunk = _with_copies(file.chunk.inputs) if file.chunk and file.chunk.inputs is not None else inputs
+    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), of_chunk, state.seed or 0)
+
+
+def _with_copies(parts: Sequence[InputPart]) -> tuple[InputDataset, ...]:
+    """Input that has data."""
+    return tuple(
         InputDataset(
             one.dataset, one.files, one.bytes,
             tuple(Replica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas), one.master,
         )
-        for one in file.inputs
+        for one in parts
+        if not one.pseudo
     )  # fmt: skip
-    datasets = _datasets(spec, file)
-    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), state.seed or 0)
 
 
 def _node(share: Share) -> ShareNode:
@@ -93,8 +102,8 @@ def _split_rule(spec: TaskSpec, file: TaskFile) -> dict[str, Any]:
 def _datasets(spec: TaskSpec, file: TaskFile) -> tuple[Mapping[str, Any], ...]:
     if file.inputs:
         return tuple(
-            {"dataset_name": one.dataset, "is_master": one.master, "type": "input", "n_files": one.files,
-             "n_events": one.events}
+            {"dataset_name": one.dataset, "is_master": one.master, "type": "pseudo_input" if one.pseudo else "input",
+             "n_files": one.files, "n_events": one.events}
             for one in file.inputs
         )  # fmt: skip
     given = spec.parameters
@@ -123,6 +132,5 @@ def _chunk(task: Mapping[str, Any], file: TaskFile, datasets: tuple[Mapping[str,
         "chunk_bytes": totals["bytes"] if chunk.bytes is None else chunk.bytes,
         "chunk_queue": chunk.queue,
         "chunk_priority": task["current_priority"] if chunk.priority is None else chunk.priority,
-        "chunk_created_at": None,
-        "merge_waiting_since": None,
+        "merge_waiting_since": chunk.waiting_since,
     }

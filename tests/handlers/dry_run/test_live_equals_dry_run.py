@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -71,15 +71,27 @@ async def stopped(context: Context, database_url: str) -> AsyncIterator[Context]
     await database.close()
 
 
-async def saved(service: Service, context: Context) -> dict[str, Any]:
-    """What `orrery snapshot save` writes."""
+async def asked(service: Service, context: Context, path: str, **query: Any) -> dict[str, Any]:
+    """The service's answer to somebody of production."""
     assert service.web is not None
     install(service.web, context.authority)
     token = context.authority.issue("prodteam", ["production"])
     transport = httpx.ASGITransport(service.web)
     async with httpx.AsyncClient(transport=transport, base_url="http://jobs") as client:
-        reply = await client.get("/api/v1/grid/world", headers={"Authorization": f"Bearer {token}"}, timeout=60)
-    return reply.json()["data"]
+        headers = {"Authorization": f"Bearer {token}"}
+        reply = await client.get(f"/api/v1/grid/{path}", params=query, headers=headers, timeout=60)
+    return reply.json()
+
+
+async def saved(service: Service, context: Context) -> dict[str, Any]:
+    """What `orrery snapshot save` writes."""
+    return (await asked(service, context, "world"))["data"]
+
+
+async def saved_task(service: Service, context: Context, task_id: int) -> dict[str, Any]:
+    """What `orrery snapshot task` writes."""
+    [file] = (await asked(service, context, "task_files", task_id=task_id))["data"]
+    return file
 
 
 async def live(context: Context, kind: str) -> dict[str, Any]:
@@ -112,47 +124,107 @@ async def chunk_of(context: Context, ready: TaskReady) -> ChunkOffered:
     return next(one for one in said if isinstance(one, ChunkOffered))
 
 
-async def test_choosing_a_nucleus_live_equals_the_dry_run_of_the_world_saved_before(stopped) -> None:
+async def measured(context: Context, task_id: int) -> None:
+    """As if scouts had measured the task, a retry had changed its rules and a command its priority."""
+    async with context.database.begin(reason="measured") as work:
+        await work.connection.execute(
+            "UPDATE tasks SET ram_count = 1700, ram_unit = 'MBPerCore', cpu_time = 4100, "
+            "cpu_time_unit = 'mHS06sPerEvent', io_intensity = 310, io_intensity_unit = 'kBPerS', "
+            "out_disk_count = 77, out_disk_unit = 'kBPerEvent', "
+            "disk_io = 12, disk_io_unit = 'kBPerS', current_priority = 870, base_walltime = 90, "
+            'split_rule = split_rule || \'{"nFilesPerJob": 3, "t1Weight": 1}\' WHERE task_id = $1',
+            task_id,
+        )
+
+
+async def assert_job_brokerage_can_be_repeated(context: Context, task_id: int, offer: ChunkOffered, brokerage: str):
+    service = await started(build_job_brokerage(context))
+    world, task = await saved(service, context), await saved_task(service, context, task_id)
+    await deliver(context.database, service, offer)
+    row = await live(context, "job")
+    assert row["chunk_id"] == task["chunk"]["chunk_id"] == offer.chunk_id
+    assert_same(row, world, task, brokerage)
+    after = await saved_task(service, context, task_id)
+    assert after["state"]["seed"] == row["seed"]
+    return row
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+async def test_choosing_a_nucleus_live_equals_the_dry_run_of_world_and_task_saved_before(stopped, is_measured) -> None:
     parameters = production(ioIntensity=500, ioIntensityUnit="kBPerS")
-    _, said = await a_task(stopped, parameters, "production")
+    task_id, said = await a_task(stopped, parameters, "production")
     defined = next(one for one in said if isinstance(one, TaskDefined))
-    world = await saved(await started(build_job_brokerage(stopped)), stopped)
+    if is_measured:
+        await measured(stopped, task_id)
+    service = await started(build_job_brokerage(stopped))
+    world, task = await saved(service, stopped), await saved_task(service, stopped, task_id)
+    assert task["parameters"]["taskName"] == parameters["taskName"] and "chunk" not in task
     await deliver(stopped.database, await started(build_task_brokerage(stopped)), defined)
     row = await live(stopped, "task")
     assert row["seed"] > 0
-    assert_same(row, world, {"parameters": parameters, "inputs": [EVENTS]}, "task-brokerage")
+    assert_same(row, world, task, "task-brokerage")
 
 
-async def test_ranking_queues_live_equals_the_dry_run_of_the_world_saved_before(stopped) -> None:
+@pytest.mark.parametrize("is_measured", [False, True])
+async def test_ranking_queues_live_equals_the_dry_run_of_world_and_task_saved_before(stopped, is_measured) -> None:
     parameters = production(nucleus="ALPHA", skipScout=True, coreCount=1)
-    _, said = await a_task(stopped, parameters, "production")
+    task_id, said = await a_task(stopped, parameters, "production")
+    if is_measured:
+        await measured(stopped, task_id)
     offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
-    service = await started(build_job_brokerage(stopped))
-    world = await saved(service, stopped)
-    await deliver(stopped.database, service, offer)
-    row = await live(stopped, "job")
-    assert row["chosen"] and row["chunk_id"] == offer.chunk_id
-    assert_same(row, world, {"parameters": parameters, "inputs": [EVENTS]}, "job-brokerage")
+    row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
+    assert row["chosen"]
 
 
-async def test_ranking_queues_for_analysis_live_equals_the_dry_run_of_the_world_saved_before(stopped) -> None:
-    parameters = analysis(skipScout=None)
-    task_id, said = await a_task(stopped, parameters, "user")
+async def test_ranking_queues_without_input_live_equals_the_dry_run_of_world_and_task_saved_before(stopped) -> None:
+    parameters = production(
+        inputs=[], nucleus="ALPHA", noInput=True, nEvents=1000, nEventsPerJob=100, nFilesPerJob=None
+    )
+    task_id, said = await a_task(stopped, parameters, "production")
     offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
-    service = await started(build_job_brokerage(stopped))
-    world = await saved(service, stopped)
-    await deliver(stopped.database, service, offer)
-    row = await live(stopped, "job")
-    async with stopped.database.read() as connection:
-        files, n_bytes, n_events, name = await connection.fetchrow(
-            "SELECT count(*), sum(f.fsize)::bigint, sum(f.n_events)::bigint, min(d.dataset_name) "
-            "FROM task_files f JOIN task_datasets d USING (dataset_id) WHERE f.chunk_id = $1", offer.chunk_id,
+    row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
+    assert row["chosen"]
+
+
+@pytest.mark.parametrize("waited_h", [1, 30])
+async def test_placing_a_merge_chunk_live_equals_the_dry_run_of_world_and_task_saved_before(stopped, waited_h) -> None:
+    task_id, said = await a_task(stopped, production(nucleus="ALPHA", skipScout=True, coreCount=1), "production")
+    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+    async with stopped.database.begin(reason="a merge chunk that waits for its queue") as work:
+        await work.connection.execute(
+            "UPDATE chunks SET kind = 'merge', queue = 'Q_BETA', priority = 1500, created_at = $2 WHERE chunk_id = $1",
+            offer.chunk_id, AT - timedelta(hours=waited_h),
         )  # fmt: skip
-    copies = [{"storage": "ALPHA_DATADISK", "files": files, "bytes": n_bytes}]
-    copies.append({"storage": "BETA_DATADISK", "files": files * 3 // 7, "bytes": int(n_bytes * (3 / 7))})
-    inputs = [{"dataset": name, "files": files, "bytes": n_bytes, "events": n_events, "replicas": copies}]
-    state = {"task_id": task_id, "user_name": "alice", "nucleus": None, "scout": True}
-    assert_same(row, world, {"parameters": parameters, "inputs": inputs, "state": state}, "analysis-brokerage")
+    row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
+    considered = {name.split("/")[0] for name in row["chosen"]}
+    assert (considered <= {"Q_BETA"}) == (waited_h < 24)
+
+
+async def test_ranking_queues_for_analysis_live_equals_the_dry_run_of_world_and_task_saved_before(stopped) -> None:
+    task_id, said = await a_task(stopped, analysis(skipScout=None), "user")
+    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+    await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "analysis-brokerage")
+
+
+async def test_a_chunk_that_found_no_queue_is_still_in_the_file_with_its_numbers_and_the_seed(stopped) -> None:
+    task_id, said = await a_task(stopped, production(nucleus="ALPHA", skipScout=True, coreCount=1), "production")
+    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+    service = await started(build_job_brokerage(stopped))
+    before = await saved_task(service, stopped, task_id)
+    async with stopped.database.begin(reason="returned") as work:
+        await work.connection.execute("UPDATE task_files SET chunk_id = NULL, status = 'ready' WHERE chunk_id = $1",
+                                      offer.chunk_id)  # fmt: skip
+        await work.connection.execute("UPDATE chunks SET status = 'returned' WHERE chunk_id = $1", offer.chunk_id)
+    after = await saved_task(service, stopped, task_id)
+    assert after["chunk"] == before["chunk"]
+
+
+async def test_a_task_that_does_not_exist_is_named_and_nothing_is_saved(stopped) -> None:
+    task_id, _ = await a_task(stopped, production(), "production")
+    service = await started(build_job_brokerage(stopped))
+    reply = await asked(service, stopped, "task_files", task_id=[task_id, 987654])
+    assert (reply["success"], reply["data"]) == (False, {"task_ids": [987654]})
+    assert "987654" in reply["message"] and str(task_id) not in reply["message"].split()
 
 
 async def test_the_command_decides_every_line_of_a_task_file_and_says_what_if(stopped, tmp_path: Path) -> None:
@@ -180,3 +252,4 @@ async def test_a_user_may_not_save_the_world_because_the_usage_of_others_is_in_i
     headers = {"Authorization": f"Bearer {stopped.authority.issue('alice', ['user'])}"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(service.web), base_url="http://jobs") as client:
         assert (await client.get("/api/v1/grid/world", headers=headers)).status_code == 403
+        assert (await client.get("/api/v1/grid/task_files?task_id=1", headers=headers)).status_code == 403

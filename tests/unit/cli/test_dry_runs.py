@@ -4,9 +4,12 @@ import json
 
 import pytest
 
+from services.cli.commands.submission import read_tasks
 from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
 from services.cli.failures import WrongUsage
 from shared.model.link import link_from_dump
+from shared.model.problems import InvalidGrid
+from shared.model.task_file import parse_task_file
 from shared.snapshot.saving import dump_of
 
 
@@ -63,3 +66,43 @@ def test_a_link_is_saved_as_it_was_dumped():
     link = link_from_dump("A:B", record)
     assert not isinstance(link, list)
     assert dump_of([link])["A:B"] == record
+
+
+FILES = {"7": {"parameters": {"taskName": "a"}}, "8": {"parameters": {"taskName": "b"}}}
+
+
+@pytest.mark.parametrize("ids", [("7", "8"), ("7,8",), ("-",)])
+def test_tasks_are_saved_one_on_each_line_as_the_dry_run_reads_them(services, orrery, tmp_path, ids):
+    services.says("grid/task_files", list(FILES.values()))
+    for name in ("tasks.jsonl", "tasks.jsonl.gz"):
+        outcome = orrery("snapshot", "task", *ids, str(tmp_path / name), stdin="7\n8\n")
+        assert outcome.code == 0 and "2 tasks" in outcome.out
+        assert read_tasks(str(tmp_path / name)) == list(FILES.values())
+    assert len(services.asked("grid/task_files")) == 2
+
+
+def test_a_task_on_standard_output_is_nothing_but_the_task(services, orrery):
+    services.says("grid/task_files", [FILES["7"]])
+    outcome = orrery("snapshot", "task", "7", "-")
+    assert json.loads(outcome.out) == FILES["7"]
+    assert services.asked("grid/task_files")[0]["task_id"] == "7"
+
+
+def test_many_tasks_are_asked_for_in_parts(services, orrery):
+    services.says("grid/task_files", [FILES["7"]])
+    outcome = orrery("snapshot", "task", "-", "-", stdin="\n".join(str(one) for one in range(1, 251)))
+    assert (len(services.asked("grid/task_files")), len(outcome.out.splitlines())) == (3, 3)
+
+
+def test_a_task_that_is_not_there_writes_no_file(services, orrery, tmp_path):
+    services.says("grid/task_files", {"task_ids": [9]}, success=False, message="there is no task 9")
+    outcome = orrery("snapshot", "task", "9", str(tmp_path / "task.json"))
+    assert outcome.code == 1 and "there is no task 9" in outcome.err
+    assert not (tmp_path / "task.json").exists()
+
+
+@pytest.mark.parametrize(("given", "wrong"), [({"gravity": 1}, "gravity"), ({"ram_count": [1]}, "ram_count")])
+def test_only_columns_that_brokerage_reads_may_have_changed(given, wrong):
+    with pytest.raises(InvalidGrid) as refusal:
+        parse_task_file({"parameters": {}, "state": {"changed": given}})
+    assert any(wrong in str(problem) for problem in refusal.value.problems)
