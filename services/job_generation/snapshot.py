@@ -9,9 +9,13 @@ import asyncpg
 
 from services.job_generation.policy.values import QueueFacts, Task
 from services.job_generation.sql import QUERIES
+from shared.brokerage.software import AUTOMATIC, EVERYTHING, resolve_platform
 from shared.events import Candidate
+from shared.model.architecture import parse_architecture
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, ResourceType, queue_part
+from shared.model.software import QueueSoftware
+from shared.snapshot import published_software
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +27,7 @@ class QueueBook:
         self.version: int | None = None
         self._queues: dict[str, Queue] = {}
         self._types: dict[str, ResourceType] = {}
+        self._software: dict[str, QueueSoftware] = {}
 
     async def refresh(self, connection: asyncpg.Connection) -> None:
         """Read everything again if the grid changed since."""
@@ -36,8 +41,9 @@ class QueueBook:
                 queues[row["queue"]] = parsed
             else:
                 log.error("queue %s left out: %s", row["queue"], "; ".join(str(problem) for problem in parsed))
+        software = await published_software(connection)
         types = [ResourceType(*row) for row in await QUERIES.rows(connection, "resource_types_of_grid")]
-        self._queues = queues
+        self._queues, self._software = queues, software
         self._types = {one.name: one for one in types or DEFAULT_RESOURCE_TYPES}
         self.version = version
 
@@ -87,4 +93,17 @@ class QueueBook:
             weight=candidate.weight,
             max_jobs=candidate.max_jobs,
             n_queued=n_queued,
+            platform=platform_at(queue, self._software.get(queue.name), task.architecture),
         )
+
+
+def platform_at(queue: Queue, published: QueueSoftware | None, architecture: str | None) -> str:
+    """The platform that jobs at a queue are told: a regular expression becomes one of the platforms it publishes.
+
+    Nothing is resolved for a queue that takes everything or publishes nothing. Raises InvalidArchitecture.
+    Source: PanDA brokerage, Checks for CPU and/or GPU Hardware.
+    """
+    wanted = parse_architecture(architecture)
+    if EVERYTHING in queue.releases or AUTOMATIC not in queue.releases:
+        return wanted.platforms
+    return resolve_platform(published, wanted) or wanted.platforms

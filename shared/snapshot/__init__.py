@@ -6,7 +6,7 @@ metrics and statistics come from Redis while it has the right version, otherwise
 everything works.
 """
 
-from shared.snapshot.reader import GridReader, statistics_key
+from shared.snapshot.reader import GridReader, published_software, statistics_key
 from shared.snapshot.snapshot import Snapshot
 
-__all__ = ["GridReader", "Snapshot", "statistics_key"]
+__all__ = ["GridReader", "Snapshot", "published_software", "statistics_key"]

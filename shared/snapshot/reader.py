@@ -18,7 +18,7 @@ from shared.model.problems import InvalidGrid, Problem
 from shared.model.queue import queue_from_cric
 from shared.model.resource_types import ResourceType
 from shared.model.site import site_from_cric
-from shared.model.software import software_from_map
+from shared.model.software import QueueSoftware, software_from_map
 from shared.model.storage import storage_from_cric
 
 queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
@@ -49,6 +49,11 @@ def _records(rows: Sequence[Mapping[str, Any]], key: str, parse: Any) -> dict[st
     return found
 
 
+async def published_software(connection: asyncpg.Connection) -> dict[str, QueueSoftware]:
+    """What queues publish about their software, by name. Raises InvalidGrid."""
+    return _records([row async for row in queries.software_map(connection)], "queue", software_from_map)
+
+
 class GridReader:
     """Stateless; every method takes the connection, so that a handler may read within its own transaction."""
 
@@ -68,7 +73,7 @@ class GridReader:
             sites=_records([row async for row in queries.sites(connection)], "site", site_from_cric),
             storages=_records([row async for row in queries.storages(connection)], "storage", storage_from_cric),
             links=await self.links(connection, version),
-            software=_records([row async for row in queries.software_map(connection)], "queue", software_from_map),
+            software=await published_software(connection),
             resource_types=tuple(ResourceType(*row) for row in types),
         )
 

@@ -223,7 +223,7 @@ class Builder:
             "transformation": request.trans_path or task.trans_path or NOTHING,
             "homepackage": task.trans_home or NOTHING,
             "swRelease": task.trans_uses or NOTHING,
-            "cmtConfig": task.architecture or NOTHING,
+            "cmtConfig": queue.platform or NOTHING,
             "transferType": "direct" if queue.reads_directly and not task.rules.copies_to_scratch else NOTHING,
             "coreCount": cores,
             "resource_type": queue.resource_type,

@@ -158,7 +158,10 @@ class Task:
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """One candidate: the part of a queue that serves a resource type. Zero limits mean no limit; MB and seconds."""
+    """One candidate: the part of a queue that serves a resource type. Zero limits mean no limit; MB and seconds.
+
+    `platform`: what jobs of the task are told there (sw_platform<@base_platform>).
+    """
 
     queue: str
     resource_type: str
@@ -176,6 +179,7 @@ class QueueFacts:
     weight: float = 1.0
     max_jobs: int | None = None
     n_queued: int = 0
+    platform: str = ""
 
     @property
     def key(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shared.events import ChunkBrokered, JobsGenerated, TaskPrepared, TaskReady
 from tests.handlers.events import deliver
+from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
 
@@ -57,6 +58,23 @@ async def test_the_text_for_the_pilot_has_names_command_line_and_requirements(st
     )
     assert shape["ram_mb"] == 1400  # (500 + 1000) x 0.9, on the grid of 100 MB
     assert shape["core_count"] == 1 and shape["resource_type"] == "SCORE"
+
+
+async def test_the_pilot_is_told_the_platform_that_its_queue_publishes(story: Story) -> None:
+    grid = small_grid()
+    for queue in ("Q_ALPHA", "Q_BETA"):
+        grid["queues"][queue]["releases"] = ["AUTO"]
+    grid["software_map"] = {
+        "Q_ALPHA": {"cmtconfigs": ["x86_64-centos7-gcc11-opt"]}, "Q_BETA": {"cmtconfigs": ["x86_64-el9-gcc13-opt"]},
+    }  # fmt: skip
+    await load_grid(story.database, grid)
+    platform = "x86_64-(centos7|el9)-gcc1[13]-opt"
+    told = {}
+    for queue in ("Q_ALPHA", "Q_BETA", "Q_GAMMA"):
+        task_id = await story.task(n_files=1, architecture=f"{platform}#x86_64")
+        [job_id] = await story.jobs_of(task_id, queue)
+        told[queue] = await story.value("SELECT spec ->> 'cmtConfig' FROM job_specs WHERE job_id = $1", job_id)
+    assert told == {"Q_ALPHA": "x86_64-centos7-gcc11-opt", "Q_BETA": "x86_64-el9-gcc13-opt", "Q_GAMMA": platform}
 
 
 async def test_the_same_brokered_chunk_twice_makes_jobs_once(story: Story) -> None:
