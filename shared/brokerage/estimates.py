@@ -12,7 +12,7 @@ from shared.model.needs import WorkNeeds
 from shared.model.resource_types import RAM_COMPENSATION
 from shared.model.units import GB_BYTES, MB_BYTES
 
-# Output is never expected to be smaller than this, because logs and the like are always there.
+# Output of production is never expected to be smaller than this: logs and the like are always there.
 MIN_OUTPUT_BYTES = GB_BYTES // 2
 # Merge jobs read whole files into memory whatever their task says.
 MERGE_MIN_RAM_MB = 2000
@@ -36,9 +36,14 @@ def ram_mb(needs: WorkNeeds, cores: NDArray[np.int64], *, is_merge: bool = False
     return np.floor(total * RAM_COMPENSATION).astype(np.float64)
 
 
-def disk_mb(needs: WorkNeeds, n_events: int, input_bytes: int, reads_directly: NDArray[np.bool_]) -> Real:
-    """input + max(0.5 GB, output) + work directory; input counts zero where it is read from the local storage. MB."""
-    output = max(MIN_OUTPUT_BYTES, needs.output_bytes(n_events, input_bytes))
+def disk_mb(
+    needs: WorkNeeds, n_events: int, input_bytes: int, reads_directly: NDArray[np.bool_], *, is_analysis: bool = False
+) -> Real:
+    """input + max(0.5 GB, output) + work directory; input counts zero where it is read from the local storage. MB.
+
+    The output of analysis is taken as it is stated: its formula has no least output.
+    """
+    output = max(0 if is_analysis else MIN_OUTPUT_BYTES, needs.output_bytes(n_events, input_bytes))
     read_bytes = np.where(reads_directly, 0.0, float(input_bytes))
     return (read_bytes + output + needs.work_dir_bytes) / MB_BYTES
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from services.job_brokerage.policy.stages import Real, conclude
-from shared.brokerage.ability import SCOPE
 from shared.brokerage.analysis_weights import new_basic
 from shared.brokerage.decision import Decision
-from shared.brokerage.filters import analysis, capability, capacity, data, software
+from shared.brokerage.filters import analysis, capability, capacity, data, scope, software
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import JobRequest
 from shared.brokerage.weights import analysis_basic
@@ -17,7 +16,9 @@ THROTTLES = (
     analysis.running_jobs, analysis.queued_jobs, analysis.running_cores, analysis.queued_cores, analysis.disk_quota,
     analysis.share_usage,
 )  # fmt: skip
+CANDIDATES = (scope.queue_type, scope.excluded, scope.included, scope.preassigned)
 PERSISTENT = (
+    scope.status,
     data.input_is_local,
     capacity.disk_io,
     capability.core_count,
@@ -44,7 +45,9 @@ PERSISTENT = (
 TEMPORARY = (
     analysis.few_bad_jobs, analysis.short_queue, analysis.user_has_few_queued, analysis.stable, analysis.few_sites,
 )  # fmt: skip
-PIPELINE = Pipeline((*THROTTLES, *SCOPE, *PERSISTENT, *TEMPORARY))
+PIPELINE = Pipeline((*THROTTLES, *CANDIDATES, *PERSISTENT, *TEMPORARY))
+# The document's persistent issues, whether or not they may pass by themselves.
+WITHOUT_TEMPORARY = Pipeline((*CANDIDATES, *PERSISTENT))
 ANYWHERE = PIPELINE.without(data.INPUT_LOCALITY.name)
 
 
@@ -63,6 +66,6 @@ class AnalysisJobBrokerage:
 
     def decide(self, world: World, request: JobRequest, seed: int) -> Decision:
         exclusions = PIPELINE.run(world, request)
-        if not exclusions.alive.any() and not PIPELINE.run(world, request, persistent_only=True).alive.any():
+        if not exclusions.alive.any() and not WITHOUT_TEMPORARY.run(world, request).alive.any():
             exclusions = ANYWHERE.run(world, request)
         return conclude(self.name, world, request, seed, exclusions, weight_factors(world, request, exclusions))

@@ -16,7 +16,9 @@ CORE_COUNT = Check(100, "core_count", Tier.CONFIGURATION, False, "cores of a slo
 MAX_CORE_COUNT = Check(101, "max_core_count", Tier.CONFIGURATION, False, "cores of a slot", "at most", "cores")
 MEMORY_HIGH = Check(102, "memory_too_large", Tier.CONFIGURATION, False, "memory of a job", "maxrss of the queue", "MB")
 MEMORY_LOW = Check(103, "memory_too_small", Tier.CONFIGURATION, False, "memory of a job", "minrss of the queue", "MB")
-SCRATCH_DISK = Check(104, "scratch_disk", Tier.CONFIGURATION, False, "disk of a job", "work directory of a slot", "MB")
+SCRATCH_DISK = Check(
+    104, "scratch_disk", Tier.CONFIGURATION, False, "disk of a job", "less than maxwdir of a slot", "MB"
+)
 WALLTIME_LONG = Check(105, "walltime_too_long", Tier.CONFIGURATION, False, "walltime of a job", "maxtime", "s")
 WALLTIME_SHORT = Check(106, "walltime_too_short", Tier.CONFIGURATION, False, "walltime of a job", "mintime", "s")
 WALLTIME_DAY = Check(107, "walltime_of_a_day", Tier.CONFIGURATION, False, "maxtime of the queue", "at least", "s")
@@ -97,11 +99,13 @@ def memory_at_least(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(SCRATCH_DISK)
 def scratch_disk(world: World, request: JobRequest) -> Verdict | None:
-    """The slot's part of maxwdir must hold input (unless read directly), output and work directory."""
+    """The slot's part of maxwdir must be larger than input (unless read directly), output and work directory."""
     columns, job = world.columns, request.job
     reads_directly = columns.direct_access & (not request.copies_to_scratch)
-    needed = estimates.disk_mb(request.needs, job.n_events, job.input_bytes, reads_directly)
-    return Verdict((columns.work_dir_mb == 0) | (needed <= columns.work_dir_mb), needed, columns.work_dir_mb)
+    needed = estimates.disk_mb(
+        request.needs, job.n_events, job.input_bytes, reads_directly, is_analysis=request.is_analysis
+    )
+    return Verdict((columns.work_dir_mb == 0) | (needed < columns.work_dir_mb), needed, columns.work_dir_mb)
 
 
 @decides(WALLTIME_DAY)

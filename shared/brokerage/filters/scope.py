@@ -69,8 +69,11 @@ def queue_type(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(STATUS)
 def status(world: World, request: JobRequest) -> Verdict | None:
-    """Online; standby only where slots are set. Queues that were named are used whatever their status."""
-    if request.preassigned:
+    """Online; standby only where slots are set. Queues that were named are used whatever their status.
+
+    For analysis the included queues are pre-assigned ones too.
+    """
+    if request.preassigned or (request.is_analysis and request.included):
         return None
     found = world.columns.status
     online = STATUSES.index(QueueStatus.ONLINE)

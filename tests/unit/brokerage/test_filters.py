@@ -126,10 +126,10 @@ def test_merge_jobs_have_at_least_2000_mb() -> None:
 
 @pytest.mark.parametrize(
     ("work_dir_mb", "direct", "copies", "expected"),
-    [(1000, False, False, False), (1612, False, False, True), (1611, False, False, False), (612, True, False, True),
-     (612, True, True, False), (0, False, False, True)],
+    [(1000, False, False, False), (1613, False, False, True), (1612, False, False, False), (613, True, False, True),
+     (612, True, False, False), (613, True, True, False), (0, False, False, True)],
 )  # fmt: skip
-def test_the_work_directory_holds_input_output_and_work(work_dir_mb, direct, copies, expected) -> None:
+def test_the_work_directory_is_larger_than_input_output_and_work(work_dir_mb, direct, copies, expected) -> None:
     # 1000 MB of input (none if read directly), half a GB of output at least, 100 MB of work
     world = a_world([a_queue("A", max_work_dir_mb=work_dir_mb, direct_access_lan=direct)])
     request = a_request(

@@ -123,9 +123,9 @@ def test_analysis_goes_to_its_data_and_to_any_queue_only_if_none_could_ever_take
     assert AnalysisJobBrokerage().decide(offline, request, 1).chosen == ("NOT",)
 
 
-def test_analysis_waits_for_its_data_if_the_reason_is_temporary() -> None:
-    full = a_storage("H_DATADISK", "H", space_free_gb=1)
-    world = a_world([a_queue("HAS", "H"), a_queue("NOT", "N")], storages=[full])
+def test_analysis_waits_for_its_data_if_the_reason_is_one_of_the_temporary_issues() -> None:
+    full = [JobCount("HAS", "", "activated", 41)]
+    world = a_world([a_queue("HAS", "H"), a_queue("NOT", "N")], jobs=full)
     dataset = InputDataset("d", 5, 500, (Replica("H_DATADISK", 5, 500),))
     assert AnalysisJobBrokerage().decide(world, a_request(is_analysis=True, inputs=(dataset,)), 1).chosen == ()
 

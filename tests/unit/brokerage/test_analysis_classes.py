@@ -1,0 +1,72 @@
+"""Classes of sites and of analysis tasks, and what is due to a share."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from scipy.stats import t as student_t
+
+from shared.brokerage.analysis_facts import percent_of_shares
+from shared.brokerage.classes import (
+    CLASS_A,
+    CLASS_B,
+    CLASS_C,
+    CLASS_S,
+    HI,
+    LO,
+    MID,
+    SiteWaits,
+    TaskProgress,
+    classify_sites,
+    classify_task,
+    wait_metrics,
+)
+from tests.unit.brokerage.analysis_worlds import SHARE
+from tests.unit.brokerage.worlds import NOW
+
+
+def test_the_upper_limit_of_the_mean_wait_is_students_t_with_weights_that_halve_in_six_hours() -> None:
+    waits = SiteWaits(hours=[(NOW, 4, 400.0, 60_000.0), (NOW - timedelta(hours=6), 4, 800.0, 180_000.0)])
+    found = wait_metrics(waits, NOW)
+    weight, n_effective = 4 + 2, 36 / 5
+    mean = (400 + 400) / weight
+    variance = ((60_000 + 90_000) / weight - mean**2) * n_effective / (n_effective - 1)
+    expected = mean + student_t.ppf(0.95, n_effective - 1) * (variance / n_effective) ** 0.5
+    assert found is not None and found.mean_s == pytest.approx(mean)
+    assert found.upper_limit_s == pytest.approx(expected)
+
+
+def test_sites_are_hi_mid_or_lo_by_their_ranking_time() -> None:
+    def waits(mean_s: float, started: bool = True, waiting: tuple[float, ...] = ()) -> SiteWaits:
+        return SiteWaits(started, [(NOW, 10, 10 * mean_s, 10 * mean_s**2)], list(waiting))
+
+    found = classify_sites(
+        {
+            "QUICK": waits(100), "IDLE": waits(100, started=False), "JAMMED": waits(100, waiting=(5000.0,) * 4),
+            "SLOW": waits(9000), "SLOWER": waits(50_000), "UNKNOWN": SiteWaits(True),
+        },
+        NOW,
+    )  # fmt: skip
+    assert found == {"QUICK": HI, "IDLE": MID, "JAMMED": MID, "SLOW": MID, "SLOWER": LO}
+
+
+@pytest.mark.parametrize(
+    ("express", "hi", "mid", "progress", "expected"),
+    [
+        (True, 9000, 9000, TaskProgress(), CLASS_S),
+        (False, 999, 9000, TaskProgress(100, 0), CLASS_A),
+        (False, 999, 0, TaskProgress(100, 90), CLASS_S),
+        (False, 999, 0, TaskProgress(10_000, 9000), CLASS_A),  # more than 500 jobs remain
+        (False, 1000, 6999, TaskProgress(100, 94), CLASS_B),
+        (False, 1000, 6999, TaskProgress(100, 95), CLASS_S),
+        (False, 1000, 7000, TaskProgress(100, 99), CLASS_C),
+    ],
+)
+def test_tasks_are_s_a_b_or_c_by_share_progress_and_the_users_slots(express, hi, mid, progress, expected) -> None:
+    assert classify_task(express, hi, mid, progress) == expected
+
+
+def test_what_is_due_to_a_share_is_its_part_of_its_parents_part() -> None:
+    shares = [("Analysis", 20.0, None), ("Production", 80.0, None), (SHARE, 3.0, "Analysis"), ("ART", 1.0, "Analysis")]
+    assert percent_of_shares(shares)[SHARE] == 15.0
