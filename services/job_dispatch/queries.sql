@@ -46,6 +46,23 @@ SELECT job_id, gshare, shape_id, -current_priority AS negated_priority FROM jobs
 SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s
   FROM requirement_shapes WHERE shape_id = ANY(:shape_ids::int[]);
 
+-- name: live_adverts
+-- What sites say of themselves that is still believed, for how much longer, and their queues.
+SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_submitting_jobs, a.current_matches,
+       a.requirements, a.advertisement, a.advertised_at,
+       extract(epoch FROM a.expires_at - orrery_now())::float AS left_s,
+       ARRAY (SELECT q.queue FROM queues q WHERE q.site = a.site ORDER BY q.queue) AS queues
+  FROM site_adverts a WHERE a.expires_at > orrery_now() ORDER BY a.site;
+
+-- name: job_facts
+-- What Requirements of sites may ask of these jobs.
+SELECT j.job_id, j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.prod_source_label, t.vo,
+       t.processing_type, t.working_group, t.gshare, t.split_rule ->> 'requirements' AS requirements
+  FROM unnest(:job_ids::bigint[]) AS wanted (job_id)
+ CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.job_id = wanted.job_id LIMIT 1) j
+ CROSS JOIN LATERAL (SELECT * FROM requirement_shapes WHERE requirement_shapes.shape_id = j.shape_id LIMIT 1) s
+ CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = j.task_id LIMIT 1) t;
+
 -- name: claim
 -- Everything that waits, in one statement: known request keys get the job they got before; jobs that are still
 -- activated are locked (others skipped), their claims written (the unique keys decide a race), and only then moved.

@@ -12,11 +12,12 @@ from services.job_generation.policy import merging as policy
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
-from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
+from services.job_generation.policy.values import JobInput, Task, Unit
 from services.job_generation.settings import generation_parameters
+from services.job_generation.site_matches import take_matches
 from services.job_generation.store import Chunk, LockedTask, Picked
 from services.job_generation.store_results import JobFile, JobRow, OutputEnd, Row
 from shared.config.parameters import Parameters
@@ -93,7 +94,11 @@ class Merging:
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
 
     async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
-        """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again."""
+        """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again.
+
+        A merge job is a match of its site like any other. What the site does not take waits, too, and the task is
+        looked at again as soon as the site must have advertised anew (`retry_at`, at most five minutes).
+        """
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()
         queues = await self._generating.queues(work, task, candidates)
@@ -108,11 +113,29 @@ class Merging:
             await self.release(work, task, chunk.chunk_id, changes, "no queue can run the merge jobs")
             await store.apply_counters(work, changes)
             return 0
-        request = await self._request(work, definition, chunk, queues[0], groups)
+        inputs = (JobInput(tuple(unit for producer in group for unit in producer.files)) for group in groups)
+        placement = Placement([PlacedJob(queues[0], one) for one in inputs])
+        _must_merge_something(definition, placement.jobs)  # before anything is counted
+        await self._fit(work, task, chunk, placement)
+        if not placement.jobs:
+            return 0
+        request = await self._request(work, definition, chunk, placement.jobs)
         jobs = self._generating.built(GreedyGeneration(), request)
         await self._generating.insert(work, definition, chunk, jobs, changes)
         await store.apply_counters(work, changes)
         return len(jobs)
+
+    async def _fit(self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement) -> None:
+        """Count the merge jobs that their site takes; the files of the others wait, and the task says why."""
+        retry_at = await take_matches(work, task, placement, "merge")
+        if retry_at is None:
+            return
+        reason, changes = f"merge jobs wait: {'; '.join(placement.reasons)}", CounterChanges()
+        ids = [unit.file_id for unit in placement.leftover]
+        await self.release(work, task, chunk.chunk_id, changes, reason[:1000], ids)
+        await store.apply_counters(work, changes)  # they are given back even if no job can be defined after this
+        await store.record_decision(work, task.task_id, "unplaceable", reason[:4000], retry_at=retry_at)
+        await store.set_retry_at(work, task.task_id, retry_at)
 
     async def _still_waiting(self, work: UnitOfWork, producers: Sequence[policy.Producer]) -> set[int]:
         """Producers that are in state merging; their rows stay locked, so that none is killed unnoticed."""
@@ -130,24 +153,18 @@ class Merging:
         await store_results.end_outputs(work, task.task_id, ends, changes, "its job was killed")
 
     async def _request(
-        self, work: UnitOfWork, definition: Definition, chunk: Chunk, queue: QueueFacts,
-        groups: Sequence[Sequence[policy.Producer]],
-    ) -> BuildRequest:  # fmt: skip
-        task, templates = definition.task, definition.templates_for("merge")
-        inputs = [tuple(unit for producer in group for unit in producer.files) for group in groups]
-        streams = [_by_stream(definition, units) for units in inputs]
-        merged = {f"TRN_{template.stream_name}" for template in templates}
-        if not any(merged & set(one) for one in streams):
-            raise Undefinable("no unmerged output belongs to a final one")
+        self, work: UnitOfWork, definition: Definition, chunk: Chunk, placed: Sequence[PlacedJob]
+    ) -> BuildRequest:
+        templates = definition.templates_for("merge")
         return BuildRequest(
-            task=task, kind="merge", master=definition.datasets[inputs[0][0].dataset_id],
+            task=definition.task, kind="merge", master=definition.datasets[placed[0].job.master[0].dataset_id],
             datasets=definition.datasets, templates=templates, parameters=definition.text_for("merge"),
-            placed=[PlacedJob(queue, JobInput(units)) for units in inputs],
-            job_ids=await work.next_ids("job_ids", len(groups)),
-            serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(groups)),
+            placed=placed,
+            job_ids=await work.next_ids("job_ids", len(placed)),
+            serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(placed)),
             guid_seed=chunk.chunk_id,
             trans_path=definition.command_lines.get("merge_trans_path"),
-            streams=streams,
+            streams=[_by_stream(definition, one.job.master) for one in placed],
         )  # fmt: skip
 
     async def producers_ended(
@@ -187,6 +204,13 @@ def ended_by_merge(job: JobRow, outputs: Sequence[Row]) -> outcomes.Ended:
     if outputs and all(row["status"] == "finished" for row in outputs):
         return outcomes.Ended("finished")
     return outcomes.Ended(job.status, job.error_source)
+
+
+def _must_merge_something(definition: Definition, placed: Sequence[PlacedJob]) -> None:
+    """Raises Undefinable if no final output is made of any of these files."""
+    final = {f"TRN_{template.stream_name}" for template in definition.templates_for("merge")}
+    if not any(final & set(_by_stream(definition, one.job.master)) for one in placed):
+        raise Undefinable("no unmerged output belongs to a final one")
 
 
 def _by_stream(definition: Definition, units: Sequence[Unit]) -> dict[str, list[Unit]]:

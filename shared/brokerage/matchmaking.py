@@ -1,10 +1,13 @@
 """Sites that advertise themselves (SAM-Grid): site and job are ClassAds, each may have Requirements, both must hold.
 
-CurMatches starts at CurrentJobs and grows by one with every job created for the site; an advertisement sets it back.
+They are asked three times, always of the same facts (`JobFacts`) and only where there is an advertisement: when queues
+are ranked, when jobs are created, when a pilot asks for one. A match is a job created for the site: CurMatches starts
+at CurrentJobs and grows by one with each of them; an advertisement sets it back. When a pilot asks nothing is counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,6 +15,11 @@ from typing import Any
 import classad2
 
 NATIVE, FORWARDING = "native", "forwarding"
+#: requests for memory are rounded up to this, so that few kinds of jobs exist
+RAM_STEP_MB = 100
+LONGEST_TEXT = 300
+#: of a task that states no label
+DEFAULT_LABEL = "managed"
 _ACCEPTS_MORE_JOBS = "(CurMatches < MaxJobs)"
 _ACCEPTS_MORE_SUBMISSIONS = "((JobsMatchedSinceLastAdvertisement + CurrentSubmittingJobs) < MaxSubmittingJobs)"
 
@@ -82,27 +90,131 @@ def site_ad(advert: Advert) -> Any:
     return ad
 
 
-def job_ad(attributes: Mapping[str, Any], requirements: str = "") -> Any:
-    """The ClassAd of a job."""
-    ad = classad2.ClassAd({key: value for key, value in attributes.items() if value is not None})
-    ad["Requirements"] = parsed(requirements or "true")
+@dataclass(frozen=True)
+class JobFacts:
+    """What Requirements of sites may ask of one job, and its task's own expression about sites.
+
+    `priority` is the task's: that scouts and merge jobs are served first is not the site's affair. `ram_mb` is what the
+    whole job asks for with its `core_count` cores: jobs of one task differ by queue and after they ran out of memory.
+    """
+
+    task_id: int
+    owner: str
+    priority: int
+    core_count: int
+    ram_mb: int
+    label: str = DEFAULT_LABEL
+    vo: str = ""
+    processing_type: str = ""
+    working_group: str = ""
+    gshare: str = ""
+    requirements: str = ""
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], *, core_count: int, ram_mb: int) -> JobFacts:
+        """Of a task's row with its `requirements`, for one of its jobs."""
+        return cls(
+            row["task_id"], row["user_name"], row["current_priority"], core_count, ram_mb,
+            row["prod_source_label"] or DEFAULT_LABEL, row["vo"] or "", row["processing_type"] or "",
+            row["working_group"] or "", row["gshare"] or "", row["requirements"] or "",
+        )  # fmt: skip
+
+
+def requested_ram_mb(needed_mb: float, most_mb: float) -> int:
+    """The memory that a job asks its pilot for: `needed_mb` rounded up to 100 MB, but not over the `most_mb` of the
+    queue (0: no limit) unless more is needed."""
+    rounded = math.ceil(needed_mb / RAM_STEP_MB) * RAM_STEP_MB if needed_mb > 0 else 0
+    return rounded if not most_mb or needed_mb > most_mb else min(rounded, int(most_mb))
+
+
+def job_ad(job: JobFacts) -> Any:
+    """The ClassAd of a job; what its task does not state is undefined. Raises ValueError for an unreadable expression.
+
+    `RequestMemory` is in MB for all `RequestCpus` together.
+    """
+    stated = {
+        "Owner": job.owner, "TaskId": job.task_id, "VO": job.vo, "ProdSourceLabel": job.label,
+        "ProcessingType": job.processing_type, "WorkingGroup": job.working_group, "GShare": job.gshare,
+        "RequestCpus": job.core_count, "RequestMemory": job.ram_mb, "JobPrio": job.priority,
+    }  # fmt: skip
+    ad = classad2.ClassAd({name: value for name, value in stated.items() if value != ""})
+    ad["Requirements"] = parsed(job.requirements or "true")
     return ad
 
 
-def matches(advert: Advert, job: Any) -> bool:
-    """Both Requirements hold; one that is undefined or an error does not."""
+@dataclass(frozen=True)
+class Refusal:
+    """Why site and job do not match. `whose` Requirements do not hold: site or task."""
+
+    whose: str
+    reason: str
+
+
+def refusal(advert: Advert, job: JobFacts) -> Refusal | None:
+    """Whose Requirements do not hold, and why; None if both do. One that is undefined or an error does not hold."""
     try:
-        return bool(site_ad(advert).symmetricMatch(job))
+        site, other = site_ad(advert), job_ad(job)
+    except ValueError as error:
+        return Refusal("task" if job.requirements else "site", str(error))
+    if not other.matches(site):
+        return Refusal("site", f"site {advert.site} asks for {_in_words(site, other)}")
+    if not site.matches(other):
+        return Refusal("task", f"the task asks for {_in_words(other, site)}")
+    return None
+
+
+def _in_words(ad: Any, target: Any) -> str:
+    """An ad's Requirements with the values they were asked of: its own first, then the other's."""
+    expression = ad.lookup("Requirements")
+    values: dict[str, Any] = {}
+    for scoped in sorted({*ad.internalRefs(expression), *ad.externalRefs(expression)}):
+        scope, _, name = scoped.rpartition(".")
+        first, then = (target, ad) if scope.upper() == "TARGET" else (ad, target)
+        if name:
+            values[name] = first.get(name, then.get(name))
+    told = ", ".join(f"{name} {'not stated' if value is None else value}" for name, value in values.items())
+    text = str(expression)
+    return (text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...") + (f" ({told})" if told else "")
+
+
+def matches(advert: Advert, job: JobFacts) -> bool:
+    """Both Requirements hold."""
+    return refusal(advert, job) is None
+
+
+def accepted(advert: Advert, jobs: Sequence[JobFacts]) -> list[bool]:
+    """Which of these jobs the site takes, in their order; each is counted before the next is asked.
+
+    A job exactly like one that was refused is refused: counting more never opens a site again. With an expression that
+    cannot be read none is taken.
+    """
+    try:
+        site, ads = site_ad(advert), {job: job_ad(job) for job in set(jobs)}
     except ValueError:
-        return False
+        return [False] * len(jobs)
+    taken, refused, answers = 0, set[JobFacts](), []
+    for job in jobs:
+        site["CurMatches"] = advert.current_matches + taken
+        site["JobsMatchedSinceLastAdvertisement"] = advert.current_matches + taken - advert.current_jobs
+        fits = job not in refused and bool(site.symmetricMatch(ads[job]))
+        if fits:
+            taken += 1
+        else:
+            refused.add(job)
+        answers.append(fits)
+    return answers
 
 
-def room(advert: Advert, job: Any, wanted: int) -> int:
-    """How many of `wanted` jobs the site takes, each counted before the next is asked."""
-    taken = 0
-    while taken < wanted and matches(replace(advert, current_matches=advert.current_matches + taken), job):
-        taken += 1
-    return taken
+def at_dispatch(advert: Advert) -> Advert:
+    """The advertisement as it is asked when a pilot wants a job: CurMatches is CurrentJobs.
+
+    The matches since the advertisement are the jobs that wait to be handed out. They were counted when they were
+    created; counted against themselves, MaxJobs = CurMatches would keep back the very jobs that were matched, and jobs
+    matched under an earlier advertisement would wait behind those that came later, for ever. So the limits ask what
+    the site said of itself: a site that said it was full gets nothing until it advertises again; any other gets
+    whichever of its matched jobs comes first. What this reads changes only with an advertisement.
+    """
+    return replace(advert, current_matches=advert.current_jobs)
 
 
 def by_site(adverts: Sequence[Advert]) -> dict[str, Advert]:

@@ -3,54 +3,91 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.brokerage.check import Check, Mask, Tier, Verdict
 from shared.brokerage.draw import uniform_of, weighted_choice
-from shared.brokerage.matchmaking import Advert, by_site, job_ad, matches
+from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_used, ram_mb
+from shared.brokerage.matchmaking import DEFAULT_LABEL, Advert, JobFacts, by_site, matches, requested_ram_mb
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
 
 YES_NO = ("no", "yes")
 STATION = Check(700, "station", Tier.POLICY, False, "advertises a station of the task's list", "must", words=YES_NO)
-ADVERT = Check(701, "advertisement", Tier.CAPACITY, True, "jobs matched with the site", "Requirements, MaxJobs", "jobs")
+ADVERT = Check(701, "advertisement", Tier.CAPACITY, True, "jobs matched with the site", "less than MaxJobs", "jobs")
 DRAWN = Check(702, "station_drawn", Tier.POLICY, True, "the station that was drawn", "must be", words=YES_NO)
+SUBMITTING = Check(
+    703, "advertised_submitting", Tier.CAPACITY, True, "jobs submitting or matched since the advertisement",
+    "less than MaxSubmittingJobs", "jobs",
+)  # fmt: skip
+REQUIREMENTS = Check(704, "requirements", Tier.POLICY, True, "Requirements of site and job hold", "must", words=YES_NO)
 
 
 def match_sites(world: World, request: JobRequest, exclusions: Exclusions, seed: int) -> None:
-    """Leave out sites whose Requirements or the job's do not hold; with a list of stations, all but one drawn site."""
+    """Leave out queues of sites whose Requirements or the job's do not hold; with a list of stations, all but one drawn
+    site."""
     if not request.site_adverts and not request.stations:
         return
     adverts, columns = by_site(request.site_adverts), world.columns
-    job = ad_of(request)
-    refused = {site for site, advert in adverts.items() if not matches(advert, job)}
     if request.stations:
         named = {site for site, advert in adverts.items() if advert.station in request.stations}
         exclusions.judge(STATION, Verdict(_rows_at(world, named), 0.0, 1.0))
-    _exclude_refused(world, exclusions, {site: adverts[site] for site in refused})
+    for site in sorted(adverts):
+        _ask(world, request, exclusions, adverts[site])
     if request.stations and exclusions.alive.any():
         left = {columns.sites[index]: 1.0 for index in np.unique(columns.site_index[exclusions.alive])}
         drawn = weighted_choice(left, uniform_of(seed))
         exclusions.judge(DRAWN, Verdict(_rows_at(world, {drawn or ""}), 0.0, 1.0))
 
 
-def ad_of(request: JobRequest) -> object:
-    """What Requirements of sites may ask of a job."""
-    needs = request.needs
-    attributes = {
-        "Owner": request.user_name, "TaskId": request.task_id, "VO": request.vo, "ProdSourceLabel": request.label,
-        "ProcessingType": request.processing_type, "WorkingGroup": request.working_group, "GShare": request.gshare,
-        "RequestCpus": needs.core_count, "RequestMemory": needs.ram_mb, "JobPrio": request.priority,
-    }  # fmt: skip
-    return job_ad(attributes, request.requirements)
+def _ask(world: World, request: JobRequest, exclusions: Exclusions, advert: Advert) -> None:
+    """One site. Its queues differ in what the job would ask of them: each kind of job is asked about once."""
+    rows = np.flatnonzero(_rows_at(world, {advert.site}) & exclusions.alive)
+    if not len(rows):
+        return
+    passes = np.ones(len(world.columns), bool)
+    known: dict[JobFacts, bool] = {}
+    for row, job in zip(rows, jobs_at(world, request, rows), strict=True):
+        if job not in known:
+            known[job] = matches(advert, job)
+        passes[row] = known[job]
+    exclusions.judge(*_why(advert, passes))
+
+
+def _why(advert: Advert, passes: Mask) -> tuple[Check, Verdict]:
+    """The limit that the site has reached, with its numbers; if it has reached none, other Requirements do not hold."""
+    submitting = advert.current_matches - advert.current_jobs + advert.current_submitting_jobs
+    if advert.max_jobs is not None and advert.current_matches >= advert.max_jobs:
+        return ADVERT, Verdict(passes, float(advert.current_matches), float(advert.max_jobs))
+    if advert.max_submitting_jobs is not None and submitting >= advert.max_submitting_jobs:
+        return SUBMITTING, Verdict(passes, float(submitting), float(advert.max_submitting_jobs))
+    return REQUIREMENTS, Verdict(passes, 0.0, 1.0)
+
+
+def jobs_at(world: World, request: JobRequest, rows: NDArray[np.int64]) -> list[JobFacts]:
+    """What Requirements may ask of a job at each of these rows, as far as it is known before the job is made.
+
+    Files that were given more memory after a failure are not looked at: job generation asks again for each job.
+    """
+    columns, needs = world.columns, request.needs
+    if request.is_merge or needs.core_count == 1:
+        cores = np.full(len(rows), max(1, needs.core_count), np.int64)
+    else:
+        cores = cores_used(needs, columns.core_count[rows])
+    needed_mb, most_mb = ram_mb(needs, cores, is_merge=request.is_merge), columns.max_rss_mb[rows]
+    if request.is_merge and needs.ram_mb:  # what a task states for its merge jobs is taken as it is
+        needed_mb = np.full(len(rows), float(max(needs.ram_mb, MERGE_MIN_RAM_MB)))
+    return [
+        JobFacts(
+            request.task_id, request.user_name, request.priority, int(cores[place]),
+            requested_ram_mb(float(needed_mb[place]), float(most_mb[place])), request.label or DEFAULT_LABEL,
+            request.vo, request.processing_type, request.working_group, request.gshare, request.requirements,
+        )
+        for place in range(len(rows))
+    ]  # fmt: skip
 
 
 def _rows_at(world: World, sites: set[str]) -> Mask:
     names = np.array([site in sites for site in world.columns.sites], bool)
     return names[world.columns.site_index] if len(names) else np.zeros(0, bool)
-
-
-def _exclude_refused(world: World, exclusions: Exclusions, refused: dict[str, Advert]) -> None:
-    for site, advert in sorted(refused.items()):
-        wanted = float("nan") if advert.max_jobs is None else float(advert.max_jobs)
-        exclusions.judge(ADVERT, Verdict(~_rows_at(world, {site}), float(advert.current_matches), wanted))

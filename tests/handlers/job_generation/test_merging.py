@@ -6,6 +6,7 @@ from typing import Any
 
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+from tests.handlers.job_generation.test_site_matches import advertise
 
 
 async def waiting(story: Story, n_files: int = 4, **values: Any) -> tuple[int, list[int], list[int]]:
@@ -123,6 +124,67 @@ async def test_an_unplaceable_merge_waits_and_is_offered_again(story: Story) -> 
     assert await story.files(task_id, "trn_output") == ["ready"] * 2
     assert await story.status(task_id) == "running"
     assert len(await story.ready(task_id)) == 1
+
+
+async def test_a_merge_job_is_a_match_of_its_site_and_what_does_not_fit_waits_for_the_next_advertisement(
+    story: Story,
+) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=5, rule={"nFilesPerMergeJob": 2})
+    await advertise(story, max_jobs=4)
+    said = await story.broker(task_id, chunk_id)
+    assert len(generated_in(said)) == 2 and chunks_in(said) == []
+    assert await story.files(task_id, "trn_output") == ["running"] * 4 + ["ready"]
+    assert await story.value("SELECT current_matches FROM site_adverts") == 4
+    [told] = await story.fetch(
+        "SELECT outcome, reason, retry_at = expires_at AS at_expiry FROM generation_decisions, site_adverts"
+    )
+    assert (told["outcome"], told["at_expiry"]) == ("unplaceable", True)
+    assert told["reason"] == (
+        "merge jobs wait: site ALPHA did not take 1 jobs by its advertisement:"
+        " site ALPHA asks for (CurMatches < MaxJobs) (CurMatches 4, MaxJobs 4)"
+    )
+    assert await looked_at(story) == []
+    async with story.database.read() as connection:  # five minutes later the site has advertised again
+        await connection.execute("UPDATE tasks SET retry_at = orrery_now()")
+        await connection.execute("UPDATE site_adverts SET current_jobs = 3, current_matches = 3")
+    [chunk_id] = await looked_at(story)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 1
+    assert await story.files(task_id, "trn_output") == ["running"] * 5
+    assert await story.value("SELECT current_matches FROM site_adverts") == 4
+
+
+async def test_a_site_that_takes_no_merge_job_loses_none(story: Story) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=2)
+    await advertise(story, max_jobs=2)
+    assert generated_in(await story.broker(task_id, chunk_id)) == []
+    assert await story.files(task_id, "trn_output") == ["ready"] * 2
+    assert await story.value("SELECT current_matches FROM site_adverts") == 2
+    assert await story.status(task_id) == "running"
+    [chunk_id] = await story.ready(task_id)
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE site_adverts SET expires_at = orrery_now()")
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["finished"] * 2
+
+
+async def test_a_task_without_anything_to_merge_counts_no_match(story: Story) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=2)
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE task_datasets SET stream_name = 'TRN_OTHER' WHERE type LIKE 'trn_%'")
+    await advertise(story, max_jobs=9)
+    assert generated_in(await story.broker(task_id, chunk_id)) == []
+    assert await story.value("SELECT current_matches FROM site_adverts") == 2
+
+
+async def looked_at(story: Story) -> list[int]:
+    """The periodic look at tasks whose time has come; chunks that were offered."""
+    [periodic] = [one for one in story.service.periodic if one.name == "look-at-idle-tasks"]
+    async with story.database.begin(reason="test") as work:
+        await periodic.run(work)
+        offered = chunks_in(work.emitted)
+    await story.check()
+    return offered
 
 
 async def test_scouts_that_wait_to_be_merged_count_as_succeeded(story: Story) -> None:

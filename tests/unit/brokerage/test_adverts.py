@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.requirements import requirement_of, totals_of
+from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.site_matches import jobs_of
 from shared.brokerage.decision import Decision
-from shared.brokerage.matchmaking import Advert, job_ad, matches, parsed, room
+from shared.brokerage.filters.adverts import jobs_at
+from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
+from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus
 from tests.unit.brokerage.worlds import a_queue, a_request, a_world
+from tests.unit.job_generation.made import a_task
 
-ANY_JOB = job_ad({"Owner": "alice", "RequestMemory": 1000})
+ANY_JOB = JobFacts(task_id=1, owner="alice", priority=100, core_count=1, ram_mb=1000)
 
 
 def decided(world: World, request: JobRequest, seed: int = 1) -> Decision:
@@ -48,26 +58,65 @@ def test_jobs_matched_since_the_advertisement_and_submitting_jobs_stay_below_the
 
 def test_each_job_is_counted_before_the_next_is_asked() -> None:
     advert = Advert("A", max_jobs=10, max_submitting_jobs=3, current_jobs=4, current_matches=4)
-    assert room(advert, ANY_JOB, 100) == 3
-    assert room(advert, ANY_JOB, 2) == 2
-    assert room(replace(advert, current_matches=7), ANY_JOB, 100) == 0
+    assert accepted(advert, [ANY_JOB] * 100) == [True] * 3 + [False] * 97
+    assert accepted(advert, [ANY_JOB] * 2) == [True] * 2
+    assert accepted(replace(advert, current_matches=7), [ANY_JOB] * 100) == [False] * 100
+
+
+def test_each_job_is_asked_about_with_its_own_memory() -> None:
+    advert = Advert("A", max_jobs=3, requirements="(CurMatches < MaxJobs) && TARGET.RequestMemory <= 4000")
+    small, large = replace(ANY_JOB, ram_mb=4000), replace(ANY_JOB, ram_mb=4001)
+    assert accepted(advert, [small, large, small, large, small, small]) == [True, False, True, False, True, False]
 
 
 def test_requirements_of_the_site_may_ask_about_the_job() -> None:
     advert = Advert("A", requirements='TARGET.Owner == "alice" && TARGET.RequestMemory <= MemoryOfNodes',
                     attributes={"MemoryOfNodes": 2000})  # fmt: skip
     assert matches(advert, ANY_JOB)
-    assert not matches(advert, job_ad({"Owner": "bob", "RequestMemory": 1000}))
+    assert not matches(advert, replace(ANY_JOB, owner="bob"))
+    assert not matches(advert, replace(ANY_JOB, ram_mb=2001))
 
 
 def test_requirements_of_the_job_may_ask_about_the_site() -> None:
     advert = Advert("A", max_jobs=10, attributes={"Station": "samgrid"})
-    assert matches(advert, job_ad({}, 'TARGET.Station == "samgrid"'))
-    assert not matches(advert, job_ad({}, 'TARGET.Station == "other"'))
+    assert matches(advert, replace(ANY_JOB, requirements='TARGET.Station == "samgrid"'))
+    assert not matches(advert, replace(ANY_JOB, requirements='TARGET.Station == "other"'))
 
 
 def test_requirements_that_are_undefined_do_not_match() -> None:
     assert not matches(Advert("A", requirements="NoSuchAttribute < 3"), ANY_JOB)
+
+
+def test_a_refusal_says_whose_requirements_do_not_hold_and_with_which_values() -> None:
+    full = Advert("A", max_jobs=10, current_matches=10)
+    found = refusal(full, ANY_JOB)
+    assert found is not None
+    assert (found.whose, found.reason) == ("site", "site A asks for (CurMatches < MaxJobs) (CurMatches 10, MaxJobs 10)")
+    found = refusal(Advert("A", requirements="MY.Nodes > 1 && TARGET.RequestMemory <= Limit"), ANY_JOB)
+    assert found is not None and found.reason == (
+        "site A asks for MY.Nodes > 1 && TARGET.RequestMemory <= Limit"
+        " (Limit not stated, Nodes not stated, RequestMemory 1000)"
+    )
+    found = refusal(Advert("A"), replace(ANY_JOB, requirements='TARGET.Station == "x"'))
+    assert found is not None
+    assert (found.whose, found.reason) == ("task", 'the task asks for TARGET.Station == "x" (Station not stated)')
+    found = refusal(Advert("A"), replace(ANY_JOB, requirements="1 +"))
+    assert found is not None and found.whose == "task" and "is not a ClassAd expression" in found.reason
+
+
+def test_what_a_task_does_not_state_is_undefined_for_the_site() -> None:
+    asks = Advert("A", requirements="TARGET.WorkingGroup =?= undefined")
+    assert matches(asks, ANY_JOB)
+    assert not matches(asks, replace(ANY_JOB, working_group="AP_HIGG"))
+    assert job_ad(ANY_JOB).get("VO") is None
+
+
+def test_at_dispatch_the_jobs_that_filled_the_site_do_not_keep_themselves_back() -> None:
+    filled = Advert("A", max_jobs=5, max_submitting_jobs=3, current_jobs=2, current_matches=5)
+    assert not matches(filled, ANY_JOB)
+    assert matches(at_dispatch(filled), ANY_JOB)
+    assert not matches(at_dispatch(replace(filled, current_jobs=5)), ANY_JOB)
+    assert not matches(at_dispatch(replace(filled, current_submitting_jobs=3)), ANY_JOB)
 
 
 def test_requirements_that_cannot_be_read_are_refused() -> None:
@@ -82,6 +131,71 @@ def test_a_site_whose_advertisement_accepts_nothing_is_left_out_and_others_do_no
     exclusion = decision.exclusion("Q_A")
     assert exclusion is not None
     assert (exclusion[0].name, exclusion[1], exclusion[2]) == ("advertisement", 5.0, 5.0)
+
+
+def test_the_reason_names_the_limit_that_was_reached_or_the_requirements() -> None:
+    def why(advert: Advert) -> tuple[str, float, float]:
+        found = decided(three_sites(), a_request(site_adverts=(advert,))).exclusion("Q_A")
+        assert found is not None
+        return found[0].name, found[1], found[2]
+
+    submitting = Advert("A", max_jobs=100, max_submitting_jobs=6, current_jobs=3, current_submitting_jobs=2,
+                        current_matches=7)  # fmt: skip
+    assert why(submitting) == ("advertised_submitting", 6.0, 6.0)
+    assert why(Advert("A", max_jobs=100, requirements="false")) == ("requirements", 0.0, 1.0)
+
+
+def test_queues_of_one_site_are_asked_about_with_the_memory_that_a_job_takes_there() -> None:
+    world = a_world([a_queue("Q_ONE", "A", core_count=1, max_rss_mb=4000),
+                     a_queue("Q_EIGHT", "A", core_count=8, max_rss_mb=32_000)])  # fmt: skip
+    needs = WorkNeeds(core_count=0, ram_mb=2000, ram_per_core=True, cpu_time_hs06_s_per_event=1.0)
+    advert = Advert("A", requirements="TARGET.RequestMemory <= 4000 || TARGET.RequestCpus > 8")
+    decision = decided(world, a_request(needs=needs, resource_type="", site_adverts=(advert,)))
+    assert queues(decision) == {"Q_ONE"}
+    exclusion = decision.exclusion("Q_EIGHT")
+    assert exclusion is not None and exclusion[0].name == "requirements"
+
+
+@given(
+    task_cores=st.integers(0, 16), queue_cores=st.integers(-1, 16), ram_mb=st.integers(0, 9000), per_core=st.booleans(),
+    base_mb=st.integers(0, 1500), most_mb=st.integers(0, 40_000),
+)  # fmt: skip
+def test_brokerage_generation_and_dispatch_ask_about_the_same_job(
+    task_cores: int, queue_cores: int, ram_mb: int, per_core: bool, base_mb: int, most_mb: int
+) -> None:
+    needs = WorkNeeds(core_count=task_cores, ram_mb=ram_mb, ram_per_core=per_core, base_ram_mb=base_mb)
+    world = a_world([a_queue("Q", "A", core_count=queue_cores, max_rss_mb=most_mb)])
+    request = a_request(needs=needs, user_name="alice", vo="atlas", priority=300, gshare="MC", task_id=7,
+                        processing_type="simul", working_group="AP_HIGG", requirements="true")  # fmt: skip
+    [at_brokerage] = jobs_at(world, request, np.array([0]))
+
+    task = a_task(needs=needs, core_count=task_cores, vo="atlas", priority=300, processing_type="simul",
+                  working_group="AP_HIGG")  # fmt: skip
+    queue = QueueFacts("Q", "SCORE", "A", core_count=max(0, queue_cores), max_rss_mb=most_mb)
+    placed = PlacedJob(queue, JobInput((Unit(1, "a"),)))
+    [at_generation] = jobs_of(task, "true", "normal", [placed])
+    assert at_generation == at_brokerage
+
+    shape = requirement_of(task, queue, "normal", totals_of(placed.job), None)
+    row = {
+        "task_id": 7,
+        "user_name": "alice",
+        "vo": "atlas",
+        "prod_source_label": "managed",
+        "gshare": "MC",
+        "processing_type": "simul",
+        "working_group": "AP_HIGG",
+        "current_priority": 300,
+        "requirements": "true",
+    }
+    assert JobFacts.of(row, core_count=shape.core_count, ram_mb=shape.ram_mb) == at_brokerage
+
+
+def test_a_job_whose_files_were_given_more_memory_asks_for_it() -> None:
+    queue = QueueFacts("Q", "SCORE", "A", core_count=1, max_rss_mb=8000)
+    placed = [PlacedJob(queue, JobInput((Unit(1, "a", ram_mb=raised),))) for raised in (None, 6000)]
+    found = jobs_of(a_task(needs=WorkNeeds(ram_mb=2000)), "", "normal", placed)
+    assert [one.ram_mb for one in found] == [1800, 5400]
 
 
 def test_advertisements_are_asked_last() -> None:
