@@ -8,6 +8,7 @@ from typing import Any
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, AnalysisLimits, TaskFacts, UsageRows
 from shared.brokerage.decision import Decision
+from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, JobRequest, Replica
 from shared.brokerage.world import World
 from shared.model.world_file import JobsCounted, Outcomes, QueueHistory
@@ -33,14 +34,17 @@ def outcome(queue: str, hours_ago: float = 1, **numbers: int) -> Outcomes:
 
 def an_analysis(
     *, rows: UsageRows | None = None, limits: dict[str, Any] | None = None, task: dict[str, Any] | None = None,
-    **changes: Any,
+    limits_of_jobs: JobLimits | None = None, **changes: Any,
 ) -> JobRequest:  # fmt: skip
-    """A request of alice's task 1 in User Analysis."""
+    """A request of alice's task 1 in User Analysis; `limits` are those of analysis alone."""
     facts = TaskFacts(**{"task_id": 1, "user_name": "alice", "working_group": "", "gshare": SHARE, **(task or {})})
     given = AnalysisInput(facts, AnalysisLimits(**(limits or {})), rows or UsageRows())
     return a_request(
-        **{"is_analysis": True, "label": "user", "gshare": SHARE, "user_name": "alice", "analysis": given, **changes}
-    )
+        **{
+            "is_analysis": True, "label": "user", "gshare": SHARE, "user_name": "alice", "analysis": given,
+            "limits": limits_of_jobs or JobLimits(), **changes,
+        }
+    )  # fmt: skip
 
 
 def decided(world: World, request: JobRequest) -> Decision:

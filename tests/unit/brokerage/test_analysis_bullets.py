@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.analysis import PIPELINE
-from shared.brokerage.analysis_facts import UsageRows
 from shared.brokerage.decision import Decision
 from shared.brokerage.load import JobCount
 from shared.brokerage.request import InputDataset, JobRequest, Replica, SmallestJob
 from shared.brokerage.world import World
 from shared.model.queue import QueueType
 from shared.model.world_file import QueueHistory, UserUsage
-from tests.unit.brokerage.analysis_worlds import SHARE, an_analysis, counted, decided, outcome
+from tests.unit.brokerage.analysis_worlds import SHARE, UsageRows, an_analysis, counted, decided, outcome
 from tests.unit.brokerage.parts import (
     COMMON,
     OTHER,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
+from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.world import World
 from shared.model.needs import WorkNeeds
@@ -35,16 +38,35 @@ def test_the_queue_must_be_online_unless_it_is_preassigned() -> None:
     assert [one.queue for one in decided(world, an_analysis(preassigned=("Q_A",))).candidates] == ["Q_A"]
 
 
+@pytest.mark.parametrize("named", [{"included": ("Q_A",)}, {"preassigned": ("Q_A",)}])
+def test_pre_assigned_queues_are_those_of_included_site_or_of_site(named) -> None:
+    world = a_world([a_queue("Q_A", "A", status=QueueStatus.BROKEROFF), a_queue("Q_B", "B")])
+    decision = decided(world, an_analysis(**named))
+    assert [one.queue for one in decision.candidates] == ["Q_A"]
+    assert left_out(decision, "Q_B") == ("included_sites" if "included" in named else "preassigned")
+
+
 def test_queues_without_the_input_are_left_out() -> None:
     decision = decided(two_queues(), an_analysis(inputs=at("A_DATADISK")))
     assert left_out(decision, "Q_B") == "input_locality" and left_out(decision, "Q_A") is None
 
 
-def test_locality_does_not_matter_at_priority_2000_or_low_io_intensity() -> None:
-    assert left_out(decided(two_queues(), an_analysis(inputs=at("A_DATADISK"), priority=2000)), "Q_B") is None
-    quiet = an_analysis(inputs=at("A_DATADISK"))
-    limits = replace(quiet.limits, io_intensity_cutoff_user_kb_s=100.0)
-    assert left_out(decided(two_queues(), replace(quiet, limits=limits)), "Q_B") is None
+@pytest.mark.parametrize(
+    ("priority", "io_intensity", "cutoff", "check"),
+    [
+        (2000, 900.0, 0.0, None), (1999, 900.0, 0.0, "input_locality"),
+        (0, 100.0, 100.0, None), (0, 101.0, 100.0, "input_locality"),
+        (0, 0.0, 0.0, "input_locality"),  # IO_INTENSITY_CUTOFF_USER is not set
+    ],
+)  # fmt: skip
+def test_the_locality_check_is_suppressed_at_priority_2000_or_up_to_io_intensity_cutoff_user(
+    priority, io_intensity, cutoff, check
+) -> None:
+    request = an_analysis(
+        inputs=at("A_DATADISK"), priority=priority, needs=replace(LIGHT, io_intensity_kb_s=io_intensity),
+        limits_of_jobs=JobLimits(io_intensity_cutoff_user_kb_s=cutoff),
+    )  # fmt: skip
+    assert left_out(decided(two_queues(), request), "Q_B") == check
 
 
 def test_when_all_are_left_out_for_persistent_reasons_the_second_pass_does_not_ask_for_locality() -> None:

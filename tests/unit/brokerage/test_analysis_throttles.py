@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from shared.brokerage.analysis_facts import UsageRows
+from services.job_brokerage.request import TaskHistory, analysis_input
+from shared.brokerage.classes import TaskProgress
+from shared.config.parameters import Parameters
 from shared.model.world_file import GroupUsage, QueueHistory, UserUsage, Waits
-from tests.unit.brokerage.analysis_worlds import SHARE, an_analysis, counted, decided, outcome, two_queues
+from tests.unit.brokerage.analysis_worlds import SHARE, UsageRows, an_analysis, counted, decided, outcome, two_queues
 from tests.unit.brokerage.worlds import NOW
 
 
@@ -72,7 +74,8 @@ def classified(slots_hi: int, slots_mid: int, user_share: int, others: int, due:
     [
         (1000, 7000, 91, False), (1000, 7000, 90, True),  # class C
         (1000, 0, 96, False), (1000, 0, 95, True),  # class B
-        (500, 0, 201, False), (500, 0, 199, True),  # class A: max(1000 / 500, 1) x 100 %
+        (500, 0, 201, False), (500, 0, 200, True),  # class A: max(1000 / 500, 1) x 100 %
+        (999, 9000, 101, False), (999, 9000, 100, True),  # max(1000 / 999, 1) x 100 % is 100.1 %
         (0, 0, 200, True),
     ],
 )  # fmt: skip
@@ -83,6 +86,25 @@ def test_user_analysis_above_its_target_holds_the_lower_classes_first(slots_hi, 
     decision = decided(two_queues(), an_analysis(rows=rows))
     assert bool(decision.chosen) is runs
     assert runs or set(decision.summary()["checks"]) == {"share_usage"}
+
+
+def test_class_s_is_never_held_by_the_usage_of_user_analysis() -> None:
+    nearly_done = {"progress": TaskProgress(n_files=100, n_finished=95)}
+    rows = classified(1000, 0, 19_000, 1000)
+    assert decided(two_queues(), an_analysis(rows=rows, task=nearly_done)).chosen
+    assert not decided(two_queues(), an_analysis(rows=rows)).chosen
+
+
+@pytest.mark.parametrize(("working_group", "who"), [("", "USER"), ("phys", "GROUP")])
+def test_caps_are_cap_running_user_and_for_a_working_group_cap_running_group(working_group, who) -> None:
+    parameters = Parameters()
+    for kind, jobs, cores in (("USER", 10, 20), ("GROUP", 30, 40)):
+        parameters.set_for_test("prio_mgr", f"CAP_RUNNING_{kind}_JOBS", jobs, app="pandaserver")
+        parameters.set_for_test("prio_mgr", f"CAP_RUNNING_{kind}_CORES", cores, app="pandaserver")
+    row = {"task_id": 1, "user_name": "alice", "working_group": working_group, "gshare": SHARE, "vo": None,
+           "split_rule": {}}  # fmt: skip
+    limits = analysis_input(row, TaskHistory(), UsageRows(), parameters).limits
+    assert (limits.running_jobs_cap, limits.running_cores_cap) == ((10, 20) if who == "USER" else (30, 40))
 
 
 def test_other_shares_are_immune_to_the_usage_of_user_analysis() -> None:

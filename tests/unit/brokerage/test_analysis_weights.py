@@ -7,11 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.brokerage.analysis_facts import UsageRows
 from shared.brokerage.analysis_weights import EPSILON_1, EPSILON_2, queue_length_weight, site_class_weight
 from shared.brokerage.classes import CLASS_A, CLASS_B, CLASS_C, CLASS_S, HI, LO, MID
 from shared.brokerage.load import JobCount
-from tests.unit.brokerage.analysis_worlds import SHARE, an_analysis, at, decided, facts_of, stabilized, two_queues
+from tests.unit.brokerage.analysis_worlds import (
+    SHARE,
+    UsageRows,
+    an_analysis,
+    at,
+    decided,
+    facts_of,
+    stabilized,
+    two_queues,
+)
 from tests.unit.brokerage.worlds import a_queue, a_world
 
 

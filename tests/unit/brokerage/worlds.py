@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from shared.model.link import Link
 from shared.model.needs import WorkNeeds
 from shared.model.queue import Queue, QueueStatus, QueueType
 from shared.model.site import Site
+from shared.model.software import QueueSoftware
 from shared.model.storage import Storage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -47,6 +48,7 @@ def a_world(
     links: Iterable[Link] = (),
     jobs: Iterable[JobCount] = (),
     activities: Iterable[Activity] = (),
+    software: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> World:
     """A world; sites and storages that the queues name and nobody gave are made."""
     by_name = {queue.name: queue for queue in queues}
@@ -62,6 +64,7 @@ def a_world(
         all_sites,
         made | {one.name: one for one in storages},
         {(one.source, one.destination): one for one in links},
+        {name: QueueSoftware.model_validate(one) for name, one in (software or {}).items()},
     )
     world = World.of(grid, version=1)
     return world.with_load(Load.of(world.columns, jobs, activities))
