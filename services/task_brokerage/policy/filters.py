@@ -22,9 +22,11 @@ SPACE = Check(504, "nucleus_space", Tier.CAPACITY, True, "space left after exist
 ABLE_QUEUE = Check(505, "able_queue", Tier.CONFIGURATION, False, "queues that can run the work", "at least", "queues")
 INPUT_SIZE = Check(506, "input_size", Tier.DATA, False, "local part of the input size", "more than")
 INPUT_FILES = Check(507, "input_files", Tier.DATA, False, "local part of the input files", "more than")
-_BARE_WORDS = ("normal", *BARE[1:])
+# What nuclei are, and what tasks allow.
+_BARE_WORDS = ("normal", *BARE[1:], "only or allow", "normal or allow")
+_NORMAL, _ONLY, _ALLOW, _ONLY_OR_ALLOW, _NORMAL_OR_ALLOW = range(len(_BARE_WORDS))
 FULL_CHAIN = Check(
-    508, "full_chain", Tier.POLICY, False, "bareNucleus", "one that the task's fullChain allows, not", words=_BARE_WORDS
+    508, "full_chain", Tier.POLICY, False, "bareNucleus", "the task's fullChain allows", words=_BARE_WORDS
 )
 PARENT_NUCLEUS = Check(509, "parent_nucleus", Tier.POLICY, False, "nucleus of the parent", "must be", words=YES_NO)
 LOCALITY = (INPUT_SIZE, INPUT_FILES)
@@ -100,9 +102,6 @@ def input_files(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
     return Verdict((fraction > wanted) | _some_of_carousel(nuclei, request), fraction, wanted)
 
 
-_NORMAL, _ONLY, _ALLOW = range(3)
-
-
 def _parent_is_bare(nuclei: NucleusColumns, request: TaskRequest) -> int | None:
     """The place of the parent's nucleus, if that is a bare one."""
     if request.parent_nucleus not in nuclei.names:
@@ -118,12 +117,12 @@ def full_chain(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
     """
     bare = nuclei.bare
     if request.full_chain == "only":
-        return Verdict(bare == _ONLY, bare, float(_ALLOW))
+        return Verdict(bare == _ONLY, bare, float(_ONLY))
     if request.full_chain == "require":
-        return Verdict(bare != _NORMAL, bare, float(_NORMAL))
+        return Verdict(bare != _NORMAL, bare, float(_ONLY_OR_ALLOW))
     if request.full_chain == "capable" and _parent_is_bare(nuclei, request) is not None:
         return None
-    return Verdict(bare != _ONLY, bare, float(_ONLY))
+    return Verdict(bare != _ONLY, bare, float(_NORMAL_OR_ALLOW))
 
 
 def parent_nucleus(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:

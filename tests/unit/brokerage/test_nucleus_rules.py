@@ -1,0 +1,122 @@
+"""Production task brokerage: thresholds, waiver and weight of the document, on both sides of each number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from services.task_brokerage.policy.production import ProductionTaskBrokerage
+from services.task_brokerage.request import task_request
+from shared.brokerage.limits import TaskLimits
+from shared.brokerage.nucleus import RemainingWork
+from shared.brokerage.request import InputDataset, Replica
+from shared.model.units import GB_BYTES
+from tests.unit.brokerage.test_task_brokerage import (
+    a_task,
+    copy_at,
+    excluded_by,
+    input_at,
+    nuclei_world,
+    weights,
+)
+from tests.unit.brokerage.worlds import NOW, a_queue, a_storage
+
+LIMITS = TaskLimits()
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "files", "check"),
+    [
+        (GB_BYTES, 100, None), (GB_BYTES + 1, 100, "input_size"),  # INPUT_SIZE_THRESHOLD
+        (GB_BYTES, 101, "input_files"),  # INPUT_NUM_THRESHOLD
+    ],
+)  # fmt: skip
+def test_locality_is_asked_above_input_size_threshold_and_above_input_num_threshold(n_bytes, files, check) -> None:
+    heavy = a_task(inputs=(InputDataset("d", files, n_bytes),), io_intensity_kb_s=201.0)
+    assert excluded_by(nuclei_world("A"), heavy) == {"A": check}
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "io_intensity", "priority", "waived"),
+    [
+        (10_000, 200.0, 0, True),
+        (10_001, 200.0, 0, False),  # MIN_INPUT_SIZE_WITH_LOCAL_DATA
+        (10_000, 200.1, 0, False),  # MIN_IO_INTENSITY_WITH_LOCAL_DATA
+        (10_001, 200.1, 800, True),  # MAX_TASK_PRIO_WITH_LOCAL_DATA
+        (10_001, 200.1, 799, False),
+    ],
+)
+def test_the_whole_locality_check_is_disabled_if_no_nucleus_passes_and_the_task_may_do_without(
+    gigabytes, io_intensity, priority, waived
+) -> None:
+    request = a_task(
+        inputs=(input_at(gigabytes=gigabytes, files=1000),), io_intensity_kb_s=io_intensity, priority=priority
+    )
+    assert excluded_by(nuclei_world("A", "B"), request) == dict.fromkeys("AB", None if waived else "input_size")
+
+
+def test_while_one_nucleus_passes_locality_is_not_waived_for_the_others() -> None:
+    light = a_task(inputs=(input_at(copy_at("A", 100, 1000)),), io_intensity_kb_s=0.0, priority=999)
+    assert excluded_by(nuclei_world("A", "B"), light) == {"A": None, "B": "input_size"}
+
+
+def test_a_waiver_of_locality_waives_nothing_else() -> None:
+    storages = [a_storage("B_DATADISK", "B", space_free_gb=1)]
+    light = a_task(inputs=(input_at(),))
+    assert excluded_by(nuclei_world("A", "B", storages=storages), light) == {"A": None, "B": "nucleus_space"}
+
+
+@pytest.mark.parametrize(
+    ("copy", "check"),
+    [(copy_at("A", 100, 1), None), (copy_at("A", 1, 1000), None), (copy_at("A", 0, 0), "input_size")],
+)
+def test_input_pre_staging_ignores_the_rules_of_size_and_files_where_some_input_is(copy, check) -> None:
+    request = a_task(inputs=(input_at(copy),), io_intensity_kb_s=201.0, input_pre_staging=True)
+    assert excluded_by(nuclei_world("A"), request) == {"A": check}
+    without = replace(request, input_pre_staging=False)
+    assert excluded_by(nuclei_world("A"), without)["A"] is not None
+
+
+@pytest.mark.parametrize(("rules", "master_only"), [({}, False), ({"taskBrokerOnMaster": False}, False),
+                                                    ({"taskBrokerOnMaster": True}, True)])  # fmt: skip
+def test_all_input_datasets_are_considered_unless_task_broker_on_master_is_set(rules, master_only) -> None:
+    row = {
+        "task_id": 1, "vo": None, "prod_source_label": "managed", "task_type": "prod", "processing_type": None,
+        "working_group": None, "gshare": "MC", "resource_type": "SCORE", "current_priority": 1, "split_rule": rules,
+    }  # fmt: skip
+    inputs = (input_at(copy_at("A", 1, 1)), replace(input_at(copy_at("B", 1, 1)), is_master=False))
+    request = task_request(row, (), inputs, {}, LIMITS, NOW)
+    assert [one.is_master for one in request.inputs_for_locality] == ([True] if master_only else [True, False])
+
+
+@pytest.mark.parametrize(("work", "offset"), [(0.0, 50.0), (50.0, 50.0), (51.0, 51.0)])
+def test_the_weight_divides_by_rw_but_at_least_by_rw_offset(work, offset) -> None:
+    request = a_task(remaining_work={"A": RemainingWork(1e9, work)})
+    assert weights(nuclei_world("A"), request)["A"] == pytest.approx(51_200 / (offset * 102_400))
+
+
+def test_the_weight_of_io_intensive_work_has_every_term_of_the_formula() -> None:
+    """(30 GB x 0.001 x (20000 + 600)) / (max(50, 80) x 120 GB x 100000)."""
+    storages = [
+        a_storage("A_DATADISK", "A", space_free_gb=20_000, space_expired_gb=600, space_total_gb=100_000),
+    ]  # fmt: skip
+    request = a_task(
+        inputs=(input_at(copy_at("A", 30, 300, is_tape=True), gigabytes=120),), io_intensity_kb_s=201.0,
+        remaining_work={"A": RemainingWork(0.0, 80.0)},
+    )  # fmt: skip
+    expected = (30 * 0.001 * (20_000 + 600)) / (80 * 120 * 100_000)
+    assert weights(nuclei_world("A", storages=storages), request)["A"] == pytest.approx(expected)
+
+
+def test_tape_weight_is_one_if_the_input_is_on_disk_too() -> None:
+    both = input_at(Replica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", 100, 1000))
+    world = nuclei_world("A", storages=[a_storage("A_TAPE", "A", type="DATATAPE", is_tape=True)])
+    assert weights(world, a_task(inputs=(both,)))["A"] == pytest.approx(0.5 / 50)
+
+
+def test_if_all_nuclei_are_skipped_the_task_is_tried_again_after_30_minutes() -> None:
+    world = nuclei_world("A", queues=[a_queue("Q_A", "A", max_rss_mb=1)])
+    decision = ProductionTaskBrokerage().decide(world, a_task(), 1)
+    assert decision.outcome == "none" and decision.retry_at == NOW + timedelta(minutes=30)
