@@ -53,6 +53,31 @@ def test_reordered_the_share_is_accepted_before_the_types_are_rejected() -> None
     assert not taken(policy, "deriv", gshare="MC")
 
 
+def test_the_wildcard_example_takes_express_and_express_analysis_by_its_first_sub_policy() -> None:
+    policy = "gshare=Express*:100%,gshare=any:100%"
+    assert taken(policy, gshare="Express") and taken(policy, gshare="Express Analysis") and taken(policy, gshare="MC")
+    first, second = parse_policy(policy).parts
+    for gshare, by_first in (("Express", True), ("Express Analysis", True), ("MC", False)):
+        assert first.applies(work_of("simul", "", gshare, 0)) is by_first
+        assert second.applies(work_of("simul", "", gshare, 0))
+
+
+def test_type_group_and_gshare_may_be_regular_expressions() -> None:
+    assert not taken("type=(evgen|simul):0", "evgen") and taken("type=(evgen|simul):0", "deriv")
+    assert not taken("group=AP_.*:0", group="AP_Susy") and taken("group=AP_.*:0", group="Higgs")
+    assert not taken("gshare=.*Analysis:0", gshare="User Analysis") and taken("gshare=.*Analysis:0", gshare="MC")
+
+
+@pytest.mark.parametrize("one", ["evgen", "simul", "reprocessing", "group", "deriv", "pile", "merge"])
+def test_each_valid_type_is_the_processing_type_of_the_task(one) -> None:
+    assert not taken(f"type={one}:0", one) and taken(f"type={one}:0", "others")
+
+
+def test_the_first_sub_policy_that_applies_decides_whatever_comes_after_it() -> None:
+    assert taken("type=evgen:100%,type=evgen:0%,type=any:0%", "evgen")
+    assert not taken("type=evgen:0%,type=evgen:100%,type=any:100%", "evgen")
+
+
 def test_a_wildcard_maps_several_shares_to_one_sub_policy() -> None:
     policy = "gshare=Express*:0%,gshare=any:100%"
     assert not taken(policy, gshare="Express") and not taken(policy, gshare="Express Analysis")
