@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, field_validator
 
 from services.job_dispatch.pilot_api import envelope, fields_of
 from services.job_dispatch.requests import RequestFields, parse
+from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.sql import QUERIES
 from shared.auth import Caller, require
 from shared.brokerage.matchmaking import parsed
@@ -53,10 +54,11 @@ class SiteAdvertisement(RequestFields):
 
 
 class AdvertApi:
-    """Takes advertisements."""
+    """Takes advertisements; jobs are handed out under them from then on."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, sites: SiteRequirements) -> None:
         self._database = database
+        self._sites = sites
 
     def router(self) -> APIRouter:
         router = APIRouter(prefix="/api/v1/site", tags=["sites"])
@@ -80,4 +82,6 @@ class AdvertApi:
             )  # fmt: skip
         if stored is None:
             return envelope(False, f"Site: value {advert.Site!r}: allowed: a site of the grid", None)
+        async with self._database.read() as connection:
+            await self._sites.refresh(connection)
         return envelope(True, "", {"Site": advert.Site, "expires_at": expires_at.isoformat()})

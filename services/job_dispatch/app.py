@@ -22,12 +22,14 @@ from services.job_dispatch.lifecycle import Lifecycle
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.no_match import NoMatch
 from services.job_dispatch.outputs import Outputs
+from services.job_dispatch.picks import Picks
 from services.job_dispatch.pilot_api import PilotApi
 from services.job_dispatch.queries_of_jobs import JobQueries
 from services.job_dispatch.reporting import Reporting
 from services.job_dispatch.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
 from services.job_dispatch.settings import DispatchSettings
 from services.job_dispatch.shapes import Shapes
+from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.store import Store
 from services.job_dispatch.upkeep import Upkeep, UpkeepNews
 from services.job_dispatch.web import make_web
@@ -57,6 +59,7 @@ class Parts:
 
     claims: Claims
     windows: Windows
+    sites: SiteRequirements
     reporting: Reporting
     handlers: Handlers
     news: NewsHandlers
@@ -85,7 +88,9 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         SharedSession(database) if simulated else OwnSessions(settings.database_url, database, settings.claim_sessions)
     )
     claim_limits = ClaimLimits(settings.claim_batch_limit)
-    claims = Claims(windows, reader, sessions, metrics, identity=identity, clock=clock, limits=claim_limits)
+    sites = SiteRequirements(reader, windows, metrics, clock=clock)
+    picks = Picks(windows, sites)
+    claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=claim_limits)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, limits=report_limits)
     activity = Activity(database, clock)
@@ -93,7 +98,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     handlers = Handlers(store, lifecycle, Inputs(store, lifecycle), Outputs(store, lifecycle))
     upkeep = Upkeep(windows, activity, parameters, metrics, identity=identity)
     jobs = JobQueries(database)
-    pilots = PilotApi(claims, reporting, activity, NoMatch(windows, parameters), jobs, metrics)
+    pilots = PilotApi(claims, reporting, activity, NoMatch(windows, sites, parameters), jobs, metrics)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
@@ -105,13 +110,13 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         name="job-dispatch",
         work=_work(handlers),
         news=_news(news, upkeep_news),
-        periodic=upkeep.periodic(),
-        web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database)),
+        periodic=[*upkeep.periodic(), sites.periodic()],
+        web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites)),
         background=[] if simulated else [lambda: _at_stop(close)],
-        on_start=[lambda: _start(database, identity, activity, upkeep)],
+        on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
     )
-    return Parts(claims, windows, reporting, handlers, news, activity, upkeep, service, close)
+    return Parts(claims, windows, sites, reporting, handlers, news, activity, upkeep, service, close)
 
 
 def _web(web: FastAPI, adverts: AdvertApi) -> FastAPI:
@@ -139,13 +144,17 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
     ]
 
 
-async def _start(database: Database, identity: Identity, activity: Activity, upkeep: Upkeep) -> None:
-    """Before the first request: who this process is, which queues there are, in which order shares are served."""
+async def _start(
+    database: Database, identity: Identity, activity: Activity, upkeep: Upkeep, sites: SiteRequirements
+) -> None:
+    """Before the first request: who this process is, which queues there are, in which order shares are served, what
+    sites advertise."""
     await activity.load_queues()
     async with database.begin(reason="start") as work:
         await identity.take_number(work)
         await upkeep.rank(work)
         await upkeep.count_replicas(work)
+        await sites.refresh(work.connection)
 
 
 async def _at_stop(close: Callable[[], Awaitable[None]]) -> None:

@@ -17,43 +17,19 @@ from dataclasses import dataclass, field
 from services.job_dispatch.identity import Identity
 from services.job_dispatch.lane_reader import DatabaseLaneReader
 from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.picks import Granted, Picks, Request, Waits
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Lane
-from services.job_dispatch.policy.queue_window import NeedsRefill, Picked
+from services.job_dispatch.policy.queue_window import Picked
 from services.job_dispatch.sessions import Outcome, Sessions, Wanted
 from services.job_dispatch.windows import Windows
 from shared.db.database import is_retryable
 
 log = logging.getLogger(__name__)
 
-TASK_CANDIDATES = 16
-
 
 class Unavailable(Exception):
     """PostgreSQL did not answer in time: the caller should try again with the same key."""
-
-
-@dataclass(frozen=True)
-class Granted:
-    """A job; `spec` is JSON text, None when the job of a repeated request has been archived since."""
-
-    job_id: int
-    spec: str | None
-    repeated: bool
-
-
-@dataclass(eq=False)
-class Request:
-    """One acquire on its way. `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick."""
-
-    offer: Offer
-    key: str
-    must_look_up: bool
-    deadline: float
-    future: asyncio.Future[Granted | None]
-    candidates: deque[Picked] | None = None
-    pick: Picked | None = None
-    n_lost: int = 0
 
 
 @dataclass
@@ -72,9 +48,11 @@ class ClaimLimits:
 
 @dataclass
 class _Queue:
-    """What waits, in arrival order; a request whose pick was lost goes to the front."""
+    """What waits, in arrival order; a request whose pick was lost goes to the front, as do those that waited for a read
+    (`returned`, in arrival order again)."""
 
     waiting: deque[Request] = field(default_factory=deque)
+    returned: list[Request] = field(default_factory=list)
     scheduled: bool = False
 
 
@@ -86,6 +64,7 @@ class Claims:
         windows: Windows,
         reader: DatabaseLaneReader,
         sessions: Sessions,
+        picks: Picks,
         metrics: DispatchMetrics,
         *,
         identity: Identity,
@@ -96,6 +75,7 @@ class Claims:
         self.limits = limits or ClaimLimits()
         self._reader = reader
         self._sessions = sessions
+        self._picks = picks
         self._metrics = metrics
         self._identity = identity
         self._clock = clock
@@ -112,10 +92,11 @@ class Claims:
         """
         if key is not None and key in self._by_key:
             return await asyncio.shield(self._by_key[key])
-        loop = asyncio.get_running_loop()
+        loop, number = asyncio.get_running_loop(), next(self._numbers)
         request = Request(
             offer=offer,
-            key=key or f"{self._identity.name}-{next(self._numbers)}",
+            number=number,
+            key=key or f"{self._identity.name}-{number}",
             must_look_up=key is not None,
             deadline=self._clock() + self.limits.give_up_after_s,
             future=loop.create_future(),
@@ -149,7 +130,8 @@ class Claims:
             raise
 
     async def _candidates(self, offer: Offer, task_id: int) -> deque[Picked]:
-        found = await self._reader.candidates_of_task(task_id, offer.queue, TASK_CANDIDATES)
+        wanted = self._picks.candidates_wanted(offer.queue)
+        found = await self._reader.candidates_of_task(task_id, offer.queue, wanted)
         for _, shape_id, _ in found:
             self.windows.shapes.expect(shape_id)
         await self.windows.shapes.load_missing()
@@ -166,6 +148,10 @@ class Claims:
 
     def _pump(self) -> None:
         self._queue.scheduled = False
+        if self._queue.returned:
+            self._queue.returned.sort(key=lambda request: request.number)
+            self._queue.waiting.extendleft(reversed(self._queue.returned))
+            self._queue.returned.clear()
         while self._free and self._queue.waiting:
             batch = self._next_batch()
             if not batch:
@@ -182,29 +168,15 @@ class Claims:
             request = self._queue.waiting.popleft()
             if request.future.done():
                 continue
-            found = self._pick(request)
-            if isinstance(found, NeedsRefill):
-                self._wait_for(request, found)
+            found = self._picks.next(request)
+            if isinstance(found, Waits):
+                self._after(found.reads, request)
             elif found is not None or request.must_look_up:
                 request.pick = found
                 batch.append(request)
             else:
                 _answer(request, None)
         return batch
-
-    def _pick(self, request: Request) -> Picked | NeedsRefill | None:
-        if request.candidates is None:
-            return self.windows.pick(request.offer)
-        while request.candidates:
-            candidate = request.candidates.popleft()
-            if candidate.job_id not in self.windows.in_flight:
-                self.windows.in_flight.add(candidate.job_id)
-                return candidate
-        return None
-
-    def _wait_for(self, request: Request, needed: NeedsRefill) -> None:
-        """Back to the front once the lanes that come first were read."""
-        self._after([self.windows.refill(request.offer.queue, lane) for lane in needed.lanes], request)
 
     def _after(self, reads: Sequence[asyncio.Task[None]], request: Request) -> None:
         """Back to the front when all these reads have ended well."""
@@ -217,7 +189,7 @@ class Claims:
             if error is not None:
                 _fail(request, Unavailable(f"the jobs of {request.offer.queue} could not be read: {error}"))
             elif waiting == 0:
-                self._queue.waiting.appendleft(request)
+                self._queue.returned.append(request)
                 self._schedule()
 
         for read in reads:

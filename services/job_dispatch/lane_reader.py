@@ -11,6 +11,7 @@ import asyncpg
 from services.job_dispatch.policy.fitting import Shape
 from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.sql import QUERIES
+from shared.brokerage.matchmaking import JobFacts
 from shared.events import LaneJob
 
 
@@ -81,6 +82,12 @@ class DatabaseLaneReader:
         async with self._read() as connection:
             rows = await QUERIES.shapes(connection, shape_ids=list(shape_ids))
         return [Shape(**dict(row)) for row in rows]
+
+    async def job_facts(self, job_ids: Sequence[int]) -> dict[int, JobFacts]:
+        """What Requirements of sites may ask of these jobs, by their ids."""
+        async with self._read() as connection:
+            rows = await QUERIES.job_facts(connection, job_ids=list(job_ids))
+        return {row["job_id"]: JobFacts.of(row, core_count=row["core_count"], ram_mb=row["ram_mb"]) for row in rows}
 
     async def candidates_of_task(self, task_id: int, queue: str, size: int) -> list[tuple[str, int, Entry]]:
         """Activated jobs of one task at a queue, best first."""

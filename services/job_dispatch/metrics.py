@@ -21,6 +21,12 @@ class DispatchMetrics:
         self.claim_batch = Histogram(
             "orrery_claim_batch", "Requests in one claim", buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry
         )
+        self.requirements = Counter(
+            "orrery_requirements_at_dispatch",
+            "Waiting jobs asked about at sites that advertise: Requirements hold, or those of the site or task do not",
+            ["answer"],
+            registry=registry,
+        )
         self.reports = Counter(
             "orrery_job_reports", "Reports of pilots, by effect and command", ["effect", "command"], registry=registry
         )

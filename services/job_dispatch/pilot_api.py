@@ -18,10 +18,11 @@ from starlette.routing import Route
 
 from services.job_dispatch.activity import Activity
 from services.job_dispatch.body import LARGEST_BODY_BYTES, BadBody, parse_body
-from services.job_dispatch.claims import Claims, Granted, Unavailable
+from services.job_dispatch.claims import Claims, Unavailable
 from services.job_dispatch.coalescer import TooLate
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.no_match import NoMatch
+from services.job_dispatch.picks import Granted
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.reports import Verdict
 from services.job_dispatch.queries_of_jobs import JobQueries

@@ -120,6 +120,10 @@ class Windows:
         self.in_flight.discard(job_id)
         self._lost[job_id] = self._clock() + self.limits.recheck_after_s
 
+    def set_aside(self, job_id: int) -> None:
+        """Picked, but not to be handed out now: it is found again when its queue is read again."""
+        self.in_flight.discard(job_id)
+
     def unused(self, queue: str, picked: Picked) -> None:
         """Picked, but the request had its job already: back into the window."""
         self.in_flight.discard(picked.job_id)

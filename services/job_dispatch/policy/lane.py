@@ -99,6 +99,11 @@ class Lane:
         self._members.discard(entry[1])
         return entry
 
+    def some(self, count: int) -> list[Entry]:
+        """So many of the entries, the next one among them; roughly those that come first."""
+        own = self._heaps[OWN][:count]
+        return [*own, *self._heaps[FOREIGN][: count - len(own)]]
+
     def reclassify(self, owns: Callable[[int], bool] | None) -> None:
         """The replicas changed: sort the entries into own and foreign again."""
         entries = [*self._heaps[OWN], *self._heaps[FOREIGN]]
