@@ -26,6 +26,7 @@ from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
 from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
+from shared.snapshot.usage import UsageSnapshot
 
 # Every event that moves jobs from one state to another.
 JOB_EVENTS: tuple[type[events.JobsEvent], ...] = (
@@ -44,10 +45,11 @@ def find_policy(vo: str, label: str) -> JobBrokerage:
 
 def build(context: Context) -> Service:
     """Put the service together."""
-    parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
+    parameters, snapshot, usage = Parameters(), Snapshot(context.database, context.cache), UsageSnapshot()
+    snapshot.on_changed.append(usage.mark)
     catalogue = BuiltInCatalogue()
     store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
-    chunks = ChunkHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics)
+    chunks = ChunkHandlers(store, snapshot, usage, parameters, find_policy, context.random, context.metrics)
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)

@@ -21,7 +21,8 @@ from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
 from shared.events.chunk import Candidate
 from shared.messaging.failures import Permanent
 from shared.snapshot import Snapshot
-from shared.snapshot.usage import read_usage
+from shared.snapshot.expected import expected_of_chunk
+from shared.snapshot.usage import UsageSnapshot, read_own
 
 FindPolicy = Callable[[str, str], JobBrokerage]
 
@@ -31,17 +32,6 @@ SEED_BITS = 62
 ANALYSIS_LABEL = "user"
 
 
-def expected_jobs(decision: Decision, n_jobs: int) -> dict[str, int]:
-    """How many jobs of the chunk each chosen queue will probably get: by weight."""
-    total = sum(one.weight for one in decision.candidates)
-    if total <= 0:
-        return {}
-    return {
-        label: round(n_jobs * one.weight / total)
-        for label, one in zip(decision.chosen, decision.candidates, strict=True)
-    }
-
-
 class ChunkHandlers:
     """Load, decide, commit. `find_policy(vo, label)` gives the plugin of a task."""
 
@@ -49,12 +39,13 @@ class ChunkHandlers:
         self,
         store: BrokerageStore,
         snapshot: Snapshot,
+        usage: UsageSnapshot,
         parameters: Parameters,
         find_policy: FindPolicy,
         rng: random.Random,
         metrics: CollectorRegistry,
     ) -> None:
-        self._store, self._snapshot, self._parameters = store, snapshot, parameters
+        self._store, self._snapshot, self._usage, self._parameters = store, snapshot, usage, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
             "orrery_brokerage_exclusions", "Queues left out of decisions, by check", ["check", "tier"], registry=metrics
@@ -66,7 +57,7 @@ class ChunkHandlers:
         request = await self._load(event, work)
         if request is None:
             return
-        decision = await self._decide(request, work)
+        decision = await self._decide(request, event, work)
         decision_id = await self._store.save(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
@@ -106,18 +97,24 @@ class ChunkHandlers:
     async def _analysis(self, row: Mapping[str, Any], work: UnitOfWork) -> AnalysisInput:
         """Who uses how much, and how far the task is."""
         history = await self._store.task_history(work, row["task_id"])
-        return analysis_input(row, history, await read_usage(work.connection), self._parameters)
+        usage = await self._usage.current(work.connection)
+        own = await read_own(
+            work.connection, task_id=row["task_id"], user_name=row["user_name"] or "",
+            working_group=row["working_group"] or "",
+        )  # fmt: skip
+        return analysis_input(row, history, usage, own, self._parameters)
 
-    async def _decide(self, request: JobRequest, work: UnitOfWork) -> Decision:
+    async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> Decision:
         """On the world in memory; before saying no, on a world that is certainly current."""
         policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
-        chunk_id = request.chunk_id or 0
-        self._snapshot.withdraw(chunk_id)
+        self._snapshot.withdraw(event.chunk_id)
         seed = self._random.getrandbits(SEED_BITS)
         decision = policy.decide(self._snapshot.world, request, seed)
         if not decision.chosen and await self._snapshot.refresh(work.connection):
+            request = await self._load(event, work) or request
             decision = policy.decide(self._snapshot.world, request, seed)
-        self._snapshot.assign(chunk_id, expected_jobs(decision, request.n_jobs))
+        weights = {label: one.weight for label, one in zip(decision.chosen, decision.candidates, strict=True)}
+        self._snapshot.assign(event.chunk_id, expected_of_chunk(weights, request.n_jobs))
         return decision
 
     def _count(self, decision: Decision) -> None:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskFacts, UsageRows
+from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskFacts
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert, requirements_in
 from shared.brokerage.request import InputDataset, JobRequest, SmallestJob, names_in, smallest_job
 from shared.brokerage.software import software_of_task
+from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
 from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
 
@@ -106,7 +107,7 @@ class TaskHistory:
 
 
 def analysis_input(
-    row: Mapping[str, Any], history: TaskHistory, rows: UsageRows, parameters: Parameters
+    row: Mapping[str, Any], history: TaskHistory, usage: Usage, own: OwnUsage, parameters: Parameters
 ) -> AnalysisInput:
     """What analysis brokerage also needs of an offered chunk's task."""
     rules = row["split_rule"] or {}
@@ -120,7 +121,7 @@ def analysis_input(
         queues_used=frozenset(history.queues_used),
         avoid_vp=bool(rules.get("avoidVP")),
     )
-    return AnalysisInput(facts, analysis_limits_from(parameters, vo=row["vo"], is_group=bool(group)), rows)
+    return AnalysisInput(facts, analysis_limits_from(parameters, vo=row["vo"], is_group=bool(group)), usage, own)
 
 
 def job_request(

@@ -26,7 +26,7 @@ from services.job_brokerage.folding import (
 from shared.brokerage.load import Activity
 from shared.cache import Cache
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import JobsEvent, JobsStarted, StatisticsChanged
+from shared.events import JobsEvent, JobsGenerated, JobsStarted, StatisticsChanged
 from shared.snapshot.reader import activity_to_json, statistics_key
 
 queries = aiosql.from_path(Path(__file__).with_name("statistics.sql"), "asyncpg")
@@ -42,7 +42,8 @@ HISTORY_DAYS = 4
 
 
 class QueueStatistics:
-    """Handlers and periodic work. `_changed`: queues that this replica folded, with how often they are to be published.
+    """Handlers and periodic work. `_changed`: queues that this replica folded, with how often they are to be published;
+    `_chunks`: chunks whose jobs were among them.
 
     Each is published twice, a second apart: the first time may come before the fold's own commit, or be rolled back.
     """
@@ -50,6 +51,7 @@ class QueueStatistics:
     def __init__(self, cache: Cache, metrics: CollectorRegistry) -> None:
         self._cache = cache
         self._changed: dict[str, int] = {}
+        self._chunks: dict[int, int] = {}
         self._drift_before: dict[StatisticsKey, tuple[int, int]] = {}
         self._drift = Gauge(
             "orrery_queue_statistics_drift_jobs",
@@ -69,6 +71,8 @@ class QueueStatistics:
         if isinstance(event, JobsStarted) and event.job_ids:
             await queries.fold_waits(work.connection, job_ids=list(event.job_ids))
         self._mark(move.queue for move in event.moves)
+        if isinstance(event, JobsGenerated):
+            self._chunks[event.chunk_id] = PUBLISHED_TIMES
 
     async def publish(self, work: UnitOfWork) -> None:
         """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""
@@ -78,11 +82,9 @@ class QueueStatistics:
         version: int = await queries.bump_version(work.connection)
         await queries.mark_published(work.connection, queues=queues, version=version)
         await self._cache.put_many(await self._values(work, queues), version)
-        work.emit(StatisticsChanged(queues=tuple(queues)))
-        for queue in queues:
-            self._changed[queue] -= 1
-            if self._changed[queue] <= 0:
-                del self._changed[queue]
+        work.emit(StatisticsChanged(queues=tuple(queues), chunk_ids=tuple(sorted(self._chunks))))
+        self._changed = {queue: times - 1 for queue, times in self._changed.items() if times > 1}
+        self._chunks = {chunk_id: times - 1 for chunk_id, times in self._chunks.items() if times > 1}
 
     async def audit(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: compare with table jobs, export the difference, correct what two audits found."""

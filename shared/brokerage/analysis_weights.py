@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.brokerage.analysis_facts import CLASSIFIED_SHARES, AnalysisFacts
+from shared.brokerage.analysis_facts import AnalysisFacts
 from shared.brokerage.check import Mask, Numbers
 from shared.brokerage.classes import CLASS_B, CLASS_C, HI, LO, MID
 from shared.brokerage.stabilizer import max_user_queue
+from shared.brokerage.usage import CLASSIFIED_SHARES
 
 # The document's small numbers against a dead zero: first and second choice after the class' own sites.
 EPSILON_1, EPSILON_2 = 0.01, 0.001

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
 
 import numpy as np
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 HI, MID, LO = 1, 0, -1
 CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
@@ -22,15 +23,42 @@ CONFIDENCE = 0.95
 HI_AT_MOST_S, LO_ABOVE_S = 3600.0, 3 * 3600.0
 HI_PERCENTILE, LO_PERCENTILE = 100 / 3, 200 / 3
 MAX_LONG_WAITING = 3
+STARTED_WITHIN = timedelta(hours=24)
 
 
 @dataclass(frozen=True)
 class SiteWaits:
-    """Jobs that started by hour: (hour, number, sum of waits, sum of squared waits); waits of those still waiting."""
+    """Analysis at one queue: the last hour in which some started; merge jobs that started, by hour (hour, number, sum
+    of waits, sum of squared waits, in seconds); since when those wait that have not started."""
 
-    analysis_started_today: bool = False
-    hours: list[tuple[datetime, int, float, float]] = field(default_factory=list)
-    waiting_s: list[float] = field(default_factory=list)
+    last_started_at: datetime | None = None
+    hours: tuple[tuple[datetime, int, float, float], ...] = ()
+    waiting_since: tuple[datetime, ...] = ()
+
+    @cached_property
+    def mean_and_limit_s(self) -> tuple[float, float] | None:
+        """Weighted mean wait and its upper limit; None without a job that started.
+
+        The weight of a job halves every six hours. Only ratios of weights count, so they are taken from the newest
+        hour and stay right as time passes. The limit is the one-sided 95 % limit of the mean by Student's t, for as
+        many jobs as the weights amount to.
+        """
+        if not self.hours:
+            return None
+        newest = max(hour for hour, *_ in self.hours)
+        ages_h = np.array([(newest - hour).total_seconds() / 3600 for hour, *_ in self.hours])
+        n_jobs, wait_s, wait_squared_s2 = np.array([row[1:] for row in self.hours], float).T
+        factors = 0.5 ** (ages_h / HALF_LIFE_H)
+        weight = float(factors @ n_jobs)
+        if weight <= 0:
+            return None
+        mean = float(factors @ wait_s) / weight
+        n_effective = weight * weight / float(factors**2 @ n_jobs)
+        if n_effective <= 1:
+            return mean, mean
+        variance = max(0.0, float(factors @ wait_squared_s2) / weight - mean * mean) * n_effective / (n_effective - 1)
+        # Student's t quantile; scipy.stats.t.ppf is the same number, a hundred times slower
+        return mean, mean + float(stdtrit(n_effective - 1, CONFIDENCE)) * math.sqrt(variance / n_effective)
 
 
 @dataclass(frozen=True)
@@ -48,26 +76,12 @@ class WaitMetrics:
 
 
 def wait_metrics(waits: SiteWaits, now: datetime) -> WaitMetrics | None:
-    """None without a job that started. The weight of a job halves every six hours; the upper limit is the one-sided
-
-    95 % limit of the mean by Student's t, for as many jobs as the weights amount to.
-    """
-    weight = weighted = squares = weights_squared = 0.0
-    for hour, n_jobs, wait_s, wait_squared_s2 in waits.hours:
-        factor = 0.5 ** (max(0.0, (now - hour).total_seconds()) / 3600 / HALF_LIFE_H)
-        weight += factor * n_jobs
-        weighted += factor * wait_s
-        squares += factor * wait_squared_s2
-        weights_squared += factor * factor * n_jobs
-    if weight <= 0:
+    """What ranks a queue now; None without a job that started."""
+    if waits.mean_and_limit_s is None:
         return None
-    mean = weighted / weight
-    n_effective = weight * weight / weights_squared
-    upper = mean
-    if n_effective > 1:
-        variance = max(0.0, squares / weight - mean * mean) * n_effective / (n_effective - 1)
-        upper += float(student_t.ppf(CONFIDENCE, n_effective - 1)) * math.sqrt(variance / n_effective)
-    long = [wait for wait in waits.waiting_s if wait > mean]
+    mean, upper = waits.mean_and_limit_s
+    waiting_s = [(now - since).total_seconds() for since in waits.waiting_since]
+    long = [wait for wait in waiting_s if wait > mean]
     return WaitMetrics(mean, upper, len(long), sum(long) / len(long) if long else 0.0)
 
 
@@ -81,7 +95,8 @@ def classify_sites(waits: Mapping[str, SiteWaits], now: datetime) -> dict[str, i
     classes = {}
     for queue, one in metrics.items():
         is_quick = one.ranking_s <= max(HI_AT_MOST_S, third) and one.n_long_waiting <= MAX_LONG_WAITING
-        if is_quick and waits[queue].analysis_started_today:
+        last = waits[queue].last_started_at
+        if is_quick and last is not None and last >= now - STARTED_WITHIN:
             classes[queue] = HI
         else:
             classes[queue] = LO if one.ranking_s > max(LO_ABOVE_S, two_thirds) else MID

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,11 @@ class QueueColumns:
 
     def __len__(self) -> int:
         return len(self.queues)
+
+    @cached_property
+    def row_of_label(self) -> Mapping[str, int]:
+        """Rows by `QUEUE/TYPE`."""
+        return {label: row for row, label in enumerate(self.labels)}
 
     def rows_named(self, names: Sequence[str]) -> Flags:
         """Rows of the queues with these names; `QUEUE/TYPE` names one pseudo-queue."""

@@ -148,7 +148,7 @@ class JobRequest:
         given = self.analysis
         if given is None:
             return None
-        derive = lambda: analysis_facts(given.rows, columns, given.task, given.limits, self.now)  # noqa: E731
+        derive = lambda: analysis_facts(given, columns, self.now)  # noqa: E731
         return self.once("analysis_facts", columns, derive)
 
     @property

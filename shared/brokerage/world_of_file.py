@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from shared.brokerage.analysis_facts import UsageRows, percent_of_shares
 from shared.brokerage.load import Activity, JobCount, Load
 from shared.brokerage.matchmaking import Advert
 from shared.brokerage.nucleus import RemainingWork
+from shared.brokerage.usage import UsageRows, percent_of_shares
 from shared.brokerage.world import World
 from shared.model.grid import parse_grid
 from shared.model.share import Share

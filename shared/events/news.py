@@ -17,9 +17,10 @@ class GridChanged(Event):
 
 
 class StatisticsChanged(Event):
-    """Statistics of these queues changed."""
+    """Statistics of these queues changed; the jobs generated for these chunks are counted in them."""
 
     queues: tuple[str, ...]
+    chunk_ids: tuple[int, ...] = ()
 
 
 class SharesCorrected(Event):

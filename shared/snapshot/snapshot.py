@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
 import asyncpg
@@ -17,6 +16,7 @@ from shared.db.database import Database
 from shared.events import GridChanged, StatisticsChanged
 from shared.model.grid import Grid
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
+from shared.snapshot.expected import ExpectedJobs
 from shared.snapshot.reader import GridReader
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Snapshot:
     """`world` is immutable: a decision takes it once and keeps it. A grid change builds the columns again; a change of
 
     statistics replaces the numbers of the queues that changed; lost news costs ten seconds. Jobs that were decided upon
-    but are not yet in the statistics are counted as defined until the statistics of their queue come again.
+    are counted as defined until the statistics have them. `on_changed` hears whose statistics changed (None: any).
     """
 
     def __init__(self, database: Database, cache: Cache) -> None:
@@ -38,10 +38,11 @@ class Snapshot:
         self._reader = GridReader(cache)
         self._statistics_version = 0
         self._read_all_at: datetime | None = None
-        self._counted: Load | None = None
-        self._assigned: dict[int, dict[int, int]] = {}
+        self._expected = ExpectedJobs()
         self._changing = asyncio.Lock()
-        self.world = World.of(Grid({}, {}, {}, resource_types=DEFAULT_RESOURCE_TYPES))
+        self.on_changed: list[Callable[[Iterable[str] | None], None]] = []
+        self._counted = World.of(Grid({}, {}, {}, resource_types=DEFAULT_RESOURCE_TYPES))
+        self.world = self._counted
 
     async def start(self) -> None:
         """Read everything; an empty grid is a valid world in which nothing can run."""
@@ -66,71 +67,78 @@ class Snapshot:
         """Bring the world up to what the database has; whether anything had changed."""
         async with self._changing:
             grid_version, statistics_version, now = await self._reader.versions(connection)
-            grid_changed = grid_version != self.world.version
+            if self._expected.forget_old(self._database.monotonic()):
+                self._show(self._counted)
+            grid_changed = grid_version != self._counted.version
             is_old = self._read_all_at is None or (now - self._read_all_at).total_seconds() >= READ_ALL_EVERY_S
             if not grid_changed and not is_old and statistics_version == self._statistics_version:
                 return False
+            changed = await self._reader.changed_since(connection, self._statistics_version)
             if grid_changed:
-                self.world = World.of(await self._reader.grid(connection, grid_version), version=grid_version)
-            if grid_changed or is_old:
-                await self._read_all(connection, now)
+                grid = await self._reader.grid(connection, grid_version)
+                await self._read_all(connection, World.of(grid, version=grid_version))
+            elif is_old:
+                await self._read_all(connection, self._counted)
             else:
-                changed = await self._reader.changed_since(connection, self._statistics_version)
                 await self._read_some(connection, changed)
+            if grid_changed or is_old:
+                self._read_all_at = now
             self._statistics_version = statistics_version
+            self._tell(changed)
             return True
 
     async def read_again(self, connection: asyncpg.Connection) -> None:
         """Read everything, whatever the versions say: the world is then what the database has, and nothing else."""
         self._read_all_at = None
+        self._expected.clear()
         await self.refresh(connection)
+        self._tell(None)
 
     def assign(self, chunk_id: int, jobs: Mapping[str, int]) -> None:
         """Count jobs of a chunk, by `QUEUE/TYPE`, that were just decided upon: the next decision sees them."""
-        labels = self.world.columns.labels
-        place = {label: row for row, label in enumerate(labels) if label in jobs}
-        self._assigned[chunk_id] = {place[label]: n_jobs for label, n_jobs in jobs.items() if label in place and n_jobs}
-        self._show(self.world.load if self._counted is None else self._counted)
+        self._expected.expect(chunk_id, jobs, self._database.monotonic())
+        self._show(self._counted)
 
-    def withdraw(self, chunk_id: int) -> None:
-        """Forget what was counted for a chunk: it is decided upon again."""
-        if self._assigned.pop(chunk_id, None) and self._counted is not None:
+    def withdraw(self, *chunk_ids: int) -> None:
+        """Forget what was expected of chunks: their jobs are counted, or they are decided upon again."""
+        if self._expected.counted(chunk_ids):
             self._show(self._counted)
-
-    async def _read_all(self, connection: asyncpg.Connection, now: datetime) -> None:
-        counts, activities = await self._reader.statistics(connection)
-        self._assigned, self._read_all_at = {}, now
-        self._show(Load.of(self.world.columns, counts, activities))
-
-    async def _read_some(self, connection: asyncpg.Connection, queues: Iterable[str]) -> None:
-        """Only these queues, from Redis if it has them."""
-        rows_of = self.world.columns.rows_of_queue
-        known = [queue for queue in queues if queue in rows_of]
-        if not known:
-            return
-        counts, activities = await self._reader.statistics(connection, known)
-        again = {int(row) for queue in known for row in rows_of[queue]}
-        left = {
-            chunk_id: {row: n_jobs for row, n_jobs in jobs.items() if row not in again}
-            for chunk_id, jobs in self._assigned.items()
-        }
-        self._assigned = {chunk_id: jobs for chunk_id, jobs in left.items() if jobs}
-        load = self.world.load if self._counted is None else self._counted
-        self._show(load.updated(self.world.columns, counts, activities, queues=known))
-
-    def _show(self, counted: Load) -> None:
-        self._counted = counted
-        expected = Counter[int]()
-        for jobs in self._assigned.values():
-            expected.update(jobs)
-        self.world = self.world.with_load(counted.with_assigned(expected) if expected else counted)
 
     async def on_grid_changed(self, event: GridChanged) -> None:
         """News: the columns are built again."""
-        if event.grid_version != self.world.version:
+        if event.grid_version != self._counted.version:
             await self.check()
 
     async def on_statistics_changed(self, event: StatisticsChanged) -> None:
         """News: only the queues that it names are read, from Redis if it has them."""
         async with self._database.read() as connection, self._changing:
             await self._read_some(connection, event.queues)
+            self.withdraw(*event.chunk_ids)
+        self._tell(event.queues)
+
+    async def _read_all(self, connection: asyncpg.Connection, world: World) -> None:
+        """Nothing is shown before everything is read: columns and numbers always belong together."""
+        counts, activities = await self._reader.statistics(connection)
+        self._show(world.with_load(Load.of(world.columns, counts, activities)))
+
+    async def _read_some(self, connection: asyncpg.Connection, queues: Iterable[str]) -> None:
+        """Only these queues, from Redis if it has them."""
+        world = self._counted
+        known = [queue for queue in queues if queue in world.columns.rows_of_queue]
+        if known:
+            counts, activities = await self._reader.statistics(connection, known)
+            self._show(world.with_load(world.load.updated(world.columns, counts, activities, queues=known)))
+
+    def _show(self, counted: World) -> None:
+        self._counted = counted
+        rows_of_label = counted.columns.row_of_label
+        expected = {
+            rows_of_label[label]: n_jobs
+            for label, n_jobs in self._expected.by_label().items()
+            if label in rows_of_label
+        }
+        self.world = counted.with_load(counted.load.with_assigned(expected)) if expected else counted
+
+    def _tell(self, queues: Iterable[str] | None) -> None:
+        for heard in self.on_changed:
+            heard(queues)

@@ -1,46 +1,82 @@
-"""Who uses how much, from the database: what the world file has of it, read for one decision."""
+"""Who uses how much, from the database: what all analysis decisions share, kept by queue, and what is a task's own."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 
 import aiosql
 import asyncpg
 
-from shared.brokerage.analysis_facts import UsageRows, percent_of_shares
-from shared.model.world_file import (
-    GroupUsage,
-    JobsCounted,
-    Outcomes,
-    QueueHistory,
-    UserUsage,
-    WaitingMergeJob,
-    Waits,
+from shared.brokerage.usage import (
+    CLASSIFIED_SHARES,
+    OwnUsage,
+    QueueUsage,
+    ShareCounts,
+    Usage,
+    percent_of_shares,
+    queue_usages,
 )
+from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, UserUsage
 
-queries = aiosql.from_path(Path(__file__).with_name("world.sql"), "asyncpg")
+queries = aiosql.from_path(Path(__file__).with_name("usage.sql"), "asyncpg")
 
 
-async def read_usage(connection: asyncpg.Connection) -> UsageRows:
-    """Everything that is counted now; rows of the database need no validation."""
-    waiting = queries.waiting_merge_jobs_of_world(connection)
-    shares = [(row["name"], row["value"], row["parent"]) async for row in queries.shares_of_world(connection)]
-    return UsageRows(
-        statistics=[JobsCounted.model_construct(**row) async for row in queries.statistics_of_world(connection)],
-        history=QueueHistory.model_construct(
-            outcomes=[Outcomes.model_construct(**row) async for row in queries.outcomes_of_world(connection)],
-            waits=[Waits.model_construct(**row) async for row in queries.waits_of_world(connection)],
-            waiting_merge_jobs=[WaitingMergeJob.model_construct(**row) async for row in waiting],
-        ),
-        share_percent=percent_of_shares(shares),
-        users={
-            row["user_name"]: UserUsage.model_construct(
-                disk_quota_gb=row["disk_quota_gb"], disk_used_gb=row["disk_used_gb"]
-            )
-            async for row in queries.users_of_world(connection)
-        },
-        groups={
-            row["working_group"]: GroupUsage(**{name: row[name] for name in GroupUsage.model_fields})
-            async for row in queries.group_usage_of_world(connection)
-        },
+class UsageSnapshot:
+    """Nothing is read before the first analysis decision; from then on only the queues that changed since."""
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self._changed: set[str] = set()
+        self._reading = asyncio.Lock()
+
+    def mark(self, queues: Iterable[str] | None) -> None:
+        """The statistics of these queues changed; None: read everything again."""
+        if queues is None:
+            self._usage = None
+        else:
+            self._changed.update(queues)
+
+    async def current(self, connection: asyncpg.Connection) -> Usage:
+        """An immutable value: a decision takes it once and keeps it."""
+        async with self._reading:
+            shares = [(row["name"], row["value"], row["parent"]) async for row in queries.shares(connection)]
+            known, changed = self._usage, sorted(self._changed)
+            self._changed.clear()
+            try:
+                if known is None:
+                    usage = Usage(await _queues(connection, None))
+                elif changed:
+                    usage = known.updated(await _queues(connection, changed), gone=changed)
+                else:
+                    usage = known
+            except BaseException:
+                self._changed.update(changed)
+                raise
+            self._usage = Usage(usage.queues, percent_of_shares(shares))
+            return self._usage
+
+
+async def _queues(connection: asyncpg.Connection, queues: list[str] | None) -> dict[str, QueueUsage]:
+    counts = {
+        (row["queue"], row["gshare"]): ShareCounts(*tuple(row)[2:])
+        async for row in queries.counts_of_shares(connection, queues=queues)
+    }
+    starts = [tuple(row) async for row in queries.starts(connection, queues=queues)]
+    gshares = sorted(CLASSIFIED_SHARES)
+    waits = [tuple(row) async for row in queries.waits(connection, queues=queues, gshares=gshares)]
+    waiting = [tuple(row) async for row in queries.waiting_merge_jobs(connection, queues=queues)]
+    return queue_usages(counts, starts, waits, waiting)
+
+
+async def read_own(connection: asyncpg.Connection, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
+    """One task's own; rows of the database need no validation."""
+    disk = await queries.disk_of_user(connection, user_name=user_name)
+    group = await queries.usage_of_group(connection, working_group=working_group) if working_group else None
+    return OwnUsage(
+        [JobsCounted.model_construct(**row) async for row in queries.counts_of_user(connection, user_name=user_name)],
+        [Outcomes.model_construct(**row) async for row in queries.outcomes_of_task(connection, task_id=task_id)],
+        UserUsage.model_construct(**disk) if disk is not None else UserUsage(),
+        GroupUsage.model_construct(**group) if group is not None else GroupUsage(),
     )

@@ -45,9 +45,9 @@ ORDER BY j.queue, j.creation_time, j.job_id;
 -- Running and queued jobs of each working group.
 SELECT t.working_group,
        count(*) FILTER (WHERE j.status = 'running') AS running_jobs,
-       count(*) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'starting')) AS queued_jobs,
+       count(*) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'sent', 'starting')) AS queued_jobs,
        coalesce(sum(j.core_count) FILTER (WHERE j.status = 'running'), 0) AS running_cores,
-       coalesce(sum(j.core_count) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'starting')), 0)
+       coalesce(sum(j.core_count) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'sent', 'starting')), 0)
            AS queued_cores
 FROM jobs j JOIN tasks t USING (task_id)
 WHERE t.working_group IS NOT NULL AND t.working_group <> ''

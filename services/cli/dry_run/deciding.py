@@ -27,6 +27,8 @@ class DryRun:
         """Raises InvalidGrid with everything that is wrong with the world's grid; ValueError for a parameter."""
         self.file = file
         self.world: World = world_of(file)
+        self.usage_rows = usage_of(file, self.world.grid.shares)
+        self.usage = self.usage_rows.shared()
         self.parameters = Parameters()
         for row in file.parameters:
             value: Any = typed(row.value, row.type)
@@ -57,8 +59,10 @@ class DryRun:
         if row["task_type"] == job.ANALYSIS_TYPE:
             masters = sum(one["n_files"] for one in rows.datasets if one["is_master"])
             history = job.TaskHistory(masters, given.state.files_finished, tuple(given.state.queues_used))
-            usage = usage_of(self.file, self.world.grid.shares)
-            analysis = job.analysis_input(row, history, usage, self.parameters)
+            own = self.usage_rows.own(
+                task_id=row["task_id"], user_name=row["user_name"] or "", working_group=row["working_group"] or ""
+            )
+            analysis = job.analysis_input(row, history, self.usage, own, self.parameters)
         request = job.job_request(row, rows.chunk_inputs, limits, self.file.now, analysis, adverts_of(self.file))
         label = ANALYSIS_LABEL if request.is_analysis else request.label
         policy = find(JOB_BROKERAGE, request.vo, label)()

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shared.brokerage.analysis_facts import USER_SHARE, AnalysisFacts
+from shared.brokerage.analysis_facts import AnalysisFacts
 from shared.brokerage.check import Check, Filter, Tier, Verdict, decides
 from shared.brokerage.classes import CLASS_A, CLASS_B, CLASS_C
 from shared.brokerage.request import JobRequest
 from shared.brokerage.stabilizer import max_user_queue, may_be_throttled
+from shared.brokerage.usage import USER_SHARE
 from shared.brokerage.world import World
 
 YES_NO = ("no", "yes")

@@ -222,14 +222,25 @@ async def test_two_chunks_decided_on_the_same_snapshot_see_each_others_assignmen
         terms.append({one["name"]: one.get("terms", {}).get("queued") for one in entries})
     assert terms[0]["Q_GAMMA/SCORE"] == pytest.approx(1 / 10)
     assert terms[1]["Q_GAMMA/SCORE"] < terms[0]["Q_GAMMA/SCORE"], "jobs of the first chunk are on their way there"
-    # Sixty jobs went to three queues; after the statistics say that none came, they are forgotten.
-    await dict(service.news)[StatisticsChanged](StatisticsChanged(queues=("Q_ALPHA", "Q_BETA", "Q_GAMMA")))
-    offer = await an_offer(database, nucleus="ALPHA")
-    (brokered,) = await deliver(database, service, offer)
-    (gamma,) = [
-        one for one in explain_row(await stored(database, brokered.decision_id)) if one["name"] == "Q_GAMMA/SCORE"
-    ]
-    assert gamma["terms"]["queued"] == pytest.approx(1 / 10)
+
+
+async def test_expected_jobs_count_until_the_statistics_have_the_chunks_own_jobs(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+
+    async def queued_at_gamma() -> float:
+        (brokered,) = await deliver(database, service, await an_offer(database, nucleus="ALPHA"))
+        entries = explain_row(await stored(database, brokered.decision_id))
+        return next(one["terms"]["queued"] for one in entries if one["name"] == "Q_GAMMA/SCORE")
+
+    offer = await an_offer(database, chunk={"n_files": 60, "n_events": 0}, nucleus="ALPHA")
+    await deliver(database, service, offer)
+    queues = ("Q_ALPHA", "Q_BETA", "Q_GAMMA")
+    hear = dict(service.news)[StatisticsChanged]
+    await hear(StatisticsChanged(queues=queues))
+    assert await queued_at_gamma() < 1 / 20, "other news of the queues does not make the chunk's jobs vanish"
+    await hear(StatisticsChanged(queues=queues, chunk_ids=(offer.chunk_id,)))
+    assert await queued_at_gamma() > 1 / 12, "the statistics have them, and say that there are none"
 
 
 async def test_a_merge_chunk_leaves_its_queue_after_24_hours(database, context) -> None:

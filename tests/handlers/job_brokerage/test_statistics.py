@@ -80,7 +80,7 @@ async def test_changed_queues_are_published_as_absolute_values_and_announced(dat
         async with database.begin(reason="test") as work:
             await statistics.publish(work)
             news = [event for event in work.emitted if isinstance(event, StatisticsChanged)]
-        assert [event.queues for event in news] == [("Q_ALPHA",)]
+        assert [(event.queues, event.chunk_ids) for event in news] == [(("Q_ALPHA",), (1,))]
     async with database.begin(reason="test") as work:
         await statistics.publish(work)
         assert not work.emitted, "what did not change is not published again"

@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
-from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, AnalysisLimits, TaskFacts, UsageRows
+from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, AnalysisLimits, TaskFacts
 from shared.brokerage.decision import Decision
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, JobRequest, Replica
+from shared.brokerage.usage import UsageRows
 from shared.brokerage.world import World
 from shared.model.world_file import JobsCounted, Outcomes, QueueHistory
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
@@ -38,7 +39,9 @@ def an_analysis(
 ) -> JobRequest:  # fmt: skip
     """A request of alice's task 1 in User Analysis; `limits` are those of analysis alone."""
     facts = TaskFacts(**{"task_id": 1, "user_name": "alice", "working_group": "", "gshare": SHARE, **(task or {})})
-    given = AnalysisInput(facts, AnalysisLimits(**(limits or {})), rows or UsageRows())
+    counted = rows or UsageRows()
+    own = counted.own(task_id=facts.task_id, user_name=facts.user_name, working_group=facts.working_group)
+    given = AnalysisInput(facts, AnalysisLimits(**(limits or {})), counted.shared(), own)
     return a_request(
         **{
             "is_analysis": True, "label": "user", "gshare": SHARE, "user_name": "alice", "analysis": given,

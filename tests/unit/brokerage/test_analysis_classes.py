@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from scipy.stats import t as student_t
 
-from shared.brokerage.analysis_facts import percent_of_shares
 from shared.brokerage.classes import (
     CLASS_A,
     CLASS_B,
@@ -22,12 +21,13 @@ from shared.brokerage.classes import (
     classify_task,
     wait_metrics,
 )
+from shared.brokerage.usage import percent_of_shares
 from tests.unit.brokerage.analysis_worlds import SHARE
 from tests.unit.brokerage.worlds import NOW
 
 
 def test_the_upper_limit_of_the_mean_wait_is_students_t_with_weights_that_halve_in_six_hours() -> None:
-    waits = SiteWaits(hours=[(NOW, 4, 400.0, 60_000.0), (NOW - timedelta(hours=6), 4, 800.0, 180_000.0)])
+    waits = SiteWaits(hours=((NOW, 4, 400.0, 60_000.0), (NOW - timedelta(hours=6), 4, 800.0, 180_000.0)))
     found = wait_metrics(waits, NOW)
     weight, n_effective = 4 + 2, 36 / 5
     mean = (400 + 400) / weight
@@ -39,12 +39,15 @@ def test_the_upper_limit_of_the_mean_wait_is_students_t_with_weights_that_halve_
 
 def test_sites_are_hi_mid_or_lo_by_their_ranking_time() -> None:
     def waits(mean_s: float, started: bool = True, waiting: tuple[float, ...] = ()) -> SiteWaits:
-        return SiteWaits(started, [(NOW, 10, 10 * mean_s, 10 * mean_s**2)], list(waiting))
+        return SiteWaits(
+            NOW if started else None, ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
+            tuple(NOW - timedelta(seconds=one) for one in waiting),
+        )  # fmt: skip
 
     found = classify_sites(
         {
             "QUICK": waits(100), "IDLE": waits(100, started=False), "JAMMED": waits(100, waiting=(5000.0,) * 4),
-            "SLOW": waits(9000), "SLOWER": waits(50_000), "UNKNOWN": SiteWaits(True),
+            "SLOW": waits(9000), "SLOWER": waits(50_000), "UNKNOWN": SiteWaits(NOW),
         },
         NOW,
     )  # fmt: skip

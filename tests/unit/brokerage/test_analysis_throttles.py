@@ -8,6 +8,7 @@ import pytest
 
 from services.job_brokerage.request import TaskHistory, analysis_input
 from shared.brokerage.classes import TaskProgress
+from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
 from shared.model.world_file import GroupUsage, QueueHistory, UserUsage, Waits
 from tests.unit.brokerage.analysis_worlds import SHARE, UsageRows, an_analysis, counted, decided, outcome, two_queues
@@ -103,7 +104,7 @@ def test_caps_are_cap_running_user_and_for_a_working_group_cap_running_group(wor
         parameters.set_for_test("prio_mgr", f"CAP_RUNNING_{kind}_CORES", cores, app="pandaserver")
     row = {"task_id": 1, "user_name": "alice", "working_group": working_group, "gshare": SHARE, "vo": None,
            "split_rule": {}}  # fmt: skip
-    limits = analysis_input(row, TaskHistory(), UsageRows(), parameters).limits
+    limits = analysis_input(row, TaskHistory(), Usage(), OwnUsage(), parameters).limits
     assert (limits.running_jobs_cap, limits.running_cores_cap) == ((10, 20) if who == "USER" else (30, 40))
 
 

@@ -1,0 +1,174 @@
+"""Who uses how much, as analysis brokerage sees it: what all decisions share, and what is the task's own.
+
+The shared part has one value for each queue, so that a change of one queue costs one queue. Both parts are made of
+counted rows: all of them in a world file, sums of them from the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from shared.brokerage.classes import SiteWaits
+from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, QueueHistory, UserUsage
+
+USER_SHARE, EXPRESS_SHARE = "User Analysis", "Express Analysis"
+CLASSIFIED_SHARES = frozenset({USER_SHARE, EXPRESS_SHARE})
+QUEUED = frozenset({"defined", "assigned", "activated", "starting", "sent"})
+RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareCounts:
+    """Jobs of one share at one queue, running cores, and the users whose jobs they are."""
+
+    queued: int = 0
+    running: int = 0
+    running_cores: int = 0
+    n_users: int = 0
+
+
+@dataclass(frozen=True)
+class QueueUsage:
+    """One queue: counts by share, starts by share and hour, and how long analysis merge jobs wait there."""
+
+    shares: Mapping[str, ShareCounts] = field(default_factory=dict)
+    starts: Sequence[tuple[str, datetime, int]] = ()
+    waits: SiteWaits = field(default_factory=SiteWaits)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """All queues, and the percent of everything that is due to each share."""
+
+    queues: Mapping[str, QueueUsage] = field(default_factory=dict)
+    share_percent: Mapping[str, float] = field(default_factory=dict)
+
+    def updated(self, queues: Mapping[str, QueueUsage], gone: Iterable[str] = ()) -> Usage:
+        """Another value for some queues; `gone`: nothing is known of them any more."""
+        left = {queue: one for queue, one in self.queues.items() if queue not in set(gone)}
+        return replace(self, queues={**left, **queues})
+
+
+@dataclass(frozen=True)
+class OwnUsage:
+    """Rows of the task's user, outcomes of the task, the user's disk, and the task's working group."""
+
+    counts: Sequence[JobsCounted] = ()
+    outcomes: Sequence[Outcomes] = ()
+    disk: UserUsage = field(default_factory=UserUsage)
+    group: GroupUsage = field(default_factory=GroupUsage)
+
+
+@dataclass(frozen=True)
+class UsageRows:
+    """Everything that is counted, of all users and queues: what a world file has."""
+
+    statistics: Sequence[JobsCounted] = ()
+    history: QueueHistory = field(default_factory=QueueHistory)
+    share_percent: Mapping[str, float] = field(default_factory=dict)
+    users: Mapping[str, UserUsage] = field(default_factory=dict)
+    groups: Mapping[str, GroupUsage] = field(default_factory=dict)
+
+    def shared(self) -> Usage:
+        """What all decisions share."""
+        return Usage(
+            queue_usages(
+                counts_of_shares(self.statistics),
+                ((one.queue, one.gshare, one.hour, one.n_started) for one in self.history.outcomes),
+                (
+                    (one.queue, one.hour, one.n_jobs, one.wait_s, one.wait_squared_s2)
+                    for one in self.history.waits
+                    if one.job_type == "merge" and one.gshare in CLASSIFIED_SHARES
+                ),
+                ((one.queue, one.since) for one in self.history.waiting_merge_jobs),
+            ),
+            self.share_percent,
+        )
+
+    def own(self, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
+        """What is one task's own."""
+        return OwnUsage(
+            [row for row in self.statistics if row.user_name == user_name],
+            [row for row in self.history.outcomes if row.task_id == task_id],
+            self.users.get(user_name, UserUsage()),
+            self.groups.get(working_group, GroupUsage()),
+        )
+
+
+def counts_of_shares(statistics: Iterable[JobsCounted]) -> dict[tuple[str, str], ShareCounts]:
+    """Sums by (queue, share): what the database's own grouping gives."""
+    sums: dict[tuple[str, str], list[int]] = {}
+    users: dict[tuple[str, str], set[str]] = {}
+    for row in statistics:
+        key = (row.queue, row.gshare)
+        found = sums.setdefault(key, [0, 0, 0])
+        if row.status == RUNNING:
+            found[1] += row.n_jobs
+            found[2] += row.n_cores
+        elif row.status in QUEUED:
+            found[0] += row.n_jobs
+        else:
+            continue
+        if row.n_jobs > 0:
+            users.setdefault(key, set()).add(row.user_name)
+    return {
+        key: ShareCounts(queued, running, running_cores, len(users.get(key, ())))
+        for key, (queued, running, running_cores) in sums.items()
+    }
+
+
+def queue_usages(
+    counts: Mapping[tuple[str, str], ShareCounts],
+    starts: Iterable[tuple[str, str, datetime, int]],
+    waits: Iterable[tuple[str, datetime, int, float, float]],
+    waiting_merge_jobs: Iterable[tuple[str, datetime]],
+) -> dict[str, QueueUsage]:
+    """Each queue's part of rows that begin with a queue.
+
+    Counts by (queue, share); starts: queue, share, hour, jobs; waits of analysis merge jobs: queue, hour, jobs, sum and
+    sum of squares of seconds; since when each analysis merge job waits.
+    """
+    shares: dict[str, dict[str, ShareCounts]] = {}
+    for (queue, gshare), found in counts.items():
+        shares.setdefault(queue, {})[gshare] = found
+    started: dict[str, dict[tuple[str, datetime], int]] = {}
+    for queue, gshare, hour, n_started in starts:
+        if n_started > 0:
+            of_queue = started.setdefault(queue, {})
+            of_queue[gshare, hour] = of_queue.get((gshare, hour), 0) + n_started
+    hours: dict[str, list[tuple[datetime, int, float, float]]] = {}
+    for queue, hour, n_jobs, wait_s, wait_squared_s2 in waits:
+        hours.setdefault(queue, []).append((hour, n_jobs, wait_s, wait_squared_s2))
+    since: dict[str, list[datetime]] = {}
+    for queue, at in waiting_merge_jobs:
+        since.setdefault(queue, []).append(at)
+    return {
+        queue: QueueUsage(
+            shares.get(queue, {}),
+            [(gshare, hour, number) for (gshare, hour), number in sorted(started.get(queue, {}).items())],
+            SiteWaits(
+                max((hour for gshare, hour in started.get(queue, {}) if gshare in CLASSIFIED_SHARES), default=None),
+                tuple(hours.get(queue, ())),
+                tuple(since.get(queue, ())),
+            ),
+        )
+        for queue in shares.keys() | started.keys() | hours.keys() | since.keys()
+    }
+
+
+def percent_of_shares(shares: Iterable[tuple[str, float, str | None]]) -> dict[str, float]:
+    """Percent of everything that is due to each share of (name, value, parent): values count among siblings."""
+    siblings: dict[str | None, list[tuple[str, float]]] = {}
+    for name, value, parent in shares:
+        siblings.setdefault(parent, []).append((name, value))
+    percent: dict[str, float] = {}
+    waiting: list[tuple[str | None, float]] = [(None, 100.0)]
+    while waiting:
+        parent, available = waiting.pop()
+        total = sum(value for _, value in siblings.get(parent, ()))
+        for name, value in siblings.get(parent, ()):
+            percent[name] = available * value / total if total > 0 else 0.0
+            waiting.append((name, percent[name]))
+    return percent

@@ -1,0 +1,122 @@
+"""The world in memory: never torn, and for analysis the same sums as the rows of a world file."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+
+import pytest
+
+from shared.brokerage.usage import CLASSIFIED_SHARES, UsageRows, percent_of_shares
+from shared.cache import NullCache
+from shared.db import Database
+from shared.model.grid import parse_grid
+from shared.snapshot import Snapshot
+from shared.snapshot.saving import save_world
+from shared.snapshot.usage import UsageSnapshot, read_own
+from tests import rows
+from tests.handlers.grids import load_grid, small_grid
+
+QUEUES, SHARES, USERS = ("Q_ALPHA", "Q_BETA", "Q_GAMMA"), (*sorted(CLASSIFIED_SHARES), "MC"), ("alice", "bob", "carol")
+
+
+async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(database: Database, monkeypatch) -> None:
+    await load_grid(database)
+    snapshot = Snapshot(database, NullCache())
+    await snapshot.start()
+    before = snapshot.world
+    files = small_grid()
+    files["queues"]["Q_EXTRA"] = {**files["queues"]["Q_ALPHA"], "siteid": "Q_EXTRA"}
+    await load_grid(database, files)
+    reading, go_on = asyncio.Event(), asyncio.Event()
+    read = snapshot._reader.statistics
+
+    async def slowly(connection, queues=None):
+        reading.set()
+        await go_on.wait()
+        return await read(connection, queues)
+
+    monkeypatch.setattr(snapshot._reader, "statistics", slowly)
+    check = asyncio.create_task(snapshot.check())
+    await asyncio.wait_for(reading.wait(), 10)
+    snapshot.assign(5, {"Q_ALPHA/SCORE": 3})
+    assert snapshot.world.columns is before.columns
+    assert snapshot.world.load["defined"][before.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
+    snapshot.withdraw(6)
+    go_on.set()
+    await check
+    assert "Q_EXTRA/SCORE" in snapshot.world.columns.labels
+    assert len(snapshot.world.load.running) == len(snapshot.world.columns)
+    assert snapshot.world.load["defined"][snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
+
+
+async def a_busy_day(database: Database, rng: random.Random) -> None:
+    """Rows of every table that analysis looks at."""
+    async with database.read() as connection:
+        hour = await connection.fetchval("SELECT date_trunc('hour', orrery_now())")
+        for queue in QUEUES:
+            for gshare in SHARES:
+                for user in USERS:
+                    for status in ("running", "activated", "sent", "transferring", "defined"):
+                        if rng.random() < 0.6:
+                            counted = {"queue": queue, "gshare": gshare, "user_name": user, "status": status}
+                            numbers = {"n_jobs": rng.randint(-2, 30), "n_cores": rng.randint(-2, 90)}
+                            resource_type = rng.choice(("SCORE", "MCORE"))
+                            row = {**counted, **numbers, "resource_type": resource_type}
+                            await rows.insert(connection, "queue_statistics", row)
+                for back in (0, 3, 7, 30):
+                    at = {"hour": hour - timedelta(hours=back), "queue": queue, "gshare": gshare}
+                    for task_id in (1, 2):
+                        counts = {"n_started": rng.randint(0, 9), "n_failed": rng.randint(0, 5)}
+                        await rows.insert(connection, "queue_outcomes", {**at, "task_id": task_id, **counts})
+                    waits = {"n_jobs": 3, "wait_s": rng.uniform(0, 9e4), "wait_squared_s2": 4e9}
+                    await rows.insert(
+                        connection, "queue_waits", {**at, "job_type": rng.choice(("merge", "x")), **waits}
+                    )
+        task_id = await rows.task(connection, task_type="anal", user_name="alice", working_group="phys")
+        for status in ("activated", "starting", "running", "sent"):
+            await rows.job(connection, task_id, queue="Q_BETA", job_type="merge", status=status, core_count=4)
+        await rows.insert(connection, "users", {"user_name": "alice", "disk_quota_gb": 10, "disk_used_gb": 3})
+
+
+async def rows_of_file(database: Database) -> UsageRows:
+    async with database.read() as connection:
+        file = await save_world(connection)
+    shares = parse_grid(file.grid_files()).shares
+    percent = percent_of_shares((one.name, one.value, one.parent) for one in shares)
+    return UsageRows(file.statistics, file.history, percent, file.user_usage, file.group_usage)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_what_analysis_reads_live_is_what_follows_from_the_rows_of_the_world_file(
+    database: Database, seed: int
+) -> None:
+    await load_grid(database)
+    await a_busy_day(database, random.Random(seed))
+    counted = await rows_of_file(database)
+    async with database.read() as connection:
+        live = await UsageSnapshot().current(connection)
+        own = await read_own(connection, task_id=2, user_name="alice", working_group="phys")
+    assert live == counted.shared()
+    assert own == counted.own(task_id=2, user_name="alice", working_group="phys")
+    assert (own.group.queued_jobs, own.group.running_cores) == (3, 4)
+
+
+async def test_only_queues_that_changed_are_read_again(database: Database) -> None:
+    await load_grid(database)
+    await a_busy_day(database, random.Random(9))
+    usage = UsageSnapshot()
+    async with database.read() as connection:
+        before = await usage.current(connection)
+        await connection.execute("UPDATE queue_statistics SET n_jobs = n_jobs + 5 WHERE status = 'running'")
+        assert await usage.current(connection) == before, "nobody said that anything changed"
+        usage.mark(["Q_BETA"])
+        after = await usage.current(connection)
+        assert after.queues["Q_ALPHA"] is before.queues["Q_ALPHA"]
+        assert after.queues["Q_BETA"] == (await rows_of_file(database)).shared().queues["Q_BETA"]
+        await connection.execute("DELETE FROM queue_statistics WHERE queue = 'Q_BETA'")
+        usage.mark(["Q_BETA"])
+        assert (await usage.current(connection)).queues["Q_BETA"].shares == {}
+        usage.mark(None)
+        assert await usage.current(connection) == (await rows_of_file(database)).shared()

@@ -1,0 +1,169 @@
+"""The columns of analysis against one queue at a time: filters, the second pass and both weights in any world.
+
+What is asked of queues as in production is mostly fulfilled here, so that the checks of analysis itself are reached.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.job_brokerage.policy.analysis import PIPELINE, AnalysisJobBrokerage
+from shared.brokerage.analysis_facts import AnalysisLimits
+from shared.brokerage.classes import TaskProgress
+from shared.brokerage.limits import JobLimits
+from shared.brokerage.load import Activity
+from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.model.link import Link
+from shared.model.queue import QueueStatus, QueueType
+from shared.model.world_file import GroupUsage, QueueHistory, UserUsage
+from tests.unit.brokerage.analysis_worlds import UsageRows, an_analysis, counted, outcome
+from tests.unit.brokerage.scalar_analysis import ANALYSIS_RULES, TEMPORARY, OneOfAnalysis, weight_of
+from tests.unit.brokerage.scalar_queue import GB, MB, One
+from tests.unit.brokerage.test_scalar_reference import activities, job_counts
+from tests.unit.brokerage.worlds import LIGHT, a_queue, a_storage, a_world
+
+NAMES = [f"Q{n}" for n in range(4)]
+SHARES = ("User Analysis", "User Analysis", "Express Analysis", "Group Analysis")
+
+queues = st.builds(
+    lambda name, site, **values: a_queue(name, site, **values),
+    st.sampled_from(NAMES),
+    st.sampled_from(["S0", "S1", "S1", "S2"]),
+    status=st.sampled_from([QueueStatus.ONLINE] * 5 + [QueueStatus.OFFLINE]),
+    type=st.sampled_from([QueueType.ANALYSIS, QueueType.UNIFIED, QueueType.UNIFIED, QueueType.PRODUCTION]),
+    max_work_dir_mb=st.sampled_from([0, 500, 1100, 20_000]),
+    max_rss_mb=st.sampled_from([899, 4000, 4000]),
+    max_time_s=st.sampled_from([600, 345_600]),
+    direct_access_lan=st.booleans(),
+    max_disk_io_kb_s=st.sampled_from([0, 300]),
+    options=st.sampled_from([{}, {"use_vp": "true"}, {"allow_no_pilot": "true"}]),
+)
+changes = st.fixed_dictionaries({
+    "needs": st.builds(
+        lambda **values: replace(LIGHT, **values),
+        work_dir_bytes=st.sampled_from([0, 100 * MB]),
+        output_bytes_per_input_mb=st.sampled_from([0.0, MB / 10]),
+        io_intensity_kb_s=st.sampled_from([50.0, 300.0]),
+        disk_io_kb_s=st.sampled_from([0.0, 400.0]),
+    ),
+    "job": st.sampled_from([SmallestJob(1, 0, 0), SmallestJob(1, 0, 1000 * MB)]),
+    "priority": st.sampled_from([100, 100, 1999, 2000]),
+    "is_merge": st.sampled_from([False, False, False, True]),
+    "copies_to_scratch": st.booleans(),
+    "preassigned": st.sampled_from([(), (), ("Q1", "Q2")]),
+    "included": st.sampled_from([(), (), ("Q1", "Q2")]),
+    "excluded": st.sampled_from([(), (), ("Q3",)]),
+    "n_jobs": st.sampled_from([1, 30, 500]),
+})  # fmt: skip
+statistics = st.lists(
+    st.builds(
+        lambda queue, status, n_jobs, user, gshare, cores: counted(queue, status, n_jobs, user, gshare, cores * n_jobs),
+        st.sampled_from(NAMES), st.sampled_from(["running", "defined", "assigned", "activated", "starting"]),
+        st.sampled_from([1, 5, 40, 90]), st.sampled_from(["alice", "bob", "carol"]), st.sampled_from(SHARES),
+        st.sampled_from([1, 8]),
+    ),
+    max_size=10,
+)  # fmt: skip
+outcomes = st.lists(
+    st.tuples(
+        st.sampled_from([1.0, 6.0, 6.1]),
+        st.sampled_from(NAMES),
+        st.fixed_dictionaries({
+            name: st.sampled_from([0, 2, 60]) for name in ("n_started", "n_finished", "n_failed", "n_closed")
+        }),
+    ),
+    max_size=5,
+)  # fmt: skip
+limits = st.fixed_dictionaries({
+    "running_jobs_cap": st.sampled_from([0, 0, 50]), "running_cores_cap": st.sampled_from([0, 0, 90]),
+    "class_a_slots": st.sampled_from([0, 1, 1000]), "class_b_slots": st.sampled_from([0, 40, 8000]),
+    "user_queued_jobs_cap": st.sampled_from([0, 0, 39]), "max_sites_of_task": st.sampled_from([0, 1, 10]),
+    "base_queue_length": st.sampled_from([10.0, 100.0]), "new_weight": st.booleans(),
+})  # fmt: skip
+inputs = st.sampled_from([
+    (),
+    (InputDataset("d", 10, GB, (Replica("S1_DATADISK", 10, GB), Replica("S0_DATADISK", 9, GB // 2))),),
+])  # fmt: skip
+tasks = st.fixed_dictionaries({
+    "gshare": st.sampled_from(SHARES), "avoid_vp": st.booleans(), "working_group": st.sampled_from(["", "", "phys"]),
+    "queues_used": st.sampled_from([frozenset(), frozenset({"Q1"})]),
+    "progress": st.sampled_from([TaskProgress(), TaskProgress(100, 90), TaskProgress(1000, 950)]),
+})  # fmt: skip
+usages = st.fixed_dictionaries({
+    "users": st.sampled_from([{}, {"alice": UserUsage(disk_quota_gb=10, disk_used_gb=11)}]),
+    "groups": st.just({"phys": GroupUsage(running_jobs=51, queued_jobs=100, running_cores=90, queued_cores=181)}),
+    "share_percent": st.sampled_from([{}, {"User Analysis": 60.0}]),
+})  # fmt: skip
+
+
+def test_the_reference_has_every_check_of_analysis_in_its_order() -> None:
+    elsewhere = {"cpu_hardware", "gpu_hardware", "container", "output_storage"}
+    assert [one.check.name for one in PIPELINE.filters if one.check.name not in elsewhere] == list(ANALYSIS_RULES)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.lists(queues, min_size=1, max_size=4, unique_by=lambda queue: queue.name), changes, job_counts, activities,
+    statistics, outcomes, st.tuples(limits, inputs, tasks, usages), st.sampled_from([100.0, 51_200.0]),
+    st.sampled_from(["ON", "OFF"]), st.sampled_from([0.0, 50.0]),
+)  # fmt: skip
+def test_columns_of_analysis_decide_as_one_queue_at_a_time(
+    found, changed, counts, signs, rows, done, of_analysis, free_gb, status, cutoff
+) -> None:
+    numbers, data, task, usage = of_analysis
+    storages = [a_storage("S1_DATADISK", "S1", space_free_gb=free_gb),
+                a_storage("S2_DATADISK", "S2", detailed_status={"read_lan": status})]  # fmt: skip
+    world = a_world(found, storages=storages, jobs=counts, activities=signs)
+    recorded = [(age_h, outcome(queue, age_h, **values)) for age_h, queue, values in done]
+    request = an_analysis(
+        rows=UsageRows(rows, QueueHistory(outcomes=[row for _, row in recorded]), **usage), limits=numbers, task=task,
+        inputs=data, limits_of_jobs=JobLimits(io_intensity_cutoff_user_kb_s=cutoff), **changed,
+    )  # fmt: skip
+    jobs: dict[str, dict[str, int]] = {}
+    for count in counts:
+        states = jobs.setdefault(count.queue, {})
+        states[count.status] = states.get(count.status, 0) + count.n_jobs
+    known = {one.queue: one for one in signs if one.queue in {queue.name for queue in found}}
+    since = [one.known_since for one in known.values() if one.known_since]
+    every: list[OneOfAnalysis] = []
+    for queue in found:
+        one = One(
+            queue, request, world.grid.storages[f"{queue.site}_DATADISK"], Link(queue.site, "S0"), "",
+            jobs.get(queue.name, {}), known.get(queue.name, Activity(queue.name)), 0,
+            any(sign.last_pilot_at for sign in known.values()), min(since, default=None),
+        )  # fmt: skip
+        every.append(
+            OneOfAnalysis(
+                one, every, AnalysisLimits(**numbers), task["gshare"], task["progress"].percent,
+                task["progress"].remaining_jobs, task["avoid_vp"], task["queues_used"], rows, recorded,
+                usage["users"].get("alice", UserUsage()), usage["groups"].get(task["working_group"]),
+                usage["share_percent"].get("User Analysis", 0.0),
+            )
+        )  # fmt: skip
+    check(world, request, every)
+
+
+def check(world: Any, request: Any, every: list[OneOfAnalysis]) -> None:
+    """Every verdict, the first check that excluded each queue, and the weights."""
+    verdicts = {one.check.name: one.decide(world, request) for one in PIPELINE.filters}
+    decision = AnalysisJobBrokerage().decide(world, request, seed=1)
+    names = list(ANALYSIS_RULES)
+    persistent = names[names.index("queue_type") : names.index(TEMPORARY[0])]
+    if not any(all(ANALYSIS_RULES[name](one) for name in persistent) for one in every):
+        names.remove("input_locality")
+    passed = [one for one in every if all(ANALYSIS_RULES[name](one) for name in names)]
+    for one in every:
+        place = decision.names.index(one.name)
+        for name, passes in ANALYSIS_RULES.items():
+            verdict = verdicts[name]
+            assert (verdict is None or bool(verdict.passes[place])) == passes(one), name
+        why = decision.exclusion(one.name)
+        expected = next((name for name in names if not ANALYSIS_RULES[name](one)), None)
+        assert (why[0].name if why else None) == expected
+        if expected is None:
+            assert decision.weights[place] == pytest.approx(weight_of(one, passed))
