@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from services.task_definition.envelope import Envelope, Text, refused
+from services.task_definition.policy.setting import InvalidSetting, app_of, setting_of
 from services.task_definition.task_store import TaskStore
 from shared.auth import Caller, require
-from shared.config.parameters import typed
 from shared.db.database import Database
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
@@ -23,72 +22,82 @@ Operator = Annotated[Caller, Depends(require("operator"))]
 Name = Annotated[str, Body(min_length=1, max_length=200, pattern=r"^[^\s]+$")]
 Asked = Annotated[str, Query(min_length=1, max_length=200)]
 WRONG_VALUE, NOT_SET = 5, 2
-TYPES = ("str", "int", "float", "bool", "json")
 
 
 def config_routes(database: Database, tasks: TaskStore) -> APIRouter:
     """List, get, set, unset."""
-    router = APIRouter(prefix="/api/v1/config", tags=["config"])
+    routes, router = ConfigRoutes(database, tasks), APIRouter(prefix="/api/v1/config", tags=["config"])
+    router.get("/list")(routes.list_all)
+    router.get("/get")(routes.get)
+    router.post("/set")(routes.set)
+    router.post("/unset")(routes.unset)
+    return router
 
-    @router.get("/list")
-    async def list_all(caller: Anyone, component: Text = None, app: Text = None) -> Response:
+
+class ConfigRoutes:
+    """One method for each path. An `app` that is left out is the one that reads the parameter."""
+
+    def __init__(self, database: Database, tasks: TaskStore) -> None:
+        self._database, self._tasks = database, tasks
+
+    async def list_all(self, caller: Anyone, component: Text = None, app: Text = None) -> Response:
         """Every parameter that was set."""
-        async with database.read() as connection:
+        async with self._database.read() as connection:
             rows = await _SQL.rows(connection, "parameters", app=app, component=component, key=None, vo=None)
         return Envelope([dict(row) for row in rows])
 
-    @router.get("/get")
-    async def get(caller: Anyone, component: Asked, key: Asked, app: str = "jedi", vo: Text = None) -> Response:
+    async def get(self, caller: Anyone, component: Asked, key: Asked, app: Text = None, vo: Text = None) -> Response:
         """One parameter with its type; data is null where it is not set and defaults apply."""
-        async with database.read() as connection:
+        app = app or app_of(component, key)
+        async with self._database.read() as connection:
             rows = await _SQL.rows(connection, "parameters", app=app, component=component, key=key, vo=vo or "")
         return Envelope(dict(rows[0]) if rows else None)
 
-    @router.post("/set")
-    async def set_(
+    async def set(
+        self,
         caller: Operator,
         component: Name,
         key: Name,
         value: Annotated[Any, Body()],
         type: Annotated[str | None, Body()] = None,
-        app: Name = "jedi",
+        app: Annotated[str | None, Body(max_length=200)] = None,
         vo: Annotated[str | None, Body(max_length=16)] = None,
         description: Annotated[str, Body(max_length=1000)] = "",
+        new: Annotated[bool, Body(description="store a key that no service here reads: a plugin may")] = False,
     ) -> Response:
-        """Set one parameter; every service takes it up within seconds."""
+        """Set one parameter; every service takes it up within seconds. What makes no sense is refused."""
         try:
-            text, kind = as_text(value), type or type_of(value)
-        except orjson.JSONEncodeError as error:
-            return refused(WRONG_VALUE, f"{component}.{key} = {str(value)[:80]}: {error}")
-        if kind not in TYPES:
-            return refused(WRONG_VALUE, f"type = {kind!r}: allowed: {', '.join(TYPES)}")
-        try:
-            typed(text, kind)
+            setting = setting_of(component, key, value, type, app, new=new)
         except ValueError as error:
-            return refused(WRONG_VALUE, f"{component}.{key} = {text!r}: {error}")
-        async with database.begin(reason=f"{component}.{key} set by {caller.name}") as work:
+            problems = error.problems if isinstance(error, InvalidSetting) else ()
+            return refused(WRONG_VALUE, str(error), problems)
+        async with self._database.begin(reason=f"{component}.{key} set by {caller.name}") as work:
             await _SQL.run(
-                work.connection, "put_parameter", app=app, component=component, key=key, vo=vo or "", value=text,
-                type=kind, description=description, changed_by=caller.name,
+                work.connection, "put_parameter", app=setting.app, component=component, key=key, vo=vo or "",
+                value=setting.text, type=setting.kind, description=description, changed_by=caller.name,
             )  # fmt: skip
-            version = await _announce(work, tasks, caller, "config.set", f"{component}.{key}", {"value": text})
-        return Envelope({"config_version": version}, f"{component}.{key} = {text} ({kind})")
+            details = {"value": setting.text}
+            version = await _announce(work, self._tasks, caller, "config.set", f"{component}.{key}", details)
+        return Envelope({"config_version": version}, f"{component}.{key} = {setting.text} ({setting.kind})")
 
-    @router.post("/unset")
     async def unset(
-        caller: Operator, component: Name, key: Name, app: Name = "jedi", vo: Annotated[str | None, Body()] = None
+        self,
+        caller: Operator,
+        component: Name,
+        key: Name,
+        app: Annotated[str | None, Body(max_length=200)] = None,
+        vo: Annotated[str | None, Body()] = None,
     ) -> Response:
         """Back to the default."""
-        async with database.begin(reason=f"{component}.{key} unset by {caller.name}") as work:
+        app = app or app_of(component, key)
+        async with self._database.begin(reason=f"{component}.{key} unset by {caller.name}") as work:
             gone = await _SQL.run(
                 work.connection, "forget_parameter", app=app, component=component, key=key, vo=vo or ""
             )
             if not gone:
                 return refused(NOT_SET, f"{component}.{key} is not set")
-            version = await _announce(work, tasks, caller, "config.unset", f"{component}.{key}", {})
+            version = await _announce(work, self._tasks, caller, "config.unset", f"{component}.{key}", {})
         return Envelope({"config_version": version}, f"{component}.{key} has its default again")
-
-    return router
 
 
 async def _announce(
@@ -102,14 +111,3 @@ async def _announce(
         details=details,
     )  # fmt: skip
     return version
-
-
-def as_text(value: Any) -> str:
-    """A value as it is stored."""
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def type_of(value: Any) -> str:
-    """The type of a JSON value."""
-    names: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "str"}
-    return names.get(type(value), "json")

@@ -1,9 +1,9 @@
-"""`orrery config get|set|list`: the runtime parameters, which take effect in every service within seconds."""
+"""`orrery config get|set|unset|list`: the runtime parameters, which take effect in every service within seconds."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,28 +14,66 @@ from services.cli.output import print_facts, print_json, print_table
 TYPES = ("str", "int", "float", "bool", "json")
 Name = Annotated[str, typer.Argument(metavar="COMPONENT.KEY", help="Such as dbproxy.SCOUT_RAMCOUNT_MARGIN.")]
 Vo = Annotated[str | None, typer.Option("--vo", help="Only for this virtual organisation.")]
-Application = Annotated[str, typer.Option("--app", help="The application the parameter belongs to.")]
+Application = Annotated[
+    str | None, typer.Option("--app", help="The application the parameter belongs to; else the one that reads it.")
+]
+SET_COLUMNS = ("app", "component", "key", "vo", "value", "type", "changed_by", "description")
+KNOWN_COLUMNS = ("name", "value", "default", "allowed", "meaning")
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Runtime parameters: list, get, set.")
-    group.command("list", help=help_text("List the parameters that were set.", "task_definition", "user"))(list_all)
+    group = typer.Typer(no_args_is_help=True, help="Runtime parameters: list, get, set, unset.")
+    text = help_text("List the parameters that were set, or all with defaults.", "task_definition", "user")
+    group.command("list", help=text)(list_all)
     group.command("get", help=help_text("Show one parameter.", "task_definition", "user"))(get)
     group.command("set", help=help_text("Set one parameter.", "task_definition", "operator"))(set_value)
+    group.command("unset", help=help_text("Give one parameter its default again.", "task_definition", "operator"))(
+        unset
+    )
     app.add_typer(group, name="config")
 
 
-def list_all(component: Annotated[str | None, typer.Argument()] = None, as_json: Json = False) -> None:
-    """All that differ from their defaults."""
+def list_all(
+    component: Annotated[str | None, typer.Argument()] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", "-a", help="Every parameter that is read: default, what is allowed, meaning.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """All that differ from their defaults; with --all the others, too."""
     rows = rows_of(connect().get("task_definition", "config/list", component=component), "parameters")
+    if everything:
+        rows = _with_defaults(rows, component)
     if as_json:
         print_json(rows)
         return
-    names = ("app", "component", "key", "vo", "value", "type", "changed_by", "description")
+    names = KNOWN_COLUMNS if everything else SET_COLUMNS
     print_table(rows, [(name.replace("_", " "), name) for name in names])
 
 
-def get(name: Name, vo: Vo = None, application: Application = "jedi", as_json: Json = False) -> None:
+def _with_defaults(rows: list[dict[str, Any]], component: str | None) -> list[dict[str, Any]]:
+    """A row for each form of a known parameter's name, then what was set besides: families, VOs, plugins' keys."""
+    from shared.config.known_parameters import KNOWN  # what other verbs need not wait for
+
+    values = {_name_of(row): row for row in rows}
+    listed = [
+        {
+            "name": name, "value": values.pop(name, {}).get("value"), "default": one.default, "type": one.kind,
+            "unit": one.unit, "allowed": one.allowed, "meaning": one.meaning,
+        }
+        for one in KNOWN
+        if component in (None, one.component)
+        for name in one.names
+    ]  # fmt: skip
+    return [*listed, *({"name": name, "value": row["value"], "type": row["type"]} for name, row in values.items())]
+
+
+def _name_of(row: dict[str, Any]) -> str:
+    name = f"{row['component']}.{row['key']}"
+    return f"{name} ({row['vo']})" if row.get("vo") else name
+
+
+def get(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
     """One value with its type."""
     component, key = parts(name)
     found = connect().get("task_definition", "config/get", component=component, key=key, vo=vo, app=application)
@@ -51,27 +89,38 @@ def get(name: Name, vo: Vo = None, application: Application = "jedi", as_json: J
 
 def set_value(
     name: Name,
-    value: Annotated[str, typer.Argument(help="The value; its type is guessed unless --type is given.")],
-    kind: Annotated[str | None, typer.Option("--type", help=", ".join(TYPES))] = None,
+    value: Annotated[str, typer.Argument(help="The value; a known parameter has a type and a range.")],
+    kind: Annotated[str | None, typer.Option("--type", help=f"Of a --new key: {', '.join(TYPES)}.")] = None,
     vo: Vo = None,
-    application: Application = "jedi",
+    application: Application = None,
     description: Annotated[str, typer.Option("--description", help="Why.")] = "",
+    new: Annotated[bool, typer.Option("--new", help="A key that only a plugin reads: take it as it is.")] = False,
     as_json: Json = False,
 ) -> None:
     """Set a value."""
     component, key = parts(name)
     if kind is not None and kind not in TYPES:
         raise WrongUsage(f"--type: value {kind!r}: allowed are {', '.join(TYPES)}")
-    body = {"app": application, "component": component, "key": key, "value": value, "type": kind or guess_type(value)}
-    if vo:
-        body["vo"] = vo
-    if description:
-        body["description"] = description
-    answer = connect().post("task_definition", "config/set", body)
+    body: dict[str, Any] = {"component": component, "key": key, "value": value, "type": kind or guess_type(value)}
+    optional = {"app": application, "vo": vo, "description": description, "new": new}
+    body |= {name: given for name, given in optional.items() if given}
+    answer = connect().envelope("POST", "task_definition", "config/set", json=body)
     if as_json:
-        print_json(answer)
+        print_json(answer.get("data"))
     else:
-        typer.echo(f"{name} = {value} ({body['type']})")
+        typer.echo(answer.get("message") or f"{name} = {value}")
+
+
+def unset(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
+    """Forget what was set."""
+    component, key = parts(name)
+    body = {"component": component, "key": key, "app": application, "vo": vo}
+    given = {field: value for field, value in body.items() if value}
+    answer = connect().envelope("POST", "task_definition", "config/unset", json=given)
+    if as_json:
+        print_json(answer.get("data"))
+    else:
+        typer.echo(answer.get("message") or f"{name} has its default again")
 
 
 def parts(name: str) -> tuple[str, str]:

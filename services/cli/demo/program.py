@@ -112,7 +112,7 @@ class Demonstration:
         for name, value in self._options.profile.parameters.items():
             component, key = parts(name)
             text = json.dumps(value) if not isinstance(value, str) else value
-            body = {"app": "jedi", "component": component, "key": key, "value": text, "type": guess_type(text)}
+            body = {"component": component, "key": key, "value": text, "type": guess_type(text)}
             client.post("task_definition", "config/set", body)
 
     def _submit(self, client: Client, examples: Sequence[Example]) -> dict[int, Example]:

@@ -111,19 +111,22 @@ async def test_parameters_are_typed_versioned_and_announced(
     database: Database, service: Service, operator: httpx.AsyncClient, user: httpx.AsyncClient
 ) -> None:
     before = await value_of(database, "SELECT version FROM versions WHERE name = 'config'")
-    body = {"component": "jobgen", "key": "SCOUT_JOBS", "value": "12", "type": "int"}
+    body = {"component": "job_dispatch", "key": "OWN_IDS_BAND", "value": "12", "type": "int"}
     assert (await operator.post("/api/v1/config/set", json=body)).json()["data"] == {"config_version": before + 1}
-    found = (await get(user, "config/get", component="jobgen", key="SCOUT_JOBS"))["data"]
+    found = (await get(user, "config/get", component="job_dispatch", key="OWN_IDS_BAND"))["data"]
     assert (found["value"], found["type"], found["changed_by"]) == ("12", "int", "operations")
     refused = (await operator.post("/api/v1/config/set", json={**body, "value": "a dozen"})).json()
     assert (refused["success"], refused["data"]) == (False, 5)
     assert "'a dozen' is not of type int" in refused["message"]
     assert await value_of(database, "SELECT count(*) FROM outbox WHERE routing_key = 'config.changed.v1'") == 1
-    guessed = {"component": "jobgen", "key": "OTHER", "value": {"a": [1]}}
-    assert (await operator.post("/api/v1/config/set", json=guessed)).json()["success"]
-    assert [one["type"] for one in (await get(user, "config/list", component="jobgen"))["data"]] == ["json", "int"]
-    assert (await get(user, "config/get", component="jobgen", key="NOTHING"))["data"] is None
-    gone = await operator.post("/api/v1/config/unset", json={"component": "jobgen", "key": "OTHER"})
+    guessed = {"component": "job_dispatch", "key": "OTHER", "value": {"a": [1]}}
+    unknown = (await operator.post("/api/v1/config/set", json=guessed)).json()
+    assert (unknown["success"], unknown["problems"][0]["field"]) == (False, "job_dispatch.OTHER")
+    assert (await operator.post("/api/v1/config/set", json={**guessed, "new": True})).json()["success"]
+    listed = (await get(user, "config/list", component="job_dispatch"))["data"]
+    assert [one["type"] for one in listed] == ["json", "int"]
+    assert (await get(user, "config/get", component="job_dispatch", key="NOTHING"))["data"] is None
+    gone = await operator.post("/api/v1/config/unset", json={"component": "job_dispatch", "key": "OTHER"})
     assert gone.json()["success"]
     verbs = await rows_of(database, "SELECT verb FROM audit_log ORDER BY audit_id")
     assert [one["verb"] for one in verbs] == ["config.set", "config.set", "config.unset"]
@@ -205,14 +208,26 @@ async def test_a_question_with_an_impossible_value_is_refused_with_a_reason(
     assert reply.json()["message"]
 
 
+async def test_a_parameter_of_another_application_is_stored_found_and_forgotten_without_naming_it(
+    database: Database, service: Service, operator: httpx.AsyncClient
+) -> None:
+    body = {"component": "prio_mgr", "key": "CAP_RUNNING_USER_JOBS"}
+    assert (await operator.post("/api/v1/config/set", json={**body, "value": 100})).json()["success"]
+    found = (await get(operator, "config/get", **body))["data"]
+    assert (found["app"], found["value"], found["type"]) == ("pandaserver", "100", "float")
+    assert (await operator.post("/api/v1/config/unset", json=body)).json()["success"]
+    assert await value_of(database, "SELECT count(*) FROM parameters") == 0
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
         ("task/kill", {"task_id": 2**70}),
         ("task/kill", {"task_id": 1, "reason": "a\x00"}),
         ("task/retry", {"task_id": 1, "new_parameters": "[1]"}),
-        ("config/set", {"component": "c", "key": "k", "value": 10**30}),
-        ("config/set", {"component": "c", "key": "k", "value": "a\x00"}),
+        ("config/set", {"component": "c", "key": "k", "value": 10**30, "new": True}),
+        ("config/set", {"component": "c", "key": "k", "value": "a\x00", "new": True}),
+        ("config/set", {"component": "c", "key": "a\x00", "value": 1, "new": True}),
         ("catalogue/import", {"content": {"format": "a\x00"}}),
     ],
 )

@@ -63,7 +63,10 @@ def test_every_verb_says_which_service_and_role_it_needs(orrery):
         ("catalogue", "show"),
         ("config", "get"),
         ("config", "set"),
+        ("config", "unset"),
         ("config", "list"),
+        ("snapshot", "save"),
+        ("snapshot", "task"),
         ("bus", "parked"),
         ("bus", "replay"),
     ):

@@ -99,6 +99,44 @@ def test_a_parameter_is_set_with_the_type_its_value_looks_like(services, orrery)
     assert orrery("config", "set", "a.b", "5", "--type", "tensor").code == 2
 
 
+def test_a_key_that_only_a_plugin_reads_is_said_to_be_new(services, orrery):
+    services.says("config/set", {}, message="my.FACTOR = 2 (int)")
+    assert "my.FACTOR = 2 (int)" in orrery("config", "set", "my.FACTOR", "2", "--new").out
+    assert services.asked("config/set") == [
+        {"component": "my", "key": "FACTOR", "value": "2", "type": "int", "new": True}
+    ]
+
+
+def test_a_refused_parameter_is_told_with_its_problem(services, orrery):
+    problem = {"field": "jobbroker.NW_THRESHOLD", "value": "'x'", "allowed": "a number from 0"}
+    services.answers["config/set"] = (200, {"success": False, "message": "no", "data": 5, "problems": [problem]})
+    outcome = orrery("config", "set", "jobbroker.NW_THRESHOLD", "x")
+    assert outcome.code == 1 and "jobbroker.NW_THRESHOLD: value 'x': a number from 0" in outcome.err
+
+
+def test_a_parameter_gets_its_default_again(services, orrery):
+    services.says("config/unset", {}, message="jobbroker.NW_THRESHOLD has its default again")
+    assert "default again" in orrery("config", "unset", "jobbroker.NW_THRESHOLD", "--vo", "atlas").out
+    assert services.asked("config/unset") == [{"component": "jobbroker", "key": "NW_THRESHOLD", "vo": "atlas"}]
+
+
+def test_all_parameters_are_listed_with_defaults_and_what_was_set(services, orrery):
+    row = {"app": "jedi", "vo": None, "type": "float"}
+    services.says(
+        "config/list",
+        [
+            row | {"component": "taskbrokerage", "key": "DISK_THRESHOLD", "value": "7"},
+            row | {"component": "taskbrokerage", "key": "DISK_THRESHOLD_Express", "value": "9"},
+        ],
+    )
+    rows = {one["name"]: one for one in json.loads(orrery("config", "list", "taskbrokerage", "--all", "--json").out)}
+    threshold = rows["taskbrokerage.DISK_THRESHOLD"]
+    assert (threshold["value"], threshold["default"], threshold["unit"]) == ("7", 5.0, "TB")
+    assert rows["taskbrokerage.RETRY_S"]["value"] is None and rows["taskbrokerage.RETRY_S"]["meaning"]
+    assert rows["taskbrokerage.DISK_THRESHOLD_Express"]["value"] == "9"
+    assert "space that a nucleus must have left" in orrery("config", "list", "--all").out
+
+
 def test_a_grid_folder_is_sent_whole(services, orrery, tmp_path):
     (tmp_path / "queues.json").write_text("{}")
     (tmp_path / "sites.json").write_text("{}")

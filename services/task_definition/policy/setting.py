@@ -1,0 +1,84 @@
+"""What an operator sets as a runtime parameter: checked against what the services read. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from shared.config.known import JEDI, find_parameter, near_names
+from shared.config.known_parameters import KNOWN
+from shared.config.parameters import typed
+from shared.model.task_spec_problems import TaskProblem
+
+TYPES = ("str", "int", "float", "bool", "json")
+SHOWN_LENGTH = 80
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter as it is stored."""
+
+    app: str
+    text: str
+    kind: str
+
+
+class InvalidSetting(ValueError):
+    """A value that is refused; `problems` names the parameter, the value and what is allowed."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        shown = value if len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}..."
+        self.problems = (TaskProblem(name, repr(shown) if shown else "", allowed),)
+        super().__init__(str(self.problems[0]))
+
+
+def setting_of(component: str, key: str, value: Any, kind: str | None, app: str | None, *, new: bool) -> Setting:
+    """The row to store. A known parameter has its own type and range, whatever type the caller states; an unknown one
+
+    is taken only if it is meant to be `new`. Raises InvalidSetting.
+    """
+    name = f"{component}.{key}"
+    try:
+        text = as_text(value)
+    except orjson.JSONEncodeError as error:
+        raise InvalidSetting(name, str(value), str(error)) from None
+    known = find_parameter(KNOWN, component, key)
+    if known is not None and not new:
+        if app not in (None, known.app):
+            raise InvalidSetting("app", str(app), f"{name} is read with app {known.app}")
+        try:
+            known.checked(text)
+        except ValueError as error:
+            raise InvalidSetting(name, text, str(error)) from None
+        return Setting(known.app, text, known.kind)
+    if not new:
+        near = near_names(KNOWN, component, key)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise InvalidSetting(name, "", f"no service reads it{hint} (new: store it all the same, for a plugin)")
+    kind = kind or type_of(value)
+    if kind not in TYPES:
+        raise InvalidSetting("type", kind, f"allowed: {', '.join(TYPES)}")
+    try:
+        typed(text, kind)
+    except ValueError as error:
+        raise InvalidSetting(name, text, str(error)) from None
+    return Setting(app or JEDI, text, kind)
+
+
+def app_of(component: str, key: str) -> str:
+    """The application that reads a parameter."""
+    known = find_parameter(KNOWN, component, key)
+    return JEDI if known is None else known.app
+
+
+def as_text(value: Any) -> str:
+    """A value as it is stored. Raises JSONEncodeError."""
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def type_of(value: Any) -> str:
+    """The type of a JSON value."""
+    names: dict[type, str] = {bool: "bool", int: "int", float: "float", str: "str"}
+    return names.get(type(value), "json")
