@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +30,7 @@ from services.cli.failures import CommandFailure
 from services.cli.output import print_failure
 
 INTERRUPTED = 130
+PREFIX = "ORRERY_"
 
 app = typer.Typer(
     name="orrery",
@@ -49,6 +51,7 @@ for module in (pilots, system, demonstration, documents, dry_runs):
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _warn_of_variables()
     try:
         app(args=given, prog_name="orrery")
     except CommandFailure as failure:
@@ -59,3 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone; saying so again at exit helps nobody
         sys.exit(0)
+
+
+def _warn_of_variables() -> None:
+    """A line for each variable that is meant for us and that nobody reads."""
+    if any(name.upper().startswith(PREFIX) for name in os.environ):
+        from shared.config.variables import unknown_variables  # what most commands need not wait for
+
+        for line in unknown_variables(os.environ):
+            sys.stderr.write(f"warning: {line}\n")

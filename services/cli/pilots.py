@@ -60,7 +60,7 @@ def pilots(
 ) -> None:
     """Options to a fleet, and its tally at the end."""
     from services.cli.simulated_pilots.connection import NotAllowed  # aiohttp: what other verbs need not wait for
-    from services.cli.simulated_pilots.fleet import FleetOptions
+    from services.cli.simulated_pilots.fleet import FleetOptions, NoSuchQueue
 
     try:
         rates = rates_from(dict(_pair(text) for text in failure or ()))
@@ -73,6 +73,8 @@ def pilots(
         tally = asyncio.run(run(options, duration_s=duration_s, quiet=as_json))
     except NotAllowed as error:
         raise Refused(f"job_dispatch: not allowed: {error}", []) from None
+    except NoSuchQueue as error:
+        raise Refused(str(error)) from None
     if as_json:
         print_json(_as_dict(tally))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping
 import uvloop
 
 from shared.config.settings import Settings, SettingsError, load_settings
+from shared.config.variables import unknown_variables
 from shared.messaging.transport import BusUnavailable, Transport
 from shared.runtime import logs
 from shared.runtime.process import Process, StartError, open_process
@@ -33,6 +35,8 @@ def main(package_name: str, build: Build, settings_class: type[Settings] = Setti
     try:
         settings = load_settings(settings_class)
         logs.configure(name, form=settings.log_format, level=settings.log_level)
+        for line in unknown_variables(os.environ):
+            log.warning("%s", line)
         uvloop.run(run({name: build}, settings))
     except SettingsError as error:
         _die(error, EXIT_SETTINGS)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,17 @@ class FleetOptions:
     profile: Profile
     fleet_id: str
     queues: Mapping[str, int] = field(default_factory=dict)
+
+
+class NoSuchQueue(ValueError):
+    """Pilots were asked for at queues that the grid does not have; the text has the names most like them."""
+
+    def __init__(self, unknown: Sequence[str], known: Sequence[str]) -> None:
+        told = []
+        for name in unknown:
+            near = difflib.get_close_matches(name, known, n=3)
+            told.append(f"there is no queue {name}" + (f"; did you mean {' or '.join(near)}?" if near else ""))
+        super().__init__("; ".join(told))
 
 
 @dataclass
@@ -68,7 +80,7 @@ class Fleet:
         self._stop.set()
 
     async def run(self) -> Tally:
-        """Fill the slots until told to stop. Raises NotAllowed."""
+        """Fill the slots until told to stop. Raises NotAllowed, NoSuchQueue."""
         if not await self._first_look():
             return self.tally
         tasks = [asyncio.create_task(self._slot(place)) for place in range(self.options.count)]
@@ -90,9 +102,10 @@ class Fleet:
     # -- the factory
 
     async def _first_look(self) -> bool:
-        """The queues and what pilots offer there; asked for until it is known."""
+        """The queues and what pilots offer there; asked for until it is known. Raises NoSuchQueue."""
         while not self._stop.is_set():
             records = await self._connection.call("job_brokerage", "grid/queues")
+            self._refuse_unknown(records or ())
             queues = [one for one in map(queue_from_record, records or ()) if one is not None]
             if self._fixed:
                 known = {one.name: one for one in queues}
@@ -102,6 +115,13 @@ class Fleet:
                 return True
             await self._pause(LOOK_EVERY_S)
         return False
+
+    def _refuse_unknown(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Pilots of a queue that the grid does not have would ask for ever; an empty grid may still be loaded."""
+        known = [str(one.get("queue")) for one in records]
+        unknown = [name for name in self.options.queues if name not in known]
+        if known and unknown:
+            raise NoSuchQueue(unknown, known)
 
     async def _look(self) -> None:
         """What waits where, again and again."""

@@ -73,3 +73,19 @@ def test_a_key_that_cannot_be_read_is_a_configuration_error(record, tmp_path, mo
     (tmp_path / "key.pem").write_text("not a key")
     with pytest.raises(WrongUsage, match="key"):
         token_for(find_addresses(tmp_path))
+
+
+def test_a_misspelt_variable_is_told_on_standard_error_and_the_command_runs(services, orrery, monkeypatch):
+    monkeypatch.setenv("ORRERY_TOKN", "x")
+    services.says("task/list", [])
+    outcome = orrery("tasks", "--json")
+    assert outcome.code == 0 and outcome.out.strip() == "[]"
+    assert outcome.err == "warning: ORRERY_TOKN is not a setting and is ignored; did you mean ORRERY_TOKEN?\n"
+
+
+def test_pilots_of_a_queue_that_does_not_exist_are_refused_with_names_like_it(services, orrery):
+    services.says("grid/queues", [{"queue": "CERN_PROD", "status": "online", "data": {}}])
+    outcome = orrery("pilots", "--queue", "CERN_PRD", "--queue", "MARS=2", "--count", "3")
+    assert outcome.code == 1
+    assert "there is no queue CERN_PRD; did you mean CERN_PROD?" in outcome.err
+    assert "there is no queue MARS" in outcome.err
