@@ -7,7 +7,8 @@ Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.dispatched, jobs.star
 jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested.
 Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
 watchdog expires), heartbeat_at, start_time, worker and command of jobs; job_claims, job_reports, workers,
-queue_activity.last_pilot_at, dispatch_replicas; inserts transfers.
+queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
+transfers.
 
 How an acquire is answered (the windows hold no truth: whatever they say is compared-and-set in PostgreSQL):
 
@@ -15,8 +16,10 @@ How an acquire is answered (the windows hold no truth: whatever they say is comp
   none does (`policy.lane`, `policy.queue_window`, `policy.fitting`);
 * each replica keeps the head of every lane it uses in memory, refilled by keyset reads (`windows`), fed by news;
 * the best job is the smallest head among the fitting lanes of the first share in rank order (`policy.ranking`);
+* at a queue whose site advertises itself, Requirements of site and task are asked of that job first
+  (`site_requirements`, `picks`); one that does not match stays activated;
 * everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).
 
 HTTP: /api/v1/pilot/* (role pilot; plain Starlette routes, `pilot_api`), /api/v1/job/* and /api/v1/statistics/*
-(`job_api`).
+(`job_api`), /api/v1/site/advertise (roles pilot and operator, `advert_api`).
 """

@@ -10,6 +10,7 @@ import asyncpg
 from services.task_definition.policy.explaining import job_text, job_waits_for, task_text
 from services.task_definition.reading import Reading, Wanted
 from shared.brokerage.explain import explain_row
+from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.db.queries import Queries
 
 _SQL = Queries.beside(__file__, "explanation.sql")
@@ -87,7 +88,19 @@ class Explanation:
                 job_id=job["job_id"],
                 at_most=AHEAD_AT_MOST,
             )
+            refused = await self._refused(connection, job)
+            return [*refused, *job_waits_for(job, queue, ahead, starts)]
         return job_waits_for(job, queue, ahead, starts)
+
+    async def _refused(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
+        """Why the site of the queue does not take the job now, as the dispatcher asks it (SAM-Grid)."""
+        advert = await _SQL.row(connection, "advert_of_queue", queue=job["queue"])
+        asked = await _SQL.row(connection, "asked_of_job", job_id=job["job_id"]) if advert is not None else None
+        if advert is None or asked is None:
+            return []
+        facts = JobFacts.of(dict(asked), core_count=asked["core_count"], ram_mb=asked["ram_mb"])
+        found = refusal(at_dispatch(Advert.of(dict(advert))), facts)
+        return [] if found is None else [f"not handed out by the site's advertisement: {found.reason}"]
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:

@@ -69,6 +69,19 @@ SELECT q.status, a.last_pilot_at, a.last_job_start_at, a.running_workers, a.subm
          WHERE s.queue = q.queue AND s.status IN ('sent', 'starting', 'running')) AS running
   FROM queues q LEFT JOIN queue_activity a USING (queue) WHERE q.queue = :queue;
 
+-- name: advert_of_queue
+-- What the site of a queue says of itself, if it is believed.
+SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_submitting_jobs, a.current_matches,
+       a.requirements, a.advertisement
+  FROM queues q JOIN site_adverts a USING (site) WHERE q.queue = :queue AND a.expires_at > orrery_now();
+
+-- name: asked_of_job
+-- What Requirements of sites may ask of a live job.
+SELECT j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.prod_source_label, t.vo,
+       t.processing_type, t.working_group, t.gshare, t.split_rule ->> 'requirements' AS requirements
+  FROM jobs j JOIN requirement_shapes s USING (shape_id) JOIN tasks t ON t.task_id = j.task_id
+ WHERE j.job_id = :job_id;
+
 -- name: transfers_of_job
 SELECT transfer_id, direction, source_storage, destination_storage, n_files, n_bytes, status, requested_at, due_at,
        completed_at, error

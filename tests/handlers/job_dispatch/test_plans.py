@@ -76,6 +76,17 @@ async def test_windows_are_read_by_the_lane_index_alone(
     assert not re.search(r"^\s*(->)?\s*Sort\b", plan, re.MULTILINE) or name == "lanes_of", plan
 
 
+async def test_what_sites_ask_of_jobs_is_a_chain_of_look_ups_by_key(rows: Rows, database_url: str) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=READ_SETTINGS)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=False)
+        plan = await plan_of(connection, "job_facts", "bigint[]", "ARRAY[1, 2]")
+    finally:
+        await connection.close()
+    assert not re.search(r"Hash|Merge Join|Seq Scan", plan), plan
+    assert "jobs_pkey" in plan and "requirement_shapes_pkey" in plan and "tasks_pkey" in plan, plan
+
+
 async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_url: str) -> None:
     connection = await asyncpg.connect(database_url)
     try:

@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
+from services.task_definition.explanation import Explanation
+from services.task_definition.reading import Reading
 from shared.events import JobsActivated, LaneJob
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
@@ -71,6 +73,25 @@ async def test_a_site_that_says_it_is_full_gets_no_job_and_the_pilot_is_told_why
     assert await rows.statuses(jobs) == ["activated"] * 2
     await advertise(pilot, CurrentJobs=4)
     assert await got(pilot, n_jobs=2) == jobs
+
+
+async def test_the_explanation_of_a_job_says_why_its_site_does_not_take_it(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    [large], [small] = await rows.jobs(1, shape="large"), await rows.jobs(1)
+    await advertise(pilot, Requirements="TARGET.RequestMemory <= 4000")
+
+    async def explained(job_id: int) -> str:
+        async with rows.database.read() as connection:
+            found = await Explanation(Reading()).job(connection, job_id)
+        assert found is not None
+        return str(found["text"])
+
+    assert (
+        "not handed out by the site's advertisement: site SITE-A asks for TARGET.RequestMemory <= 4000"
+        " (RequestMemory 16000)"
+    ) in await explained(large)
+    assert "advertisement" not in await explained(small)
 
 
 async def test_the_site_is_asked_about_the_memory_of_each_job(rows: Rows, pilot: httpx.AsyncClient) -> None:
