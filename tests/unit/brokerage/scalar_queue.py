@@ -55,7 +55,8 @@ class One:
 
     @property
     def running(self) -> int:
-        real, workers, slots = self.jobs.get("running", 0), self.activity.running_workers, self.activity.n_slots
+        real, slots = self.jobs.get("running", 0), self.activity.n_slots
+        workers = self.activity.running_workers + self.activity.submitted_workers
         bootstrap = min(workers, 20) if real < 20 and workers > real else 0
         by_slots = 0 if slots is None else slots or self.jobs.get("starting", 0)
         return max(real, bootstrap, by_slots)

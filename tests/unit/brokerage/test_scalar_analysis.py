@@ -6,6 +6,7 @@ What is asked of queues as in production is mostly fulfilled here, so that the c
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from services.job_brokerage.policy.analysis import PIPELINE, AnalysisJobBrokerag
 from shared.brokerage.analysis_facts import AnalysisLimits
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
-from shared.brokerage.load import Activity
+from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, Replica, SmallestJob
 from shared.model.link import Link
 from shared.model.queue import QueueStatus, QueueType
@@ -24,21 +25,20 @@ from shared.model.world_file import GroupUsage, QueueHistory, UserUsage
 from tests.unit.brokerage.analysis_worlds import UsageRows, an_analysis, counted, outcome
 from tests.unit.brokerage.scalar_analysis import ANALYSIS_RULES, TEMPORARY, OneOfAnalysis, weight_of
 from tests.unit.brokerage.scalar_queue import GB, MB, One
-from tests.unit.brokerage.test_scalar_reference import activities, job_counts
-from tests.unit.brokerage.worlds import LIGHT, a_queue, a_storage, a_world
+from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_storage, a_world
 
 NAMES = [f"Q{n}" for n in range(4)]
 SHARES = ("User Analysis", "User Analysis", "Express Analysis", "Group Analysis")
 
 queues = st.builds(
-    lambda name, site, **values: a_queue(name, site, **values),
+    a_queue,
     st.sampled_from(NAMES),
     st.sampled_from(["S0", "S1", "S1", "S2"]),
-    status=st.sampled_from([QueueStatus.ONLINE] * 5 + [QueueStatus.OFFLINE]),
-    type=st.sampled_from([QueueType.ANALYSIS, QueueType.UNIFIED, QueueType.UNIFIED, QueueType.PRODUCTION]),
-    max_work_dir_mb=st.sampled_from([0, 500, 1100, 20_000]),
-    max_rss_mb=st.sampled_from([899, 4000, 4000]),
-    max_time_s=st.sampled_from([600, 345_600]),
+    status=st.sampled_from([QueueStatus.ONLINE] * 9 + [QueueStatus.OFFLINE]),
+    type=st.sampled_from([QueueType.ANALYSIS, QueueType.UNIFIED] * 4 + [QueueType.PRODUCTION]),
+    max_work_dir_mb=st.sampled_from([0, 500, 1100] + [20_000] * 4),
+    max_rss_mb=st.sampled_from([899] + [4000] * 9),
+    max_time_s=st.sampled_from([600] + [345_600] * 9),
     direct_access_lan=st.booleans(),
     max_disk_io_kb_s=st.sampled_from([0, 300]),
     options=st.sampled_from([{}, {"use_vp": "true"}, {"allow_no_pilot": "true"}]),
@@ -55,11 +55,31 @@ changes = st.fixed_dictionaries({
     "priority": st.sampled_from([100, 100, 1999, 2000]),
     "is_merge": st.sampled_from([False, False, False, True]),
     "copies_to_scratch": st.booleans(),
-    "preassigned": st.sampled_from([(), (), ("Q1", "Q2")]),
-    "included": st.sampled_from([(), (), ("Q1", "Q2")]),
-    "excluded": st.sampled_from([(), (), ("Q3",)]),
+    "preassigned": st.sampled_from([()] * 9 + [("Q1", "Q2")]),
+    "included": st.sampled_from([()] * 9 + [("Q1", "Q2")]),
+    "excluded": st.sampled_from([()] * 9 + [("Q3",)]),
     "n_jobs": st.sampled_from([1, 30, 500]),
 })  # fmt: skip
+job_counts = st.lists(
+    st.builds(
+        JobCount, st.sampled_from(NAMES), st.just(""),
+        st.sampled_from(["running", "defined", "assigned", "activated", "starting"]), st.sampled_from([1, 19, 21, 60]),
+    ),
+    max_size=6,
+)  # fmt: skip
+activities = st.lists(
+    st.builds(
+        Activity,
+        st.sampled_from(NAMES),
+        last_pilot_at=st.sampled_from([NOW, NOW, NOW, NOW - timedelta(hours=4)]),
+        submitted_workers=st.sampled_from([0, 12, 400]),
+        n_slots=st.sampled_from([None, 0, 100]),
+        mean_disk_io_kb_s_per_core=st.sampled_from([None, 100.0, 500.0]),
+        known_since=st.sampled_from([None, NOW - timedelta(hours=1), NOW - timedelta(hours=1)]),
+    ),
+    max_size=4,
+    unique_by=lambda activity: activity.queue,
+)
 statistics = st.lists(
     st.builds(
         lambda queue, status, n_jobs, user, gshare, cores: counted(queue, status, n_jobs, user, gshare, cores * n_jobs),
@@ -80,9 +100,9 @@ outcomes = st.lists(
     max_size=5,
 )  # fmt: skip
 limits = st.fixed_dictionaries({
-    "running_jobs_cap": st.sampled_from([0, 0, 50]), "running_cores_cap": st.sampled_from([0, 0, 90]),
+    "running_jobs_cap": st.sampled_from([0] * 9 + [50]), "running_cores_cap": st.sampled_from([0] * 9 + [90]),
     "class_a_slots": st.sampled_from([0, 1, 1000]), "class_b_slots": st.sampled_from([0, 40, 8000]),
-    "user_queued_jobs_cap": st.sampled_from([0, 0, 39]), "max_sites_of_task": st.sampled_from([0, 1, 10]),
+    "user_queued_jobs_cap": st.sampled_from([0, 0, 39]), "max_sites_of_task": st.sampled_from([0, 10, 10, 1]),
     "base_queue_length": st.sampled_from([10.0, 100.0]), "new_weight": st.booleans(),
 })  # fmt: skip
 inputs = st.sampled_from([
@@ -90,14 +110,15 @@ inputs = st.sampled_from([
     (InputDataset("d", 10, GB, (Replica("S1_DATADISK", 10, GB), Replica("S0_DATADISK", 9, GB // 2))),),
 ])  # fmt: skip
 tasks = st.fixed_dictionaries({
-    "gshare": st.sampled_from(SHARES), "avoid_vp": st.booleans(), "working_group": st.sampled_from(["", "", "phys"]),
+    "gshare": st.sampled_from(SHARES), "avoid_vp": st.sampled_from([False, False, False, True]),
+    "working_group": st.sampled_from(["", "", "phys"]),
     "queues_used": st.sampled_from([frozenset(), frozenset({"Q1"})]),
     "progress": st.sampled_from([TaskProgress(), TaskProgress(100, 90), TaskProgress(1000, 950)]),
 })  # fmt: skip
 usages = st.fixed_dictionaries({
-    "users": st.sampled_from([{}, {"alice": UserUsage(disk_quota_gb=10, disk_used_gb=11)}]),
+    "users": st.sampled_from([{}] * 9 + [{"alice": UserUsage(disk_quota_gb=10, disk_used_gb=11)}]),
     "groups": st.just({"phys": GroupUsage(running_jobs=51, queued_jobs=100, running_cores=90, queued_cores=181)}),
-    "share_percent": st.sampled_from([{}, {"User Analysis": 60.0}]),
+    "share_percent": st.sampled_from([{}, {}, {"User Analysis": 60.0}]),
 })  # fmt: skip
 
 
@@ -108,8 +129,8 @@ def test_the_reference_has_every_check_of_analysis_in_its_order() -> None:
 
 @settings(max_examples=600, deadline=None)
 @given(
-    st.lists(queues, min_size=1, max_size=4, unique_by=lambda queue: queue.name), changes, job_counts, activities,
-    statistics, outcomes, st.tuples(limits, inputs, tasks, usages), st.sampled_from([100.0, 51_200.0]),
+    st.lists(queues, min_size=2, max_size=4, unique_by=lambda queue: queue.name), changes, job_counts, activities,
+    statistics, outcomes, st.tuples(limits, inputs, tasks, usages), st.sampled_from([100.0, 51_200.0, 51_200.0]),
     st.sampled_from(["ON", "OFF"]), st.sampled_from([0.0, 50.0]),
 )  # fmt: skip
 def test_columns_of_analysis_decide_as_one_queue_at_a_time(

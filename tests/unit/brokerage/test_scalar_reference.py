@@ -104,6 +104,7 @@ activities = st.lists(
         last_pilot_at=st.sampled_from([None, NOW - timedelta(hours=1), NOW - timedelta(hours=4)]),
         last_job_start_at=st.sampled_from([None, NOW - timedelta(hours=1), NOW - timedelta(hours=3)]),
         running_workers=st.sampled_from([0, 12, 400]),
+        submitted_workers=st.sampled_from([0, 7]),
         n_slots=st.sampled_from([None, None, 0, 100]),
         mean_disk_io_kb_s_per_core=st.sampled_from([None, 100.0, 500.0]),
         known_since=st.sampled_from([None, NOW - timedelta(hours=1), NOW - timedelta(days=1)]),
