@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -148,9 +148,27 @@ def job_request(
     if is_merge and preassigned:
         inputs = ()  # unmerged files are where their queue is, whatever other queues have of the dataset
     job = smallest_job(rules, row["chunk_files"], row["chunk_events"], row["chunk_bytes"])
+    return replace(
+        request_of_task(row, rules, needs, now),
+        chunk_id=row["chunk_id"],
+        priority=row["current_priority"] if is_merge else row["chunk_priority"],
+        is_scout=row["kind"] == "scout",
+        is_merge=is_merge,
+        is_pre_merged=bool(rules.get("mergeOutput")) and not is_merge,
+        preassigned=preassigned,
+        job=job,
+        n_jobs=jobs_of_chunk(row, job),
+        inputs=inputs,
+        limits=limits,
+        analysis=analysis,
+        site_adverts=site_adverts,
+    )
+
+
+def request_of_task(row: Mapping[str, Any], rules: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> JobRequest:
+    """The part of the request that is the same for every chunk of the task. Raises InvalidArchitecture, ValueError."""
     return JobRequest(
         task_id=row["task_id"],
-        chunk_id=row["chunk_id"],
         now=now,
         needs=needs,
         vo=row["vo"] or "",
@@ -161,10 +179,6 @@ def job_request(
         gshare=row["gshare"] or "",
         user_name=row["user_name"],
         resource_type=row["resource_type"] or "",
-        priority=row["current_priority"] if is_merge else row["chunk_priority"],
-        is_scout=row["kind"] == "scout",
-        is_merge=is_merge,
-        is_pre_merged=bool(rules.get("mergeOutput")) and not is_merge,
         is_event_service=bool(row.get("event_service")),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
         t1_weight=int(rules.get("t1Weight") or 0),
@@ -172,16 +186,9 @@ def job_request(
         software=software_of_task(row),
         direct_access_only=rules.get("allowInputLAN") == "only",
         nucleus=row["nucleus"],
-        preassigned=preassigned,
         included=names_in(rules.get("includedSite")),
         excluded=names_in(rules.get("excludedSite")),
         copies_to_scratch=bool(rules.get("useLocalIO")),
-        job=job,
-        n_jobs=jobs_of_chunk(row, job),
-        inputs=inputs,
-        limits=limits,
-        analysis=analysis,
-        site_adverts=site_adverts,
         stations=names_in(rules.get("samStations")),
         requirements=requirements_in(rules),
     )

@@ -24,26 +24,37 @@ Place = Annotated[str | None, Body(max_length=255, embed=True)]
 
 def command_routes(database: Database, commands: Commands) -> APIRouter:
     """One route for each verb."""
-    router = APIRouter(prefix="/api/v1/task", tags=["commands"])
+    routes, router = CommandRoutes(database, commands), APIRouter(prefix="/api/v1/task", tags=["commands"])
+    for command in (
+        routes.kill, routes.finish, routes.retry, routes.reactivate, routes.reload_input, routes.pause, routes.resume,
+        routes.reassign, routes.avalanche, routes.increase_attempts,
+    ):  # fmt: skip
+        router.post(f"/{command.__name__}")(command)
+    return router
 
-    async def execute(caller: Caller, verb: str, task_id: int, reason: str, **details: Any) -> Response:
+
+class CommandRoutes:
+    """A method for each command, named as its path."""
+
+    def __init__(self, database: Database, commands: Commands) -> None:
+        self._database, self._commands = database, commands
+
+    async def _execute(self, caller: Caller, verb: str, task_id: int, reason: str, **details: Any) -> Response:
         given = {name: value for name, value in details.items() if value is not None}
-        async with database.begin(reason=f"{verb} by {caller.name}") as work:
-            reply = await commands.execute(work, Command(verb, task_id, given, reason), caller)
+        async with self._database.begin(reason=f"{verb} by {caller.name}") as work:
+            reply = await self._commands.execute(work, Command(verb, task_id, given, reason), caller)
         return Envelope(reply.code, reply.message) if reply.accepted else refused(reply.code, reply.message)
 
-    @router.post("/kill")
-    async def kill(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+    async def kill(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
         """End a task and its jobs: aborted."""
-        return await execute(caller, "kill", task_id, reason)
+        return await self._execute(caller, "kill", task_id, reason)
 
-    @router.post("/finish")
-    async def finish(caller: Commander, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
+    async def finish(self, caller: Commander, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
         """End a task with what it has; soft waits for the jobs that run."""
-        return await execute(caller, "finish", task_id, reason, soft=soft)
+        return await self._execute(caller, "finish", task_id, reason, soft=soft)
 
-    @router.post("/retry")
     async def retry(
+        self,
         caller: Commander,
         task_id: TaskId,
         new_parameters: Annotated[dict[str, Any] | str | None, Body(embed=True)] = None,
@@ -54,34 +65,30 @@ def command_routes(database: Database, commands: Commands) -> APIRouter:
         changes = _object(new_parameters)
         if changes is None:
             return refused(5, f"new_parameters = {new_parameters!r}: allowed: an object")
-        return await execute(
+        return await self._execute(
             caller, "retry", task_id, reason, new_parameters=changes or None, sole=no_child_retry or None
         )
 
-    @router.post("/reactivate")
     async def reactivate(
-        caller: Commander, task_id: TaskId, keep_attempt_nr: Choice = False, reason: Reason = ""
+        self, caller: Commander, task_id: TaskId, keep_attempt_nr: Choice = False, reason: Reason = ""
     ) -> Response:
         """Try an ended task again with all its attempts, or end the waiting of a pending one."""
-        return await execute(caller, "reactivate", task_id, reason, keep_attempt_nr=keep_attempt_nr)
+        return await self._execute(caller, "reactivate", task_id, reason, keep_attempt_nr=keep_attempt_nr)
 
-    @router.post("/reload_input")
-    async def reload_input(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+    async def reload_input(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
         """Read the input datasets again: incremental execution."""
-        return await execute(caller, "reload_input", task_id, reason)
+        return await self._execute(caller, "reload_input", task_id, reason)
 
-    @router.post("/pause")
-    async def pause(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+    async def pause(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
         """Do nothing until resumed."""
-        return await execute(caller, "pause", task_id, reason)
+        return await self._execute(caller, "pause", task_id, reason)
 
-    @router.post("/resume")
-    async def resume(caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+    async def resume(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
         """Go on after pause or throttling."""
-        return await execute(caller, "resume", task_id, reason)
+        return await self._execute(caller, "resume", task_id, reason)
 
-    @router.post("/reassign")
     async def reassign(
+        self,
         caller: Producer,
         task_id: TaskId,
         site: Place = None,
@@ -91,21 +98,19 @@ def command_routes(database: Database, commands: Commands) -> APIRouter:
         reason: Reason = "",
     ) -> Response:
         """Production: send a task elsewhere; without a target the task brokerage chooses again."""
-        return await execute(caller, "reassign", task_id, reason, site=site, cloud=cloud, nucleus=nucleus, soft=soft)
+        return await self._execute(
+            caller, "reassign", task_id, reason, site=site, cloud=cloud, nucleus=nucleus, soft=soft
+        )
 
-    @router.post("/avalanche")
-    async def avalanche(caller: Producer, task_id: TaskId, reason: Reason = "") -> Response:
+    async def avalanche(self, caller: Producer, task_id: TaskId, reason: Reason = "") -> Response:
         """Production: do not wait for the scouts."""
-        return await execute(caller, "avalanche", task_id, reason)
+        return await self._execute(caller, "avalanche", task_id, reason)
 
-    @router.post("/increase_attempts")
     async def increase_attempts(
-        caller: Commander, task_id: TaskId, increase: Annotated[int, Body(embed=True)] = 5, reason: Reason = ""
+        self, caller: Commander, task_id: TaskId, increase: Annotated[int, Body(embed=True)] = 5, reason: Reason = ""
     ) -> Response:
         """More attempts for every unit of input that is not processed."""
-        return await execute(caller, "increase_attempts", task_id, reason, increase=increase)
-
-    return router
+        return await self._execute(caller, "increase_attempts", task_id, reason, increase=increase)
 
 
 def _object(value: dict[str, Any] | str | None) -> dict[str, Any] | None:

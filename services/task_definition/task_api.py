@@ -104,60 +104,69 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
 
 def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRouter:
     """Asking."""
-    router = APIRouter(prefix="/api/v1/task", tags=["task"])
+    routes, router = TaskRoutes(database, tasks, reading), APIRouter(prefix="/api/v1/task", tags=["task"])
+    for question in (
+        routes.get_status, routes.get_details, routes.get_detailed_info, routes.get_task_parameters, routes.get_job_ids,
+        routes.get_datasets_and_files, routes.get_tasks_modified_since, routes.get_tasks_detailed_info_since,
+    ):  # fmt: skip
+        router.get(f"/{question.__name__}")(question)
+    router.get("/list")(routes.list_tasks)
+    return router
 
-    @router.get("/get_status")
-    async def get_status(caller: Anyone, task_id: TaskId) -> Response:
+
+class TaskRoutes:
+    """A method for each question, named as its path."""
+
+    def __init__(self, database: Database, tasks: TaskStore, reading: Reading) -> None:
+        self._database, self._tasks, self._reading = database, tasks, reading
+
+    async def get_status(self, caller: Anyone, task_id: TaskId) -> Response:
         """Its status as a text."""
-        async with database.read() as connection:
-            status = await tasks.status(connection, task_id)
+        async with self._database.read() as connection:
+            status = await self._tasks.status(connection, task_id)
         return Envelope(status) if status is not None else _not_found(task_id)
 
-    @router.get("/get_details")
     async def get_details(
-        caller: Anyone, task_id: TaskId, include_parameters: Truth = None, include_status: Truth = None
+        self, caller: Anyone, task_id: TaskId, include_parameters: Truth = None, include_status: Truth = None
     ) -> Response:
         """Every fact of a task, its datasets, and its jobs by state."""
-        async with database.read() as connection:
-            details = await reading.details(connection, task_id)
+        async with self._database.read() as connection:
+            details = await self._reading.details(connection, task_id)
             if details is None:
                 return _not_found(task_id)
             if include_parameters:
-                details["task_parameters"] = await tasks.parameters(connection, task_id)
+                details["task_parameters"] = await self._tasks.parameters(connection, task_id)
         return Envelope({"jediTaskID": task_id, **details})
 
-    @router.get("/get_detailed_info")
-    async def get_detailed_info(caller: Anyone, task_id: TaskId) -> Response:
+    async def get_detailed_info(self, caller: Anyone, task_id: TaskId) -> Response:
         """Details with the parameters."""
-        return await get_details(caller, task_id, True, True)
+        return await self.get_details(caller, task_id, True, True)
 
-    @router.get("/get_task_parameters")
-    async def get_task_parameters(caller: Anyone, task_id: TaskId) -> Response:
+    async def get_task_parameters(self, caller: Anyone, task_id: TaskId) -> Response:
         """The JSON as submitted."""
-        async with database.read() as connection:
-            parameters = await tasks.parameters(connection, task_id)
+        async with self._database.read() as connection:
+            parameters = await self._tasks.parameters(connection, task_id)
         return Envelope(parameters) if parameters else _not_found(task_id)
 
-    @router.get("/get_job_ids")
-    async def get_job_ids(caller: Anyone, task_id: TaskId) -> Response:
+    async def get_job_ids(self, caller: Anyone, task_id: TaskId) -> Response:
         """PandaIDs of all its jobs."""
-        async with database.read() as connection:
-            return Envelope(await reading.job_ids(connection, task_id))
+        async with self._database.read() as connection:
+            return Envelope(await self._reading.job_ids(connection, task_id))
 
-    @router.get("/get_datasets_and_files")
     async def get_datasets_and_files(
+        self,
         caller: Anyone,
         task_id: TaskId,
         dataset_types: Annotated[list[str] | None, Query()] = None,
         max_files: Annotated[int, Query(ge=0, le=100_000)] = FILES_PER_DATASET,
     ) -> Response:
         """Its datasets with their first files."""
-        async with database.read() as connection:
-            found = await reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
+        async with self._database.read() as connection:
+            found = await self._reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
         return Envelope(found)
 
-    @router.get("/get_tasks_modified_since")
     async def get_tasks_modified_since(
+        self,
         caller: Anyone,
         since: Time = None,
         dn: Text = None,
@@ -173,13 +182,12 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
             min_task_id=min_task_id,
             at_most=1000,
         )
-        async with database.read() as connection:
-            found = await reading.tasks(connection, wanted, counts=bool(full))
+        async with self._database.read() as connection:
+            found = await self._reading.tasks(connection, wanted, counts=bool(full))
         return Envelope([as_the_client_knows_it(one) for one in found])
 
-    @router.get("/get_tasks_detailed_info_since")
     async def get_tasks_detailed_info_since(
-        caller: Anyone, n_tasks: Number = None, since: Time = None, filters: Text = None
+        self, caller: Anyone, n_tasks: Number = None, since: Time = None, filters: Text = None
     ) -> Response:
         """The same with filters (JSON text with the client's names: jediTaskID, taskName, userName, ...) and a limit.
 
@@ -189,12 +197,12 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
             wanted = wanted_of(filters, caller.name, since, n_tasks or 100)
         except ValueError as error:
             return refused(5, str(error))
-        async with database.read() as connection:
-            found = await reading.tasks(connection, wanted)
+        async with self._database.read() as connection:
+            found = await self._reading.tasks(connection, wanted)
         return Envelope([as_the_client_knows_it(one) for one in found])
 
-    @router.get("/list")
     async def list_tasks(
+        self,
         caller: Anyone,
         status: Annotated[list[str] | None, Query()] = None,
         user_name: Text = None,
@@ -222,10 +230,8 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
             at_most=limit,
             skip=offset,
         )
-        async with database.read() as connection:
-            return Envelope(await reading.tasks(connection, wanted, counts=counts))
-
-    return router
+        async with self._database.read() as connection:
+            return Envelope(await self._reading.tasks(connection, wanted, counts=counts))
 
 
 def _not_found(task_id: int) -> Envelope:
