@@ -17,6 +17,7 @@ from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, Replica, SmallestJob
 from shared.brokerage.weights import nucleus_factor
 from shared.model.link import Link
+from shared.model.needs import needs_of_task
 from shared.model.site import Site
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_request, a_world
@@ -272,3 +273,23 @@ def test_every_exclusion_has_a_tier_numbers_and_whether_it_may_pass_by_itself() 
 )
 def test_the_number_of_jobs_of_a_chunk_is_estimated(files, events, job, expected) -> None:
     assert jobs_of_chunk({"chunk_files": files, "chunk_events": events}, job) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "accepted"),
+    [
+        ("full#IPv4", {"full#IPv4"}), ("http#IPv4", {"full#IPv4", "http#IPv4"}),
+        ("none#IPv6", {"full#IPv6", "none#IPv6"}), ("http", {"full#IPv4", "http#IPv4", "full#IPv6", "http"}),
+        ("none", {"full#IPv4", "http#IPv4", "full#IPv6", "none#IPv6", "http", "none"}),
+    ],
+)  # fmt: skip
+def test_wnconnectivity_is_consistent_with_ip_connectivity_as_connectivity_and_ip_stack(asked, accepted) -> None:
+    """A task that names no IP stack does not mind; one that names it needs a queue with the same."""
+    names = ("full#IPv4", "http#IPv4", "full#IPv6", "none#IPv6", "http", "none")
+    queues = []
+    for name in names:
+        network, _, stack = name.partition("#")
+        queues.append(a_queue(name, connectivity=network, ip_stack=stack))
+    needs = needs_of_task({"ram_count": 1000, "cpu_time": 10, "split_rule": {"ipConnectivity": asked}})
+    decision = ProductionJobBrokerage().decide(a_world(queues), a_request(needs=needs), 1)
+    assert {one.queue for one in decision.candidates} == accepted

@@ -23,6 +23,8 @@ from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
     [
         (50, 0, None, 0, 50), (5, 12, None, 0, 12), (5, 90, None, 0, 20), (30, 90, None, 0, 30), (5, 3, None, 0, 5),
         (5, 0, 200, 0, 200), (5, 0, 0, 40, 40), (5, 0, None, 40, 5), (15, 18, 10, 0, 18),
+        (19, 90, None, 0, 20), (20, 90, None, 0, 20), (21, 90, None, 0, 21), (12, 12, None, 0, 12),
+        (12, 13, None, 0, 13),
     ],
 )  # fmt: skip
 def test_the_running_number_is_the_largest_of_its_four_sources(running, workers, slots, starting, expected) -> None:
