@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from shared.model.architecture import ANY, Architecture, CpuSpec, GpuSpec, parse_architecture
+from shared.model.expression import parse_expression
 from shared.model.queue import Queue
 from shared.model.software import ALL_QUEUES, QueueSoftware
 
@@ -126,7 +127,10 @@ def _accepts(described: Mapping[str, Any], attribute: str, wanted: str, *, expre
         return EXCLUSIVE not in values
     if "any" in values or "" in values or wanted in values:
         return True
-    return expression and any(re.fullmatch(wanted, value) for value in values if value != EXCLUSIVE)
+    if not expression:
+        return False
+    pattern = parse_expression(wanted)
+    return any(pattern.matches_all_of(value) for value in values if value != EXCLUSIVE)
 
 
 def _has_cpu(described: Mapping[str, Any] | None, needs: SoftwareNeeds) -> bool:
@@ -155,7 +159,8 @@ def _has_gpu(described: Mapping[str, Any] | None, spec: GpuSpec | None) -> bool:
         return False
     models = _strings(described, "model")
     if spec.model_excluded:
-        return any(not re.fullmatch(spec.model, one) for one in models if one != EXCLUSIVE)
+        pattern = parse_expression(spec.model)
+        return any(not pattern.matches_all_of(one) for one in models if one != EXCLUSIVE)
     return _accepts(described, "model", spec.model, expression=True) and all(
         _fulfils(_strings(described, attribute), bound) for attribute, bound in spec.requirements
     )
@@ -219,7 +224,10 @@ def _has_release(published: QueueSoftware, needs: SoftwareNeeds) -> bool:
 
 @lru_cache(maxsize=65536)
 def _platform_among(platform: str, known: tuple[str, ...]) -> bool:
-    return platform in known or any(re.fullmatch(platform, one) for one in known)
+    if platform in known:
+        return True
+    pattern = parse_expression(platform)
+    return any(pattern.matches_all_of(one) for one in known)
 
 
 def resolve_platform(published: QueueSoftware | None, architecture: Architecture) -> str | None:
@@ -227,7 +235,8 @@ def resolve_platform(published: QueueSoftware | None, architecture: Architecture
     configs = published.cmtconfigs if published else []
     if not architecture.sw_platform or architecture.sw_platform in configs:
         return None
+    pattern = parse_expression(architecture.sw_platform)
     for config in configs:
-        if re.fullmatch(architecture.sw_platform, config):
+        if pattern.matches_all_of(config):
             return f"{config}@{architecture.base_platform}" if architecture.base_platform else config
     return None

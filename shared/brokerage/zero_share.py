@@ -12,8 +12,8 @@ group       = and an expression                     working group
 gshare      = and an expression                     global share
 ==========  ======================================  ============================================================
 
-An expression is a regular expression for the whole word, where `*` alone stands for any characters and `any` for
-everything. Several conditions may be joined by colons (`type=evgen:group=Higgs:0%`): all must hold.
+An expression is a regular expression (in RE2's syntax) for the whole word, where `*` alone stands for any characters
+and `any` for everything. Several conditions may be joined by colons (`type=evgen:group=Higgs:0%`): all must hold.
 
 Policies are parsed once. What the field's own system takes silently (spaces, `=>`, a missing value, an unknown type) is
 refused when the queue is loaded.
@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from shared.model.expression import Expression, InvalidExpression, parse_expression
 from shared.model.problems import Problem
 from shared.model.queue import Queue
 
@@ -71,14 +72,14 @@ class Condition:
     """One condition: `pattern` for words (None: everything), `limit` for priorities."""
 
     key: str
-    pattern: re.Pattern[str] | None = None
+    pattern: Expression | None = None
     compare: str = ""
     limit: int = 0
 
     def holds(self, work: Work) -> bool:
         if self.key == "priority":
             return _COMPARE[self.compare](work.priority, self.limit)
-        return self.pattern is None or self.pattern.fullmatch(getattr(work, self.key)) is not None
+        return self.pattern is None or self.pattern.matches_all_of(getattr(work, self.key))
 
 
 @dataclass(frozen=True)
@@ -157,15 +158,15 @@ def _condition(text: str, whole: str) -> Condition:
     return Condition(key, pattern=_pattern(key, operand, whole))
 
 
-def _pattern(key: str, operand: str, whole: str) -> re.Pattern[str] | None:
+def _pattern(key: str, operand: str, whole: str) -> Expression | None:
     """The expression of a condition; one for a type must match a type that exists."""
     if operand == ANY:
         return None
     try:
-        pattern = re.compile(_BARE_STAR.sub(".*", operand))
-    except re.error as error:
-        raise InvalidPolicy(f"{whole!r}: {operand!r} is not a regular expression: {error}") from error
-    if key == "type" and not any(pattern.fullmatch(one) for one in TYPES):
+        pattern = parse_expression(_BARE_STAR.sub(".*", operand))
+    except InvalidExpression as error:
+        raise InvalidPolicy(f"{whole!r}: {key} {error}") from error
+    if key == "type" and not any(pattern.matches_all_of(one) for one in TYPES):
         raise InvalidPolicy(f"{whole!r}: type {operand!r} matches none of: {', '.join((*TYPES, ANY))}")
     return pattern
 

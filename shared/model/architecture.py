@@ -3,7 +3,8 @@
 `sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>`, where host_cpu_spec is `architecture<-vendor<-instr>>`
 (several joined by `|`), and host_gpu_spec is `vendor<-model>` with requirements such as `:cuda>=12.0:vram>=40960`
 behind it; or the same as JSON: {"sw_platform", "base_platform", "cpu_specs", "gpu_spec", "cpu_pref"}. The platform and
-each architecture may be regular expressions. Without host_cpu_spec the first part of sw_platform is the architecture.
+each architecture may be regular expressions in RE2's syntax. Without host_cpu_spec the first part of sw_platform is the
+architecture.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
+
+from shared.model.expression import InvalidExpression, parse_expression
 
 ANY = "*"
 _STRING = re.compile(
@@ -82,9 +85,9 @@ def parse_architecture(text: str | None) -> Architecture:
 
 def _check_expression(expression: str) -> None:
     try:
-        re.compile(expression)
-    except re.error as error:
-        raise InvalidArchitecture(f"{expression!r} is not a regular expression: {error}") from error
+        parse_expression(expression)
+    except InvalidExpression as error:
+        raise InvalidArchitecture(str(error)) from error
 
 
 def _from_string(text: str) -> Architecture:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.problems import Problem, problems_of
 
 FILE = "shares.json"
@@ -52,9 +52,9 @@ class _Node(BaseModel):
     @classmethod
     def _is_expression(cls, value: str | None) -> str | None:
         try:
-            re.compile(value or "")
-        except re.error as error:
-            raise ValueError(f"is not a regular expression: {error}") from error
+            parse_expression(value or "")
+        except InvalidExpression as error:
+            raise ValueError(str(error)) from error
         return value
 
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from shared.model.expression import InvalidExpression, parse_expression
+
 ParamType = Literal["input", "pseudo_input", "output", "log", "number"]
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)")
 SERIAL_NUMBER = re.compile(r"\$\{SN(/P)?\}")
@@ -58,9 +60,9 @@ def comma_list(value: Any) -> Any:
 def _expressions(values: list[str]) -> list[str]:
     for value in values:
         try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"allowed: a regular expression ({error})") from error
+            parse_expression(value)
+        except InvalidExpression as error:
+            raise ValueError(str(error)) from error
     return values
 
 

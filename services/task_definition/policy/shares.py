@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.model.expression import parse_expression
 from shared.model.resource_types import ResourceType, resource_type_of
 from shared.model.task_spec import TaskSpec
 from shared.model.units import parse_ram
@@ -73,7 +73,7 @@ def _facts(spec: TaskSpec, resource_type: str) -> dict[str, str]:
 
 
 def _matches(expression: str | None, value: str) -> bool:
-    return expression is None or re.match(expression, value) is not None
+    return expression is None or parse_expression(expression).matches_start_of(value)
 
 
 def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
