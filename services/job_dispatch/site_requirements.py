@@ -64,6 +64,7 @@ class SiteRequirements:
         self._clock = clock
         self._queues: dict[str, _AtQueue] = {}
         self._asking: dict[str, asyncio.Task[None]] = {}
+        self._reading = asyncio.Lock()
 
     def periodic(self) -> Periodic:
         """Each replica's own affair, without a lease."""
@@ -74,16 +75,19 @@ class SiteRequirements:
 
     async def refresh(self, connection: asyncpg.Connection) -> None:
         """Read what sites say now; where that is new, jobs that were refused get another chance."""
-        before, now = self._queues, {}
-        for row in await QUERIES.live_adverts(connection):
-            advert, until = at_dispatch(Advert.of(row)), self._clock() + row["left_s"]
-            for queue in row["queues"]:
-                known = before.get(queue)
-                if known is None or (known.advert.site, known.advertised_at) != (advert.site, row["advertised_at"]):
-                    known = _AtQueue(advert, row["advertised_at"], until)
-                known.until = until
-                now[queue] = known
-        self._queues = now
+        async with self._reading:  # what was read earlier must not come after what was read later
+            read_at = self._clock()
+            rows = await QUERIES.live_adverts(connection)
+            before, now = self._queues, {}
+            for row in rows:
+                advert, until = at_dispatch(Advert.of(row)), read_at + row["left_s"]
+                for queue in row["queues"]:
+                    known = before.get(queue)
+                    if known is None or (known.advert.site, known.advertised_at) != (advert.site, row["advertised_at"]):
+                        known = _AtQueue(advert, row["advertised_at"], until)
+                    known.until = until
+                    now[queue] = known
+            self._queues = now
         again = [queue for queue, known in before.items() if known.n_refused and now.get(queue) is not known]
         await asyncio.gather(*(self._windows.reread(queue) for queue in again if self._windows.is_open(queue)))
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import httpx
 from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
+from services.job_dispatch.lane_reader import DatabaseLaneReader
 from services.job_dispatch.policy.fitting import Offer
 from services.task_definition.explanation import Explanation
 from services.task_definition.reading import Reading
+from shared.brokerage.matchmaking import JobFacts
 from shared.events import JobsActivated, LaneJob
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
-from tests.handlers.job_dispatch.test_acquire import acquire
+from tests.handlers.job_dispatch.test_acquire import ACQUIRE, acquire
 
 ADVERT = {"Site": "SITE-A", "MaxJobs": 5, "CurrentJobs": 2}
 
@@ -154,6 +158,49 @@ async def test_after_five_minutes_without_a_new_advertisement_the_jobs_go_again(
     await change(rows, "UPDATE site_adverts SET expires_at = orrery_now()")
     await refresh(parts, rows)
     assert await got(pilot, n_jobs=2) == jobs
+
+
+async def test_an_advertisement_that_arrives_while_a_job_is_asked_about_is_the_one_that_decides(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, monkeypatch: Any
+) -> None:
+    jobs = await rows.jobs(1)
+    await advertise(pilot, CurrentJobs=5)
+    read, asked, go_on = DatabaseLaneReader.job_facts, asyncio.Event(), asyncio.Event()
+
+    async def held(reader: DatabaseLaneReader, job_ids: Sequence[int]) -> dict[int, JobFacts]:
+        asked.set()
+        await go_on.wait()
+        return await read(reader, job_ids)
+
+    monkeypatch.setattr(DatabaseLaneReader, "job_facts", held)
+    asking = asyncio.create_task(got(pilot))
+    await asked.wait()
+    await advertise(pilot, CurrentJobs=2)
+    go_on.set()
+    assert await asking == jobs
+
+
+async def test_a_failed_read_keeps_nobody_waiting_and_the_next_request_asks_again(
+    rows: Rows, pilot: httpx.AsyncClient, monkeypatch: Any
+) -> None:
+    [job_id] = await rows.jobs(1)
+    await advertise(pilot)
+
+    async def broken(*_: Any) -> dict[int, JobFacts]:
+        raise ConnectionError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DatabaseLaneReader, "job_facts", broken)
+        assert (await pilot.post(ACQUIRE, json={"site_name": "Q1"})).status_code == 503
+    assert await got(pilot) == [job_id]
+
+
+async def test_pilots_that_wait_for_one_question_are_served_in_the_order_they_came(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    jobs = await rows.jobs(20)
+    await advertise(pilot)
+    assert await got(pilot, n_jobs=20) == jobs
 
 
 async def test_a_replica_does_not_believe_an_advertisement_for_longer_than_it_lasts(
