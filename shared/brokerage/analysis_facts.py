@@ -19,6 +19,7 @@ from shared.model.world_file import GroupUsage, JobsCounted, UserUsage
 
 Real = NDArray[np.float64]
 START_RATE_HOURS = 6
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -
         boost_b=(limits.progress_to_boost_b, limits.max_jobs_to_boost_b),
     ) if task.gshare in CLASSIFIED_SHARES else CLASS_A  # fmt: skip
     done_since = now - timedelta(hours=limits.done_jobs_window_h)
-    done = [one for one in given.own.outcomes if one.hour >= done_since]
+    done = [one for one in given.own.outcomes if one.hour + HOUR > done_since]
     return AnalysisFacts(
         task=task,
         limits=limits,
@@ -145,10 +146,15 @@ def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -
 
 
 def _started_per_hour(usage: Usage, gshare: str, now: datetime) -> dict[str, float]:
-    """trr: jobs of the share that began to run at each queue, by the hour, over the last six hours."""
+    """trr: jobs of the share that began to run at each queue, by the hour, over the last six hours. They are counted by
+    whole hours: of the oldest one that reaches into the six counts what is inside."""
     since = now - timedelta(hours=START_RATE_HOURS)
+
+    def inside(hour: datetime) -> float:
+        return min(1.0, max(0.0, (hour + HOUR - since) / HOUR))
+
     return {
-        queue: sum(n_started for share, hour, n_started in one.starts if share == gshare and hour >= since)
+        queue: sum(n_started * inside(hour) for share, hour, n_started in one.starts if share == gshare)
         / START_RATE_HOURS
         for queue, one in usage.queues.items()
     }
@@ -177,10 +183,20 @@ def _slots(counts: Iterable[JobsCounted], site_class: Mapping[str, int]) -> tupl
 
 
 def _share_usage(usage: Usage) -> float:
-    """Running cores of User Analysis in percent of what is due to it; NaN without a target, 0 if nothing runs."""
-    due = usage.share_percent.get(USER_SHARE, 0.0)
+    """Running cores of User Analysis in percent of what is due to it, or those of everything below its level-1 share in
+    percent of what is due to that, whichever is less; NaN without a target, 0 if nothing runs."""
+    running: dict[str, int] = {}
+    for queue in usage.queues.values():
+        for gshare, counts in queue.shares.items():
+            running[gshare] = running.get(gshare, 0) + counts.running_cores
+    total, top = sum(running.values()), usage.level_1.get(USER_SHARE, USER_SHARE)
+    below = sum(cores for gshare, cores in running.items() if usage.level_1.get(gshare, gshare) == top)
+    due, due_to_top = usage.share_percent.get(USER_SHARE, 0.0), usage.share_percent.get(top, 0.0)
     if due <= 0:
         return float("nan")
-    ours = sum(one.shares[USER_SHARE].running_cores for one in usage.queues.values() if USER_SHARE in one.shares)
-    total = sum(share.running_cores for one in usage.queues.values() for share in one.shares.values())
-    return 100.0 * (ours / total) / (due / 100.0) if total > 0 else 0.0
+    if total <= 0:
+        return 0.0
+    return min(
+        100.0 * (cores / total) / (part / 100.0)
+        for cores, part in ((running.get(USER_SHARE, 0), due), (below, due_to_top))
+    )

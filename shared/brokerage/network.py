@@ -57,6 +57,11 @@ def fresh_queued(links: LinkRows, now: datetime, *, express: bool) -> Real:
     return np.where(now.timestamp() - links.queued_at_s <= FRESH_S, queued, np.nan)
 
 
+def fresh_mbps(links: LinkRows, now: datetime) -> Real:
+    """Throughput of each link; NaN where it was measured too long ago, so that closeness counts."""
+    return np.where(now.timestamp() - links.mbps_at_s <= FRESH_S, links.mbps, np.nan)
+
+
 def network_weight(world: World, request: JobRequest) -> NetworkWeight | None:
     """The weight of every row's link to the request's nucleus; None without a nucleus."""
     if not request.nucleus:
@@ -65,7 +70,7 @@ def network_weight(world: World, request: JobRequest) -> NetworkWeight | None:
     queued = queued_weight(
         fresh_queued(links, request.now, express=request.is_urgent), request.limits.queued_files_of_link_cap
     )
-    throughput = throughput_weight(links.mbps, links.closeness)
+    throughput = throughput_weight(fresh_mbps(links, request.now), links.closeness)
     queued = np.where(links.same_site, SAME_SITE, queued)
     throughput = np.where(links.same_site, SAME_SITE, throughput)
     importance = request.limits.network_queue_importance

@@ -40,10 +40,11 @@ class QueueUsage:
 
 @dataclass(frozen=True)
 class Usage:
-    """All queues, and the percent of everything that is due to each share."""
+    """All queues, the percent of everything that is due to each share, and the level-1 share above each."""
 
     queues: Mapping[str, QueueUsage] = field(default_factory=dict)
     share_percent: Mapping[str, float] = field(default_factory=dict)
+    level_1: Mapping[str, str] = field(default_factory=dict)
 
     def updated(self, queues: Mapping[str, QueueUsage], gone: Iterable[str] = ()) -> Usage:
         """Another value for some queues; `gone`: nothing is known of them any more."""
@@ -68,6 +69,7 @@ class UsageRows:
     statistics: Sequence[JobsCounted] = ()
     history: QueueHistory = field(default_factory=QueueHistory)
     share_percent: Mapping[str, float] = field(default_factory=dict)
+    level_1: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, UserUsage] = field(default_factory=dict)
     groups: Mapping[str, GroupUsage] = field(default_factory=dict)
 
@@ -85,6 +87,7 @@ class UsageRows:
                 ((one.queue, one.since) for one in self.history.waiting_merge_jobs),
             ),
             self.share_percent,
+            self.level_1,
         )
 
     def own(self, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
@@ -172,3 +175,16 @@ def percent_of_shares(shares: Iterable[tuple[str, float, str | None]]) -> dict[s
             percent[name] = available * value / total if total > 0 else 0.0
             waiting.append((name, percent[name]))
     return percent
+
+
+def level_1_of_shares(shares: Iterable[tuple[str, float, str | None]]) -> dict[str, str]:
+    """The share just below the top of the tree that each share of (name, value, parent) belongs to."""
+    parents = {name: parent for name, _, parent in shares}
+    found = {}
+    for name in parents:
+        top, seen = name, {name}
+        while (parent := parents.get(top)) is not None and parent not in seen:
+            top = parent
+            seen.add(parent)
+        found[name] = top
+    return found

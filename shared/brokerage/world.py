@@ -38,6 +38,7 @@ class LinkRows:
     queued_express: NDArray[np.float64]
     queued_at_s: NDArray[np.float64]
     mbps: NDArray[np.float64]
+    mbps_at_s: NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -184,4 +185,5 @@ def _link_rows(columns: QueueColumns, links: Mapping[tuple[str, str], Link], des
         queued_express=rows([link.queued_express if link else None for link in by_site]),
         queued_at_s=rows([link.queued_at.timestamp() if link and link.queued_at else None for link in by_site]),
         mbps=rows([best_mbps(link) if link else None for link in by_site]),
+        mbps_at_s=rows([link.mbps_at.timestamp() if link and link.mbps_at else None for link in by_site]),
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from shared.brokerage.load import Activity, JobCount, Load
 from shared.brokerage.matchmaking import Advert
 from shared.brokerage.nucleus import RemainingWork
-from shared.brokerage.usage import UsageRows, percent_of_shares
+from shared.brokerage.usage import UsageRows, level_1_of_shares, percent_of_shares
 from shared.brokerage.world import World
 from shared.model.grid import parse_grid
 from shared.model.share import Share
@@ -39,8 +39,11 @@ def _activity(queue: str, signs: SignsOfLife, workers: Workers) -> Activity:
 
 def usage_of(file: WorldFile, shares: Iterable[Share]) -> UsageRows:
     """Who uses how much."""
-    percent = percent_of_shares((one.name, one.value, one.parent) for one in shares)
-    return UsageRows(file.statistics, file.history, percent, file.user_usage, file.group_usage)
+    tree = [(one.name, one.value, one.parent) for one in shares]
+    return UsageRows(
+        file.statistics, file.history, percent_of_shares(tree), level_1_of_shares(tree), file.user_usage,
+        file.group_usage,
+    )  # fmt: skip
 
 
 def adverts_of(file: WorldFile) -> tuple[Advert, ...]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from shared.model.queue import Connectivity
 from shared.model.task_spec_items import (
     Flag,
     Item,
@@ -42,6 +43,15 @@ UNSUPPORTED = {
     "pfnList": "input by physical file names is not supported by this version",
     "nJumboJobs": "jumbo jobs are not supported by this version",
 }
+
+
+def _known_connectivity(stated: str) -> str:
+    """`network_connectivity#ip_stack`, either part may be left out."""
+    network, _, stack = stated.partition("#")
+    if network not in ("", *Connectivity) or stack not in ("", "IPv4", "IPv6"):
+        raise ValueError(f"allowed: {', '.join(Connectivity)}, followed by #IPv4 or #IPv6 if only that stack will do")
+    return stated
+
 
 _ALIASES = {
     "task_name": "taskName", "user_name": "userName", "prod_source_label": "prodSourceLabel",
@@ -132,8 +142,8 @@ class TaskParameters(BaseModel):
     excluded_site: NameList | None = None
     sam_stations: NameList | None = None
     requirements: LongText | None = None
-    ip_connectivity: Text32 | None = None
-    ip_stack: Text32 | None = None
+    ip_connectivity: Annotated[str, AfterValidator(_known_connectivity)] | None = None
+    ip_stack: Literal["IPv4", "IPv6", ""] | None = None
     t1_weight: Annotated[int, Field(ge=-1, le=10_000, strict=True)] | None = None
     avoid_vp: Flag = False
     disable_reassign: Flag = False

@@ -15,6 +15,7 @@ from shared.brokerage.usage import (
     QueueUsage,
     ShareCounts,
     Usage,
+    level_1_of_shares,
     percent_of_shares,
     queue_usages,
 )
@@ -54,7 +55,7 @@ class UsageSnapshot:
             except BaseException:
                 self._changed.update(changed)
                 raise
-            self._usage = Usage(usage.queues, percent_of_shares(shares))
+            self._usage = Usage(usage.queues, percent_of_shares(shares), level_1_of_shares(shares))
             return self._usage
 
 

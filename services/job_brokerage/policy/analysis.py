@@ -8,7 +8,7 @@ from shared.brokerage.decision import Decision
 from shared.brokerage.filters import analysis, capability, capacity, data, scope, software
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import JobRequest
-from shared.brokerage.weights import analysis_basic
+from shared.brokerage.weights import analysis_basic, product
 from shared.brokerage.world import World
 
 # These hold for the task, whatever the queue.
@@ -68,4 +68,6 @@ class AnalysisJobBrokerage:
         exclusions = PIPELINE.run(world, request)
         if not exclusions.alive.any() and not WITHOUT_TEMPORARY.run(world, request).alive.any():
             exclusions = ANYWHERE.run(world, request)
-        return conclude(self.name, world, request, seed, exclusions, weight_factors(world, request, exclusions))
+        factors = weight_factors(world, request, exclusions)
+        analysis.leave_out_surplus_sites(world, request, exclusions, product(factors))
+        return conclude(self.name, world, request, seed, exclusions, factors)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.brokerage.analysis_facts import AnalysisFacts
 from shared.brokerage.check import Check, Filter, Tier, Verdict, decides
 from shared.brokerage.classes import CLASS_A, CLASS_B, CLASS_C
+from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.stabilizer import max_user_queue, may_be_throttled
 from shared.brokerage.usage import USER_SHARE
@@ -146,9 +148,31 @@ def few_sites(world: World, request: JobRequest) -> Verdict | None:
     facts = request.analysis_facts(world.columns)
     if facts is None or facts.limits.max_sites_of_task <= 0:
         return None
-    columns = world.columns
-    used = np.unique(columns.site_index[columns.rows_named(sorted(facts.task.queues_used))])
+    used = _sites_used(world, facts)
     if len(used) < facts.limits.max_sites_of_task:
         return None
-    passes = np.isin(columns.site_index, used)
+    passes = np.isin(world.columns.site_index, sorted(used))
     return Verdict(passes, float(len(used)), float(facts.limits.max_sites_of_task))
+
+
+def _sites_used(world: World, facts: AnalysisFacts) -> set[int]:
+    return set(world.columns.site_index[world.columns.rows_named(sorted(facts.task.queues_used))].tolist())
+
+
+def leave_out_surplus_sites(
+    world: World, request: JobRequest, exclusions: Exclusions, weights: NDArray[np.float64]
+) -> None:
+    """Asked when the weights are known: at most MAX_SITES_OF_TASK sites with those that the task has used already.
+
+    Used sites stay; of the others those with the best queues.
+    """
+    facts = request.analysis_facts(world.columns)
+    if facts is None or facts.limits.max_sites_of_task <= 0:
+        return
+    columns, most, used = world.columns, facts.limits.max_sites_of_task, _sites_used(world, facts)
+    rows = sorted(np.flatnonzero(exclusions.alive), key=lambda row: (-weights[row], columns.labels[row]))
+    others = [site for site in dict.fromkeys(columns.site_index[rows].tolist()) if site not in used]
+    allowed = used | set(others[: max(0, most - len(used))])
+    if len(allowed) < len(used) + len(others):
+        passes = np.isin(columns.site_index, sorted(allowed))
+        exclusions.judge(SITES_OF_TASK, Verdict(passes, float(max(most, len(used))), float(most)))

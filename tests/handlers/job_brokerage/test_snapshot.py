@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.brokerage.usage import CLASSIFIED_SHARES, UsageRows, percent_of_shares
+from shared.brokerage.usage import CLASSIFIED_SHARES, UsageRows
+from shared.brokerage.world_of_file import usage_of
 from shared.cache import NullCache
 from shared.db import Database
 from shared.model.grid import parse_grid
@@ -83,9 +84,7 @@ async def a_busy_day(database: Database, rng: random.Random) -> None:
 async def rows_of_file(database: Database) -> UsageRows:
     async with database.read() as connection:
         file = await save_world(connection)
-    shares = parse_grid(file.grid_files()).shares
-    percent = percent_of_shares((one.name, one.value, one.parent) for one in shares)
-    return UsageRows(file.statistics, file.history, percent, file.user_usage, file.group_usage)
+    return usage_of(file, parse_grid(file.grid_files()).shares)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -102,8 +102,8 @@ class OneOfAnalysis:
 
     @property
     def to_running_rate(self) -> float:
-        rows = [row for age_h, row in self.outcomes if row.queue == self.name and age_h <= 6]
-        return sum(row.n_started for row in rows if row.gshare == self.gshare) / 6
+        rows = [(min(1.0, max(0.0, 7 - age_h)), row) for age_h, row in self.outcomes if row.queue == self.name]
+        return sum(part * row.n_started for part, row in rows if row.gshare == self.gshare) / 6
 
     @property
     def room(self) -> float:
@@ -152,7 +152,7 @@ def scratch_disk(one: OneOfAnalysis) -> bool:
 def few_bad_jobs(one: OneOfAnalysis) -> bool:
     rows = [
         row for age_h, row in one.outcomes
-        if row.queue == one.name and row.task_id == 1 and age_h <= one.limits.done_jobs_window_h
+        if row.queue == one.name and row.task_id == 1 and age_h - 1 < one.limits.done_jobs_window_h
     ]  # fmt: skip
     bad = sum(row.n_failed + row.n_closed for row in rows)
     return bad < max(2 * sum(row.n_finished for row in rows), one.limits.min_bad_jobs)
@@ -210,6 +210,19 @@ ANALYSIS_RULES: dict[str, Callable[[OneOfAnalysis], bool]] = {
 TEMPORARY = ("bad_jobs", "long_queue", "user_queue", "analysis_stabilizer", "sites_of_task")
 THROTTLES = ("user_running_jobs", "user_queued_jobs", "user_running_cores", "user_queued_cores", "disk_quota",
              "share_usage")  # fmt: skip
+
+
+def surplus(passed: Sequence[OneOfAnalysis], weights: dict[str, float]) -> set[str]:
+    """Queues at sites beyond the limit: used sites stay, of the others those of the best queues."""
+    most = passed[0].limits.max_sites_of_task if passed else 0
+    if not most:
+        return set()
+    used = {other.one.queue.site for other in passed[0].every if other.name in passed[0].queues_used}
+    allowed = set(used)
+    for one in sorted(passed, key=lambda one: (-weights[one.name], one.name)):
+        if len(allowed) < max(most, len(used)):
+            allowed.add(one.one.queue.site)
+    return {one.name for one in passed if one.one.queue.site not in allowed}
 
 
 def weight_of(one: OneOfAnalysis, chosen: Sequence[OneOfAnalysis]) -> float:

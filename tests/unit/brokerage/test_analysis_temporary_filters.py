@@ -17,6 +17,7 @@ from tests.unit.brokerage.analysis_worlds import (
     outcome,
     two_queues,
 )
+from tests.unit.brokerage.worlds import a_queue, a_world
 
 
 @pytest.mark.parametrize(
@@ -32,8 +33,9 @@ def test_queues_where_many_jobs_of_the_task_failed_or_were_closed_are_left_out(f
     assert left_out(decision, "Q_B") is None  # longer ago than TW_DONE_JOB_STAT
 
 
-@pytest.mark.parametrize(("hours", "check"), [(6.0, "bad_jobs"), (5.9, None)])
+@pytest.mark.parametrize(("hours", "check"), [(6.0, "bad_jobs"), (5.1, "bad_jobs"), (5.0, None)])
 def test_failed_and_closed_jobs_count_for_tw_done_job_stat_hours(hours, check) -> None:
+    # counted within the hour that began six hours ago: some of them may be only five hours old
     rows = UsageRows(history=QueueHistory(outcomes=[outcome("Q_A", 6, n_failed=9)]))
     assert left_out(decided(two_queues(), an_analysis(rows=rows, limits={"done_jobs_window_h": hours})), "Q_A") == check
 
@@ -73,3 +75,15 @@ def test_a_task_that_has_used_its_number_of_sites_stays_there() -> None:
     request = an_analysis(task=used, limits={"max_sites_of_task": 1})
     assert left_out(decided(two_queues(), request), "Q_B") == "sites_of_task"
     assert left_out(decided(two_queues(), an_analysis(task=used, limits={"max_sites_of_task": 2})), "Q_B") is None
+
+
+def test_used_and_new_sites_together_are_no_more_than_the_limit_and_used_ones_and_the_best_stay() -> None:
+    world = a_world(
+        [a_queue(f"Q_{name}", name) for name in "ABCDE"],
+        jobs=[JobCount(f"Q_{name}", "SCORE", "running", n_running) for name, n_running in
+              (("A", 0), ("B", 30), ("C", 50), ("D", 40), ("E", 10))],
+    )  # fmt: skip
+    request = an_analysis(task={"queues_used": frozenset({"Q_A"})}, limits={"max_sites_of_task": 3})
+    decision = decided(world, request)
+    assert {name.partition("/")[0] for name in decision.chosen} == {"Q_A", "Q_C", "Q_D"}
+    assert left_out(decision, "Q_B") == left_out(decision, "Q_E") == "sites_of_task"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -106,6 +107,16 @@ def test_caps_are_cap_running_user_and_for_a_working_group_cap_running_group(wor
            "split_rule": {}}  # fmt: skip
     limits = analysis_input(row, TaskHistory(), Usage(), OwnUsage(), parameters).limits
     assert (limits.running_jobs_cap, limits.running_cores_cap) == ((10, 20) if who == "USER" else (30, 40))
+
+
+@pytest.mark.parametrize(("others", "runs"), [(10_000, False), (30_000, True)])
+def test_usage_is_that_of_the_level_1_share_where_that_is_less(others, runs) -> None:
+    """User Analysis has twice what is due to it; Analysis above it is due half of everything, and has 2/3 or 1/3."""
+    counts = classified(1000, 7000, 20_000, others)
+    tree = {SHARE: "Analysis", "Group Analysis": "Analysis", "Production": "Production"}
+    percent = {SHARE: 100 * 20_000 / (20_000 + others) / 2, "Analysis": 50.0}
+    rows = replace(counts, level_1=tree, share_percent=percent)
+    assert bool(decided(two_queues(), an_analysis(rows=rows)).chosen) is runs
 
 
 def test_other_shares_are_immune_to_the_usage_of_user_analysis() -> None:

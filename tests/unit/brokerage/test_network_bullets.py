@@ -81,3 +81,11 @@ def test_queued_files_are_those_of_the_activity_and_not_older_than_an_hour() -> 
 
 def test_without_a_nucleus_there_is_no_network_weight() -> None:
     assert network_weight(a_world([a_queue("Q")]), a_request()) is None
+
+
+@pytest.mark.parametrize(("minutes", "weight"), [(0, 1.9), (60, 1.9), (61, 1.0)])
+def test_throughput_measured_more_than_an_hour_ago_leaves_the_word_to_closeness(minutes, weight) -> None:
+    """150 MB/s weigh 1.9; closeness 11, the worst, 1.0."""
+    link = Link("SAT", "NUC", queued_at=NOW, mbps_1h=150.0, mbps_at=NOW - timedelta(minutes=minutes), closeness=11)
+    found = network_weight(a_world([a_queue("Q", "SAT")], links=[link]), a_request(nucleus="NUC"))
+    assert found is not None and found.throughput.tolist() == [weight]
