@@ -54,6 +54,29 @@ def test_sites_are_hi_mid_or_lo_by_their_ranking_time() -> None:
     assert found == {"QUICK": HI, "IDLE": MID, "JAMMED": MID, "SLOW": MID, "SLOWER": LO}
 
 
+def steady(mean_s: float, *, started_hours_ago: float = 0, waiting_s: tuple[float, ...] = ()) -> SiteWaits:
+    """Ten jobs that all waited as long, and some that still wait."""
+    return SiteWaits(
+        NOW - timedelta(hours=started_hours_ago), ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
+        tuple(NOW - timedelta(seconds=one) for one in waiting_s),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("waits", "expected"),
+    [
+        (steady(3600), HI), (steady(3601), MID),  # one hour, the 33rd percentile is lower
+        (steady(100, waiting_s=(3600.0,) * 3), HI), (steady(100, waiting_s=(3600.0,) * 4), MID),
+        (steady(100, waiting_s=(3601.0,)), MID), (steady(100, waiting_s=(100.0,) * 9), HI),  # not longer than the mean
+        (steady(100, started_hours_ago=24), HI), (steady(100, started_hours_ago=24.1), MID),
+        (steady(10_800), MID), (steady(10_801), LO),  # three hours, the 67th percentile is lower
+    ],
+)  # fmt: skip
+def test_hi_sites_wait_an_hour_at_most_and_lo_sites_more_than_three(waits, expected) -> None:
+    others = {f"OTHER{n}": steady(10) for n in range(9)}
+    assert classify_sites({"Q": waits, **others}, NOW)["Q"] == expected
+
+
 @pytest.mark.parametrize(
     ("express", "hi", "mid", "progress", "expected"),
     [

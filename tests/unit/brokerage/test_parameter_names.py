@@ -105,3 +105,45 @@ def test_a_parameter_of_task_brokerage_has_the_documents_name_unit_and_default(k
 
 def test_constants_of_the_task_weight_are_those_of_the_document() -> None:
     assert (TaskLimits().remaining_work_offset, TaskLimits().tape_weight) == (50, 0.001)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "field", "default"),
+    [
+        (
+            "MAX_QUEUED_JOBS_PER_PQ_USER",
+            7,
+            "user_queued_jobs_cap",
+            0,
+        ),  # no document has a number: none unless it is set
+        ("MAX_SITES_OF_TASK", 7, "max_sites_of_task", 10),
+        ("USE_NEW_BASIC_WEIGHT", True, "new_weight", False),  # the original one is used for now
+    ],
+)
+def test_what_the_document_leaves_open_for_analysis_is_a_parameter(key, value, field, default) -> None:
+    assert asdict(AnalysisLimits())[field] == default
+    parameters = Parameters()
+    parameters.set_for_test("anal_jobbroker", key, value)
+    assert changed(AnalysisLimits(), analysis_limits_from(parameters, vo="demo", is_group=False)) == {field: value}
+
+
+@pytest.mark.parametrize(
+    ("key", "field", "default"),
+    [
+        ("INACTIVE_AFTER_S", "inactive_after_s", 2 * 3600),
+        ("NO_PILOT_AFTER_S", "no_pilot_after_s", 3 * 3600),
+        ("MERGE_PREASSIGNMENT_S", "preassignment_of_merging_s", 24 * 3600),
+        ("MAX_CANDIDATES", "candidates", 10),
+        ("RETRY_PRODUCTION_S", "retry_production_s", 3600),
+        ("RETRY_ANALYSIS_S", "retry_analysis_s", 20 * 60),
+    ],
+)
+def test_numbers_that_the_document_has_as_constants_are_defaults(key, field, default) -> None:
+    assert asdict(JobLimits())[field] == default
+    parameters = Parameters()
+    parameters.set_for_test("jobbroker", key, 77)
+    assert changed(JobLimits(), limits_from(parameters, vo=None, is_analysis=False)) == {field: 77}
+
+
+def test_a_task_without_nucleus_waits_half_an_hour_by_default() -> None:
+    assert TaskLimits().retry_s == 30 * 60
