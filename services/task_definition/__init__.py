@@ -36,6 +36,6 @@ What the rows look like that the other services read:
 `commands`          kill, finish, retry, ... from people and from other services
 `data`              outputs registered, transfers timed and completed
 `explanation`       why a task or a job waits
-`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain
+`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain, /api/v1/system
 ==================  ===============================================================================================
 """

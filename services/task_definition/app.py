@@ -20,6 +20,7 @@ from services.task_definition.handlers import Handlers
 from services.task_definition.reading import Reading
 from services.task_definition.settings import TaskDefinitionSettings
 from services.task_definition.submission import Submission
+from services.task_definition.system_api import system_routes
 from services.task_definition.task_api import submission_routes, task_routes
 from services.task_definition.task_store import TaskStore
 from shared.auth import install
@@ -65,6 +66,7 @@ def _web(context: Context, commands: Commands, tasks: TaskStore, submission: Sub
     web.include_router(catalogue_routes(context.database, tasks))
     web.include_router(config_routes(context.database, tasks))
     web.include_router(explain_routes(context.database, Explanation(reading)))
+    web.include_router(system_routes())
     put_into_envelopes(web)
     install(web, context.authority)
     return web

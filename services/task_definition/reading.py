@@ -104,6 +104,14 @@ class Reading:
     async def job_ids(self, connection: asyncpg.Connection, task_id: int) -> list[int]:
         return [row["job_id"] for row in await _SQL.rows(connection, "job_ids_of_task", task_id=task_id)]
 
+    async def job_descriptions(
+        self, connection: asyncpg.Connection, task_id: int, statuses: Sequence[str] | None, at_most: int
+    ) -> list[dict[str, Any]]:
+        """The newest jobs of a task in these states (None: all), each with its text for the pilot as `spec`."""
+        wanted = None if statuses is None else list(statuses)
+        rows = await _SQL.rows(connection, "jobs_of_task", task_id=task_id, statuses=wanted, at_most=at_most)
+        return [dict(row) for row in rows]
+
     async def jobs(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
         """Jobs by state of each task."""
         found: dict[int, dict[str, int]] = defaultdict(dict)

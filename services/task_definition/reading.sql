@@ -56,3 +56,21 @@ SELECT f.* FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
 SELECT job_id FROM jobs WHERE task_id = :task_id
 UNION SELECT job_id FROM jobs_archive WHERE task_id = :task_id ORDER BY job_id;
 
+-- name: jobs_of_task
+-- The newest jobs of a task, those of the archive included, with their text for the pilot while it is kept.
+SELECT j.job_id, j.task_id, j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,
+       j.current_priority, j.core_count, j.attempt_number, j.creation_time, j.state_change_time, j.start_time, j.end_time,
+       j.error_source, j.error_code, j.error_dialog, s.spec
+  FROM (SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+               current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+               error_source, error_code, error_dialog
+          FROM jobs WHERE task_id = :task_id AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+        UNION ALL
+        SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+               current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+               error_source, error_code, error_dialog
+          FROM jobs_archive
+         WHERE task_id = :task_id AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+         ORDER BY job_id DESC LIMIT :at_most::int) j
+  LEFT JOIN job_specs s USING (job_id)
+ ORDER BY j.job_id DESC;

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from services.task_definition.envelope import BAD_REQUEST, Envelope, Number, Text, Time, Truth, refused
-from services.task_definition.policy.client_names import as_the_client_knows_it
+from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
 from services.task_definition.policy.commands import NOT_FOUND
 from services.task_definition.reading import FILES_PER_DATASET, Reading, Wanted
 from services.task_definition.submission import Refusal, Submission
@@ -24,6 +24,8 @@ from shared.states.task import TASK
 Anyone = Annotated[Caller, Depends(require())]
 Submitter = Annotated[Caller, Depends(require("user", "production"))]
 TaskId = Annotated[int, Query(ge=1)]
+UNSUCCESSFUL = ("failed", "cancelled", "closed")
+MOST_JOBS = 5000
 FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}
 
 
@@ -107,7 +109,8 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
     routes, router = TaskRoutes(database, tasks, reading), APIRouter(prefix="/api/v1/task", tags=["task"])
     for question in (
         routes.get_status, routes.get_details, routes.get_detailed_info, routes.get_task_parameters, routes.get_job_ids,
-        routes.get_datasets_and_files, routes.get_tasks_modified_since, routes.get_tasks_detailed_info_since,
+        routes.get_job_descriptions, routes.get_datasets_and_files, routes.get_tasks_modified_since,
+        routes.get_tasks_detailed_info_since,
     ):  # fmt: skip
         router.get(f"/{question.__name__}")(question)
     router.get("/list")(routes.list_tasks)
@@ -152,6 +155,16 @@ class TaskRoutes:
         """PandaIDs of all its jobs."""
         async with self._database.read() as connection:
             return Envelope(await self._reading.job_ids(connection, task_id))
+
+    async def get_job_descriptions(self, caller: Anyone, task_id: TaskId, unsuccessful_only: Truth = None) -> Response:
+        """Its newest jobs, all or those that failed, were cancelled or closed: text for the pilot, state, error."""
+        statuses = UNSUCCESSFUL if unsuccessful_only else None
+        async with self._database.read() as connection:
+            if await self._tasks.status(connection, task_id) is None:
+                return _not_found(task_id)
+            jobs = await self._reading.job_descriptions(connection, task_id, statuses, MOST_JOBS)
+        message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
+        return Envelope([job_as_the_client_knows_it(one) for one in jobs], message)
 
     async def get_datasets_and_files(
         self,

@@ -8,6 +8,14 @@ from typing import Any
 
 _SPECIAL = {"task_id": "jediTaskID", "req_id": "reqID", "parent_tid": "parent_tid", "creation_date": "creationDate",
             "gshare": "gshare"}  # fmt: skip
+_NAMES_OF_JOB = {
+    "job_id": "PandaID", "task_id": "jediTaskID", "status": "jobStatus", "queue": "computingSite",
+    "resource_type": "resourceType", "gshare": "gshare", "user_name": "prodUserName",
+    "prod_source_label": "prodSourceLabel", "job_type": "jobType", "current_priority": "currentPriority",
+    "core_count": "coreCount", "attempt_number": "attemptNr", "creation_time": "creationTime",
+    "state_change_time": "stateChangeTime", "start_time": "startTime", "end_time": "endTime",
+    "error_source": "errorSource", "error_code": "errorCode", "error_dialog": "errorDialog",
+}  # fmt: skip
 _LEFT_OUT = ("files", "jobs")
 _FINAL = ("done", "finished", "failed", "broken", "aborted")
 _ON_THE_WAY = ("ready", "pending", "scouting", "scouted", "running", "throttled", "prepared", "finishing", "passed")
@@ -31,6 +39,11 @@ def as_the_client_knows_it(task: Mapping[str, Any]) -> dict[str, Any]:
     if "jobs" in task:
         found["jobs"] = task["jobs"]
     return found
+
+
+def job_as_the_client_knows_it(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A job: what the pilot was given, as far as it is kept, and on top of it what became of the job."""
+    return {**(job.get("spec") or {}), **{client: _text(job[column]) for column, client in _NAMES_OF_JOB.items()}}
 
 
 def super_status(status: str) -> str:

@@ -166,6 +166,36 @@ async def test_a_dataset_is_shown_with_its_replicas(service: Service, user: http
     assert (await get(user, "catalogue/dataset", name="nothing"))["success"] is False
 
 
+async def test_jobs_of_a_task_are_described_with_text_state_and_error_the_newest_first(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        for number, status in enumerate(("running", "failed", "closed", "finished"), start=1):
+            await job(connection, task_id, job_id=number, status=status, error_dialog="no" if number == 2 else None)
+        await insert(
+            connection, "job_specs", {"job_id": 2, "task_id": task_id, "spec": {"PandaID": 2, "jobPars": "--x"}}
+        )
+        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = 3")
+        await connection.execute("DELETE FROM jobs WHERE job_id = 3")
+    every = (await get(user, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="False"))["data"]
+    assert [(one["PandaID"], one["jobStatus"]) for one in every] == [
+        (4, "finished"), (3, "closed"), (2, "failed"), (1, "running"),
+    ]  # fmt: skip
+    bad = (await get(user, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="True"))["data"]
+    assert [one["PandaID"] for one in bad] == [3, 2]
+    assert (bad[1]["jobPars"], bad[1]["errorDialog"], bad[1]["jediTaskID"]) == ("--x", "no", task_id)
+    assert (await get(user, "task/get_job_descriptions", task_id=99))["data"] == 2
+
+
+async def test_whether_the_server_is_alive_may_be_asked_without_a_token(service: Service) -> None:
+    assert service.web is not None
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(service.web), base_url="http://tasks") as anybody:
+        reply = await anybody.get("/api/v1/system/is_alive")
+        assert reply.json() == {"success": True, "message": "", "data": None}
+        assert (await anybody.get("/api/v1/task/list")).status_code == 401
+
+
 async def test_a_killed_task_can_be_looked_at(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
@@ -178,6 +208,8 @@ NASTY_READS = [
     ("task/get_status", {"task_id": 2**70}),
     ("task/get_details", {"task_id": 2**63}),
     ("task/get_job_ids", {"task_id": 10**30}),
+    ("task/get_job_descriptions", {"task_id": 10**30}),
+    ("task/get_job_descriptions", {"task_id": 1, "unsuccessful_only": "perhaps"}),
     ("task/get_datasets_and_files", {"task_id": 2**64}),
     ("task/list", {"name": "a\x00b"}),
     ("task/list", {"offset": 2**40}),
