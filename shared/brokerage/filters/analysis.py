@@ -39,12 +39,12 @@ SITES_OF_TASK = Check(612, "sites_of_task", Tier.POLICY, True, "sites that the t
 Numbers = Callable[[AnalysisFacts], tuple[float, float]]
 
 
-def _of_the_task(check: Check, numbers: Numbers) -> Filter:
-    """A throttle: it holds for the task, so every queue is left out or none. A limit of 0 is none; merging goes on."""
+def _of_the_task(check: Check, numbers: Numbers, *, merging_goes_on: bool = True) -> Filter:
+    """A throttle: it holds for the task, so every queue is left out or none. A limit of 0 is none."""
 
     def decide(world: World, request: JobRequest) -> Verdict | None:
         facts = request.analysis_facts(world.columns)
-        if facts is None or request.is_merge:
+        if facts is None or (request.is_merge and merging_goes_on):
             return None
         found, wanted = numbers(facts)
         if wanted <= 0:
@@ -58,7 +58,10 @@ running_jobs = _of_the_task(RUNNING_JOBS, lambda f: (f.usage.running_jobs, f.lim
 queued_jobs = _of_the_task(QUEUED_JOBS, lambda f: (f.usage.queued_jobs, 2 * f.limits.running_jobs_cap))
 running_cores = _of_the_task(RUNNING_CORES, lambda f: (f.usage.running_cores, f.limits.running_cores_cap))
 queued_cores = _of_the_task(QUEUED_CORES, lambda f: (f.usage.queued_cores, 2 * f.limits.running_cores_cap))
-disk_quota = _of_the_task(DISK_QUOTA, lambda f: (f.disk.disk_used_gb or 0.0, f.disk.disk_quota_gb or 0.0))
+# There is no room for what merging makes either.
+disk_quota = _of_the_task(
+    DISK_QUOTA, lambda f: (f.disk.disk_used_gb or 0.0, f.disk.disk_quota_gb or 0.0), merging_goes_on=False
+)
 
 
 @decides(SHARE_USAGE)

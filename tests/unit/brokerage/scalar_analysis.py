@@ -181,7 +181,7 @@ ANALYSIS_RULES: dict[str, Callable[[OneOfAnalysis], bool]] = {
     "user_running_cores": at_most(["running"], "running_cores", 1, "running_cores_cap"),
     "user_queued_cores": at_most(QUEUED, "queued_cores", 2, "running_cores_cap"),
     "disk_quota": lambda one: (
-        one.request.is_merge or not one.disk.disk_quota_gb or (one.disk.disk_used_gb or 0) <= one.disk.disk_quota_gb
+        not one.disk.disk_quota_gb or (one.disk.disk_used_gb or 0) <= one.disk.disk_quota_gb
     ),
     "share_usage": share_usage,
     "queue_type": lambda one: one.one.queue.type in ("analysis", "unified"),

@@ -50,9 +50,10 @@ def test_without_caps_nobody_is_held() -> None:
 def test_a_user_above_the_global_disk_quota_gets_no_jobs() -> None:
     for used, allowed in ((101.0, False), (100.0, True)):
         rows = UsageRows(users={"alice": UserUsage(disk_quota_gb=100, disk_used_gb=used)})
-        decision = decided(two_queues(), an_analysis(rows=rows))
-        assert bool(decision.chosen) is allowed
-        assert allowed or set(decision.summary()["checks"]) == {"disk_quota"}
+        for is_merge in (False, True):
+            decision = decided(two_queues(), an_analysis(rows=rows, is_merge=is_merge))
+            assert bool(decision.chosen) is allowed
+            assert allowed or set(decision.summary()["checks"]) == {"disk_quota"}
 
 
 def classified(slots_hi: int, slots_mid: int, user_share: int, others: int, due: float = 50.0) -> UsageRows:
