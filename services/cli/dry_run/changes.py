@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from typing import Any
 
+from shared.config.known import JEDI, find_parameter, near_names
+from shared.config.known_parameters import KNOWN
 from shared.model.grid import records_of
+from shared.model.queue import CricQueue
 
 COMPONENTS = {
     "task-brokerage": ("taskbrokerage",),
@@ -34,7 +38,10 @@ def _pair(change: str, option: str, form: str) -> tuple[str, str]:
 
 
 def change_parameters(content: dict[str, Any], changes: list[str], brokerage: str) -> None:
-    """`--set KEY=VALUE` or `--set COMPONENT.KEY=VALUE`; without a component every one that the brokerage reads."""
+    """`--set KEY=VALUE` or `--set COMPONENT.KEY=VALUE`; without a component every one that the brokerage reads.
+
+    Raises WrongChange for a key that nothing reads (components of plugins excepted) or a value that it cannot have.
+    """
     rows = content.setdefault("parameters", [])
     for change in changes:
         name, text = _pair(change, "--set", "KEY=VALUE or COMPONENT.KEY=VALUE")
@@ -43,11 +50,28 @@ def change_parameters(content: dict[str, Any], changes: list[str], brokerage: st
         if isinstance(value, dict | list) or value is None:
             raise WrongChange(f"--set: value {change!r}: allowed are numbers, true, false and texts")
         kind = type(value).__name__
-        for one in [component] if component else COMPONENTS[brokerage]:
+        stored = str(value).lower() if kind == "bool" else str(value)
+        for one, app in _readers(change, component, key, stored, brokerage):
             rows[:] = [row for row in rows if (row.get("component"), row.get("key")) != (one, key)]
-            stored = str(value).lower() if kind == "bool" else str(value)
-            app = "pandaserver" if one in ("prio_mgr", "analy_eval") else "jedi"
             rows.append({"app": app, "component": one, "key": key, "value": stored, "type": kind})
+
+
+def _readers(change: str, component: str, key: str, stored: str, brokerage: str) -> list[tuple[str, str]]:
+    """Component and application of each place where the parameter is read. Raises WrongChange."""
+    asked = (component,) if component else COMPONENTS[brokerage]
+    if component and component not in {one.component for one in KNOWN}:
+        return [(component, JEDI)]
+    found = [known for known in (find_parameter(KNOWN, one, key) for one in asked) if known is not None]
+    if not found:
+        near = [name for one in asked for name in near_names(KNOWN, one, key)]
+        hint = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
+        raise WrongChange(f"--set: value {change!r}: {brokerage} reads no such parameter{hint}")
+    try:
+        for known in found:
+            known.checked(stored)
+    except ValueError as error:
+        raise WrongChange(f"--set: value {change!r}: {error}") from None
+    return [(known.component, known.app) for known in found]
 
 
 def change_queues(content: dict[str, Any], changes: list[str]) -> None:
@@ -59,9 +83,18 @@ def change_queues(content: dict[str, Any], changes: list[str]) -> None:
         if queue is None:
             raise WrongChange(f"--queue: value {change!r}: names no queue of the world; allowed is NAME.FIELD=VALUE")
         *path, last = name[len(queue) + 1 :].split(".")
+        _check_field(change, (*path, last)[0])
         record = records[queue] = dict(records[queue])
         for part in path:
             record[part] = dict(record.get(part) or {})
             record = record[part]
         record[last] = value_of(text)
     content["queues"] = records
+
+
+def _check_field(change: str, field: str) -> None:
+    """Raises WrongChange for a field that is never read: changing it would change nothing."""
+    if field not in CricQueue.model_fields:
+        near = difflib.get_close_matches(field, CricQueue.model_fields, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise WrongChange(f"--queue: value {change!r}: {field!r} is no field of a queue that is read{hint}")

@@ -32,6 +32,37 @@ def test_a_changed_parameter_replaces_the_stored_one_in_every_component_that_is_
     assert found == {("jobbroker", "MAX_CANDIDATES"): ("5", "int"), ("taskbrokerage", "RETRY_S"): ("9.5", "float")}
 
 
+def test_a_changed_parameter_goes_where_analysis_reads_it_with_the_application_that_is_read():
+    world: dict = {}
+    change_parameters(
+        world, ["CAP_RUNNING_USER_JOBS=5", "NQUEUELIMITSITE_Express=7", "my_plugin.X=1"], "analysis-brokerage"
+    )
+    assert [(row["app"], row["component"], row["key"]) for row in world["parameters"]] == [
+        ("pandaserver", "prio_mgr", "CAP_RUNNING_USER_JOBS"), ("jedi", "jobbroker", "NQUEUELIMITSITE_Express"),
+        ("jedi", "anal_jobbroker", "NQUEUELIMITSITE_Express"), ("jedi", "my_plugin", "X"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("MAX_CANDIDATE=5", "did you mean jobbroker.MAX_CANDIDATES"),
+        ("taskbrokerage.NQUEUED_NUC_CUP=5", "did you mean taskbrokerage.NQUEUED_NUC_CAP"),
+        ("MAX_CANDIDATES=0", "a number from 1"),
+        ("NW_THRESHOLD=high", "a number from 0"),
+    ],
+)
+def test_a_parameter_that_nothing_reads_or_a_value_it_cannot_have_is_refused(change, told):
+    with pytest.raises(WrongChange, match="--set") as refusal:
+        change_parameters({}, [change], "job-brokerage")
+    assert told in str(refusal.value)
+
+
+def test_a_field_of_a_queue_that_is_never_read_is_refused_with_the_name_that_was_meant():
+    with pytest.raises(WrongChange, match="did you mean maxrss"):
+        change_queues({"queues": {"A": {"maxrss": 1}}}, ["A.maxrs=5"])
+
+
 def test_a_changed_field_of_a_queue_may_be_within_another():
     world = {"queues": [{"siteid": "A.B", "status": "online"}]}
     change_queues(world, ["A.B.status=offline", "A.B.params.direct_access_lan=true"])
