@@ -13,7 +13,7 @@ from shared.brokerage.software import AUTOMATIC, EVERYTHING, resolve_platform
 from shared.events import Candidate
 from shared.model.architecture import parse_architecture
 from shared.model.queue import Queue, queue_from_cric
-from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, ResourceType, queue_part
+from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, QueuePart, ResourceType
 from shared.model.software import QueueSoftware
 from shared.snapshot import published_software
 
@@ -67,24 +67,21 @@ class QueueBook:
         return found
 
     def _facts(self, task: Task, queue: Queue, resource_type: str, candidate: Candidate, n_queued: int) -> QueueFacts:
-        cores, max_rss = queue.core_count, float(queue.max_rss_mb)
         known = self._types.get(resource_type)
-        if queue.is_unified and known is not None:
-            part = queue_part(queue.core_count, queue.min_rss_mb, queue.max_rss_mb, known)
-            if part is not None:
-                cores, max_rss = part.core_count, part.max_rss_mb
-        share = max(1, cores) / max(1, queue.core_count)
+        # where the grid has no such part (any more), the whole slot
+        part = queue.part_for(known, task.core_count) if known is not None or not queue.is_unified else None
+        slot = part or QueuePart(max(0, queue.core_count), queue.min_rss_mb, queue.max_rss_mb)
         reads = queue.storages("read", task.is_analysis)
         writes = queue.storages("write", task.is_analysis)
         return QueueFacts(
             queue=queue.name,
             resource_type=resource_type,
             site=queue.site,
-            core_count=max(0, cores),
+            core_count=slot.core_count,
             core_power_hs06=queue.core_power_hs06,
             max_time_s=queue.max_time_s,
-            max_rss_mb=int(max_rss),
-            max_work_dir_mb=int(queue.max_work_dir_mb * share),
+            max_rss_mb=int(slot.max_rss_mb),
+            max_work_dir_mb=queue.work_dir_of(slot),
             max_input_size_mb=max(0, queue.max_input_size_mb),
             reads_directly=queue.direct_access_lan or queue.max_input_size_mb == -1,
             read_storage=reads[0] if reads else "",

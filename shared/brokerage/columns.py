@@ -1,6 +1,7 @@
 """Queues as columns: one numpy array for each attribute, one row for each pseudo-queue (queue, resource type).
 
 A unified queue has a row for each resource type it has cores for; any other queue has one row with resource type "".
+Where the task decides how many cores a slot has (corecount -1) a row has -1, and `QueueColumns.parts_for` the slots.
 Rows are sorted by queue name, then by the order of the resource types. Memory is MB of one job slot, the work directory
 is the part of one slot, times are seconds, zero means no limit.
 """
@@ -15,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.zero_share import Policy, policy_of
-from shared.model.queue import Connectivity, Queue, QueueStatus, QueueType
-from shared.model.resource_types import QueuePart, ResourceType, queue_part
+from shared.model.queue import TASK_DECIDES, Connectivity, Queue, QueueStatus, QueueType
+from shared.model.resource_types import QueuePart, ResourceType
 
 STATUSES = tuple(QueueStatus)
 TYPES = tuple(QueueType)
@@ -34,6 +35,7 @@ class QueueColumns:
     """What a queue says about itself, by row. `rows_of_queue` and `rows_of_storage` lead from names to rows.
 
     `core_counts` has each number of cores once, `core_count_index` says which is a row's.
+    `open_rows` are those where the task decides the cores; `known_types` are the resource types by name.
     `zero_share` has each policy once; `zero_share_index` says which is a row's. `needs_no_pilot`: allow_no_pilot.
     """
 
@@ -53,6 +55,8 @@ class QueueColumns:
     core_counts: Whole
     core_count_index: Whole
     has_several_cores: Flags
+    open_rows: tuple[int, ...]
+    known_types: Mapping[str, ResourceType]
     core_power_hs06: Real
     min_time_s: Whole
     max_time_s: Whole
@@ -92,6 +96,13 @@ class QueueColumns:
                     mask[row] = True
         return mask
 
+    def parts_for(self, task_cores: int) -> dict[int, QueuePart | None]:
+        """The slots of the `open_rows` for a task of so many cores (0: any); None where the row's type does not fit."""
+        return {
+            row: self.queues[row].part_for(self.known_types.get(self.resource_types[row]), task_cores)
+            for row in self.open_rows
+        }
+
     def at_site(self, site: str) -> Flags:
         """Rows of the queues of one site."""
         index = self.sites.index(site) if site in self.sites else -1
@@ -107,26 +118,9 @@ class _Row:
 
 def expand(queue: Queue, resource_types: Sequence[ResourceType]) -> list[_Row]:
     """The pseudo-queues of a queue; a unified queue without cores for any type has none."""
-    if not queue.is_unified:
-        return [_Row(queue, "", QueuePart(queue.core_count, queue.min_rss_mb, queue.max_rss_mb))]
-    rows = []
-    for resource_type in resource_types:
-        part = queue_part(queue.core_count, queue.min_rss_mb, queue.max_rss_mb, resource_type)
-        if part is not None:
-            rows.append(_Row(queue, resource_type.name, part))
-    return rows
-
-
-def _work_dir_mb(row: _Row) -> float:
-    """A slot's part of the work directory: maxwdir x cores of the slot / cores of the queue."""
-    whole = max(1, row.queue.core_count)
-    return row.queue.max_work_dir_mb * max(1, row.part.core_count) / whole
-
-
-def _max_rss_mb(row: _Row) -> float:
-    """Of one slot; a queue whose numbers are per core (`per_core_attr`) is multiplied."""
-    per_core = row.queue.options.get("per_core_attr", "").lower() == "true"
-    return row.part.max_rss_mb * (max(1, row.part.core_count) if per_core else 1)
+    kinds: Sequence[ResourceType | None] = resource_types if queue.is_unified else (None,)
+    parts = ((kind, queue.part_for(kind)) for kind in kinds)
+    return [_Row(queue, kind.name if kind else "", part) for kind, part in parts if part is not None]
 
 
 def _index(rows: Sequence[_Row], names_of: Mapping[int, Sequence[str]]) -> dict[str, NDArray[np.int64]]:
@@ -165,13 +159,15 @@ def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[Resource
         core_count=core_count,
         core_counts=core_counts,
         core_count_index=core_count_index,
-        has_several_cores=(core_count > 1) | (core_count == -1),
+        has_several_cores=(core_count > 1) | (core_count == TASK_DECIDES),
+        open_rows=tuple(int(row) for row in np.flatnonzero(core_count == TASK_DECIDES)),
+        known_types={one.name: one for one in resource_types},
         core_power_hs06=real(row.queue.core_power_hs06 for row in rows),
         min_time_s=whole(row.queue.min_time_s for row in rows),
         max_time_s=whole(row.queue.max_time_s for row in rows),
         min_rss_mb=real(row.part.min_rss_mb for row in rows),
-        max_rss_mb=real(_max_rss_mb(row) for row in rows),
-        work_dir_mb=real(_work_dir_mb(row) for row in rows),
+        max_rss_mb=real(row.part.max_rss_mb for row in rows),
+        work_dir_mb=real(row.queue.work_dir_of(row.part) for row in rows),
         max_input_size_mb=whole(row.queue.max_input_size_mb for row in rows),
         max_disk_io_kb_s=whole(row.queue.max_disk_io_kb_s for row in rows),
         transferring_limit=whole(row.queue.transferring_limit for row in rows),

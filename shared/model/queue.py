@@ -14,6 +14,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from shared.model.problems import Problem, problems_of
+from shared.model.resource_types import QueuePart, ResourceType, queue_part
+
+#: corecount of a queue whose jobs say themselves how many cores their slot has
+TASK_DECIDES = -1
 
 
 class QueueStatus(StrEnum):
@@ -45,7 +49,10 @@ class Connectivity(StrEnum):
 
 @dataclass(frozen=True)
 class Queue:
-    """One queue; memory and directory limits are MB per job slot, zero means no limit, times are seconds."""
+    """One queue; memory and directory limits are MB per job slot, zero means no limit, times are seconds.
+
+    Memory limits are for each core of a slot where `per_core_attr` says so; `part_for` gives those of a slot.
+    """
 
     name: str
     site: str
@@ -92,6 +99,41 @@ class Queue:
     def is_virtual_placement(self) -> bool:
         """Queues without storage of their own that read through a cache (VP queues)."""
         return self.name.upper().endswith("_VP") or self.options.get("use_vp", "").lower() == "true"
+
+    @property
+    def _rss_is_per_core(self) -> bool:
+        return self.options.get("per_core_attr", "").lower() == "true"
+
+    def part_for(self, resource_type: ResourceType | None, task_cores: int | None = None) -> QueuePart | None:
+        """The slot of one job, of a resource type where the queue is unified; None: it has too few cores for the type.
+
+        minrss and maxrss of a queue with `per_core_attr` are multiplied by the cores of the whole slot first, and only
+        then is the slot cut for the type. Where the task decides (corecount -1) the slot is as large as the task's
+        cores (a task that takes any number: the fewest of the type), and a type of several numbers of cores has a slot
+        of -1 cores as long as no task is named.
+        """
+        kind = resource_type if self.is_unified else None
+        if self.core_count != TASK_DECIDES:
+            return self._cut(self.core_count, kind)
+        fewest, most = (kind.min_cores or 1, kind.max_cores) if kind else (1, None)
+        if task_cores is None:
+            return self._cut(fewest, kind) if fewest == most else self._slot(TASK_DECIDES)
+        cores = task_cores or fewest
+        return None if most is not None and cores > most else self._cut(cores, kind)
+
+    def _slot(self, cores: int) -> QueuePart:
+        times = max(1, cores) if self._rss_is_per_core else 1
+        return QueuePart(cores, self.min_rss_mb * times, self.max_rss_mb * times)
+
+    def _cut(self, cores: int, resource_type: ResourceType | None) -> QueuePart | None:
+        whole = self._slot(cores)
+        return whole if resource_type is None else queue_part(cores, whole.min_rss_mb, whole.max_rss_mb, resource_type)
+
+    def work_dir_of(self, part: QueuePart) -> float:
+        """A slot's share of maxwdir, MB: by cores; all of it where the task decides how large the slot is."""
+        if self.core_count == TASK_DECIDES:
+            return float(self.max_work_dir_mb)
+        return self.max_work_dir_mb * max(1, part.core_count) / max(1, self.core_count)
 
     def storages(self, role: str, analysis: bool = False) -> tuple[str, ...]:
         """Endpoints for `read` or `write`, in order of preference."""

@@ -35,10 +35,10 @@ def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
     return queue.core_count if queue.core_count > 0 else max(1, task.core_count)
 
 
-def _up(value: float, step: int, most: int) -> int:
+def _up(value: float, step: int, most: float) -> int:
     """Rounded up to a step, so that few shapes exist, but not over what the queue has if the value itself fits."""
     rounded = math.ceil(value / step) * step if value > 0 else 0
-    return min(rounded if not most or value > most else min(rounded, most), MAX_INT4)
+    return min(rounded if not most or value > most else min(rounded, int(most)), MAX_INT4)
 
 
 def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:

@@ -170,7 +170,7 @@ class QueueFacts:
     core_power_hs06: float = 0.0
     max_time_s: int = 0
     max_rss_mb: int = 0
-    max_work_dir_mb: int = 0
+    max_work_dir_mb: float = 0
     max_input_size_mb: int = 0
     reads_directly: bool = False
     read_storage: str = ""

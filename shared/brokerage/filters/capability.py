@@ -47,17 +47,22 @@ _STD, _ES, _ESHIGH, _ALL = (JOBSEEDS.index(one) for one in ("std", "es", "eshigh
 def core_count(world: World, request: JobRequest) -> Verdict | None:
     """Several cores need a queue of several cores, one core needs one; 0 takes any (urgent work and scouts: several).
 
-    A queue with -1 leaves the number of cores to the task.
+    A queue with -1 leaves the number of cores to the task, as far as the resource type of the row allows.
     """
-    found, wanted = world.columns.core_count, request.needs.core_count
-    several = world.columns.has_several_cores
+    columns, wanted = world.columns, request.needs.core_count
+    found, several = columns.core_count, columns.has_several_cores
     if request.is_merge:
         wanted = wanted or 1
     if wanted == 0:
         if request.priority < 900 and not request.is_scout:
             return None
         return Verdict(several, found, 2.0)
-    return Verdict(several if wanted > 1 else found <= 1, found, float(wanted))
+    passes = several if wanted > 1 else found <= 1
+    if columns.open_rows:
+        passes = passes.copy()
+        for row, part in columns.parts_for(wanted).items():
+            passes[row] = part is not None
+    return Verdict(passes, found, float(wanted))
 
 
 @decides(MAX_CORE_COUNT)
@@ -81,20 +86,34 @@ def _ram_mb(world: World, request: JobRequest) -> NDArray[np.float64]:
     return request.once("ram_mb", columns, compute)
 
 
+def _rss_mb(world: World, request: JobRequest) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """minrss and maxrss of a slot; where the task decides its cores, those of a slot for this task."""
+    columns = world.columns
+    if not columns.open_rows:
+        return columns.min_rss_mb, columns.max_rss_mb
+
+    def compute() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        lowest, highest = columns.min_rss_mb.copy(), columns.max_rss_mb.copy()
+        for row, part in columns.parts_for(request.needs.core_count).items():
+            if part is not None:
+                lowest[row], highest[row] = part.min_rss_mb, part.max_rss_mb
+        return lowest, highest
+
+    return request.once("rss_mb", columns, compute)
+
+
 @decides(MEMORY_HIGH)
 def memory_at_most(world: World, request: JobRequest) -> Verdict | None:
     """The memory of a job must not be above the queue's maximum; a queue with 0 has none."""
-    columns = world.columns
-    needed = _ram_mb(world, request)
-    return Verdict((columns.max_rss_mb == 0) | (needed <= columns.max_rss_mb), needed, columns.max_rss_mb)
+    needed, (_, highest) = _ram_mb(world, request), _rss_mb(world, request)
+    return Verdict((highest == 0) | (needed <= highest), needed, highest)
 
 
 @decides(MEMORY_LOW)
 def memory_at_least(world: World, request: JobRequest) -> Verdict | None:
     """High-memory queues are kept for work that needs them: the memory must not be below the queue's minimum."""
-    columns = world.columns
-    needed = _ram_mb(world, request)
-    return Verdict(needed >= columns.min_rss_mb, needed, columns.min_rss_mb)
+    needed, (lowest, _) = _ram_mb(world, request), _rss_mb(world, request)
+    return Verdict(needed >= lowest, needed, lowest)
 
 
 @decides(SCRATCH_DISK)

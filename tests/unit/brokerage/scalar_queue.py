@@ -41,6 +41,10 @@ class One:
         return self.queue.core_count if self.queue.core_count > 0 else max(1, self.request.needs.core_count)
 
     @property
+    def cores_of_slot(self) -> int:
+        return self.cores if self.queue.core_count == -1 else max(1, self.queue.core_count)
+
+    @property
     def at_nucleus(self) -> bool:
         return self.queue.site == NUCLEUS
 
@@ -94,9 +98,8 @@ def ram_mb(one: One) -> int:
     return math.floor((max(2000, total) if one.request.is_merge else total) * 0.9)
 
 
-def max_rss_mb(one: One) -> int:
-    per_core = one.queue.options.get("per_core_attr") == "true"
-    return one.queue.max_rss_mb * (max(1, one.queue.core_count) if per_core else 1)
+def rss_mb(one: One, stated_mb: int) -> int:
+    return stated_mb * (one.cores_of_slot if one.queue.options.get("per_core_attr") == "true" else 1)
 
 
 def scratch_disk(one: One) -> bool:
@@ -205,8 +208,10 @@ RULES: dict[str, Callable[[One], bool]] = {
         not one.request.needs.max_core_count or one.queue.core_count <= one.request.needs.max_core_count
     ),
     "release": lambda one: not one.request.software.release or one.queue.releases != ("AUTO",),
-    "memory_too_large": lambda one: max_rss_mb(one) == 0 or ram_mb(one) <= max_rss_mb(one),
-    "memory_too_small": lambda one: ram_mb(one) >= one.queue.min_rss_mb,
+    "memory_too_large": lambda one: (
+        one.queue.max_rss_mb == 0 or ram_mb(one) <= rss_mb(one, one.queue.max_rss_mb)
+    ),
+    "memory_too_small": lambda one: ram_mb(one) >= rss_mb(one, one.queue.min_rss_mb),
     "direct_access": lambda one: one.queue.direct_access_lan or not one.request.direct_access_only,
     "scratch_disk": scratch_disk,
     "free_space": lambda one: one.storage.space_usable_gb > 200,
