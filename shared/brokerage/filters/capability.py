@@ -127,11 +127,15 @@ def scratch_disk(world: World, request: JobRequest) -> Verdict | None:
     return Verdict((columns.work_dir_mb == 0) | (needed < columns.work_dir_mb), needed, columns.work_dir_mb)
 
 
+def _has_unknown_length(request: JobRequest) -> bool:
+    """No CPU time is known, and it matters: with cpuEfficiency 0 the base walltime is all there is."""
+    return request.needs.cpu_time_hs06_s_per_event is None and request.needs.cpu_efficiency > 0
+
+
 @decides(WALLTIME_DAY)
 def a_day_for_scouts_and_merging(world: World, request: JobRequest) -> Verdict | None:
     """Scouts, merge jobs and work of unknown length need a queue that allows 24 hours."""
-    unknown = request.needs.cpu_time_hs06_s_per_event is None and request.needs.cpu_efficiency > 0
-    if request.is_analysis or not (request.is_scout or request.is_merge or unknown):
+    if request.is_analysis or not (request.is_scout or request.is_merge or _has_unknown_length(request)):
         return None
     limit = world.columns.max_time_s
     return Verdict((limit == 0) | (limit >= estimates.DAY_S), limit, float(estimates.DAY_S))
@@ -150,7 +154,7 @@ def _walltime(world: World, request: JobRequest) -> NDArray[np.float64]:
 @decides(WALLTIME_LONG)
 def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
     """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above."""
-    if request.is_merge or request.needs.cpu_time_hs06_s_per_event is None:
+    if request.is_merge or _has_unknown_length(request):
         return None
     needed, limit = _walltime(world, request), world.columns.max_time_s
     return Verdict((limit == 0) | (needed <= limit), needed, limit)
@@ -159,7 +163,7 @@ def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
 @decides(WALLTIME_SHORT)
 def walltime_at_least(world: World, request: JobRequest) -> Verdict | None:
     """The estimated walltime must not be below mintime."""
-    if request.is_merge or request.needs.cpu_time_hs06_s_per_event is None:
+    if request.is_merge or _has_unknown_length(request):
         return None
     needed, limit = _walltime(world, request), world.columns.min_time_s
     return Verdict(needed >= limit, needed, limit)

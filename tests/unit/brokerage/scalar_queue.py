@@ -113,10 +113,12 @@ def scratch_disk(one: One) -> bool:
 def walltime_s(one: One) -> float | None:
     """None where the walltime is not judged: merge jobs, and work of unknown length."""
     n = one.request.needs
-    if one.request.is_merge or n.cpu_time_hs06_s_per_event is None:
+    if one.request.is_merge:
         return None
     if not n.cpu_efficiency:
         return n.base_walltime_s
+    if n.cpu_time_hs06_s_per_event is None:
+        return None
     power = one.queue.core_power_hs06 or 10.0
     events = max(1, one.request.job.n_events)
     return n.base_walltime_s + n.cpu_time_hs06_s_per_event * events / (one.cores * power * n.cpu_efficiency)
