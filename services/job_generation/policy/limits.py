@@ -35,7 +35,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Limits:
-    """None means no limit. Bytes, seconds, counts. `job_bytes` bounds input + output + work directory."""
+    """None means no limit. Bytes, seconds, counts. `job_bytes` bounds input + output + work directory.
+
+    `max_walltime_s` bounds the size of a job (maxWalltime and maxtime), `queue_time_s` any job (maxtime alone).
+    """
 
     max_files: int = MAX_FILES_PER_JOB
     max_files_in_all: int = MAX_FILES_IN_ALL
@@ -46,6 +49,7 @@ class Limits:
     input_bytes: float | None = None
     output_bytes: float = MAX_OUTPUT_BYTES
     max_walltime_s: float | None = None
+    queue_time_s: float | None = None
     reads_directly: bool = False
 
 
@@ -73,6 +77,7 @@ def limits_at(needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: 
         input_bytes=float(queue.max_input_size_mb * MB_BYTES) or None,
         output_bytes=float(rules.target_output_gb * GB_BYTES) if rules.target_output_gb else MAX_OUTPUT_BYTES,
         max_walltime_s=min(times) if times else None,
+        queue_time_s=float(queue.max_time_s) or None,
         reads_directly=direct,
     )
 
@@ -105,8 +110,8 @@ def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: i
 def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
     """Why these totals are too much for one job at this queue; None if they fit.
 
-    `first`: the smallest possible job. Rules about the size of a job (files, events, nGBPerJob, output) do not apply to
-    it, because it cannot be made smaller; what the queue physically has (scratch space, time) does.
+    `first`: the smallest possible job. Rules about the size of a job (files, events, nGBPerJob, output, maxWalltime) do
+    not apply to it, because it cannot be made smaller; what the queue physically has (scratch space, maxtime) does.
     """
     output = needs.output_bytes(totals.n_events, int(totals.effective_bytes))
     if not first:
@@ -128,8 +133,9 @@ def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts,
     scratch = copied + max(MIN_OUTPUT_BYTES, output) + needs.work_dir_bytes
     if limits.scratch_bytes is not None and scratch > limits.scratch_bytes:
         return f"needs {scratch:.0f} bytes of scratch space, {queue.queue} has {limits.scratch_bytes:.0f}"
-    if limits.max_walltime_s is not None:
+    allowed_s = limits.queue_time_s if first else limits.max_walltime_s
+    if allowed_s is not None:
         expected = walltime_s(needs, totals.n_events, queue.core_count, queue.core_power_hs06)
-        if expected is not None and expected > limits.max_walltime_s:
-            return f"would run {expected:.0f} s, at most {limits.max_walltime_s:.0f} s are allowed at {queue.queue}"
+        if expected is not None and expected > allowed_s:
+            return f"would run {expected:.0f} s, at most {allowed_s:.0f} s are allowed at {queue.queue}"
     return None

@@ -80,6 +80,15 @@ def test_max_walltime_of_the_task_bounds_a_job_where_the_queue_allows_more() -> 
     assert sizes(placed(a_task({"maxWalltime": 1}, needs=needs), some_units(4), queue)) == [3, 1]
 
 
+def test_max_walltime_does_not_refuse_the_smallest_job_but_the_queues_time_limit_does() -> None:
+    needs = WorkNeeds(cpu_time_hs06_s_per_event=900, cpu_efficiency=0.9, base_walltime_s=600)  # 10 600 s for each file
+    task = a_task({"maxWalltime": 1}, needs=needs)
+    assert sizes(placed(task, some_units(3), a_queue(max_time_s=400_000, core_power_hs06=10))) == [1, 1, 1]
+    assert sizes(placed(task, some_units(3), a_queue(core_power_hs06=10))) == [1, 1, 1]
+    refused = placed(task, some_units(3), a_queue(max_time_s=10_599, core_power_hs06=10))
+    assert sizes(refused) == [] and "at most 10599 s are allowed at Q" in refused.reasons[0]
+
+
 def test_a_gap_between_events_ends_a_job() -> None:
     units = [Unit(n, "f", 1000, 10, start, start + 9) for n, start in enumerate((0, 10, 30, 40))]
     assert sizes(placed(a_task({"nEventsPerJob": 100}), units)) == [2, 2]
