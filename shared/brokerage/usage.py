@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.brokerage.classes import SiteWaits
 from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, QueueHistory, UserUsage
@@ -17,6 +17,8 @@ USER_SHARE, EXPRESS_SHARE = "User Analysis", "Express Analysis"
 CLASSIFIED_SHARES = frozenset({USER_SHARE, EXPRESS_SHARE})
 QUEUED = frozenset({"defined", "assigned", "activated", "starting", "sent"})
 RUNNING = "running"
+# How long the past is looked at: a day of starts (and the hour that it began in), four days of waiting times.
+STARTS_KEPT, WAITS_KEPT = timedelta(hours=25), timedelta(days=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,14 @@ class QueueUsage:
     starts: Sequence[tuple[str, datetime, int]] = ()
     waits: SiteWaits = field(default_factory=SiteWaits)
 
+    def followed_by(self, recent: QueueUsage, since: datetime, now: datetime) -> QueueUsage:
+        """This past up to the hour `since`, and all else from `recent`."""
+        starts = [row for row in self.starts if now - STARTS_KEPT < row[1] < since]
+        hours = [row for row in self.waits.hours if now - WAITS_KEPT < row[0] < since]
+        return _queue_usage(
+            recent.shares, [*starts, *recent.starts], [*hours, *recent.waits.hours], recent.waits.waiting_since
+        )
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -46,10 +56,14 @@ class Usage:
     share_percent: Mapping[str, float] = field(default_factory=dict)
     level_1: Mapping[str, str] = field(default_factory=dict)
 
-    def updated(self, queues: Mapping[str, QueueUsage], gone: Iterable[str] = ()) -> Usage:
-        """Another value for some queues; `gone`: nothing is known of them any more."""
-        left = {queue: one for queue, one in self.queues.items() if queue not in set(gone)}
-        return replace(self, queues={**left, **queues})
+    def updated(self, names: Iterable[str], recent: Mapping[str, QueueUsage], since: datetime, now: datetime) -> Usage:
+        """What is known of some queues again: of their past only what happened in hours from `since` on was read."""
+        nothing = QueueUsage()
+        again = {
+            queue: self.queues.get(queue, nothing).followed_by(recent.get(queue, nothing), since, now)
+            for queue in names
+        }
+        return replace(self, queues={**self.queues, **again})
 
 
 @dataclass(frozen=True)
@@ -148,17 +162,25 @@ def queue_usages(
     for queue, at in waiting_merge_jobs:
         since.setdefault(queue, []).append(at)
     return {
-        queue: QueueUsage(
+        queue: _queue_usage(
             shares.get(queue, {}),
-            [(gshare, hour, number) for (gshare, hour), number in sorted(started.get(queue, {}).items())],
-            SiteWaits(
-                max((hour for gshare, hour in started.get(queue, {}) if gshare in CLASSIFIED_SHARES), default=None),
-                tuple(hours.get(queue, ())),
-                tuple(since.get(queue, ())),
-            ),
+            [(gshare, hour, number) for (gshare, hour), number in started.get(queue, {}).items()],
+            hours.get(queue, []),
+            since.get(queue, ()),
         )
         for queue in shares.keys() | started.keys() | hours.keys() | since.keys()
     }
+
+
+def _queue_usage(
+    shares: Mapping[str, ShareCounts],
+    starts: Iterable[tuple[str, datetime, int]],
+    hours: Iterable[tuple[datetime, int, float, float]],
+    waiting_since: Iterable[datetime],
+) -> QueueUsage:
+    in_order = sorted(starts)
+    last = max((hour for gshare, hour, _ in in_order if gshare in CLASSIFIED_SHARES), default=None)
+    return QueueUsage(shares, in_order, SiteWaits(last, tuple(hours), tuple(waiting_since)))
 
 
 def percent_of_shares(shares: Iterable[tuple[str, float, str | None]]) -> dict[str, float]:

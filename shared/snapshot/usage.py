@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import aiosql
@@ -11,6 +12,7 @@ import asyncpg
 
 from shared.brokerage.usage import (
     CLASSIFIED_SHARES,
+    WAITS_KEPT,
     OwnUsage,
     QueueUsage,
     ShareCounts,
@@ -21,14 +23,19 @@ from shared.brokerage.usage import (
 )
 from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, UserUsage
 
+PAST_READ_AGAIN = timedelta(hours=1)
+READ_ALL_EVERY = timedelta(minutes=10)
+
 queries = aiosql.from_path(Path(__file__).with_name("usage.sql"), "asyncpg")
 
 
 class UsageSnapshot:
-    """Nothing is read before the first analysis decision; from then on only the queues that changed since."""
+    """Nothing is read before the first analysis decision; from then on only the queues that changed since, and of their
+    past the last hours: older ones change only when events come very late, and are read again after a while."""
 
     def __init__(self) -> None:
         self._usage: Usage | None = None
+        self._read_all_at: datetime | None = None
         self._changed: set[str] = set()
         self._reading = asyncio.Lock()
 
@@ -43,30 +50,35 @@ class UsageSnapshot:
         """An immutable value: a decision takes it once and keeps it."""
         async with self._reading:
             shares = [(row["name"], row["value"], row["parent"]) async for row in queries.shares(connection)]
-            known, changed = self._usage, sorted(self._changed)
+            changed = sorted(self._changed)
             self._changed.clear()
             try:
-                if known is None:
-                    usage = Usage(await _queues(connection, None))
-                elif changed:
-                    usage = known.updated(await _queues(connection, changed), gone=changed)
-                else:
-                    usage = known
+                usage = await self._read(connection, changed)
             except BaseException:
                 self._changed.update(changed)
                 raise
             self._usage = Usage(usage.queues, percent_of_shares(shares), level_1_of_shares(shares))
             return self._usage
 
+    async def _read(self, connection: asyncpg.Connection, changed: list[str]) -> Usage:
+        known, now = self._usage, await queries.now(connection)
+        if known is None or self._read_all_at is None or now - self._read_all_at >= READ_ALL_EVERY:
+            self._read_all_at = now
+            return Usage(await _queues(connection, None, now - WAITS_KEPT))
+        if not changed:
+            return known
+        since = now.replace(minute=0, second=0, microsecond=0) - PAST_READ_AGAIN
+        return known.updated(changed, await _queues(connection, changed, since), since, now)
 
-async def _queues(connection: asyncpg.Connection, queues: list[str] | None) -> dict[str, QueueUsage]:
+
+async def _queues(connection: asyncpg.Connection, queues: list[str] | None, since: datetime) -> dict[str, QueueUsage]:
     counts = {
         (row["queue"], row["gshare"]): ShareCounts(*tuple(row)[2:])
         async for row in queries.counts_of_shares(connection, queues=queues)
     }
-    starts = [tuple(row) async for row in queries.starts(connection, queues=queues)]
+    starts = [tuple(row) async for row in queries.starts(connection, queues=queues, since=since)]
     gshares = sorted(CLASSIFIED_SHARES)
-    waits = [tuple(row) async for row in queries.waits(connection, queues=queues, gshares=gshares)]
+    waits = [tuple(row) async for row in queries.waits(connection, queues=queues, gshares=gshares, since=since)]
     waiting = [tuple(row) async for row in queries.waiting_merge_jobs(connection, queues=queues)]
     return queue_usages(counts, starts, waits, waiting)
 

@@ -10,17 +10,20 @@ WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
   AND status IN ('defined', 'assigned', 'activated', 'starting', 'sent', 'running')
 GROUP BY queue, gshare;
 
--- name: starts(queues)
+-- name: now()$
+SELECT orrery_now();
+
+-- name: starts(queues, since)
 SELECT queue, gshare, hour, sum(n_started)::bigint AS n_started
 FROM queue_outcomes
-WHERE hour > orrery_now() - interval '25 hours' AND n_started > 0
+WHERE hour > orrery_now() - interval '25 hours' AND hour >= :since AND n_started > 0
   AND (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
 GROUP BY queue, gshare, hour;
 
--- name: waits(queues, gshares)
+-- name: waits(queues, gshares, since)
 SELECT queue, hour, n_jobs, wait_s, wait_squared_s2
 FROM queue_waits
-WHERE hour > orrery_now() - interval '4 days' AND job_type = 'merge' AND gshare = ANY(:gshares::text[])
+WHERE hour > orrery_now() - interval '4 days' AND hour >= :since AND job_type = 'merge' AND gshare = ANY(:gshares::text[])
   AND (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
 ORDER BY hour, queue, gshare;
 

@@ -14,6 +14,7 @@ from services.job_brokerage.app import build
 from shared.db.database import Database
 from shared.events import ChunkOffered
 from shared.model.grid import read_grid_folder
+from shared.snapshot.usage import UsageSnapshot
 from tests import rows, servers
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
@@ -111,7 +112,23 @@ async def decisions(url: str, database: Database) -> bool:
         outcomes.add(type(event).__name__)
     print(times("one analysis chunk, event in to event out", found) + f"   {', '.join(sorted(outcomes))}")
     print(f"   the first, which reads what all share: {timedelta(seconds=found[0]).total_seconds() * 1000:.0f} ms")
+    await usage_read_again(database)
     return percentile(found, 0.5) <= TARGET_S
+
+
+async def usage_read_again(database: Database) -> None:
+    """What all decisions share, after news of one queue and of every queue."""
+    usage, one, every = UsageSnapshot(), list[float](), list[float]()
+    async with database.read() as connection:
+        queues = sorted((await usage.current(connection)).queues)
+        for found, changed in ((one, queues[:1]), (every, queues)):
+            for _ in range(20):
+                usage.mark(changed)
+                started_s = time.perf_counter()
+                await usage.current(connection)
+                found.append(time.perf_counter() - started_s)
+    print(times("usage read again after news of one queue", one))
+    print(times(f"usage read again after news of all {len(queues)} queues", every))
 
 
 async def with_a_database() -> bool:

@@ -119,3 +119,21 @@ async def test_only_queues_that_changed_are_read_again(database: Database) -> No
         assert (await usage.current(connection)).queues["Q_BETA"].shares == {}
         usage.mark(None)
         assert await usage.current(connection) == (await rows_of_file(database)).shared()
+
+
+async def test_of_the_past_of_a_changed_queue_only_the_last_hours_are_read(database: Database) -> None:
+    await load_grid(database)
+    await a_busy_day(database, random.Random(4))
+    usage = UsageSnapshot()
+    async with database.read() as connection:
+        before = (await usage.current(connection)).queues["Q_BETA"]
+        await connection.execute("UPDATE queue_outcomes SET n_started = 100")
+        await connection.execute("UPDATE queue_waits SET n_jobs = 50")
+        usage.mark(["Q_BETA"])
+        after = (await usage.current(connection)).queues["Q_BETA"]
+        now = await connection.fetchval("SELECT date_trunc('hour', orrery_now())")
+    old = {(share, hour): number for share, hour, number in before.starts if hour < now - timedelta(hours=1)}
+    assert len(old) >= 6 and old.items() <= {(share, hour): n for share, hour, n in after.starts}.items()
+    assert {number for _, hour, number in after.starts if hour == now} == {200}
+    assert [row for row in before.waits.hours if row[0] < now] == [row for row in after.waits.hours if row[0] < now]
+    assert {row[1] for row in after.waits.hours if row[0] == now} <= {50}
