@@ -100,8 +100,8 @@ class TaskHandlers:
         return decision
 
 
-# Tasks corrected in one go; the next comes a period later.
-CORRECTED_AT_ONCE = 1000
+# Tasks corrected in one transaction, which others wait for; the next comes a period later.
+CORRECTED_AT_ONCE = 500
 
 
 class RemainingWorkHandlers:
@@ -115,6 +115,5 @@ class RemainingWorkHandlers:
         await self._store.note_work(work, event.task_id)
 
     async def correct(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: tasks whose event came too early, or that changed without one."""
-        for task_id in await self._store.doubtful_work(work, CORRECTED_AT_ONCE):
-            await self._store.note_work(work, task_id)
+        """Periodic, on one replica: tasks whose event came too early, or that changed without one; sums of nuclei."""
+        await self._store.correct_work(work, CORRECTED_AT_ONCE)

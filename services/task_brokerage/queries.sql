@@ -19,54 +19,71 @@ FROM nucleus_remaining_work
 GROUP BY nucleus;
 
 -- name: lock_work(task_id)$
--- One at a time for each task: the difference to what is stored must be taken once.
-SELECT pg_advisory_xact_lock(hashtext('remaining_work'), hashint8(:task_id));
+-- One at a time for each task, and none while all are locked: the difference to what is stored must be taken once.
+SELECT pg_advisory_xact_lock_shared(hashtext('remaining_work_of_nuclei'), 0),
+       pg_advisory_xact_lock(hashtext('remaining_work'), hashint8(:task_id));
 
--- name: note_work(task_id)!
--- RW of one task now: events not yet used x CPU time (300 HS06 s where it is not known) while it has work to do; the
--- difference to what was stored goes to its nucleus.
+-- name: lock_all_work()$
+-- Whoever notes work has this lock, shared, before any row: who waits for it holds nothing that they could wait for.
+SELECT pg_advisory_xact_lock(hashtext('remaining_work_of_nuclei'), 0);
+
+-- name: changed_work(first_task_id, last_task_id, max_rows)
+-- Tasks whose RW is not what is stored, with what it is: events not yet used x CPU time (300 HS06 s where it is not
+-- known) while there are any and the task may use them; without nucleus if it has none left.
 WITH now AS (
-    SELECT t.task_id, t.nucleus, t.current_priority AS priority, w.events * coalesce(t.cpu_time, 300)
+    SELECT t.task_id, t.nucleus::text AS nucleus, t.current_priority AS priority, w.events * coalesce(t.cpu_time, 300)
            * (CASE WHEN t.cpu_time_unit LIKE 'mHS06%' THEN 0.001 ELSE 1 END) AS hs06_s
     FROM tasks t
     CROSS JOIN LATERAL (
         SELECT sum(greatest(0, coalesce(d.n_events, 0) - coalesce(d.n_events_used, 0)))::float8 AS events
         FROM task_datasets d
         WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) w
-    WHERE t.task_id = :task_id AND t.nucleus IS NOT NULL
+    WHERE t.task_id BETWEEN :first_task_id AND :last_task_id AND t.nucleus IS NOT NULL
       AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'pending') AND w.events > 0),
-before AS (SELECT nucleus, priority, hs06_s FROM task_remaining_work WHERE task_id = :task_id),
-gone AS (DELETE FROM task_remaining_work WHERE task_id = :task_id AND NOT EXISTS (SELECT FROM now)),
+stored AS (
+    SELECT task_id, nucleus, priority, hs06_s FROM task_remaining_work
+    WHERE task_id BETWEEN :first_task_id AND :last_task_id)
+SELECT task_id, now.nucleus, now.priority, now.hs06_s
+FROM now FULL JOIN stored USING (task_id)
+WHERE (now.nucleus, now.priority, now.hs06_s) IS DISTINCT FROM (stored.nucleus, stored.priority, stored.hs06_s)
+ORDER BY task_id
+LIMIT :max_rows;
+
+-- name: store_work(task_ids, nuclei, priorities, hs06_s)!
+-- The RW of these tasks as it is now; the difference to what was stored goes to their nuclei, whose rows are taken in
+-- one order by everybody.
+WITH now AS (
+    SELECT * FROM unnest(:task_ids::bigint[], :nuclei::text[], :priorities::int[], :hs06_s::float8[])
+        AS work (task_id, nucleus, priority, hs06_s)),
+before AS (SELECT nucleus, priority, hs06_s FROM task_remaining_work WHERE task_id = ANY(:task_ids::bigint[])),
+gone AS (DELETE FROM task_remaining_work WHERE task_id IN (SELECT task_id FROM now WHERE nucleus IS NULL)),
 kept AS (
     INSERT INTO task_remaining_work AS known (task_id, nucleus, priority, hs06_s)
-    SELECT task_id, nucleus, priority, hs06_s FROM now
+    SELECT task_id, nucleus, priority, hs06_s FROM now WHERE nucleus IS NOT NULL
     ON CONFLICT (task_id) DO UPDATE
-    SET nucleus = excluded.nucleus, priority = excluded.priority, hs06_s = excluded.hs06_s
-    WHERE (known.nucleus, known.priority, known.hs06_s) IS DISTINCT FROM
-          (excluded.nucleus, excluded.priority, excluded.hs06_s))
+    SET nucleus = excluded.nucleus, priority = excluded.priority, hs06_s = excluded.hs06_s)
 INSERT INTO nucleus_remaining_work AS known (nucleus, priority, hs06_s)
 SELECT nucleus, priority, sum(change) FROM (
     SELECT nucleus, priority, -hs06_s AS change FROM before
-    UNION ALL SELECT nucleus, priority, hs06_s FROM now) changes
+    UNION ALL SELECT nucleus, priority, hs06_s FROM now WHERE nucleus IS NOT NULL) changes
 GROUP BY nucleus, priority
 HAVING sum(change) <> 0
 ORDER BY nucleus, priority
 ON CONFLICT (nucleus, priority) DO UPDATE SET hs06_s = greatest(0, known.hs06_s + excluded.hs06_s);
 
--- name: tasks_of_nuclei(max_rows)
--- Tasks whose stored RW may be wrong: with work to do and none stored or at another nucleus or priority, or stored and
--- without work to do.
-SELECT t.task_id
-FROM tasks t LEFT JOIN task_remaining_work w USING (task_id)
-WHERE t.nucleus IS NOT NULL AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'pending')
-  AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
-  AND (w.nucleus, w.priority) IS DISTINCT FROM (t.nucleus::text, t.current_priority)
-UNION
-SELECT w.task_id
-FROM task_remaining_work w JOIN tasks t USING (task_id)
-WHERE t.status NOT IN ('ready', 'scouting', 'scouted', 'running', 'pending')
-ORDER BY 1
-LIMIT :max_rows;
+-- name: wrong_sums()
+-- Sums of nuclei that are not those of their tasks, but for what rounding explains. Both change in one statement, so a
+-- difference that anybody can see is one that stays.
+SELECT nucleus, priority, coalesce(s.hs06_s, 0) AS hs06_s
+FROM (SELECT nucleus, priority, sum(hs06_s) AS hs06_s FROM task_remaining_work GROUP BY nucleus, priority) s
+FULL JOIN nucleus_remaining_work n USING (nucleus, priority)
+WHERE abs(coalesce(s.hs06_s, 0) - coalesce(n.hs06_s, 0))
+      > 1e-9 * greatest(1, coalesce(s.hs06_s, 0), coalesce(n.hs06_s, 0));
+
+-- name: store_sums(nuclei, priorities, hs06_s)!
+INSERT INTO nucleus_remaining_work (nucleus, priority, hs06_s)
+SELECT * FROM unnest(:nuclei::text[], :priorities::int[], :hs06_s::float8[])
+ON CONFLICT (nucleus, priority) DO UPDATE SET hs06_s = excluded.hs06_s;
 
 -- name: assign_nucleus(task_id, nucleus, allowed)!
 UPDATE tasks

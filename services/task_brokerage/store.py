@@ -20,6 +20,11 @@ from shared.states import TASK, Owner
 
 queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
 
+Row = Mapping[str, Any]
+MAX_TASK_ID = 2**63 - 1
+# Parameters of the statements and the columns that fill them.
+_SUMS = {"nuclei": "nucleus", "priorities": "priority", "hs06_s": "hs06_s"}
+
 MAY_BECOME_READY = TASK.sources("ready", Owner.TASK_BROKERAGE)
 
 
@@ -50,11 +55,37 @@ class TaskBrokerageStore:
     async def note_work(self, work: UnitOfWork, task_id: int) -> None:
         """Bring the RW of one task, and with it that of its nucleus, up to what the task has left."""
         await queries.lock_work(work.connection, task_id=task_id)
-        await queries.note_work(work.connection, task_id=task_id)
+        await self._store_work(work, await self._changed_work(work, task_id, task_id, 1))
 
-    async def doubtful_work(self, work: UnitOfWork, max_rows: int) -> list[int]:
-        """Tasks whose stored RW cannot be right."""
-        return [row["task_id"] async for row in queries.tasks_of_nuclei(work.connection, max_rows=max_rows)]
+    async def correct_work(self, work: UnitOfWork, max_tasks: int) -> int:
+        """Bring the RW of tasks that is not right up to date, lowest ids first, and all sums; the number of tasks.
+
+        Looks without any lock; where there is something to correct, everybody else who notes work waits.
+        """
+        wrong = await self._changed_work(work, 0, MAX_TASK_ID, max_tasks)
+        if not wrong and not await self._wrong_sums(work):
+            return 0
+        await queries.lock_all_work(work.connection)
+        if wrong:
+            wrong = await self._changed_work(work, wrong[0]["task_id"], wrong[-1]["task_id"], max_tasks)
+            await self._store_work(work, wrong)
+        sums = await self._wrong_sums(work)
+        if sums:
+            columns = {key: [row[name] for row in sums] for key, name in _SUMS.items()}
+            await queries.store_sums(work.connection, **columns)
+        return len(wrong)
+
+    async def _changed_work(self, work: UnitOfWork, first: int, last: int, max_rows: int) -> list[Row]:
+        rows = queries.changed_work(work.connection, first_task_id=first, last_task_id=last, max_rows=max_rows)
+        return [row async for row in rows]
+
+    async def _store_work(self, work: UnitOfWork, rows: list[Row]) -> None:
+        if rows:
+            columns = {key: [row[name] for row in rows] for key, name in (_SUMS | {"task_ids": "task_id"}).items()}
+            await queries.store_work(work.connection, **columns)
+
+    async def _wrong_sums(self, work: UnitOfWork) -> list[Row]:
+        return [row async for row in queries.wrong_sums(work.connection)]
 
     async def save(self, work: UnitOfWork, decision: Decision) -> int:
         """Store a decision with all its numbers; its id."""

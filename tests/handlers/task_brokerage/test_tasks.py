@@ -8,7 +8,7 @@ import pytest
 from services.task_brokerage.app import build
 from shared.brokerage.explain import explain_row
 from shared.db import Database
-from shared.events import TaskCompleted, TaskDefined, TaskProgressed, TaskReady, TaskReleased
+from shared.events import TaskDefined, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
 from tests import rows
 from tests.handlers.events import deliver, started
@@ -151,53 +151,6 @@ async def test_a_task_of_another_vo_is_placed_by_its_own_plugin(database, contex
     task_id = await a_task(database, vo="example")
     await deliver(database, service, TaskDefined(task_id=task_id))
     assert (await last_decision(database, task_id))["plugin"] == "example"
-
-
-async def work_of(database: Database) -> dict[tuple[str, int], float]:
-    async with database.read() as connection:
-        found = await connection.fetch("SELECT nucleus, priority, hs06_s FROM nucleus_remaining_work WHERE hs06_s > 0")
-    return {(row["nucleus"], row["priority"]): row["hs06_s"] for row in found}
-
-
-def progressed(task_id: int) -> TaskProgressed:
-    return TaskProgressed(
-        task_id=task_id, status="running", files_finished=1, files_failed=0, files_total=10, live_jobs=1
-    )
-
-
-async def test_remaining_work_is_kept_current_by_events(database, context) -> None:
-    await load_grid(database)
-    service = await started(build(context))
-    task_id = await a_task(database, current_priority=500)
-    await deliver(database, service, TaskDefined(task_id=task_id))
-    nucleus = (await task_row(database, task_id))["nucleus"]
-    assert await work_of(database) == {(nucleus, 500): 1000 * 100}, "raised at once by the assignment"
-    async with database.read() as connection:
-        await connection.execute("UPDATE task_datasets SET n_events_used = 400 WHERE task_id = $1", task_id)
-    for _ in range(2):
-        await deliver(database, service, progressed(task_id))
-        assert await work_of(database) == {(nucleus, 500): 600 * 100}
-    async with database.read() as connection:
-        await connection.execute("UPDATE tasks SET current_priority = 900 WHERE task_id = $1", task_id)
-    await deliver(database, service, progressed(task_id))
-    assert await work_of(database) == {(nucleus, 900): 600 * 100}
-
-
-async def test_a_task_that_ended_leaves_no_work_even_if_its_event_was_lost(database, context) -> None:
-    await load_grid(database)
-    service = await started(build(context))
-    ended = await a_task(database, status="running", nucleus="ALPHA", cpu_time=None)
-    missed = await a_task(database, status="running", nucleus="BETA", current_priority=3)
-    await deliver(database, service, TaskReady(task_id=ended))
-    assert await work_of(database) == {("ALPHA", 100): 1000 * 300}, "300 HS06 s where the CPU time is not known"
-    async with database.begin(reason="test") as work:
-        await work.connection.execute("UPDATE tasks SET status = 'prepared' WHERE task_id = $1", ended)
-    correct = next(one for one in service.periodic if one.name == "correct-remaining-work")
-    async with database.begin(reason="test") as work:
-        await correct.run(work)
-    assert await work_of(database) == {("BETA", 3): 1000 * 100}
-    await deliver(database, service, TaskCompleted(task_id=missed, status="done"))
-    assert await work_of(database) == {("BETA", 3): 1000 * 100}, "its row still says that it runs"
 
 
 async def test_a_full_chain_task_follows_its_parent_to_a_bare_nucleus(database, context) -> None:
