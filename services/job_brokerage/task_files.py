@@ -163,15 +163,20 @@ def _part(one: InputDataset, n_events: int) -> InputPart:
 def part_of_inputs(parts: Sequence[InputPart], n_files: int, n_bytes: int) -> list[InputPart]:
     """So many files and bytes of the masters, and as large a part of each other dataset and of each copy."""
     masters = [one for one in parts if one.master]
-    files = n_files / max(1, sum(one.files for one in masters))
-    size = n_bytes / max(1, sum(one.bytes for one in masters))
-    return [_share_of(one, min(1.0, files), min(1.0, size if one.master else files)) for one in parts if not one.pseudo]
+    of_files = (n_files, sum(one.files for one in masters))
+    of_bytes = (n_bytes, sum(one.bytes for one in masters))
+    return [_share_of(one, of_files, of_bytes if one.master else of_files) for one in parts if not one.pseudo]
 
 
-def _share_of(part: InputPart, of_files: float, of_bytes: float) -> InputPart:
+def _share_of(part: InputPart, of_files: tuple[int, int], of_bytes: tuple[int, int]) -> InputPart:
+    """A part of a dataset and of its copies: numerator and denominator for files and for bytes; rounded down."""
+
+    def share(value: int, of: tuple[int, int]) -> int:
+        return value if of[0] >= of[1] else value * of[0] // of[1]
+
     copies = [
-        copy.model_copy(update={"files": round(copy.files * of_files), "bytes": round(copy.bytes * of_bytes)})
+        copy.model_copy(update={"files": share(copy.files, of_files), "bytes": share(copy.bytes, of_bytes)})
         for copy in part.replicas
     ]
-    numbers = {"files": round(part.files * of_files), "bytes": round(part.bytes * of_bytes), "events": 0}
+    numbers = {"files": share(part.files, of_files), "bytes": share(part.bytes, of_bytes), "events": 0}
     return part.model_copy(update={**numbers, "replicas": copies})

@@ -95,6 +95,31 @@ def test_runtime_parameters_are_set_and_read_back(orrery: Orrery) -> None:
     assert "SWEEP_AGE_S" in orrery("config", "list").out
     assert orrery("config", "set", "watchdog.SWEEP_AGE_S", "soon", "--type", "float").code == 1
     assert orrery("config", "get", "watchdog.NOTHING").code == 1
+    misspelt = orrery("config", "set", "watchdog.SWEEP_AGES", "5")
+    assert misspelt.code == 1 and "did you mean watchdog.SWEEP_AGE_S" in misspelt.err
+    assert "61.5" in orrery("config", "list", "watchdog", "--all").out
+    assert orrery("config", "unset", "watchdog.SWEEP_AGE_S").code == 0
+
+
+@pytest.mark.parametrize("index", range(len(TASKS)), ids=[path.stem for path in TASKS])
+def test_a_live_task_and_the_live_world_are_saved_and_decided_upon_without_servers(
+    orrery: Orrery, tmp_path: Path, index: int
+) -> None:
+    task_id = submit(orrery, tmp_path, index, f"saved{index}")
+    wait_for(orrery, task_id, "scouting")
+    world, task = str(tmp_path / "world.json.gz"), str(tmp_path / "task.json")
+    assert orrery("snapshot", "save", world).code == 0
+    assert orrery("snapshot", "task", "-", task, stdin=f"{task_id}\n").code == 0
+    is_analysis = json.loads(TASKS[index].read_text()).get("taskType") == "anal"
+    brokerage = "analysis-brokerage" if is_analysis else "job-brokerage"
+    # the jobs of the other tests wait at the queues, too: what if as many as they like may wait?
+    files = ("--world", world, "--task", task, "--set", "NQUEUELIMITSITE=100000")
+    before = orrery("dry-run", brokerage, *files).json()
+    assert (before["task_id"], before["outcome"]) == (task_id, "chosen")
+    queue = before["candidates"][0]["queue"]
+    after = orrery("dry-run", brokerage, *files, "--queue", f"{queue}.status=offline").json()
+    assert queue not in {one["queue"] for one in after["candidates"]}
+    assert orrery("snapshot", "task", str(task_id), "999999", task).code == 1
 
 
 def test_a_bad_grid_is_refused_whole_with_file_key_and_reason(orrery: Orrery, tmp_path: Path) -> None:
