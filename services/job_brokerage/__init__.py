@@ -12,6 +12,7 @@ shares), queue_statistics, queue_activity, queue_outcomes, queue_waits, and its 
 `handlers`     load, decide, commit
 `statistics`   job events folded into the statistics of queues; published, and audited against table jobs
 `grid_store`   a grid loaded whole or not at all; `grid_checks` what else a queue must keep to
-`api`          load the grid, list queues and sites
+`task_files`   live tasks as files that dry runs decide on
+`api`          load the grid, list queues and sites, save the world and tasks
 =============  ============================================================================================
 """
