@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import isnan
 from typing import Any, Literal
 
 import numpy as np
@@ -143,5 +144,5 @@ class Decision:
 
 
 def _jsonable(values: Real) -> list[float | None]:
-    """JSON has no NaN."""
-    return [None if np.isnan(value) else round(float(value), 9) for value in values]
+    """JSON has no NaN. Nine significant digits: terms may be as small as one over all the work of a nucleus."""
+    return [None if isnan(value) else float(f"{value:.9g}") for value in values.tolist()]

@@ -33,14 +33,15 @@ YES_NO = ("no", "yes")
 DIRECT_ACCESS = Check(
     114, "direct_access", Tier.CONFIGURATION, False, "direct access to local storage", "must be", words=YES_NO
 )
+# What queues have, and what work may use.
+_SEED_WORDS = (*JOBSEEDS, "std or all", "es or all", "es, eshigh or all")
 EVENT_SERVICE = Check(
-    115, "event_service", Tier.CONFIGURATION, False, "jobseed of the queue", "one that fits, not", words=JOBSEEDS
+    115, "event_service", Tier.CONFIGURATION, False, "jobseed of the queue", "must be", words=_SEED_WORDS
 )
 DYNAMIC_EVENTS = Check(
-    116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "jobseed of the queue", "one with events, not",
-    words=JOBSEEDS,
-)  # fmt: skip
-_STD, _ES, _ESHIGH, _ALL = (JOBSEEDS.index(one) for one in ("std", "es", "eshigh", "all"))
+    116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "jobseed of the queue", "must be", words=_SEED_WORDS
+)
+_STD, _ES, _ESHIGH, _ALL, _STD_OR_ALL, _ES_OR_ALL, _ANY_ES_OR_ALL = range(len(_SEED_WORDS))
 
 
 @decides(CORE_COUNT)
@@ -209,9 +210,10 @@ def event_service(world: World, request: JobRequest) -> Verdict | None:
     """jobseed std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts."""
     seed = world.columns.jobseed
     if not request.is_event_service:
-        return Verdict(world.columns.takes_plain_jobs, seed, float(_ES))
+        return Verdict(world.columns.takes_plain_jobs, seed, float(_STD_OR_ALL))
     high = request.priority >= HIGH_PRIORITY or request.is_scout
-    return Verdict((seed == _ES) | (seed == _ALL) | ((seed == _ESHIGH) & high), seed, float(_STD))
+    passes = (seed == _ES) | (seed == _ALL) | ((seed == _ESHIGH) & high)
+    return Verdict(passes, seed, float(_ANY_ES_OR_ALL if high else _ES_OR_ALL))
 
 
 @decides(DYNAMIC_EVENTS)
@@ -220,4 +222,4 @@ def dynamic_number_of_events(world: World, request: JobRequest) -> Verdict | Non
     if not request.dynamic_number_of_events:
         return None
     seed = world.columns.jobseed
-    return Verdict(seed != _STD, seed, float(_STD))
+    return Verdict(seed != _STD, seed, float(_ANY_ES_OR_ALL))

@@ -113,7 +113,7 @@ async def test_the_work_of_a_nucleus_lowers_its_weight(database, context) -> Non
     await deliver(database, service, TaskDefined(task_id=task_id))
     decision = await last_decision(database, task_id)
     entries = {entry["name"]: entry for entry in explain_row(decision)}
-    assert entries["ALPHA"]["terms"]["remaining_work"] == pytest.approx(1 / (10_000_000 * 100), abs=1e-9)
+    assert entries["ALPHA"]["terms"]["remaining_work"] == pytest.approx(1 / (10_000_000 * 100))
     assert entries["BETA"]["terms"]["remaining_work"] == pytest.approx(1 / 50), "work of lower priority does not count"
     assert decision["chosen"] == ["BETA"]
 

@@ -1,0 +1,54 @@
+"""What a person is told about a decision: numbers as they are, and what would have been allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from shared.brokerage.decision import Decision
+from shared.brokerage.explain import explain_row
+from shared.brokerage.filters import capability
+from shared.brokerage.pipeline import PASSED
+from shared.brokerage.request import HIGH_PRIORITY
+from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
+
+
+@pytest.mark.parametrize("term", [2e-11, 1 / 3e15, 0.1, 1.0, 12345.678, 4e20, 0.0])
+def test_a_term_is_shown_with_significant_digits_however_small_it_is(term) -> None:
+    decision = Decision(
+        kind="task", task_id=1, plugin="production", seed=1, world_version=1, decided_at=NOW, names=("ALPHA", "BETA"),
+        codes=np.array([PASSED, PASSED], np.int16), found=np.zeros(2), wanted=np.zeros(2), weights=np.ones(2),
+        checks={}, chosen=("ALPHA",), terms={"remaining_work": np.array([term, np.nan])},
+    )  # fmt: skip
+    stored = decision.packed()["terms"]["remaining_work"]
+    assert stored == [pytest.approx(term, rel=1e-8, abs=0), None]
+    shown = {one["name"]: one["terms"]["remaining_work"] for one in explain_row(decision.packed())}
+    assert shown == {"ALPHA": stored[0], "BETA": None}
+
+
+@pytest.mark.parametrize(
+    ("changes", "allowed"),
+    [({}, "std or all"), ({"is_event_service": True}, "es or all"),
+     ({"is_event_service": True, "is_scout": True}, "es, eshigh or all"),
+     ({"is_event_service": True, "priority": HIGH_PRIORITY}, "es, eshigh or all")],
+)  # fmt: skip
+def test_event_service_names_the_jobseeds_that_are_allowed(changes: dict[str, Any], allowed: str) -> None:
+    seeds = ("std", "es", "eshigh", "all")
+    one, request = capability.EVENT_SERVICE, a_request(**changes)
+    verdict = capability.event_service.decide(a_world([a_queue(seed, jobseed=seed) for seed in seeds]), request)
+    assert verdict is not None
+    assert [one.text(float(number)) for number in verdict.found] == sorted(seeds)
+    assert one.text(float(verdict.wanted)) == allowed
+    # What is named is what passes.
+    passing = {seed for seed, passes in zip(sorted(seeds), verdict.passes, strict=True) if passes}
+    assert passing == set(allowed.replace(",", " or").split(" or "))
+
+
+def test_a_dynamic_number_of_events_names_the_jobseeds_that_are_allowed() -> None:
+    verdict = capability.dynamic_number_of_events.decide(
+        a_world([a_queue("Q")]), a_request(dynamic_number_of_events=True)
+    )
+    assert verdict is not None
+    assert capability.DYNAMIC_EVENTS.text(float(verdict.wanted)) == "es, eshigh or all"
