@@ -42,11 +42,16 @@ VALUES (:kind, :task_id, :chunk_id, :plugin, :seed, :world_version, :outcome, :c
 RETURNING decision_id;
 
 -- name: forget_decisions(keep, older_than)!
--- The last few of each task stay, for a week.
+-- The last few of each task and kind stay, for a week: many about chunks do not drive out the one about the nucleus. The
+-- very last of each kind stays as long as the task is there and not at its end.
 DELETE FROM brokerage_decisions
-WHERE decided_at < :older_than
-   OR decision_id IN (
-        SELECT decision_id FROM (
-            SELECT decision_id, row_number() OVER (PARTITION BY task_id ORDER BY decision_id DESC) AS place
-            FROM brokerage_decisions) ranked
-        WHERE place > :keep);
+WHERE decision_id IN (
+    SELECT ranked.decision_id
+    FROM (SELECT decision_id, task_id, decided_at,
+                 row_number() OVER (PARTITION BY task_id, kind ORDER BY decision_id DESC) AS place
+          FROM brokerage_decisions) ranked
+    LEFT JOIN tasks t USING (task_id)
+    WHERE ranked.place > :keep
+       OR (ranked.decided_at < :older_than
+           AND (ranked.place > 1 OR t.status IS NULL
+                OR t.status IN ('done', 'finished', 'failed', 'broken', 'aborted'))));

@@ -56,6 +56,6 @@ class BrokerageStore:
         return decision_id
 
     async def forget_old(self, work: UnitOfWork) -> None:
-        """Periodic: keep the last decisions of each task, for a week."""
+        """Periodic: keep the last decisions of each task and kind, for a week, and of tasks at work the very last."""
         older_than = work.now - timedelta(days=KEPT_DAYS)
         await queries.forget_decisions(work.connection, keep=KEPT_PER_TASK, older_than=older_than)

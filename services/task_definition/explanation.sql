@@ -4,11 +4,14 @@ SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at
   FROM tasks WHERE task_id = :task_id;
 
 -- name: decisions_of_task
+-- The last about its nucleus and the last about its chunks: many of these do not hide those.
 SELECT decision_id, kind, task_id, chunk_id, decided_at, plugin, seed, world_version, outcome, chosen, retry_at, summary,
        names, codes, found, wanted, weights, terms, checks
-  FROM brokerage_decisions
- WHERE task_id = :task_id AND (:chunk_id::bigint IS NULL OR chunk_id = :chunk_id OR kind = 'task')
- ORDER BY decision_id DESC LIMIT :at_most::int;
+  FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY decision_id DESC) AS place
+          FROM brokerage_decisions
+         WHERE task_id = :task_id AND (:chunk_id::bigint IS NULL OR chunk_id = :chunk_id OR kind = 'task')) ranked
+ WHERE place <= :at_most::int
+ ORDER BY decision_id DESC;
 
 -- name: generation_decision
 SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;

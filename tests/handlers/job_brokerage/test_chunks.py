@@ -10,7 +10,7 @@ from shared.brokerage.explain import explain_row
 from shared.db import Database
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable, ConfigChanged, StatisticsChanged
 from shared.messaging.failures import Permanent
-from shared.runtime.service import Context
+from shared.runtime.service import Context, Service
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
@@ -175,17 +175,60 @@ async def test_the_same_seed_gives_the_same_decision(database, context: Context)
     assert one["weights"] == two["weights"] and one["seed"] != two["seed"]
 
 
+async def kept_after_forgetting(database: Database, service: Service) -> list[tuple[int, str]]:
+    """Decision ids with their kinds, the last first."""
+    forget = next(one for one in service.periodic if one.name == "forget-history")
+    async with database.begin(reason="test") as work:
+        await forget.run(work)
+        kept = await work.connection.fetch("SELECT decision_id, kind FROM brokerage_decisions ORDER BY 1 DESC")
+    return [(row["decision_id"], row["kind"]) for row in kept]
+
+
+async def copy_decision(database: Database, decision_id: int, kind: str, days_ago: int = 0) -> int:
+    async with database.read() as connection:
+        return await connection.fetchval(
+            "INSERT INTO brokerage_decisions (kind, task_id, decided_at, plugin, seed, world_version, outcome, "
+            "summary, names, codes, found, wanted, weights, checks) "
+            "SELECT $2, task_id, decided_at - make_interval(days => $3), "
+            "plugin, seed, world_version, outcome, summary, names, codes, found, wanted, weights, checks "
+            "FROM brokerage_decisions WHERE decision_id = $1 RETURNING decision_id", decision_id, kind, days_ago,
+        )  # fmt: skip
+
+
 async def test_only_the_last_twenty_decisions_of_a_task_are_kept(database, context) -> None:
     await load_grid(database)
     service = await started(build(context))
     offer = await an_offer(database)
-    for _ in range(23):
-        await deliver(database, service, offer)
-    forget = next(one for one in service.periodic if one.name == "forget-history")
-    async with database.begin(reason="test") as work:
-        await forget.run(work)
-        kept = await work.connection.fetch("SELECT decision_id FROM brokerage_decisions ORDER BY 1 DESC")
-    assert len(kept) == 20
+    decided = [(await deliver(database, service, offer))[0].decision_id for _ in range(23)]
+    assert await kept_after_forgetting(database, service) == [(one, "job") for one in reversed(decided[3:])]
+
+
+async def test_the_decision_about_the_nucleus_is_kept_however_often_chunks_are_decided(database, context) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    offer = await an_offer(database)
+    (first,) = await deliver(database, service, offer)
+    about_nucleus = [await copy_decision(database, first.decision_id, "task") for _ in range(22)]
+    decided = [(await deliver(database, service, offer))[0].decision_id for _ in range(23)]
+    kept = await kept_after_forgetting(database, service)
+    assert kept == [(one, "job") for one in reversed(decided[3:])] + [(one, "task") for one in about_nucleus[:1:-1]]
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"), [("running", True), ("pending", True), ("done", False), ("aborted", False)]
+)
+async def test_after_a_week_only_the_last_decision_of_each_kind_is_kept_of_tasks_at_work(
+    database, context, status, kept
+) -> None:
+    await load_grid(database)
+    service = await started(build(context))
+    offer = await an_offer(database)
+    (first,) = await deliver(database, service, offer)
+    _, nucleus = [await copy_decision(database, first.decision_id, "task", days_ago=8) for _ in range(2)]
+    async with database.read() as connection:
+        await rows.change(connection, "UPDATE tasks SET status = $1", status)
+    expected = [(nucleus, "task")] if kept else []
+    assert await kept_after_forgetting(database, service) == [*expected, (first.decision_id, "job")]
 
 
 async def test_a_queue_that_left_the_grid_is_no_longer_offered(database, context) -> None:
