@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from services.task_brokerage.policy.columns import NucleusColumns, Real, build_nuclei, input_gb
+from services.task_brokerage.policy.columns import Flags, NucleusColumns, Real, build_nuclei, input_gb
 from services.task_brokerage.policy.filters import FILTERS, LOCALITY, NucleusFilter, locality_may_be_waived
 from shared.brokerage.decision import Decision
 from shared.brokerage.draw import uniform_of, weighted_choice
@@ -27,16 +27,21 @@ def run_filters(filters: tuple[NucleusFilter, ...], nuclei: NucleusColumns, requ
     return exclusions
 
 
-def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest) -> dict[str, Real]:
+def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest, alive: Flags) -> dict[str, Real]:
     """localInputSize x tapeWeight x (spaceFree + spaceExpired) / (max(rwOffset, RW) x totalInputSize x spaceTotal).
 
-    The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is input).
+    The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is input). The
+    document does not say what holds where none of the nuclei that pass (`alive`) has any of the input, as after a
+    waiver of the locality check for high priority: all weights would be 0, and the draw would not look at space and
+    work. Then the formula without the input's part is taken.
     """
     limits = request.limits
     total_bytes = input_gb(request) * GB_BYTES
     factors: dict[str, Real] = {}
     if request.io_intensity_kb_s > limits.min_io_intensity_with_local_data_kb_s and total_bytes > 0:
-        factors["local_input"] = nuclei.local_bytes / total_bytes
+        local = nuclei.local_bytes / total_bytes
+        if (local[alive] > 0).any():
+            factors["local_input"] = local
     factors["tape"] = np.where(nuclei.only_on_tape, limits.tape_weight, 1.0)
     total_gb = np.where(nuclei.space_total_gb > 0, nuclei.space_total_gb, np.nan)
     factors["space"] = np.nan_to_num(nuclei.space_free_gb / total_gb, nan=0.0)
@@ -54,8 +59,8 @@ class ProductionTaskBrokerage:
         exclusions = run_filters(FILTERS, nuclei, request)
         if not exclusions.alive.any() and locality_may_be_waived(request):
             exclusions = run_filters(tuple(one for one in FILTERS if one.check not in LOCALITY), nuclei, request)
-        factors = nucleus_factors(nuclei, request)
         alive = exclusions.alive
+        factors = nucleus_factors(nuclei, request, alive)
         weights = np.where(alive, product(factors), 0.0)
         by_name = {name: float(weights[place]) for place, name in enumerate(nuclei.names) if alive[place]}
         nucleus = weighted_choice(by_name, uniform_of(seed))

@@ -135,10 +135,10 @@ RULES: dict[str, Callable[[One], bool]] = {
 }
 
 
-def weight_of(one: One) -> float:
+def weight_of(one: One, passing: list[One]) -> float:
     size, total = one.nucleus.free_gb + one.nucleus.expired_gb, 102_400.0
     weight = size / total * (0.001 if one.only_on_tape else 1) / max(50.0, one.nucleus.work)
-    if one.task.io_intensity_kb_s > 200 and one.total[1] > 0:
+    if one.task.io_intensity_kb_s > 200 and any(other.local[1] > 0 for other in passing):
         weight *= one.local[1] / one.total[1]
     return weight
 
@@ -206,8 +206,9 @@ def test_columns_decide_as_one_nucleus_at_a_time(found, task, with_input) -> Non
         if (task.io_intensity_kb_s <= 200 and total <= 10_000 * GB) or task.priority >= 800:
             names = [name for name in names if name not in ("input_size", "input_files")]
     decision = ProductionTaskBrokerage().decide(world, task, seed=1)
+    passing = [one for one in ones.values() if all(RULES[rule](one) for rule in names)]
     for name, one in ones.items():
         why = decision.exclusion(name)
         assert (why[0].name if why else None) == next((rule for rule in names if not RULES[rule](one)), None)
         if why is None:
-            assert decision.weights[decision.names.index(name)] == pytest.approx(weight_of(one))
+            assert decision.weights[decision.names.index(name)] == pytest.approx(weight_of(one, passing))

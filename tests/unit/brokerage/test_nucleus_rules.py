@@ -12,6 +12,7 @@ from services.task_brokerage.request import task_request
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork
 from shared.brokerage.request import InputDataset, Replica
+from shared.model.site import Site
 from shared.model.units import GB_BYTES
 from tests.unit.brokerage.test_task_brokerage import (
     a_task,
@@ -108,6 +109,35 @@ def test_the_weight_of_io_intensive_work_has_every_term_of_the_formula() -> None
     )  # fmt: skip
     expected = (30 * 0.001 * (20_000 + 600)) / (80 * 120 * 100_000)
     assert weights(nuclei_world("A", storages=storages), request)["A"] == pytest.approx(expected)
+
+
+def test_where_no_nucleus_that_passes_has_any_input_space_and_work_decide() -> None:
+    """ioIntensity is above its limit, but locality was waived for the priority: all weights would be 0."""
+    storages = [a_storage("A_DATADISK", "A", space_free_gb=10_240), a_storage("B_DATADISK", "B", space_free_gb=51_200)]
+    urgent = a_task(
+        inputs=(input_at(),), io_intensity_kb_s=201.0, priority=800, remaining_work={"A": RemainingWork(0.0, 100.0)}
+    )
+    decision = ProductionTaskBrokerage().decide(nuclei_world("A", "B", storages=storages), urgent, 1)
+    assert decision.weights.tolist() == pytest.approx([0.1 / 100, 0.5 / 50])
+    assert "local_input" not in decision.terms
+    drawn = [
+        ProductionTaskBrokerage().decide(nuclei_world("A", "B", storages=storages), urgent, seed).chosen[0]
+        for seed in range(200)
+    ]
+    assert drawn.count("B") > 150, "ten times the weight"
+
+
+def test_what_excluded_nuclei_have_of_the_input_does_not_count_for_those_that_pass() -> None:
+    offline = {"B": Site("B", "DISABLED", is_nucleus=True, default_storage="B_DATADISK")}
+    urgent = a_task(inputs=(input_at(copy_at("B", 100, 1000)),), io_intensity_kb_s=201.0, priority=800)
+    decision = ProductionTaskBrokerage().decide(nuclei_world("A", "B", sites=offline), urgent, 1)
+    assert decision.weights.tolist() == pytest.approx([0.5 / 50, 0.0]) and decision.chosen == ("A",)
+
+
+def test_where_one_nucleus_that_passes_has_input_those_without_weigh_nothing() -> None:
+    request = a_task(inputs=(input_at(copy_at("A", 1, 1), gigabytes=1, files=1),), io_intensity_kb_s=201.0)
+    decision = ProductionTaskBrokerage().decide(nuclei_world("A", "B"), request, 1)
+    assert decision.weights.tolist() == pytest.approx([0.5 / 50, 0.0]) and decision.chosen == ("A",)
 
 
 def test_tape_weight_is_one_if_the_input_is_on_disk_too() -> None:

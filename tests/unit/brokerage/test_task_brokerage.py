@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
 from services.task_brokerage.policy.columns import build_nuclei, expected_output_gb
@@ -149,7 +150,13 @@ def test_little_input_of_few_files_has_no_locality() -> None:
 
 def weights(world: World, request: TaskRequest) -> dict[str, float]:
     nuclei = build_nuclei(world, request)
-    return dict(zip(nuclei.names, product(nucleus_factors(nuclei, request)).tolist(), strict=True))
+    return dict(
+        zip(
+            nuclei.names,
+            product(nucleus_factors(nuclei, request, np.ones(len(nuclei.names), bool))).tolist(),
+            strict=True,
+        )
+    )
 
 
 def test_the_weight_of_light_work_is_free_space_over_remaining_work() -> None:
