@@ -31,7 +31,7 @@ WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pp_i
 
 -- name: live_adverts()
 SELECT site, max_jobs, max_submitting_jobs, current_jobs, current_submitting_jobs, current_matches, requirements,
-       advertisement
+       advertisement, expires_at
 FROM site_adverts WHERE expires_at > orrery_now() ORDER BY site;
 
 -- name: insert_decision(kind, task_id, chunk_id, plugin, seed, world_version, outcome, chosen, retry_at, summary, names, codes, found, wanted, weights, terms, checks)$

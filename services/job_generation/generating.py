@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from services.job_generation import store, store_jobs
@@ -109,14 +109,15 @@ class Generating:
             limits.jobs_of_chunk,
         )  # fmt: skip
         placement = plugin.split(request, self._random.getrandbits(SEED_BITS))
-        await take_matches(work, task, placement)
+        advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
         if placement.jobs:
             await self._insert(work, definition, chunk, placement, plugin, changes)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
         if not placement.jobs:
-            await self._no_jobs(work, task, placement, queues, timedelta(seconds=limits.unsplittable_retry_s))
+            retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
+            await self._no_jobs(work, task, placement, queues, min(retry_at, advertises_again_at or retry_at))
         return len(placement.jobs)
 
     async def _insert(
@@ -210,11 +211,10 @@ class Generating:
         await store.give_back(work, task.task_id, chunk.chunk_id, changes, f"not used by the chunk: {why}"[:1000], ids)
 
     async def _no_jobs(
-        self, work: UnitOfWork, task: Task, placement: Placement, queues: Sequence[QueueFacts], wait: timedelta
+        self, work: UnitOfWork, task: Task, placement: Placement, queues: Sequence[QueueFacts], retry_at: datetime
     ) -> None:
         """No job fits anywhere although queues were ranked: wait, and say why."""
         why = "; ".join(placement.reasons) or "none of the ranked queues exists any more"
-        retry_at = work.now + wait
         reason = f"no job could be made for {len(queues)} ranked queues: {why}"
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
         if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 import classad2
@@ -36,6 +37,7 @@ class Advert:
     current_matches: int = 0
     requirements: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    expires_at: datetime | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Advert:
@@ -43,7 +45,7 @@ class Advert:
         return cls(
             row["site"], row["max_jobs"], row["max_submitting_jobs"], row["current_jobs"] or 0,
             row["current_submitting_jobs"] or 0, row["current_matches"], row["requirements"],
-            dict(row["advertisement"] or {}),
+            dict(row["advertisement"] or {}), row.get("expires_at"),
         )  # fmt: skip
 
     @property

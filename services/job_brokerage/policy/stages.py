@@ -41,14 +41,18 @@ def conclude(
 ) -> Decision:
     """The decision: advertisements are asked, then the best rows by the product of the factors; if none, the next try.
 
-    Production looks again after an hour, analysis after 20 minutes (runtime parameters).
+    Production looks again after an hour, analysis after 20 minutes (runtime parameters); where a site's advertisement
+    stands in the way, when the site will have advertised again.
     """
-    match_sites(world, request, exclusions, seed)
+    advertises_again_at = match_sites(world, request, exclusions, seed)
     alive = exclusions.alive
     weights = np.where(alive, product(dict(factors)), 0.0)
     best = best_rows(world, alive, weights, request.limits.candidates)
     limits = request.limits
     wait_s = limits.retry_analysis_s if request.is_analysis else limits.retry_production_s
+    retry_at = request.now + timedelta(seconds=wait_s)
+    if advertises_again_at is not None:
+        retry_at = min(retry_at, advertises_again_at)
     return Decision(
         kind="job",
         task_id=request.task_id,
@@ -66,5 +70,5 @@ def conclude(
         chosen=tuple(world.columns.labels[row] for row in best),
         candidates=tuple(candidate_of(world, request, row, float(weights[row])) for row in best),
         terms={name: np.where(alive, factor, np.nan) for name, factor in factors.items()},
-        retry_at=None if best else request.now + timedelta(seconds=wait_s),
+        retry_at=None if best else retry_at,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,28 +26,28 @@ SUBMITTING = Check(
 REQUIREMENTS = Check(704, "requirements", Tier.POLICY, True, "Requirements of site and job hold", "must", words=YES_NO)
 
 
-def match_sites(world: World, request: JobRequest, exclusions: Exclusions, seed: int) -> None:
+def match_sites(world: World, request: JobRequest, exclusions: Exclusions, seed: int) -> datetime | None:
     """Leave out queues of sites whose Requirements or the job's do not hold; with a list of stations, all but one drawn
-    site."""
+    site. When a site refused: when the first of these will have advertised again, or is not believed any more."""
     if not request.site_adverts and not request.stations:
-        return
+        return None
     adverts, columns = by_site(request.site_adverts), world.columns
     if request.stations:
         named = {site for site, advert in adverts.items() if advert.station in request.stations}
         exclusions.judge(STATION, Verdict(_rows_at(world, named), 0.0, 1.0))
-    for site in sorted(adverts):
-        _ask(world, request, exclusions, adverts[site])
+    refused = [advert for _, advert in sorted(adverts.items()) if _refuses(world, request, exclusions, advert)]
     if request.stations and exclusions.alive.any():
         left = {columns.sites[index]: 1.0 for index in np.unique(columns.site_index[exclusions.alive])}
         drawn = weighted_choice(left, uniform_of(seed))
         exclusions.judge(DRAWN, Verdict(_rows_at(world, {drawn or ""}), 0.0, 1.0))
+    return min((advert.expires_at for advert in refused if advert.expires_at is not None), default=None)
 
 
-def _ask(world: World, request: JobRequest, exclusions: Exclusions, advert: Advert) -> None:
+def _refuses(world: World, request: JobRequest, exclusions: Exclusions, advert: Advert) -> bool:
     """One site. Its queues differ in what the job would ask of them: each kind of job is asked about once."""
     rows = np.flatnonzero(_rows_at(world, {advert.site}) & exclusions.alive)
     if not len(rows):
-        return
+        return False
     passes = np.ones(len(world.columns), bool)
     known: dict[JobFacts, bool] = {}
     for row, job in zip(rows, jobs_at(world, request, rows), strict=True):
@@ -53,6 +55,7 @@ def _ask(world: World, request: JobRequest, exclusions: Exclusions, advert: Adve
             known[job] = matches(advert, job)
         passes[row] = known[job]
     exclusions.judge(*_why(advert, passes))
+    return not passes.all()
 
 
 def _why(advert: Advert, passes: Mask) -> tuple[Check, Verdict]:

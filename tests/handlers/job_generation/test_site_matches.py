@@ -57,6 +57,8 @@ async def test_without_room_no_job_is_made(story: Story) -> None:
     await advertise(story, max_jobs=2)
     assert await generated(story, 4) == (0, 4)
     assert await matched(story) == 2
+    again = await story.value("SELECT t.retry_at = a.expires_at FROM tasks t, site_adverts a")
+    assert again, "it is tried when the site will have advertised again"
 
 
 async def test_an_expired_advertisement_holds_nothing_back(story: Story) -> None:

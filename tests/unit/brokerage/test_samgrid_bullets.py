@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from services.job_brokerage.policy.production import ProductionJobBrokerage
 from shared.brokerage.document import Exclusion
 from shared.brokerage.matchmaking import FORWARDING, NATIVE, Advert
 from tests.unit.brokerage.parts import explanation
-from tests.unit.brokerage.worlds import a_queue, a_request, a_world
+from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
 
 SITES = ("A", "B", "C")
 
@@ -119,3 +120,14 @@ def test_if_no_site_has_a_station_of_the_list_the_task_waits() -> None:
     decision = decided(at_station("A", "sam-1"), stations=("sam-9",))
     assert decision.chosen == () and decision.retry_at is not None
     assert decision.summary()["checks"] == {"station": 3}
+
+
+def test_work_that_only_an_advertisement_keeps_back_is_tried_when_the_site_will_have_advertised_again() -> None:
+    soon, later = NOW + timedelta(minutes=2), NOW + timedelta(minutes=4)
+    full = [Advert(site, max_jobs=1, current_jobs=1, current_matches=1, expires_at=later) for site in SITES]
+    assert decided(*full).retry_at == later
+    assert decided(full[0], full[1], replace(full[2], expires_at=soon)).retry_at == soon
+    assert decided(*full[:2]).retry_at is None, "the third site takes it"
+    assert decided(*full[:2], excluded=("Q_C",)).retry_at == later
+    willing = replace(full[0], max_jobs=None, expires_at=soon)
+    assert decided(willing, excluded=("Q_A", "Q_B", "Q_C")).retry_at == NOW + timedelta(hours=1)
