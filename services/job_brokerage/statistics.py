@@ -25,6 +25,7 @@ from services.job_brokerage.folding import (
 )
 from shared.brokerage.load import Activity
 from shared.cache import Cache
+from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import JobsEvent, JobsGenerated, JobsStarted, StatisticsChanged
 from shared.snapshot.reader import activity_to_json, statistics_key
@@ -35,7 +36,9 @@ log = logging.getLogger(__name__)
 PUBLISH_EVERY_S = 1.0
 PUBLISHED_TIMES = 2
 COUNT_WORKERS_EVERY_S = 30.0
-AUDIT_EVERY_S = 180.0
+AUDIT, AUDIT_EVERY_S = "queue_statistics_audit", 180.0
+# Longer ago than this, a period was left out.
+AUDIT_VALID_S = 1.5 * AUDIT_EVERY_S
 MEASURE_DISK_IO_EVERY_S = 60.0
 FORGET_EVERY_S = 3600.0
 HISTORY_DAYS = 4
@@ -53,6 +56,7 @@ class QueueStatistics:
         self._changed: dict[str, int] = {}
         self._chunks: dict[int, int] = {}
         self._drift_before: dict[StatisticsKey, tuple[int, int]] = {}
+        self._audited_at: datetime | None = None
         self._drift = Gauge(
             "orrery_queue_statistics_drift_jobs",
             "Jobs by which the statistics differ from table jobs",
@@ -95,7 +99,7 @@ class QueueStatistics:
             )
             async for row in queries.drift(work.connection)
         }
-        confirmed = confirmed_drift(self._drift_before, now)
+        confirmed = confirmed_drift(await self._last_audit(work), now)
         self._drift.set(sum(abs(jobs) for jobs, _ in now.values()))
         await self._add(work, confirmed)
         self._mark(change.key[0] for change in confirmed)
@@ -103,7 +107,19 @@ class QueueStatistics:
         if confirmed:
             log.warning("queue statistics: %d rows differed from table jobs twice and were corrected", len(confirmed))
         done = {change.key for change in confirmed}
+        self._audited_at = work.now
         self._drift_before = {key: value for key, value in now.items() if key not in done}
+
+    async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, tuple[int, int]]:
+        """What this replica found a period ago; nothing if another audited since, or nobody did for longer.
+
+        Two differences that happen to be alike, far apart, may be two events on their way.
+        """
+        turn = await take_turn(work.connection, AUDIT, 0.0)
+        last_at = turn.previous_at if turn else None
+        if last_at is None or last_at != self._audited_at or work.now - last_at > timedelta(seconds=AUDIT_VALID_S):
+            return {}
+        return self._drift_before
 
     async def count_workers(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: workers of each queue, as their last reports have them."""

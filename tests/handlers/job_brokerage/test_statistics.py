@@ -134,6 +134,49 @@ async def test_an_event_on_its_way_during_an_audit_is_not_counted_twice(database
     assert await counts(database) == {("Q_ALPHA", "activated"): 1}
 
 
+async def audit(database: Database, statistics: QueueStatistics, minutes_later: float = 0) -> None:
+    async with database.begin(reason="test") as work:
+        later = await work.connection.fetchval("SELECT set_config('orrery.now', (now() + $1)::text, true)::timestamptz",
+                                               timedelta(minutes=minutes_later))  # fmt: skip
+        work.now = later
+        await statistics.audit(work)
+
+
+async def an_event_is_on_its_way(database: Database) -> None:
+    """A job became activated, and the statistics were not told yet."""
+    async with database.read() as connection:
+        await rows.job(connection, 7, queue="Q_ALPHA", status="activated")
+
+
+async def its_event_comes(database: Database, statistics: QueueStatistics) -> None:
+    await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 1),)))
+
+
+async def test_what_a_replica_found_before_another_audited_confirms_nothing(database, statistics) -> None:
+    other = QueueStatistics(NullCache(), CollectorRegistry())
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics)
+    await its_event_comes(database, other)
+    await audit(database, other, minutes_later=3)  # the lease has moved
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics, minutes_later=6)  # and is back
+    assert await counts(database) == {("Q_ALPHA", "activated"): 1}
+    await its_event_comes(database, other)
+    await audit(database, statistics, minutes_later=9)
+    assert await counts(database) == {("Q_ALPHA", "activated"): 2}
+
+
+async def test_what_was_found_more_than_a_period_ago_confirms_nothing(database, statistics) -> None:
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics)
+    await its_event_comes(database, statistics)
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics, minutes_later=7)
+    assert await counts(database) == {("Q_ALPHA", "activated"): 1}
+    await audit(database, statistics, minutes_later=10)
+    assert await counts(database) == {("Q_ALPHA", "activated"): 2}, "it is not an event on its way after all"
+
+
 async def test_workers_are_counted_and_forgotten(database, statistics) -> None:
     async with database.begin(reason="test") as work:
         await work.connection.execute(
