@@ -89,8 +89,9 @@ class ChunkHandlers:
         )  # fmt: skip
         analysis = await self._analysis(row, work) if row["task_type"] == ANALYSIS_TYPE else None
         adverts = await self._store.site_adverts(work)
+        secondary = await self._store.secondary_inputs(work, event.chunk_id)
         try:
-            return job_request(row, inputs, limits, work.now, analysis, adverts)
+            return job_request(row, inputs, limits, work.now, analysis, adverts, secondary)
         except ValueError as error:
             raise Permanent(f"the task's needs make no sense: {error}", task_id=event.task_id) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,8 @@ from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskF
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert, requirements_in
-from shared.brokerage.request import InputDataset, JobRequest, SmallestJob, names_in, smallest_job
+from shared.brokerage.request import InputDataset, JobRequest, names_in
+from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, Unmerged, merge_job, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
@@ -131,23 +132,25 @@ def job_request(
     now: datetime,
     analysis: AnalysisInput | None = None,
     site_adverts: tuple[Advert, ...] = (),
+    secondary: tuple[SecondaryInput, ...] = (),
 ) -> JobRequest:
     """The request for one offered chunk.
 
-    A chunk with a queue of its own (merging) may go nowhere else, unless that queue has been left out for 24 hours. The
-    priority of merge jobs is the task's: their own only says that they are dispatched first.
+    A chunk with a queue of its own (merging) may go nowhere else; once that queue has been left out for 24 hours, the
+    chunk goes where the task may go. The priority of merge jobs is the task's: their own only says that they are
+    dispatched first. `secondary`: the task's input that follows the chunk's files.
     Raises UnknownUnit, InvalidArchitecture or ValueError if the task's needs make no sense.
     """
     rules = row["split_rule"] or {}
     is_merge = row["kind"] == "merge"
     needs: WorkNeeds = needs_of_merge_job(row) if is_merge else needs_of_task(row)
-    preassigned = names_in(row["chunk_queue"]) or names_in(row["site"])
+    own_queue = names_in(row["chunk_queue"])
     waiting_since = row.get("merge_waiting_since")
     if is_merge and waiting_since and (now - waiting_since).total_seconds() >= limits.preassignment_of_merging_s:
-        preassigned = ()
-    if is_merge and preassigned:
+        own_queue = ()
+    job = job_of_chunk(row, inputs, secondary)
+    if is_merge and own_queue:
         inputs = ()  # unmerged files are where their queue is, whatever other queues have of the dataset
-    job = smallest_job(rules, row["chunk_files"], row["chunk_events"], row["chunk_bytes"])
     return replace(
         request_of_task(row, rules, needs, now),
         chunk_id=row["chunk_id"],
@@ -155,7 +158,7 @@ def job_request(
         is_scout=row["kind"] == "scout",
         is_merge=is_merge,
         is_pre_merged=bool(rules.get("mergeOutput")) and not is_merge,
-        preassigned=preassigned,
+        preassigned=own_queue or names_in(row["site"]),
         job=job,
         n_jobs=jobs_of_chunk(row, job),
         inputs=inputs,
@@ -192,6 +195,17 @@ def request_of_task(row: Mapping[str, Any], rules: Mapping[str, Any], needs: Wor
         stations=names_in(rules.get("samStations")),
         requirements=requirements_in(rules),
     )
+
+
+def job_of_chunk(
+    row: Mapping[str, Any], inputs: Sequence[InputDataset], secondary: Sequence[SecondaryInput]
+) -> SmallestJob:
+    """The smallest job of the chunk's files: by the split rules, or by the rules of merging."""
+    rules, counted = row["split_rule"] or {}, (row["chunk_files"], row["chunk_events"], row["chunk_bytes"])
+    if row["kind"] == "merge":
+        return merge_job(rules, [Unmerged(one.n_files, one.n_bytes) for one in inputs], *counted)
+    whole_files = sum(one.n_files for one in inputs if one.is_master) or row["chunk_files"]
+    return smallest_job(rules, *counted, whole_files=whole_files, secondary=secondary)
 
 
 def jobs_of_chunk(row: Mapping[str, Any], job: SmallestJob) -> int:

@@ -13,10 +13,11 @@ from services.job_brokerage.request import TaskHistory
 from shared.brokerage.decision import Decision
 from shared.brokerage.matchmaking import Advert
 from shared.brokerage.request import InputDataset
+from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.storage import Storage
-from shared.snapshot.inputs import inputs_of_chunk
+from shared.snapshot.inputs import inputs_of_chunk, secondary_inputs_of_chunk
 
 queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
 
@@ -40,6 +41,10 @@ class BrokerageStore:
     ) -> tuple[InputDataset, ...]:
         """What the chunk holds of each dataset, and where copies of it are."""
         return await inputs_of_chunk(self._catalogue, work.connection, chunk_id, storages)
+
+    async def secondary_inputs(self, work: UnitOfWork, chunk_id: int) -> tuple[SecondaryInput, ...]:
+        """The task's input that follows the files of the chunk."""
+        return await secondary_inputs_of_chunk(self._catalogue, work.connection, chunk_id)
 
     async def task_history(self, work: UnitOfWork, task_id: int) -> TaskHistory:
         """How far a task is, and where it has had jobs."""

@@ -146,7 +146,8 @@ def _parts_of_task(datasets: Sequence[Mapping[str, Any]], inputs: Sequence[Input
                 )
             )  # fmt: skip
         else:
-            parts.append(_part(next(with_data), row["n_events"]))
+            part = _part(next(with_data), row["n_events"])
+            parts.append(part.model_copy(update={"attributes": dict(row["attributes"] or {})}))
     return parts
 
 

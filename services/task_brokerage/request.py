@@ -8,7 +8,8 @@ from typing import Any
 
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, JobRequest, names_in, smallest_job
+from shared.brokerage.request import InputDataset, JobRequest, names_in
+from shared.brokerage.smallest_job import SecondaryInput, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.config.parameters import Parameters
 from shared.model.needs import needs_of_task
@@ -82,6 +83,7 @@ def task_request(
             sum(one["n_files"] for one in masters),
             sum(one["n_events"] for one in masters),
             sum(one.n_bytes for one in inputs if one.is_master),
+            secondary=_secondary(datasets, inputs),
         ),
     )
     return TaskRequest(
@@ -99,4 +101,16 @@ def task_request(
         inputs=inputs,
         remaining_work=remaining_work,
         limits=limits,
+    )
+
+
+def _secondary(datasets: Sequence[Mapping[str, Any]], inputs: Sequence[InputDataset]) -> tuple[SecondaryInput, ...]:
+    """The datasets that follow the master, with their bytes."""
+    n_bytes = {one.name: one.n_bytes for one in inputs if not one.is_master}
+    return tuple(
+        SecondaryInput(
+            row["n_files"], n_bytes.get(row["dataset_name"], 0), row["n_events"], row.get("attributes") or {}
+        )
+        for row in datasets
+        if not row["is_master"]
     )

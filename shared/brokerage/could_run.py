@@ -15,7 +15,8 @@ from shared.brokerage.ability import ABILITY
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.matchmaking import requirements_in
-from shared.brokerage.request import JobRequest, names_in, smallest_job
+from shared.brokerage.request import JobRequest, names_in
+from shared.brokerage.smallest_job import smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.world import World
 from shared.model.needs import needs_of_task

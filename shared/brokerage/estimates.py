@@ -36,41 +36,58 @@ def ram_mb(needs: WorkNeeds, cores: NDArray[np.int64], *, is_merge: bool = False
     return np.floor(total * RAM_COMPENSATION).astype(np.float64)
 
 
-def disk_mb(
-    needs: WorkNeeds, n_events: int, input_bytes: int, reads_directly: NDArray[np.bool_], *, is_analysis: bool = False
-) -> Real:
-    """input + max(0.5 GB, output) + work directory; input counts zero where it is read from the local storage. MB.
+def cores_of_job(needs: WorkNeeds, slot_cores: int) -> int:
+    """Cores of a job in one slot: see `cores_used`."""
+    return slot_cores if slot_cores > 0 else max(1, needs.core_count)
+
+
+def scratch_bytes(needs: WorkNeeds, output_bytes: float, copied_bytes: float, *, is_analysis: bool = False) -> float:
+    """input that is copied + max(0.5 GB, output) + work directory.
 
     The output of analysis is taken as it is stated: its formula has no least output.
     """
-    output = max(0 if is_analysis else MIN_OUTPUT_BYTES, needs.output_bytes(n_events, input_bytes))
-    read_bytes = np.where(reads_directly, 0.0, float(input_bytes))
-    return (read_bytes + output + needs.work_dir_bytes) / MB_BYTES
+    return copied_bytes + max(0 if is_analysis else MIN_OUTPUT_BYTES, output_bytes) + needs.work_dir_bytes
+
+
+def disk_mb(
+    needs: WorkNeeds, n_events: int, input_bytes: int, reads_directly: NDArray[np.bool_], *, is_analysis: bool = False
+) -> Real:
+    """`scratch_bytes` at each row, MB; input counts zero where it is read from the local storage."""
+    output = needs.output_bytes(n_events, input_bytes)
+    copying, reading = (
+        scratch_bytes(needs, output, copied, is_analysis=is_analysis) / MB_BYTES for copied in (float(input_bytes), 0.0)
+    )
+    return np.where(reads_directly, reading, copying)
+
+
+def work_of(needs: WorkNeeds, n_events: int) -> float | None:
+    """cpuTime x nEvents / cpuEfficiency, HS06 seconds; None while the CPU time is not known.
+
+    Efficiency 0 switches the scaling off: there is no work, the base time is all there is.
+    """
+    if needs.cpu_efficiency == 0:
+        return 0.0
+    if needs.cpu_time_hs06_s_per_event is None:
+        return None
+    return needs.cpu_time_hs06_s_per_event * max(1, n_events) / needs.cpu_efficiency
 
 
 def walltime_s(needs: WorkNeeds, n_events: int, cores: NDArray[np.int64], core_power_hs06: Real) -> Real:
-    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime, seconds; NaN while the CPU time is not known.
+    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime at each row, seconds; NaN while the CPU time is not known.
 
-    Efficiency 0 switches the scaling off: the base time is all there is.
+    A queue that does not state its core power has 10 HS06.
     """
-    if needs.cpu_efficiency == 0:
-        return np.full(len(cores), float(needs.base_walltime_s))
-    if needs.cpu_time_hs06_s_per_event is None:
+    work = work_of(needs, n_events)
+    if work is None:
         return np.full(len(cores), np.nan)
     power = np.where(core_power_hs06 > 0, core_power_hs06, DEFAULT_CORE_POWER_HS06)
-    work = needs.cpu_time_hs06_s_per_event * max(1, n_events)
-    return np.asarray(work / (cores * power * needs.cpu_efficiency) + needs.base_walltime_s, np.float64)
+    return np.asarray(work / (cores * power) + needs.base_walltime_s, np.float64)
 
 
-def events_that_fit(needs: WorkNeeds, max_time_s: float, cores: int, core_power_hs06: float) -> float:
-    """How many events a job may have in a time limit: the walltime formula solved for nEvents; inf without a limit."""
-    if max_time_s <= 0 or needs.cpu_efficiency == 0 or not needs.cpu_time_hs06_s_per_event:
-        return float("inf")
-    power = core_power_hs06 or DEFAULT_CORE_POWER_HS06
-    return (
-        max(0.0, max_time_s - needs.base_walltime_s)
-        * cores
-        * power
-        * needs.cpu_efficiency
-        / needs.cpu_time_hs06_s_per_event
-    )
+def walltime_of_job_s(needs: WorkNeeds, n_events: int, cores: int, core_power_hs06: float) -> float | None:
+    """`walltime_s` of one job in one slot; None while the CPU time is not known."""
+    work = work_of(needs, n_events)
+    if work is None:
+        return None
+    power = core_power_hs06 if core_power_hs06 > 0 else DEFAULT_CORE_POWER_HS06
+    return work / (max(1, cores) * power) + needs.base_walltime_s

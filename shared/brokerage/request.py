@@ -1,8 +1,8 @@
-"""What is to be placed: the needs of one chunk's jobs, the smallest job possible, and where copies of the input are."""
+"""What is to be placed: the needs of one chunk's jobs, the smallest of them, and where copies of the input are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -14,6 +14,8 @@ from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, analys
 from shared.brokerage.columns import QueueColumns
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert
+from shared.brokerage.smallest_job import SmallestJob as SmallestJob  # noqa: PLC0414 (part of a request's value)
+from shared.brokerage.smallest_job import smallest_job as smallest_job  # noqa: PLC0414
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.needs import WorkNeeds
 
@@ -59,31 +61,6 @@ def part_of(replica_files: int, dataset_files: int, complete: bool, n_files: int
         return n_files, n_bytes
     share = min(1.0, replica_files / dataset_files) if dataset_files > 0 else 0.0
     return int(n_files * share), int(n_bytes * share)
-
-
-@dataclass(frozen=True)
-class SmallestJob:
-    """The smallest job that the task's split rules allow: estimates are made for it."""
-
-    n_files: int = 1
-    n_events: int = 0
-    input_bytes: int = 0
-
-
-def smallest_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
-    """Files, events and bytes of the smallest job of some input.
-
-    nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size decide events and bytes.
-    """
-    files = max(1, n_files)
-    events_per_file, bytes_per_file = n_events / files, input_bytes / files
-    wanted_events, wanted_files = split_rule.get("nEventsPerJob"), split_rule.get("nFilesPerJob")
-    per_job = min(files, max(1, int(wanted_files or 1)))
-    if wanted_events:
-        if not wanted_files and events_per_file:
-            per_job = min(files, max(1, round(int(wanted_events) / events_per_file)))
-        return SmallestJob(per_job, int(wanted_events), int(bytes_per_file * per_job))
-    return SmallestJob(per_job, int(events_per_file * per_job), int(bytes_per_file * per_job))
 
 
 @dataclass(frozen=True)

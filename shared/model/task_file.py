@@ -45,6 +45,9 @@ class InputPart(_Part):
     files: Count
     bytes: Count
     events: Count = 0
+    attributes: dict[str, Any] = Field(
+        {}, description="how a dataset that is not split follows the master; empty: as its item in the parameters says"
+    )
     replicas: list[ReplicaPart] = []
 
 

@@ -14,7 +14,9 @@ import aiosql
 import asyncpg
 
 from shared.brokerage.request import InputDataset, Replica, part_of
+from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
+from shared.catalogue.port import DatasetFacts
 from shared.model.storage import Storage
 
 queries = aiosql.from_path(Path(__file__).with_name("inputs.sql"), "asyncpg")
@@ -32,6 +34,13 @@ class Wanted:
     is_master: bool
 
 
+def bytes_of(known: DatasetFacts | None, n_files: int) -> int:
+    """Bytes of so many files of a dataset, in proportion to the whole; none of one that nobody knows."""
+    if known is None or not known.n_files:
+        return 0
+    return int(known.size_bytes * min(1.0, n_files / known.n_files))
+
+
 async def read_inputs(
     catalogue: CatalogueReader,
     connection: asyncpg.Connection,
@@ -47,10 +56,8 @@ async def read_inputs(
     inputs = []
     for one in wanted:
         known = facts.get(one.name)
-        whole_files, whole_bytes = (known.n_files, known.size_bytes) if known else (0, 0)
-        n_bytes = one.n_bytes
-        if n_bytes is None:
-            n_bytes = int(whole_bytes * min(1.0, one.n_files / whole_files)) if whole_files else 0
+        whole_files = known.n_files if known else 0
+        n_bytes = bytes_of(known, one.n_files) if one.n_bytes is None else one.n_bytes
         replicas = []
         for copy in copies.get(one.name, ()):
             storage = storages.get(copy.storage)
@@ -82,3 +89,20 @@ async def inputs_of_chunk(
         async for row in queries.chunk_inputs(connection, chunk_id=chunk_id)
     ]
     return await read_inputs(catalogue, connection, wanted, storages)
+
+
+async def secondary_inputs_of_chunk(
+    catalogue: CatalogueReader, connection: asyncpg.Connection, chunk_id: int
+) -> tuple[SecondaryInput, ...]:
+    """The input of the chunk's task that is not split but follows the files of the chunk."""
+    rows = [row async for row in queries.secondary_inputs(connection, chunk_id=chunk_id)]
+    if not rows:
+        return ()
+    facts = await catalogue.find(connection, [row["dataset_name"] for row in rows])
+    return tuple(
+        SecondaryInput(
+            row["n_files"], bytes_of(facts.get(row["dataset_name"]), row["n_files"]), row["n_events"],
+            row["attributes"] or {},
+        )
+        for row in rows
+    )  # fmt: skip

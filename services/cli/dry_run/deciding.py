@@ -63,7 +63,8 @@ class DryRun:
                 task_id=row["task_id"], user_name=row["user_name"] or "", working_group=row["working_group"] or ""
             )
             analysis = job.analysis_input(row, history, self.usage, own, self.parameters)
-        request = job.job_request(row, rows.chunk_inputs, limits, self.file.now, analysis, adverts_of(self.file))
+        adverts = adverts_of(self.file)
+        request = job.job_request(row, rows.chunk_inputs, limits, self.file.now, analysis, adverts, rows.secondary)
         label = ANALYSIS_LABEL if request.is_analysis else request.label
         policy = find(JOB_BROKERAGE, request.vo, label)()
         decision: Decision = policy.decide(self.world, request, rows.seed if seed is None else seed)

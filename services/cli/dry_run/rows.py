@@ -10,6 +10,7 @@ from services.task_definition.policy.refine import Refined, Refused, refiner_for
 from services.task_definition.policy.refine import World as Known
 from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
 from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
 from shared.model.share import Share
@@ -22,7 +23,10 @@ SCOUT, NORMAL = "scout", "normal"
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input."""
+    """The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input.
+
+    `secondary`: the input of the task that follows the chunk's files.
+    """
 
     spec: TaskSpec
     task: Mapping[str, Any]
@@ -30,6 +34,7 @@ class TaskRows:
     inputs: tuple[InputDataset, ...]
     chunk: Mapping[str, Any]
     chunk_inputs: tuple[InputDataset, ...]
+    secondary: tuple[SecondaryInput, ...]
     seed: int
 
 
@@ -60,7 +65,8 @@ def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
     datasets = _datasets(spec, file)
     inputs = _with_copies(file.inputs)
     of_chunk = _with_copies(file.chunk.inputs) if file.chunk and file.chunk.inputs is not None else inputs
-    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), of_chunk, state.seed or 0)
+    secondary = _secondary(spec, file)
+    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), of_chunk, secondary, state.seed or 0)
 
 
 def _with_copies(parts: Sequence[InputPart]) -> tuple[InputDataset, ...]:
@@ -99,11 +105,27 @@ def _split_rule(spec: TaskSpec, file: TaskFile) -> dict[str, Any]:
     return outcome.split_rule if isinstance(outcome, Refined) else spec.split_rule()
 
 
+def _attributes(spec: TaskSpec, part: InputPart) -> dict[str, Any]:
+    """Those that the file states, else those of the item that names the dataset."""
+    if part.attributes:
+        return part.attributes
+    items = (item for item in spec.inputs if part.dataset in item.datasets())
+    return next((item.dataset_attributes() for item in items), {})
+
+
+def _secondary(spec: TaskSpec, file: TaskFile) -> tuple[SecondaryInput, ...]:
+    return tuple(
+        SecondaryInput(one.files, one.bytes, one.events, _attributes(spec, one))
+        for one in file.inputs
+        if not one.master and not one.pseudo
+    )
+
+
 def _datasets(spec: TaskSpec, file: TaskFile) -> tuple[Mapping[str, Any], ...]:
     if file.inputs:
         return tuple(
             {"dataset_name": one.dataset, "is_master": one.master, "type": "pseudo_input" if one.pseudo else "input",
-             "n_files": one.files, "n_events": one.events}
+             "n_files": one.files, "n_events": one.events, "attributes": _attributes(spec, one)}
             for one in file.inputs
         )  # fmt: skip
     given = spec.parameters

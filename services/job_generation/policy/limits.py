@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from services.job_generation.policy.rules import MAX_FILES_PER_JOB, SplitRules
 from services.job_generation.policy.values import QueueFacts
-from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06, MERGE_MIN_RAM_MB, MIN_OUTPUT_BYTES
+from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_of_job, scratch_bytes, walltime_of_job_s
 from shared.model.needs import WorkNeeds
 from shared.model.resource_types import RAM_COMPENSATION
 from shared.model.units import GB_BYTES, MB_BYTES
@@ -51,9 +51,12 @@ class Limits:
     max_walltime_s: float | None = None
     queue_time_s: float | None = None
     reads_directly: bool = False
+    is_analysis: bool = False
 
 
-def limits_at(needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: bool) -> Limits:
+def limits_at(
+    needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: bool, is_analysis: bool = False
+) -> Limits:
     """The limits of a job of this task at this queue.
 
     nGBPerJob allows itself + 1500 MB + the work directory, otherwise the queue's maxwdir decides, otherwise 20 GB; read
@@ -79,23 +82,13 @@ def limits_at(needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: 
         max_walltime_s=min(times) if times else None,
         queue_time_s=float(queue.max_time_s) or None,
         reads_directly=direct,
+        is_analysis=is_analysis,
     )
 
 
 def _one_file_scouts(rules: SplitRules, scout: bool) -> bool:
     sized = rules.n_files_per_job or rules.n_events_per_job or rules.target_events_per_job
     return scout and not sized and not rules.respects_split_rule
-
-
-def walltime_s(needs: WorkNeeds, n_events: int, cores: int, core_power_hs06: float) -> float | None:
-    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime; None while the CPU time is not known."""
-    if needs.cpu_efficiency == 0:
-        return float(needs.base_walltime_s)
-    if needs.cpu_time_hs06_s_per_event is None:
-        return None
-    power = core_power_hs06 if core_power_hs06 > 0 else DEFAULT_CORE_POWER_HS06
-    work = needs.cpu_time_hs06_s_per_event * max(1, n_events)
-    return work / (max(1, cores) * power * needs.cpu_efficiency) + needs.base_walltime_s
 
 
 def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: int | None = None) -> int:
@@ -130,12 +123,13 @@ def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts,
         if limits.input_bytes is not None and not limits.reads_directly and totals.input_bytes > limits.input_bytes:
             return f"input above the queue's {limits.input_bytes:g} bytes"
     copied = 0 if limits.reads_directly else totals.input_bytes
-    scratch = copied + max(MIN_OUTPUT_BYTES, output) + needs.work_dir_bytes
+    scratch = scratch_bytes(needs, output, copied, is_analysis=limits.is_analysis)
     if limits.scratch_bytes is not None and scratch > limits.scratch_bytes:
         return f"needs {scratch:.0f} bytes of scratch space, {queue.queue} has {limits.scratch_bytes:.0f}"
     allowed_s = limits.queue_time_s if first else limits.max_walltime_s
     if allowed_s is not None:
-        expected = walltime_s(needs, totals.n_events, queue.core_count, queue.core_power_hs06)
+        cores = cores_of_job(needs, queue.core_count)
+        expected = walltime_of_job_s(needs, totals.n_events, cores, queue.core_power_hs06)
         if expected is not None and expected > allowed_s:
             return f"would run {expected:.0f} s, at most {allowed_s:.0f} s are allowed at {queue.queue}"
     return None

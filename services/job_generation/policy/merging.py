@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Unit
+from shared.brokerage.smallest_job import MERGED_GB
 from shared.model.units import GB_BYTES
 
-DEFAULT_MERGED_GB = 5.0
 MERGE_PRIORITY = 5000
 MERGE_PROCESSING_TYPE = "pmerge"
 
@@ -50,7 +50,7 @@ def groups(producers: Sequence[Producer], rules: SplitRules, *, complete: bool) 
     could still grow is left out.
     """
     max_files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
-    max_bytes = (rules.n_gb_per_merge_job or DEFAULT_MERGED_GB) * GB_BYTES
+    max_bytes = (rules.n_gb_per_merge_job or MERGED_GB) * GB_BYTES
     max_events = rules.n_events_per_merge_job
     if rules.merges_on_site:
         return [tuple(producers)] if complete and producers else []

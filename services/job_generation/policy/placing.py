@@ -46,7 +46,10 @@ class _Placing:
         self.weights = {key: queue.weight for key, queue in self.queues.items()}
         self.queued = {key: queue.n_queued for key, queue in self.queues.items()}
         self.made = dict.fromkeys(self.queues, 0)
-        self.limits = {key: limits_at(task.needs, task.rules, queue, scout=scout) for key, queue in self.queues.items()}
+        self.limits = {
+            key: limits_at(task.needs, task.rules, queue, scout=scout, is_analysis=task.is_analysis)
+            for key, queue in self.queues.items()
+        }
         self.run_length = RUN_OF_SCOUTS if scout else RUN_OF_JOBS
         self.max_jobs = max_jobs
         self.position = 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from services.job_generation.policy.limits import Totals, ram_mb, walltime_s
+from services.job_generation.policy.limits import Totals, ram_mb
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
-from shared.brokerage.estimates import MIN_OUTPUT_BYTES
+from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_job_s
+from shared.brokerage.smallest_job import counted_events
 from shared.model.units import MB_BYTES
 
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
@@ -32,7 +33,7 @@ def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
         return max(1, task.merge_core_count or 1)
     if task.core_count == 1:
         return 1
-    return queue.core_count if queue.core_count > 0 else max(1, task.core_count)
+    return cores_of_job(task.needs, queue.core_count)
 
 
 def _up(value: float, step: int, most: float) -> int:
@@ -52,9 +53,9 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
     if merge:
         output = float(totals.input_bytes)
     copied = 0 if queue.reads_directly and not task.rules.copies_to_scratch and not merge else totals.input_bytes
-    disk_mb = (copied + max(MIN_OUTPUT_BYTES, output) + task.needs.work_dir_bytes) / MB_BYTES
+    disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
     wall = (task.merge_walltime_s if merge else None) or (
-        None if merge else walltime_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
+        None if merge else walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
     )
     return Requirement(
         task.prod_source_label,
@@ -70,6 +71,6 @@ def totals_of(job: JobInput) -> Totals:
     """Counts and bytes of a job's input."""
     master = job.master
     n_secondary = sum(len(units) for units in job.secondary.values())
-    events = sum(1 if unit.events is None else unit.events for unit in master)
+    events = sum(counted_events(unit.events) for unit in master)
     effective = sum(unit.effective_bytes for unit in master)
     return Totals(len(master), n_secondary, events, job.input_bytes, effective)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from shared.brokerage.smallest_job import MAX_FILES_PER_MERGE_JOB
+
 MAX_FILES_PER_JOB = 200
-MAX_FILES_PER_MERGE_JOB = 50
 MERGE_ATTEMPTS = 3
 
 

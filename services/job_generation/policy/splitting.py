@@ -6,13 +6,13 @@ addition that breaks a limit. It always has at least one step, unless even that 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.job_generation.policy.limits import Limits, Totals, refusal
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
+from shared.brokerage.smallest_job import counted_events, secondary_files
 from shared.model.needs import WorkNeeds
 
 
@@ -34,19 +34,12 @@ class Pool:
 
     def files_wanted(self, n_master: int, n_events: int) -> int:
         """Files of this dataset for a job with that many master files (ratio, nFilesPerJob, eventRatio, nosplit)."""
-        attributes = self.dataset.attributes
-        if attributes.get("nosplit"):
-            return len(self.units)
-        if attributes.get("nFilesPerJob"):
-            return int(attributes["nFilesPerJob"])
-        if attributes.get("eventRatio"):
-            return self._files_for_events(float(attributes["eventRatio"]) * n_events)
-        return math.ceil(n_master * float(attributes.get("ratio") or 1) - 1e-9)
+        return secondary_files(self.dataset.attributes, len(self.units), n_master, n_events, self._files_for_events)
 
     def _files_for_events(self, wanted_events: float) -> int:
         have, n_files = 0, 0
         while have < wanted_events and self.units and n_files < 10_000:
-            have += self.units[(self.start + n_files) % len(self.units)].events or 1
+            have += max(1, counted_events(self.units[(self.start + n_files) % len(self.units)].events))
             n_files += 1
         return max(1, n_files)
 
@@ -108,7 +101,7 @@ def _added(totals: Totals, taken: Sequence[Unit], step: Sequence[Unit]) -> Total
             new_bytes += unit.size_bytes
         before = unit.lfn
         effective += unit.effective_bytes
-        events += 1 if unit.events is None else unit.events
+        events += counted_events(unit.events)
     return Totals(
         totals.n_files + len(step),
         totals.n_secondary,

@@ -1,0 +1,135 @@
+"""The smallest job that a task's split rules make of some input.
+
+Brokerage estimates it for a whole chunk and generation for the first files of a job: how secondary files follow and
+what a file of unknown events counts is decided here for both, so that a queue that is ranked can be given a job.
+Sources: PanDA brokerage, disk usage and walltime of a job; JEDI, Dataset attributes and Output merging.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shared.model.units import GB_BYTES
+
+#: a job merges the outputs of so many jobs at most, and so much of its largest output, unless the task says otherwise
+MAX_FILES_PER_MERGE_JOB = 50
+MERGED_GB = 5.0
+
+
+@dataclass(frozen=True)
+class SmallestJob:
+    """The smallest job that the task's split rules allow: estimates are made for it. `input_bytes`: of all its input,
+
+    secondary files included.
+    """
+
+    n_files: int = 1
+    n_events: int = 0
+    input_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class SecondaryInput:
+    """One secondary dataset: what it has, and how its files follow the master's (JEDI: Dataset attributes)."""
+
+    n_files: int
+    n_bytes: int
+    n_events: int = 0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def counted_events(n_events: int | None) -> int:
+    """Events of one file or range: one where they are unknown."""
+    return 1 if n_events is None else n_events
+
+
+def secondary_files(
+    attributes: Mapping[str, Any], n_files: int, n_master: int, n_events: int, holding: Callable[[float], int]
+) -> int:
+    """How many of a secondary dataset's `n_files` a job of so many master files and events takes.
+
+    nosplit: all; nFilesPerJob: so many; eventRatio: as many as hold that many events (`holding`); ratio (1 if absent)
+    for each master file, rounded up.
+    """
+    if attributes.get("nosplit"):
+        return n_files
+    if attributes.get("nFilesPerJob"):
+        return int(attributes["nFilesPerJob"])
+    if attributes.get("eventRatio"):
+        return holding(float(attributes["eventRatio"]) * n_events)
+    return math.ceil(n_master * float(attributes.get("ratio") or 1) - 1e-9)
+
+
+def _secondary_bytes(secondary: SecondaryInput, n_master: int, n_events: int) -> float:
+    events_per_file = max(1.0, secondary.n_events / max(1, secondary.n_files))
+    holding = lambda wanted: max(1, math.ceil(wanted / events_per_file))  # noqa: E731
+    wanted = secondary_files(secondary.attributes, secondary.n_files, n_master, n_events, holding)
+    return wanted * secondary.n_bytes / max(1, secondary.n_files)
+
+
+def smallest_job(
+    split_rule: Mapping[str, Any],
+    n_files: int,
+    n_events: int,
+    input_bytes: int,
+    *,
+    whole_files: int | None = None,
+    secondary: Sequence[SecondaryInput] = (),
+) -> SmallestJob:
+    """Files, events and bytes of the smallest job of some input.
+
+    `n_files` are whole files that are still to be cut into ranges where the rules say so, or, with `whole_files`, the
+    units of a chunk (files or ranges of events) and the number of files that they are in: the whole file is read for
+    each range. nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size do.
+    """
+    units = max(1, n_files)
+    of_unit = max(1.0, n_events / units)  # a file of unknown events counts as one
+    wanted_events, wanted_files = split_rule.get("nEventsPerJob"), split_rule.get("nFilesPerJob")
+    range_events = wanted_events or split_rule.get("tgtNumEventsPerJob")
+    if whole_files is None and range_events:
+        of_unit = min(of_unit, float(range_events))
+    per_job = min(units, max(1, int(wanted_files or 1)))
+    if wanted_events and not wanted_files and n_events:
+        per_job = min(units, max(1, round(int(wanted_events) / of_unit)))
+    events = max(int(wanted_events), int(of_unit)) if wanted_events else int(of_unit * per_job)
+    files_of_all = units if whole_files is None else min(units, max(1, whole_files))
+    files_read = math.ceil(per_job * files_of_all / units)
+    size = input_bytes / files_of_all * files_read
+    size += sum(_secondary_bytes(one, per_job, events) for one in secondary)
+    return SmallestJob(per_job, events, int(size))
+
+
+@dataclass(frozen=True)
+class Unmerged:
+    """Files and bytes of one unmerged output in a chunk: each job that waits to be merged made one file of it."""
+
+    n_files: int
+    n_bytes: int
+
+
+def merge_job(
+    split_rule: Mapping[str, Any], outputs: Sequence[Unmerged], n_files: int, n_events: int, input_bytes: int
+) -> SmallestJob:
+    """What one merge job of a chunk takes: a merge job is never made smaller than its rules allow.
+
+    It ends before the output that would break nFilesPerMergeJob, nMaxFilesPerMergeJob (50), nGBPerMergeJob (5 GB of the
+    largest output) or nEventsPerMergeJob, and has one at least; onSiteMerging puts everything into one. `n_files`,
+    `n_events` and `input_bytes` are the chunk's; without `outputs` all of its files are taken as of one output.
+    """
+    made = [one for one in outputs if one.n_files] or [Unmerged(max(1, n_files), input_bytes)]
+    producers = max(one.n_files for one in made)
+    per_job = float(producers)
+    if not split_rule.get("onSiteMerging"):
+        most = split_rule.get("nFilesPerMergeJob") or split_rule.get("nMaxFilesPerMergeJob") or MAX_FILES_PER_MERGE_JOB
+        merged_bytes = float(split_rule.get("nGBPerMergeJob") or MERGED_GB) * GB_BYTES
+        largest = max(one.n_bytes for one in made)
+        per_job = min(per_job, float(most), merged_bytes * producers // largest if largest else per_job)
+        wanted_events = split_rule.get("nEventsPerMergeJob")
+        if wanted_events and n_events:
+            per_job = min(per_job, float(wanted_events) // max(1.0, n_events / max(1, n_files)))
+    per_job = max(1.0, per_job)
+    share = per_job / producers
+    return SmallestJob(math.ceil(n_files * share), math.ceil(n_events * share), math.ceil(input_bytes * share))
