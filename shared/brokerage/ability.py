@@ -1,11 +1,12 @@
-"""Whether a queue could ever run some work: the checks that every brokerage shares, in the order of the documents.
+"""Whether a queue could ever run some work: the checks that only ask what a queue is, in the order of the documents.
 
-A task's nucleus must have such a queue, and work that no queue could ever run is refused at submission.
+Production and analysis each have their own, because each brokerage has checks that the other has not: a task's nucleus
+must have a queue for its production, and work that no queue could ever run is refused at submission.
 """
 
 from __future__ import annotations
 
-from shared.brokerage.filters import capability, data, rules, scope, software
+from shared.brokerage.filters import analysis, capability, data, rules, scope, software
 from shared.brokerage.pipeline import Pipeline
 
 SCOPE = (scope.preassigned, scope.included, scope.excluded, scope.not_a_test_queue, scope.queue_type, scope.status)
@@ -18,3 +19,12 @@ CAPABILITY = (
 )  # fmt: skip
 
 ABILITY = Pipeline((*SCOPE, *CAPABILITY, data.has_output_storage))
+
+# Analysis knows no zero share, no event service and no demand for direct access, and takes queues with test in the name.
+ANALYSIS_ABILITY = Pipeline((
+    scope.queue_type, scope.excluded, scope.included, scope.preassigned, scope.status,
+    capability.core_count, capability.max_core_count, analysis.no_virtual_placement, software.cpu_hardware,
+    software.gpu_hardware, software.container, software.release, capability.memory_at_most, capability.memory_at_least,
+    capability.scratch_disk, data.has_output_storage, capability.walltime_at_most, capability.walltime_at_least,
+    capability.connectivity, capability.ip_stack,
+))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Could any queue ever run this task? Asked before a task is accepted, with the checks that every brokerage shares.
+"""Could any queue ever run this task? Asked before a task is accepted, with the checks of the brokerage that it gets.
 
 What may pass by itself or by someone's daily work (a queue that is offline today) does not count against a task.
 """
@@ -11,17 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from shared.brokerage.ability import ABILITY
+from shared.brokerage.ability import ABILITY, ANALYSIS_ABILITY
+from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskFacts
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.matchmaking import requirements_in
 from shared.brokerage.request import JobRequest, names_in
 from shared.brokerage.smallest_job import smallest_job
 from shared.brokerage.software import software_of_task
+from shared.brokerage.usage import OwnUsage, Usage
 from shared.brokerage.world import World
 from shared.model.needs import needs_of_task
 
 EVER = ABILITY.without(STATUS.name)
+EVER_ANALYSIS = ANALYSIS_ABILITY.without(STATUS.name)
 
 
 def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: int, now: datetime) -> JobRequest:
@@ -51,12 +54,21 @@ def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: in
         requirements=requirements_in(rules),
         copies_to_scratch=bool(rules.get("useLocalIO")),
         job=smallest_job(rules, n_files, n_events, n_bytes),
+        analysis=_analysis(row) if row["task_type"] == "anal" else None,
     )
+
+
+def _analysis(row: Mapping[str, Any]) -> AnalysisInput:
+    """What the task itself says: nothing of what its user has running decides whether it could ever run."""
+    avoids_vp = bool((row["split_rule"] or {}).get("avoidVP"))
+    facts = TaskFacts(0, "", row["working_group"] or "", row["gshare"] or "", avoid_vp=avoids_vp)
+    return AnalysisInput(facts, AnalysisLimits(), Usage(), OwnUsage())
 
 
 def could_run(world: World, request: JobRequest) -> Decision:
     """The queues that could run it some day, and why the others never can; outcome none: nothing ever will."""
-    exclusions = EVER.run(world, request, persistent_only=True)
+    pipeline = EVER_ANALYSIS if request.is_analysis else EVER
+    exclusions = pipeline.run(world, request, persistent_only=True)
     labels = world.columns.labels
     return Decision(
         kind="job",
