@@ -24,6 +24,7 @@ def build(context: Context) -> Service:
         periodic=[
             Periodic("jobs-with-pilots", TICK_S, watchdog.watch_jobs_with_pilots),
             Periodic("queued-jobs", TICK_S, watchdog.watch_queued_jobs),
+            Periodic("overloaded-queues", TICK_S, watchdog.watch_overloaded_queues),
             Periodic("tasks", TICK_S, watchdog.watch_tasks),
             Periodic("attempts", TICK_S, watchdog.watch_attempts),
             Periodic("sweep", TICK_S, watchdog.sweep),

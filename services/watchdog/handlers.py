@@ -13,6 +13,7 @@ from prometheus_client import Counter
 from services.watchdog import store, sweeps
 from services.watchdog.limits import WatchLimits
 from services.watchdog.policy import jobs as job_policy
+from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
 from services.watchdog.policy.grace import grace
 from services.watchdog.policy.jobs import JobFacts, Verdict
@@ -91,13 +92,34 @@ class Watchdog:
                         return found
         return found
 
-    async def _expire(self, work: UnitOfWork, verdict: Verdict, overdue: Sequence[JobFacts]) -> None:
+    async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
+        """Fast rebrokerage: waiting jobs of a share go elsewhere from a queue that has too many of them."""
+        await self._parameters.refresh(work.connection)
+        limits = self._limits
+        if await store.start_run(work.connection, "overloaded_queues", limits.rebrokerage_period_s) is None:
+            return
+        thresholds = limits.rebrokerage(await store.share_names(work.connection))
+        if not thresholds.n_queued:
+            return
+        queues = await store.queue_facts(work.connection)
+        counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
+        allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), limits.most_jobs)
+        chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, limits.rebrokerage_again_s)
+        for overload, _ in allotted:
+            n_closed = await self._expire(work, overload.verdict, chosen.get(overload, []))
+            log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
+
+    async def _expire(self, work: UnitOfWork, verdict: Verdict, overdue: Sequence[JobFacts]) -> int:
+        """End these jobs; how many were still as they were judged."""
         await work.because(verdict.reason)
+        n_ended = 0
         for some in sweeps.batches(overdue):
             ended = await store.expire(work.connection, some, verdict)
             if ended.job_ids:
                 work.emit(JobsExpired(job_ids=ended.job_ids, moves=ended.moves, reason=verdict.reason))
                 self._expired.labels(rule=verdict.rule).inc(len(ended.job_ids))
+            n_ended += len(ended.job_ids)
+        return n_ended
 
     async def watch_tasks(self, work: UnitOfWork) -> None:
         """Pending tasks go on or are exhausted; tasks whose time has come are looked at again."""

@@ -1,7 +1,8 @@
 """Every limit and period of the watchdog as a runtime parameter, read once per run; the policy gets values.
 
 Components and keys are the field's: `watcher` HEARTBEAT_TIMEOUT_<workflow> and `job_timeout` TIMEOUT_<state> (hours,
-app pandaserver), `watchdog` PENDING_TIMEOUT_<label> (hours, app jedi). The other keys of `watchdog` are our own.
+app pandaserver), `rebroker` FAST_REBRO_THRESHOLD_... (app pandaserver), `watchdog` PENDING_TIMEOUT_<label> (hours, app
+jedi). The other keys of `watchdog` are our own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from services.watchdog.policy.jobs import HEARTBEAT, RULES, Limits
+from services.watchdog.policy.rebrokerage import Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT_H, PendingLimits
 from shared.config.parameters import Parameters
 
@@ -52,6 +54,19 @@ class WatchLimits:
         }
         return PendingLimits(timeout_h=timeouts, wait_scale=self.number("PENDING_WAIT_SCALE", 1.0))
 
+    def rebrokerage(self, gshares: Iterable[str]) -> Thresholds:
+        """Of these shares those that have a threshold of their own."""
+        get, default = self._parameters.get, Thresholds()
+        limits = {
+            gshare: get("rebroker", f"FAST_REBRO_THRESHOLD_NQUEUE_{gshare}", app="pandaserver", default=0.0)
+            for gshare in gshares
+        }
+        return Thresholds(
+            ratio=get("rebroker", "FAST_REBRO_THRESHOLD_NQNR_RATIO", app="pandaserver", default=default.ratio),
+            fraction=get("rebroker", "FAST_REBRO_THRESHOLD_NQUEUE_FRAC", app="pandaserver", default=default.fraction),
+            n_queued={gshare: limit for gshare, limit in limits.items() if limit > 0},
+        )
+
     @property
     def heartbeat_interval(self) -> timedelta:
         """How often a pilot speaks: at least twice within the shortest heartbeat limit."""
@@ -69,6 +84,16 @@ class WatchLimits:
     @property
     def queued_period_s(self) -> float:
         return self.number("QUEUED_PERIOD_S", 300)
+
+    @property
+    def rebrokerage_period_s(self) -> float:
+        """The field's daemon looks about every 40 min: what was taken away must find its place before the next look."""
+        return self.number("FAST_REBRO_PERIOD_S", 2400)
+
+    @property
+    def rebrokerage_again_s(self) -> float:
+        """Work that came back to the queue it was taken from is left there for so long."""
+        return self.number("FAST_REBRO_AGAIN_S", 6 * 3600)
 
     @property
     def pending_period_s(self) -> float:

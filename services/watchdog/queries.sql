@@ -26,6 +26,47 @@ SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at,
 SELECT q.queue, q.status, q.data, a.last_job_start_at
   FROM queues q LEFT JOIN queue_activity a ON a.queue = q.queue;
 
+-- name: shares
+SELECT gshare FROM shares ORDER BY gshare;
+
+-- name: jobs_by_queue_and_share
+-- Of shares that have a threshold. Table jobs and not the statistics: those may be behind, and then the same excess
+-- would be taken away again. Queues with slots of their own and the work of resource queues are not counted at all.
+SELECT j.queue, j.gshare, count(*) FILTER (WHERE j.status <> :running) AS n_queued,
+       count(*) FILTER (WHERE j.status = :running) AS n_running
+  FROM jobs j
+ WHERE j.gshare = ANY(:gshares::text[]) AND (j.status = ANY(:waiting::text[]) OR j.status = :running)
+   AND NOT EXISTS (SELECT FROM queue_activity a WHERE a.queue = j.queue AND a.n_slots IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM tasks t JOIN work_queues w ON w.queue_id = t.work_queue_id
+                    WHERE t.task_id = j.task_id AND w.queue_function = 'Resource')
+ GROUP BY j.queue, j.gshare;
+
+-- name: jobs_to_rebroker
+-- The oldest waiting jobs of each queue and share, as many as it may lose. Left where they are: merge jobs and tasks
+-- with one queue to go to, for they would come back; and work that did come back to the queue it was taken from within
+-- the last :again_s seconds, for brokerage found no better place.
+WITH wanted AS (
+    SELECT * FROM unnest(:queues::text[], :gshares::text[], :n_jobs::int[]) AS w (queue, gshare, n_jobs)
+), ranked AS (
+    SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+           j.prod_source_label, j.queue, j.gshare, w.n_jobs,
+           row_number() OVER (PARTITION BY j.queue, j.gshare ORDER BY j.creation_time, j.job_id) AS place
+      FROM jobs j JOIN wanted w ON w.queue = j.queue AND w.gshare = j.gshare
+      JOIN tasks t ON t.task_id = j.task_id
+     WHERE j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
+       AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%')
+       AND NOT EXISTS (SELECT FROM work_queues r WHERE r.queue_id = t.work_queue_id AND r.queue_function = 'Resource')
+       AND NOT EXISTS (
+           SELECT FROM job_retry_history h
+             JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
+                   UNION ALL
+                   SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive) o
+               ON o.job_id = h.old_job_id
+            WHERE h.new_job_id = j.job_id AND o.queue = j.queue AND o.error_source = 'watchdog'
+              AND o.error_code = :error_code AND o.end_time > orrery_now() - make_interval(secs => :again_s))
+)
+SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
+
 -- name: expire_jobs
 -- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them.
 WITH judged AS (

@@ -13,6 +13,7 @@ import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
 from services.watchdog.policy.jobs import HIGH_PRIORITY, Bounds, JobFacts, QueueFacts, Verdict
+from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import PendingTask, Release, Throttle
 from shared.db.turns import take_turn
 from shared.events.jobs import JobMove
@@ -76,15 +77,52 @@ async def waiting_jobs(
     )  # fmt: skip
     async with cursor_of as cursor:
         async for row in cursor:
-            yield JobFacts(
-                job_id=row["job_id"], status=row["status"], created_at=row["creation_time"],
-                state_changed_at=row["state_change_time"], heartbeat_at=row["heartbeat_at"],
-                priority=row["current_priority"], label=row["prod_source_label"], queue_name=row["queue"],
-                queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
-            )  # fmt: skip
+            yield _job_facts(row, queues)
 
 
 _UNKNOWN_QUEUE = QueueFacts()
+
+
+def _job_facts(row: asyncpg.Record, queues: dict[str, QueueFacts]) -> JobFacts:
+    return JobFacts(
+        job_id=row["job_id"], status=row["status"], created_at=row["creation_time"],
+        state_changed_at=row["state_change_time"], heartbeat_at=row["heartbeat_at"], priority=row["current_priority"],
+        label=row["prod_source_label"], queue_name=row["queue"], queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
+    )  # fmt: skip
+
+
+async def share_names(connection: asyncpg.Connection) -> list[str]:
+    return [row["gshare"] async for row in QUERIES.shares(connection)]
+
+
+async def jobs_by_queue_and_share(
+    connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, QueueFacts]
+) -> list[ShareAtQueue]:
+    """Waiting and running jobs of these shares, counted at every queue that fast rebrokerage counts."""
+    rows = QUERIES.jobs_by_queue_and_share(connection, gshares=gshares, waiting=WAITING, running=RUNNING)
+    return [
+        ShareAtQueue(
+            row["queue"], row["gshare"], row["n_queued"], row["n_running"],
+            exempt=queues.get(row["queue"], _UNKNOWN_QUEUE).exempt,
+        )
+        async for row in rows
+    ]  # fmt: skip
+
+
+async def jobs_to_rebroker(
+    connection: asyncpg.Connection, allotted: Sequence[tuple[Overload, int]], queues: dict[str, QueueFacts],
+    again_s: float,
+) -> dict[Overload, list[JobFacts]]:  # fmt: skip
+    """The oldest jobs of each overload, at most as many as it was allotted."""
+    rows = QUERIES.jobs_to_rebroker(
+        connection, queues=[one.queue for one, _ in allotted], gshares=[one.gshare for one, _ in allotted],
+        n_jobs=[n_jobs for _, n_jobs in allotted], waiting=WAITING, error_code=FAST_REBROKERAGE, again_s=again_s,
+    )  # fmt: skip
+    by_place = {(one.queue, one.gshare): one for one, _ in allotted}
+    found: dict[Overload, list[JobFacts]] = {}
+    async for row in rows:
+        found.setdefault(by_place[row["queue"], row["gshare"]], []).append(_job_facts(row, queues))
+    return found
 
 
 async def queue_facts(connection: asyncpg.Connection) -> dict[str, QueueFacts]:

@@ -97,6 +97,6 @@ class JobsFailed(JobsEvent):
 
 
 class JobsExpired(JobsEvent):
-    """Final: failed or closed by the watchdog because a deadline passed or heartbeats were lost."""
+    """Final: failed or closed by the watchdog as a deadline passed, heartbeats were lost or a queue had too many."""
 
     reason: str

@@ -57,6 +57,7 @@ def everything_read() -> dict[tuple[str, str, str], Any]:
     limits = WatchLimits(asked)
     limits.jobs(["ARC"])
     limits.pending()
+    limits.rebrokerage(["Test"])
     for name, member in vars(WatchLimits).items():
         if isinstance(member, property):
             getattr(limits, name)
