@@ -56,8 +56,9 @@ WITH wanted AS (
      WHERE j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
        AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%')
        AND NOT EXISTS (SELECT FROM work_queues r WHERE r.queue_id = t.work_queue_id AND r.queue_function = 'Resource')
-       AND NOT EXISTS (
-           SELECT FROM job_retry_history h
+       -- counted job by job: a join could read the whole archive
+       AND 0 = (
+           SELECT count(*) FROM job_retry_history h
              JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
                    UNION ALL
                    SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive) o

@@ -277,3 +277,27 @@ async def test_closed_work_is_made_again_elsewhere_and_costs_its_owner_nothing(
     await story.end([*old[30:], *new], "finished")
     assert await story.files(task_id) == ["finished"] * 60
     assert await story.status(task_id) == "prepared"
+
+
+async def test_work_that_is_sent_straight_back_is_taken_away_once_and_then_left_to_run(
+    story: Story, stage: Stage
+) -> None:
+    stage.clock.now = await story.value("SELECT orrery_now()")
+    task_id = await story.task(n_files=12)
+    await story.jobs_of(task_id, "Q_ALPHA")
+    await stage.announced()
+    async with story.database.read() as connection:
+        await rows.insert(connection, "shares", {"gshare": "MC", "value": 100})
+    await allow(stage, 6.0)
+    n_closed = []
+    for _ in range(3):
+        expired = await stage.run(stage.watchdog.watch_overloaded_queues)
+        n_closed.append(len(closed_in(expired)))
+        for event in expired:
+            for chunk in [said for said in await story.hear(event) if isinstance(said, ChunkOffered)]:
+                await story.broker(task_id, chunk.chunk_id, "Q_ALPHA")
+        await stage.announced()
+        stage.clock.forward(minutes=40)
+    assert n_closed == [6, 6, 0]
+    assert await attempts(story, task_id) == [(1, 0, 4)]
+    assert await story.files(task_id) == ["running"] * 12
