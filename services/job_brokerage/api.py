@@ -11,6 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.grid_checks import GRID_CHECKS
 from services.job_brokerage.grid_store import GridStore
+from services.job_brokerage.reply import Reply
+from services.job_brokerage.slots import QueueSlots
+from services.job_brokerage.slots_api import slots_routes
 from services.job_brokerage.task_files import NoSuchTask, TaskFiles
 from shared.auth import Caller, require
 from shared.db.database import Database
@@ -33,14 +36,6 @@ class GridFiles(BaseModel):
     model_config = ConfigDict(extra="forbid")
     files: dict[str, Any] = Field(description=f"any of {', '.join(FILES)}; queues, sites and storages must be there")
     keep_times: bool = Field(False, description="false: shift all measurement times so that the newest is now")
-
-
-class Reply(BaseModel):
-    """The envelope of every reply."""
-
-    success: bool
-    message: str = ""
-    data: Any = None
 
 
 def _counts(grid: Grid) -> dict[str, Any]:
@@ -127,9 +122,12 @@ def snapshot_routes(database: Database, snapshot: Snapshot, task_files: TaskFile
     return routes
 
 
-def build_web(database: Database, store: GridStore, snapshot: Snapshot, task_files: TaskFiles) -> FastAPI:
+def build_web(
+    database: Database, store: GridStore, snapshot: Snapshot, task_files: TaskFiles, slots: QueueSlots
+) -> FastAPI:
     """The service's web application."""
     web = FastAPI(title="Orrery job brokerage", version="1")
     web.include_router(build_routes(database, store))
     web.include_router(snapshot_routes(database, snapshot, task_files))
+    web.include_router(slots_routes(database, slots))
     return web

@@ -7,6 +7,7 @@ from functools import cache
 from services.job_brokerage.api import build_web
 from services.job_brokerage.grid_store import GridStore
 from services.job_brokerage.handlers import ChunkHandlers
+from services.job_brokerage.slots import FORGET_SLOTS_EVERY_S, QueueSlots
 from services.job_brokerage.statistics import (
     AUDIT_EVERY_S,
     COUNT_WORKERS_EVERY_S,
@@ -49,6 +50,7 @@ def build(context: Context) -> Service:
     snapshot.on_changed.append(usage.mark)
     catalogue = BuiltInCatalogue()
     store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
+    slots = QueueSlots(statistics.mark)
     chunks = ChunkHandlers(store, snapshot, usage, parameters, find_policy, context.random, context.metrics)
 
     async def refresh(work: UnitOfWork) -> None:
@@ -82,10 +84,11 @@ def build(context: Context) -> Service:
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
             Periodic("publish-statistics", PUBLISH_EVERY_S, statistics.publish, lease=False),
             Periodic("count-workers", COUNT_WORKERS_EVERY_S, statistics.count_workers),
+            Periodic("forget-slots", FORGET_SLOTS_EVERY_S, slots.forget_expired),
             Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
             Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
             Periodic("forget-history", FORGET_EVERY_S, forget),
         ],
-        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue)),
+        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue), slots),
         on_start=[start],
     )

@@ -74,7 +74,7 @@ class QueueStatistics:
         await self._note_outcomes(work, event, at)
         if isinstance(event, JobsStarted) and event.job_ids:
             await queries.fold_waits(work.connection, job_ids=list(event.job_ids))
-        self._mark(move.queue for move in event.moves)
+        self.mark(move.queue for move in event.moves)
         if isinstance(event, JobsGenerated):
             self._chunks[event.chunk_id] = PUBLISHED_TIMES
 
@@ -102,7 +102,7 @@ class QueueStatistics:
         confirmed = confirmed_drift(await self._last_audit(work), now)
         self._drift.set(sum(abs(jobs) for jobs, _ in now.values()))
         await self._add(work, confirmed)
-        self._mark(change.key[0] for change in confirmed)
+        self.mark(change.key[0] for change in confirmed)
         self._corrected.inc(sum(abs(change.n_jobs) for change in confirmed))
         if confirmed:
             log.warning("queue statistics: %d rows differed from table jobs twice and were corrected", len(confirmed))
@@ -125,17 +125,18 @@ class QueueStatistics:
         """Periodic, on one replica: workers of each queue, as their last reports have them."""
         changed = [row["queue"] async for row in queries.count_workers(work.connection)]
         changed += [row["queue"] async for row in queries.forget_workers(work.connection)]
-        self._mark(changed)
+        self.mark(changed)
 
     async def measure_disk_io(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: mean disk IO of each queue's running jobs."""
-        self._mark([row["queue"] async for row in queries.measure_disk_io(work.connection)])
+        self.mark([row["queue"] async for row in queries.measure_disk_io(work.connection)])
 
     async def forget_old(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: history older than brokerage looks back."""
         await queries.forget_history(work.connection, older_than=work.now - timedelta(days=HISTORY_DAYS))
 
-    def _mark(self, queues: Iterable[str]) -> None:
+    def mark(self, queues: Iterable[str]) -> None:
+        """These queues are to be published."""
         self._changed.update(dict.fromkeys(queues, PUBLISHED_TIMES))
 
     async def _add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:

@@ -43,9 +43,10 @@ GROUP BY queue, resource_type, status
 HAVING sum(n_jobs) > 0;
 
 -- name: activity_of(queues)
-SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_workers, n_slots,
-       mean_disk_io_kb_s_per_core, known_since
-FROM queue_activity WHERE queue = ANY(:queues::text[]);
+SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_workers, slots.n_slots,
+       mean_disk_io_kb_s_per_core, known_since, coalesce(slots.slots_of_type, '{}') AS slots_of_type
+FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue)
+WHERE queue = ANY(:queues::text[]);
 
 -- name: bump_version()$
 -- Held until the commit: publishers follow one another, so a higher version was read later.

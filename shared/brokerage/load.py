@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
@@ -31,7 +31,10 @@ class JobCount:
 
 @dataclass(frozen=True)
 class Activity:
-    """Signs of life of one queue; None where there was none or nobody told."""
+    """Signs of life of one queue; None where there was none or nobody told.
+
+    Slots are set by resource type, or by `n_slots` for those types together that have no number of their own.
+    """
 
     queue: str
     last_pilot_at: datetime | None = None
@@ -41,12 +44,14 @@ class Activity:
     n_slots: int | None = None
     mean_disk_io_kb_s_per_core: float | None = None
     known_since: datetime | None = None
+    slots_of_type: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Load:
     """`counts`: states x rows. Times are seconds since 1970, NaN for never. `n_slots`: -1 where not set.
 
+    Numbers that a unified queue has as a whole, of workers and of slots, are divided evenly among its rows.
     `disk_io_kb_s`: mean of the running jobs for each core, NaN where nobody measured. `known_since_s`: since when signs
     of life are noted for the row; nothing can be said about a queue's silence before that.
     """
@@ -54,8 +59,8 @@ class Load:
     counts: NDArray[np.int64]
     last_pilot_s: NDArray[np.float64]
     last_job_start_s: NDArray[np.float64]
-    n_workers: NDArray[np.int64]
-    n_slots: NDArray[np.int64]
+    n_workers: NDArray[np.float64]
+    n_slots: NDArray[np.float64]
     disk_io_kb_s: NDArray[np.float64]
     known_since_s: NDArray[np.float64]
 
@@ -93,8 +98,8 @@ class Load:
             np.zeros((len(STATES), rows), np.int64),
             never,
             never.copy(),
-            np.zeros(rows, np.int64),
-            np.full(rows, -1, np.int64),
+            np.zeros(rows),
+            np.full(rows, -1.0),
             never.copy(),
             never.copy(),
         )
@@ -140,12 +145,23 @@ class Load:
                 rows = columns.rows_of_queue[activity.queue]
                 new.last_pilot_s[rows] = _seconds(activity.last_pilot_at)
                 new.last_job_start_s[rows] = _seconds(activity.last_job_start_at)
-                new.n_workers[rows] = activity.running_workers + activity.submitted_workers
-                new.n_slots[rows] = -1 if activity.n_slots is None else activity.n_slots
+                new.n_workers[rows] = (activity.running_workers + activity.submitted_workers) / len(rows)
+                new.n_slots[rows] = _slots(activity, [columns.resource_types[row] for row in rows])
                 mean = activity.mean_disk_io_kb_s_per_core
                 new.disk_io_kb_s[rows] = np.nan if mean is None else mean
                 new.known_since_s[rows] = _seconds(activity.known_since)
         return new
+
+
+def _slots(activity: Activity, resource_types: Sequence[str]) -> list[float]:
+    """Slots for each row of a queue; a row without resource type takes all of them. -1: none are set."""
+    of_type, whole = activity.slots_of_type, activity.n_slots
+    if "" in resource_types:
+        numbers = [*of_type.values(), *(() if whole is None else (whole,))]
+        return [float(sum(numbers)) if numbers else -1.0]
+    without = sum(one not in of_type for one in resource_types)
+    rest = -1.0 if whole is None else whole / max(1, without)
+    return [float(of_type.get(one, rest)) for one in resource_types]
 
 
 def _seconds(at: datetime | None) -> float:

@@ -33,7 +33,7 @@ def world_of(file: WorldFile) -> World:
 def _activity(queue: str, signs: SignsOfLife, workers: Workers) -> Activity:
     return Activity(
         queue, signs.last_pilot_at, signs.last_job_start_at, workers.running, workers.submitted, workers.n_slots,
-        signs.mean_disk_io_kb_s_per_core, signs.known_since,
+        signs.mean_disk_io_kb_s_per_core, signs.known_since, workers.slots_of_type,
     )  # fmt: skip
 
 

@@ -43,11 +43,15 @@ class SignsOfLife(_Part):
 
 
 class Workers(_Part):
-    """Batch workers of a queue; `n_slots`: slots set for proactive assignment, null if none are."""
+    """Batch workers of a queue, and slots set for proactive assignment: `slots_of_type` by resource type, `n_slots` for
+
+    those types of the queue together that have no number of their own; null: none are set.
+    """
 
     running: int = 0
     submitted: int = 0
     n_slots: int | None = None
+    slots_of_type: dict[str, int] = {}
 
 
 class RemainingWorkRow(_Part):

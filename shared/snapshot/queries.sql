@@ -36,7 +36,7 @@ HAVING sum(n_jobs) > 0;
 SELECT queue FROM queue_activity WHERE statistics_version > :version ORDER BY queue;
 
 -- name: activities(queues)
-SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_workers, n_slots,
-       mean_disk_io_kb_s_per_core, known_since
-FROM queue_activity
+SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_workers, slots.n_slots,
+       mean_disk_io_kb_s_per_core, known_since, coalesce(slots.slots_of_type, '{}') AS slots_of_type
+FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue)
 WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]));

@@ -124,6 +124,7 @@ def activity_to_json(activity: Activity) -> dict[str, Any]:
         "running_workers": activity.running_workers,
         "submitted_workers": activity.submitted_workers,
         "n_slots": activity.n_slots,
+        "slots_of_type": dict(activity.slots_of_type),
     }
 
 
@@ -138,4 +139,6 @@ def activity_from_json(queue: str, stored: Mapping[str, Any]) -> Activity:
         stored["n_slots"],
         stored["mean_disk_io_kb_s_per_core"],
         datetime.fromisoformat(stored["known_since"]) if stored["known_since"] else None,
+        # A replica of an older version may have written it.
+        stored.get("slots_of_type", {}),
     )

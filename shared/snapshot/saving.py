@@ -61,6 +61,7 @@ async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
         "workers": {
             row["queue"]: {
                 "running": row["running_workers"], "submitted": row["submitted_workers"], "n_slots": row["n_slots"],
+                "slots_of_type": row["slots_of_type"],
             }
             for row in activity
         },

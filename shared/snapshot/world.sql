@@ -19,8 +19,8 @@ ORDER BY queue, resource_type, gshare, user_name, status;
 
 -- name: activity_of_world()
 SELECT queue, last_pilot_at, last_job_start_at, known_since, mean_disk_io_kb_s_per_core, running_workers,
-       submitted_workers, n_slots
-FROM queue_activity ORDER BY queue;
+       submitted_workers, slots.n_slots, coalesce(slots.slots_of_type, '{}') AS slots_of_type
+FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue) ORDER BY queue;
 
 -- name: remaining_work_of_world()
 SELECT nucleus, priority, hs06_s FROM nucleus_remaining_work WHERE hs06_s <> 0 ORDER BY nucleus, priority;

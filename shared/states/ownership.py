@@ -158,8 +158,9 @@ TABLES: Mapping[str, Table] = {
     "queue_waits": _whole(JB),
     # the last pilot's request is seen by the dispatcher, the rest is folded from events
     "queue_activity": Table(
-        inserts=_only(JB, JD), others=_only(JB), columns=_columns(_only(JB, JD), "last_pilot_at n_slots")
+        inserts=_only(JB, JD), others=_only(JB), columns=_columns(_only(JB, JD), "last_pilot_at")
     ),
+    "queue_slots": _whole(JB),
     # a tree comes with the grid or by itself; factors are corrected
     "shares": Table(
         inserts=_only(JB, SC), others=_only(JB, SC), deletes=_only(JB, SC),

@@ -60,8 +60,12 @@ async def stopped(context: Context, database_url: str) -> AsyncIterator[Context]
                  "status": status, "n_jobs": n_jobs, "n_cores": n_jobs},
             )  # fmt: skip
         await work.connection.execute(
-            "INSERT INTO queue_activity (queue, last_pilot_at, running_workers, n_slots) VALUES ('Q_GAMMA', $1, 3, 50)",
-            AT,
+            "INSERT INTO queue_activity (queue, last_pilot_at, running_workers) VALUES ('Q_GAMMA', $1, 3)", AT
+        )
+        await work.connection.execute(
+            "INSERT INTO queue_slots VALUES ('Q_GAMMA', 'SCORE', 50, NULL), ('Q_GAMMA', '', 30, NULL), "
+            "('Q_GAMMA', 'MCORE', 900, $1)",
+            AT - timedelta(hours=1),
         )
         await work.connection.execute("INSERT INTO nucleus_remaining_work VALUES ('ALPHA', 500, 1e9)")
         await work.connection.execute(

@@ -5,6 +5,7 @@ import pytest
 
 from shared.brokerage.columns import build_columns
 from shared.brokerage.load import Activity, JobCount, Load
+from shared.brokerage.weights import running_number
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
 
@@ -80,3 +81,43 @@ def test_an_update_of_everything_equals_a_load_read_at_once() -> None:
 def test_a_count_that_is_below_zero_for_a_moment_is_taken_as_zero() -> None:
     world = a_world([a_queue("A")], jobs=[JobCount("A", "", "activated", -2)])
     assert world.load["activated"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("n_slots", "of_type", "expected"),
+    [
+        (None, {}, [-1, -1, -1, -1]),
+        (100, {}, [25, 25, 25, 25]),
+        (2, {}, [0.5, 0.5, 0.5, 0.5]),
+        (0, {}, [0, 0, 0, 0]),
+        (None, {"MCORE": 40}, [-1, -1, 40, -1]),
+        (90, {"MCORE": 40}, [30, 30, 40, 30]),
+        (90, {"SCORE": 1, "SCORE_HIMEM": 2, "MCORE": 0, "MCORE_HIMEM": 4}, [1, 2, 0, 4]),
+        (None, {"GONE": 7}, [-1, -1, -1, -1]),
+    ],
+)
+def test_slots_of_a_unified_queue_are_those_of_each_resource_type_and_never_more_than_were_set(
+    n_slots, of_type, expected
+) -> None:
+    unified = a_queue("A", capability="ucore", core_count=8)
+    world = a_world([unified], activities=[Activity("A", n_slots=n_slots, slots_of_type=of_type)])
+    assert world.columns.resource_types == ("SCORE", "SCORE_HIMEM", "MCORE", "MCORE_HIMEM")
+    assert world.load.n_slots.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("n_slots", "of_type", "expected"),
+    [(None, {}, -1), (5, {}, 5), (5, {"SCORE": 3, "MCORE": 4}, 12), (None, {"SCORE": 0}, 0)],
+)
+def test_slots_of_any_other_queue_are_added_up(n_slots, of_type, expected) -> None:
+    world = a_world([a_queue("A")], activities=[Activity("A", n_slots=n_slots, slots_of_type=of_type)])
+    assert world.load.n_slots.tolist() == [expected]
+
+
+def test_workers_of_a_unified_queue_are_counted_once() -> None:
+    unified = a_queue("A", capability="ucore", core_count=8)
+    world = a_world(
+        [unified, a_queue("B")], activities=[Activity("A", None, None, 6, 2), Activity("B", None, None, 6, 2)]
+    )
+    assert world.load.n_workers.tolist() == [2, 2, 2, 2, 8]
+    assert running_number(world).tolist() == [2, 2, 2, 2, 8]

@@ -1,0 +1,58 @@
+"""HTTP: the number of slots of a queue, by the call that Harvester and operators have for it in the field."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.job_brokerage.reply import Reply
+from services.job_brokerage.slots import QueueSlots, RefusedSlots, SlotsSetting
+from shared.auth import Caller, require
+from shared.db.database import Database
+
+SETS_SLOTS = require("pilot", "production", "operator")
+MAX_SLOTS = 10_000_000
+
+
+class TargetSlots(BaseModel):
+    """`slots` 0: as many as jobs are starting; null: the setting is taken back. A date without time zone is in UTC."""
+
+    model_config = ConfigDict(extra="forbid")
+    panda_queue: Annotated[str, Field(min_length=1, max_length=120)]
+    slots: Annotated[int, Field(ge=0, le=MAX_SLOTS, strict=True)] | None
+    global_share: str | None = None
+    resource_type: Annotated[str, Field(max_length=64)] | None = None
+    expiration_date: datetime | None = None
+
+    def setting(self) -> SlotsSetting:
+        """What is to be stored. Raises RefusedSlots."""
+        if self.global_share:
+            # The document knows one number of slots for a queue, and brokerage weighs queues without regard to shares.
+            raise RefusedSlots(
+                f"global_share {self.global_share!r}: allowed: none; slots are for all shares of a queue"
+            )
+        until = self.expiration_date
+        if until is not None and until.tzinfo is None:
+            until = until.replace(tzinfo=UTC)
+        return SlotsSetting(self.panda_queue, self.resource_type or "", self.slots, until)
+
+
+def slots_routes(database: Database, slots: QueueSlots) -> APIRouter:
+    """`/api/v1/harvester/add_target_slots`"""
+    routes = APIRouter(prefix="/api/v1/harvester", tags=["harvester"])
+
+    @routes.post("/add_target_slots")
+    async def add_target_slots(body: TargetSlots, caller: Annotated[Caller, Depends(SETS_SLOTS)]) -> Reply:
+        """Set how many slots a queue, or one resource type of it, is to fill; until a date, or the next setting."""
+        try:
+            setting = body.setting()
+            async with database.begin(reason=f"slots set by {caller.name}") as work:
+                await slots.set(work, setting, caller)
+        except RefusedSlots as error:
+            return Reply(success=False, message=str(error))
+        return Reply(success=True)
+
+    return routes
