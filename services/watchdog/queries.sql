@@ -36,7 +36,7 @@ SELECT j.queue, j.gshare, count(*) FILTER (WHERE j.status <> :running) AS n_queu
        count(*) FILTER (WHERE j.status = :running) AS n_running
   FROM jobs j
  WHERE j.gshare = ANY(:gshares::text[]) AND (j.status = ANY(:waiting::text[]) OR j.status = :running)
-   AND NOT EXISTS (SELECT FROM queue_activity a WHERE a.queue = j.queue AND a.n_slots IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM valid_queue_slots s WHERE s.queue = j.queue)
    AND NOT EXISTS (SELECT FROM tasks t JOIN work_queues w ON w.queue_id = t.work_queue_id
                     WHERE t.task_id = j.task_id AND w.queue_function = 'Resource')
  GROUP BY j.queue, j.gshare;

@@ -125,13 +125,19 @@ async def test_unless_the_share_defines_its_threshold_nothing_is_closed(
     assert await look(stage) == []
 
 
-@pytest.mark.parametrize("n_slots", [0, 100])
+@pytest.mark.parametrize("slots", [{"n_slots": 0}, {"n_slots": 100, "resource_type": "MCORE"}])
 async def test_a_queue_whose_slots_are_defined_is_left_alone_and_not_in_the_total(
-    stage: Stage, connection: asyncpg.Connection, overloaded: list[int], n_slots: int
+    stage: Stage, connection: asyncpg.Connection, overloaded: list[int], slots: dict[str, Any]
 ) -> None:
     await waiting(connection, await rows.task(connection), 90, queue="Q_SLOTS")
-    await rows.insert(connection, "queue_activity", {"queue": "Q_SLOTS", "n_slots": n_slots})
-    await rows.insert(connection, "queue_activity", {"queue": "Q1", "running_workers": 3})
+    await rows.insert(connection, "queue_slots", {"queue": "Q_SLOTS", **slots, "valid_until": START + HOUR})
+    assert await look(stage) == overloaded[:6]
+
+
+async def test_a_queue_whose_slots_are_no_longer_valid_is_one_like_any_other(
+    stage: Stage, connection: asyncpg.Connection, overloaded: list[int]
+) -> None:
+    await rows.insert(connection, "queue_slots", {"queue": "Q1", "n_slots": 9, "valid_until": START - MINUTE})
     assert await look(stage) == overloaded[:6]
 
 
