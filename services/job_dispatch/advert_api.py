@@ -14,7 +14,7 @@ from services.job_dispatch.requests import RequestFields, parse
 from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.sql import QUERIES
 from shared.auth import Caller, require
-from shared.brokerage.matchmaking import parsed
+from shared.brokerage.matchmaking import Advert, parsed, unreadable
 from shared.db.database import Database
 
 # A site advertises every five minutes; one that does not is no longer believed.
@@ -46,6 +46,14 @@ class SiteAdvertisement(RequestFields):
         if value:
             parsed(value)
         return value or None
+
+    @field_validator("Attributes")
+    @classmethod
+    def _make_a_class_ad(cls, value: dict[str, Any]) -> dict[str, Any]:
+        reason = unreadable(Advert("", attributes=value))
+        if reason is not None:
+            raise ValueError(reason)
+        return value
 
     def advertisement(self) -> dict[str, Any]:
         """What the site's ClassAd has besides its numbers."""

@@ -14,11 +14,14 @@ from datetime import datetime
 from typing import Any
 
 import classad2
+import orjson
 
 NATIVE, FORWARDING = "native", "forwarding"
 #: requests for memory are rounded up to this, so that few kinds of jobs exist
 RAM_STEP_MB = 100
 LONGEST_TEXT = 300
+#: what an attribute of a ClassAd may be
+VALUES = "text, true, false or a number, a whole one from -2^63 to 2^63 - 1"
 #: of a task that states no label
 DEFAULT_LABEL = "managed"
 _ACCEPTS_MORE_JOBS = "(CurMatches < MaxJobs)"
@@ -79,7 +82,7 @@ def requirements_of(advert: Advert) -> str:
 
 
 def site_ad(advert: Advert) -> Any:
-    """The ClassAd of a site."""
+    """The ClassAd of a site. Raises ValueError naming what of its advertisement cannot be read."""
     known = {
         "Name": advert.site, "MaxJobs": advert.max_jobs, "MaxSubmittingJobs": advert.max_submitting_jobs,
         "CurrentJobs": advert.current_jobs, "CurrentSubmittingJobs": advert.current_submitting_jobs,
@@ -87,8 +90,32 @@ def site_ad(advert: Advert) -> Any:
         "JobsMatchedSinceLastAdvertisement": advert.current_matches - advert.current_jobs,
     }  # fmt: skip
     stated = {key: value for key, value in advert.attributes.items() if value is not None}
-    ad = classad2.ClassAd({**stated, **{key: value for key, value in known.items() if value is not None}})
+    ad = _ad_of({**stated, **{key: value for key, value in known.items() if value is not None}})
     ad["Requirements"] = parsed(requirements_of(advert))
+    return ad
+
+
+def unreadable(advert: Advert) -> str | None:
+    """Why no ClassAd can be made of an advertisement; None if one can."""
+    try:
+        site_ad(advert)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _ad_of(attributes: Mapping[str, Any]) -> Any:
+    """A ClassAd. The library knows what it cannot take by errors of any kind, and text that is not Unicode by a crash:
+
+    all of it is a ValueError here.
+    """
+    ad = classad2.ClassAd()
+    for name, value in attributes.items():
+        try:
+            orjson.dumps([name, value])
+            ad[name] = value
+        except Exception as error:
+            raise ValueError(f"attribute {name}: value {value!r}: allowed: {VALUES} ({error})") from None
     return ad
 
 
@@ -139,7 +166,7 @@ def job_ad(job: JobFacts) -> Any:
         "ProcessingType": job.processing_type, "WorkingGroup": job.working_group, "GShare": job.gshare,
         "RequestCpus": job.core_count, "RequestMemory": job.ram_mb, "JobPrio": job.priority,
     }  # fmt: skip
-    ad = classad2.ClassAd({name: value for name, value in stated.items() if value != ""})
+    ad = _ad_of({name: value for name, value in stated.items() if value != ""})
     ad["Requirements"] = parsed(job.requirements or "true")
     return ad
 
@@ -155,9 +182,13 @@ class Refusal:
 def refusal(advert: Advert, job: JobFacts) -> Refusal | None:
     """Whose Requirements do not hold, and why; None if both do. One that is undefined or an error does not hold."""
     try:
-        site, other = site_ad(advert), job_ad(job)
+        site = site_ad(advert)
     except ValueError as error:
-        return Refusal("task" if job.requirements else "site", str(error))
+        return Refusal("site", f"the advertisement of site {advert.site} cannot be read: {error}")
+    try:
+        other = job_ad(job)
+    except ValueError as error:
+        return Refusal("task", str(error))
     if not other.matches(site):
         return Refusal("site", f"site {advert.site} asks for {_in_words(site, other)}")
     if not site.matches(other):
@@ -169,7 +200,11 @@ def _in_words(ad: Any, target: Any) -> str:
     """An ad's Requirements with the values they were asked of: its own first, then the other's."""
     expression = ad.lookup("Requirements")
     values: dict[str, Any] = {}
-    for scoped in sorted({*ad.internalRefs(expression), *ad.externalRefs(expression)}):
+    try:
+        names = sorted({*ad.internalRefs(expression), *ad.externalRefs(expression)})
+    except ValueError:  # an expression that asks for itself
+        names = []
+    for scoped in names:
         scope, _, name = scoped.rpartition(".")
         first, then = (target, ad) if scope.upper() == "TARGET" else (ad, target)
         if name:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from shared.brokerage.check import Check, Mask, Tier, Verdict
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_used, ram_mb
-from shared.brokerage.matchmaking import DEFAULT_LABEL, Advert, JobFacts, by_site, matches, requested_ram_mb
+from shared.brokerage.matchmaking import DEFAULT_LABEL, Advert, JobFacts, by_site, matches, requested_ram_mb, unreadable
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
@@ -23,6 +23,9 @@ SUBMITTING = Check(
     703, "advertised_submitting", Tier.CAPACITY, True, "jobs submitting or matched since the advertisement",
     "less than MaxSubmittingJobs", "jobs",
 )  # fmt: skip
+UNREADABLE = Check(
+    705, "advertisement_readable", Tier.POLICY, True, "a ClassAd can be made of the advertisement", "must", words=YES_NO
+)
 REQUIREMENTS = Check(704, "requirements", Tier.POLICY, True, "Requirements of site and job hold", "must", words=YES_NO)
 
 
@@ -60,6 +63,8 @@ def _refuses(world: World, request: JobRequest, exclusions: Exclusions, advert: 
 
 def _why(advert: Advert, passes: Mask) -> tuple[Check, Verdict]:
     """The limit that the site has reached, with its numbers; if it has reached none, other Requirements do not hold."""
+    if unreadable(advert) is not None:
+        return UNREADABLE, Verdict(passes, 0.0, 1.0)
     submitting = advert.current_matches - advert.current_jobs + advert.current_submitting_jobs
     if advert.max_jobs is not None and advert.current_matches >= advert.max_jobs:
         return ADVERT, Verdict(passes, float(advert.current_matches), float(advert.max_jobs))

@@ -46,7 +46,8 @@ async def test_an_advertisement_is_kept_for_five_minutes_and_sets_matches_to_cur
     [
         ({"Requirements": "CurMatches <"}, "Requirements"), ({"MaxJobs": -1}, "MaxJobs"), ({"Site": ""}, "Site"),
         ({"Kind": "other"}, "Kind"), ({"Site": "NOWHERE"}, "Site"), ({"Attributes": {"a b": 1}}, "Attributes"),
-        ({"Colour": "red"}, "Colour"),
+        ({"Colour": "red"}, "Colour"), ({"Attributes": {"Big": 2**63}}, "Attributes"),
+        ({"Attributes": {"Big": 2**63}}, "from -2^63 to 2^63 - 1"),
     ],
 )  # fmt: skip
 async def test_what_cannot_be_is_refused_with_the_field(pilot, database, changes, field) -> None:

@@ -220,3 +220,39 @@ def test_of_the_sites_with_a_station_of_the_tasks_list_one_is_drawn_at_random() 
 def test_analysis_asks_advertisements_too() -> None:
     request = a_request(is_analysis=True, label="user", site_adverts=(Advert("A", max_jobs=0),))
     assert queues(AnalysisJobBrokerage().decide(three_sites(), request, 1)) == {"Q_B", "Q_C"}
+
+
+UNREADABLE = [
+    {"attributes": {"Big": 2**63}}, {"attributes": {"Small": -(2**63) - 1}}, {"attributes": {"Text": "\udc00"}},
+    {"attributes": {"List": [1, [2**63]]}}, {"attributes": {"Other": {"Text": "\udc00"}}},
+    {"max_jobs": 2**63}, {"current_matches": 2**64}, {"requirements": "CurMatches <"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", UNREADABLE)
+def test_an_advertisement_that_cannot_be_read_keeps_jobs_from_its_own_site_only_and_says_why(changes) -> None:
+    bad = Advert("B", **changes)
+    assert not matches(bad, ANY_JOB) and accepted(bad, [ANY_JOB, ANY_JOB]) == [False, False]
+    # Also of a job that has Requirements of its own, it is the site that is to blame.
+    why = refusal(bad, replace(ANY_JOB, requirements="true"))
+    assert why is not None and why.whose == "site" and "site B cannot be read" in why.reason
+    decision = decided(three_sites(), a_request(site_adverts=(Advert("A", max_jobs=5), bad)))
+    assert queues(decision) == {"Q_A", "Q_C"}
+    excluded = decision.exclusion("Q_B")
+    assert excluded is not None and excluded[0].name == "advertisement_readable"
+
+
+@pytest.mark.parametrize("expression", ["Requirements", "Name == undefined", "error", "Unheard(1)"])
+def test_requirements_that_have_no_answer_are_a_refusal_too(expression) -> None:
+    why = refusal(Advert("A", requirements=expression), ANY_JOB)
+    assert why is not None and why.whose == "site" and expression.split("(")[0] in why.reason
+    decision = decided(three_sites(), a_request(site_adverts=(Advert("A", requirements=expression),)))
+    assert queues(decision) == {"Q_B", "Q_C"}
+    own = refusal(Advert("A"), replace(ANY_JOB, requirements=expression))
+    assert own is not None and own.whose == "task"
+
+
+def test_the_largest_whole_numbers_can_be_advertised() -> None:
+    attributes = {"Big": 2**63 - 1, "Small": -(2**63), "Text": "x" * 500, "Yes": True, "Half": 0.5}
+    site = Advert("A", attributes=attributes, requirements="Big == 9223372036854775807 && Yes && Half < 1")
+    assert matches(site, ANY_JOB)
