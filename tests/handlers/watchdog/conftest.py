@@ -37,6 +37,7 @@ class Stage:
     database: Database
     watchdog: Watchdog
     clock: Clock
+    metrics: CollectorRegistry
 
     async def run(self, watch: Callable[[UnitOfWork], Awaitable[None]]) -> list[Event]:
         """One periodic run; the events that it announced."""
@@ -78,7 +79,7 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
         database, Parameters(), Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
     )  # fmt: skip
-    yield Stage(database, watchdog, clock)
+    yield Stage(database, watchdog, clock, metrics)
     await database.close()
 
 

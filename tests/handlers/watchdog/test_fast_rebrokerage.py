@@ -77,6 +77,7 @@ async def test_the_oldest_waiting_jobs_are_closed_as_rebrokered_and_say_by_which
     )
     logged = await connection.fetchrow("SELECT * FROM transition_log WHERE to_status = 'closed'")
     assert event.reason == found["error_dialog"] == logged["reason"] == reason
+    assert stage.metrics.get_sample_value("expired_total", {"rule": "fast_rebrokerage"}) == 6
 
 
 async def test_each_kind_of_waiting_job_counts_and_goes_and_no_other(
