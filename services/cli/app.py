@@ -20,6 +20,7 @@ from services.cli.commands import (
     grid,
     invariants,
     jobs,
+    slots,
     submission,
     system,
     task_commands,
@@ -42,9 +43,9 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (submission, tasks, jobs, explain, task_commands, watching, grid, catalogue, config, bus, invariants):
+for module in (submission, tasks, jobs, explain, task_commands, watching, grid, slots):
     module.register(app)
-for module in (pilots, system, demonstration, documents, dry_runs):
+for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs):
     module.register(app)
 
 

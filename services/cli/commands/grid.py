@@ -21,6 +21,7 @@ QUEUE_COLUMNS = (
     ("running", lambda row: counts(row).get("running", 0)),
     ("waiting", lambda row: sum(counts(row).get(state, 0) for state in ("defined", "assigned", "throttled"))),
     ("pilots", "running_workers"),
+    ("slots", "n_slots"),
     ("last pilot", lambda row: age(row.get("last_pilot_at"))),
     ("last start", lambda row: age(row.get("last_job_start_at"))),
 )
