@@ -12,7 +12,7 @@ from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert, requirements_in
 from shared.brokerage.request import InputDataset, JobRequest, names_in
-from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, Unmerged, merge_job, smallest_job
+from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, Unmerged, merge_job, most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
@@ -184,6 +184,7 @@ def request_of_task(row: Mapping[str, Any], rules: Mapping[str, Any], needs: Wor
         resource_type=row["resource_type"] or "",
         is_event_service=bool(row.get("event_service")),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
+        most_events=most_events(rules),
         t1_weight=int(rules.get("t1Weight") or 0),
         full_chain=str(rules.get("fullChain") or ""),
         software=software_of_task(row),

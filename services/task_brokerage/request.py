@@ -9,7 +9,7 @@ from typing import Any
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
 from shared.brokerage.request import InputDataset, JobRequest, names_in
-from shared.brokerage.smallest_job import SecondaryInput, smallest_job
+from shared.brokerage.smallest_job import SecondaryInput, most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.config.parameters import Parameters
 from shared.model.needs import needs_of_task
@@ -73,6 +73,7 @@ def task_request(
         is_scout=not rules.get("skipScout"),
         is_event_service=bool(row.get("event_service")),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
+        most_events=most_events(rules),
         software=software_of_task(row),
         direct_access_only=rules.get("allowInputLAN") == "only",
         included=names_in(rules.get("includedSite")),

@@ -20,7 +20,7 @@ CAPABILITY = (
 
 ABILITY = Pipeline((*SCOPE, *CAPABILITY, data.has_output_storage))
 
-# Analysis knows no zero share, no event service and no demand for direct access, and takes queues with test in the name.
+# Analysis knows no zero share, no event service and no demand for direct access; its queues may be called test.
 ANALYSIS_ABILITY = Pipeline((
     scope.queue_type, scope.excluded, scope.included, scope.preassigned, scope.status,
     capability.core_count, capability.max_core_count, analysis.no_virtual_placement, software.cpu_hardware,

@@ -17,7 +17,7 @@ from shared.brokerage.decision import Decision
 from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.matchmaking import requirements_in
 from shared.brokerage.request import JobRequest, names_in
-from shared.brokerage.smallest_job import smallest_job
+from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.brokerage.world import World
@@ -46,6 +46,7 @@ def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: in
         resource_type=row["resource_type"] or "",
         priority=row["current_priority"],
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
+        most_events=most_events(rules),
         software=software_of_task(row),
         direct_access_only=rules.get("allowInputLAN") == "only",
         preassigned=names_in(row["site"]),

@@ -68,7 +68,8 @@ class JobRequest:
     """One chunk to be placed (or a task, when asking whether anything could run it).
 
     `preassigned`: only these queues, and their status does not matter. `now`: the time of the decision.
-    `is_pre_merged`: ordinary jobs whose output will be merged. `full_chain`: only, require, capable or nothing.
+    `most_events`: of a job whose number of events is dynamic. `is_pre_merged`: ordinary jobs whose output will be
+    merged. `full_chain`: only, require, capable or nothing.
     """
 
     task_id: int
@@ -89,6 +90,7 @@ class JobRequest:
     is_pre_merged: bool = False
     is_event_service: bool = False
     dynamic_number_of_events: bool = False
+    most_events: int = 0
     t1_weight: int = 0
     full_chain: str = ""
     software: SoftwareNeeds = field(default_factory=SoftwareNeeds)

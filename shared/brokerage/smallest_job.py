@@ -14,6 +14,8 @@ from typing import Any
 
 from shared.model.units import GB_BYTES
 
+#: a job takes so many master files or ranges of events at most, unless the task says otherwise
+MAX_FILES_PER_JOB = 200
 #: a job merges the outputs of so many jobs at most, and so much of its largest output, unless the task says otherwise
 MAX_FILES_PER_MERGE_JOB = 50
 MERGED_GB = 5.0
@@ -83,12 +85,15 @@ def smallest_job(
 
     `n_files` are whole files that are still to be cut into ranges where the rules say so, or, with `whole_files`, the
     units of a chunk (files or ranges of events) and the number of files that they are in: the whole file is read for
-    each range. nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size do.
+    each range. nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size do. With a
+    dynamic number of events it is one range.
     """
     units = max(1, n_files)
     of_unit = max(1.0, n_events / units)  # a file of unknown events counts as one
-    wanted_events, wanted_files = split_rule.get("nEventsPerJob"), split_rule.get("nFilesPerJob")
-    range_events = wanted_events or split_rule.get("tgtNumEventsPerJob")
+    granularity = split_rule.get("dynamicNumEvents")
+    wanted_events = split_rule.get("nEventsPerJob")
+    wanted_files = None if granularity else split_rule.get("nFilesPerJob")
+    range_events = granularity or wanted_events or split_rule.get("tgtNumEventsPerJob")
     if whole_files is None and range_events:
         of_unit = min(of_unit, float(range_events))
     per_job = min(units, max(1, int(wanted_files or 1)))
@@ -100,6 +105,19 @@ def smallest_job(
     size = input_bytes / files_of_all * files_read
     size += sum(_secondary_bytes(one, per_job, events) for one in secondary)
     return SmallestJob(per_job, events, int(size))
+
+
+def most_events(split_rule: Mapping[str, Any]) -> int:
+    """Events of the largest job whose number of events is dynamic: whole ranges, at most maxEventsPerJob and
+
+    nFilesPerJob (else nMaxFilesPerJob, else 200) of them; 0 where the number is not dynamic.
+    """
+    granularity = int(split_rule.get("dynamicNumEvents") or 0)
+    if not granularity:
+        return 0
+    ranges = int(split_rule.get("nFilesPerJob") or split_rule.get("nMaxFilesPerJob") or MAX_FILES_PER_JOB)
+    limit = split_rule.get("maxEventsPerJob")
+    return granularity * (max(1, min(ranges, int(limit) // granularity)) if limit else ranges)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "task_priority", "current_priority", "architecture", "job_parameters",
     "log", "log_merge", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
     "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "n_events_per_file",
-    "n_events_per_input_file", "os_info",
+    "n_events_per_input_file", "min_granularity", "n_events_per_range", "os_info",
 }  # fmt: skip
 
 
@@ -133,6 +133,8 @@ class TaskSpec:
             rules[field.alias or name] = value
         if self.parameters.events_per_file():
             rules["nEventsPerInputFile"] = self.parameters.events_per_file()
+        if self.parameters.granularity():
+            rules["dynamicNumEvents"] = self.parameters.granularity()
         if self.defaults.scout_success_rate is not None:
             rules.setdefault("scoutSuccessRate", self.defaults.scout_success_rate)
         return rules

@@ -82,8 +82,31 @@ def _limits(given: TaskParameters) -> Iterable[TaskProblem]:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
     if given.n_files and given.n_files_per_job and given.n_files_per_job > given.n_files:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nFiles ({given.n_files}) or less")
+    yield from _dynamic_number_of_events(given)
     if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
         yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")
+
+
+def _dynamic_number_of_events(given: TaskParameters) -> Iterable[TaskProblem]:
+    """minGranularity leaves the number of events of a job to its queue: nothing else may fix it."""
+    granularity = given.granularity()
+    if not granularity:
+        return
+    field = "minGranularity" if given.min_granularity else "nEventsPerRange"
+    if given.n_events_per_range not in (None, granularity):
+        yield problem("nEventsPerRange", given.n_events_per_range, f"allowed: minGranularity ({granularity})")
+    for name, value in (
+        ("nEventsPerJob", given.n_events_per_job),
+        ("tgtNumEventsPerJob", given.tgt_num_events_per_job),
+    ):
+        if value:
+            yield problem(
+                name, value, f"not allowed together with {field}: the queue decides how many events a job has"
+            )
+    if not any(item.param_type == "input" for item in given.job_parameters):
+        yield problem(field, granularity, "needs an item of param_type 'input': ranges are cut from its files")
+    if given.max_events_per_job and given.max_events_per_job < granularity:
+        yield problem("maxEventsPerJob", given.max_events_per_job, f"allowed: {field} ({granularity}) or more")
 
 
 def _item(name: str, item: Item) -> Iterable[TaskProblem]:

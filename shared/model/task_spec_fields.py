@@ -208,6 +208,8 @@ class TaskParameters(BaseModel):
     n_gb_per_job: Gigabytes | None = None
     n_max_files_per_job: Files | None = None
     max_events_per_job: Events | None = None
+    min_granularity: Events | None = None
+    n_events_per_range: Events | None = None
     max_walltime: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = None
     tgt_max_output_for_ng: Gigabytes | None = None
     skip_files_used_by: Annotated[list[Identifier], BeforeValidator(_as_list)] | None = None
@@ -266,6 +268,10 @@ class TaskParameters(BaseModel):
     def logs(self) -> list[Item]:
         """The log items, as a list."""
         return self.log if isinstance(self.log, list) else [] if self.log is None else [self.log]
+
+    def granularity(self) -> int | None:
+        """Events of the ranges that jobs of a dynamic number of events are made of: minGranularity, nEventsPerRange."""
+        return self.min_granularity or self.n_events_per_range
 
     def events_per_file(self) -> int | None:
         """nEventsPerInputFile or its other name."""

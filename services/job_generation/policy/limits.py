@@ -88,7 +88,7 @@ def limits_at(
 
 def _one_file_scouts(rules: SplitRules, scout: bool) -> bool:
     sized = rules.n_files_per_job or rules.n_events_per_job or rules.target_events_per_job
-    return scout and not sized and not rules.respects_split_rule
+    return scout and (not sized or rules.granularity is not None) and not rules.respects_split_rule
 
 
 def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: int | None = None) -> int:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shared.brokerage.smallest_job import MAX_FILES_PER_MERGE_JOB
+from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB
 
-MAX_FILES_PER_JOB = 200
 MERGE_ATTEMPTS = 3
 
 
@@ -29,6 +28,7 @@ class SplitRules:
     target_output_gb: float | None = None
     max_walltime_h: float | None = None
     max_events_per_job: int | None = None
+    granularity: int | None = None
     group_boundary: int | None = None
     respects_lumi_block: bool = False
     merge_output: bool = False
@@ -47,12 +47,14 @@ class SplitRules:
     @property
     def crosses_files(self) -> bool:
         """Ranges of events may be joined over the border of two files."""
-        return self.target_events_per_job is not None and self.n_events_per_job is None
+        joins = self.target_events_per_job is not None or self.granularity is not None
+        return joins and self.n_events_per_job is None
 
     @property
     def files_per_step(self) -> int:
-        """How many master files are added at a time; with nEventsPerJob one, since events decide where a job ends."""
-        return 1 if self.n_events_per_job is not None else self.n_files_per_job or 1
+        """How many master files are added at a time; one where events decide where a job ends."""
+        by_events = self.n_events_per_job is not None or self.granularity is not None
+        return 1 if by_events else self.n_files_per_job or 1
 
     @property
     def max_files(self) -> int:
@@ -67,6 +69,7 @@ _COUNTS = {
     "n_max_files_per_job": "nMaxFilesPerJob",
     "target_events_per_job": "tgtNumEventsPerJob",
     "max_events_per_job": "maxEventsPerJob",
+    "granularity": "dynamicNumEvents",
     "group_boundary": "groupBoundaryID",
     "n_files_per_merge_job": "nFilesPerMergeJob",
     "n_max_files_per_merge_job": "nMaxFilesPerMergeJob",

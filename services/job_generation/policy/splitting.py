@@ -76,9 +76,13 @@ def _breaks(previous: Unit, unit: Unit, rules: SplitRules) -> bool:
         return True
     if rules.respects_lumi_block and previous.lumi_block != unit.lumi_block:
         return True
-    if unit.start_event is None or previous.end_event is None or rules.crosses_files:
+    if unit.start_event is None or previous.end_event is None:
         return False
-    return unit.start_event != previous.end_event + 1 or unit.lfn != previous.lfn
+    if unit.lfn == previous.lfn:
+        return unit.start_event != previous.end_event + 1
+    if not rules.crosses_files or previous.first_event is None or unit.first_event is None:
+        return not rules.crosses_files
+    return unit.first_event != previous.first_event + (previous.events or 0)
 
 
 def _step(units: Sequence[Unit], position: int, last: Unit | None, rules: SplitRules, room: int) -> list[Unit]:

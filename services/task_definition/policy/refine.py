@@ -105,7 +105,7 @@ def refine(spec: TaskSpec, task_id: int, world: World) -> Outcome:
     if isinstance(inputs, Refused):
         return inputs
     return Refined(
-        split_rule=_split_rule(spec),
+        split_rule=_split_rule(spec, next((world.datasets[one.name] for one in inputs if one.is_master), None)),
         inputs=inputs,
         pseudo=_pseudo(spec) if spec.no_input else None,
         outputs=plan_outputs(spec, task_id),
@@ -137,12 +137,18 @@ def _next_status(spec: TaskSpec) -> str:
     return "ready" if spec.is_analysis or assigned else "assigning"
 
 
-def _split_rule(spec: TaskSpec) -> dict[str, Any]:
-    """The given rules, and the number of files that whole-file splitting by events amounts to."""
+def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
+    """The given rules, and the number of files that whole-file splitting by events amounts to.
+
+    With a dynamic number of events nFilesPerJob counts ranges: x events of a file // minGranularity.
+    """
     rules, given = spec.split_rule(), spec.parameters
     per_file, per_job = given.events_per_file(), given.n_events_per_job
     if given.n_files_per_job is None and per_file and per_job and per_job >= per_file:
         rules["nFilesPerJob"] = per_job // per_file
+    granularity = given.granularity()
+    if granularity and given.n_files_per_job and master is not None:
+        rules["nFilesPerJob"] = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
     if spec.no_input and per_job is None:
         rules["nFilesPerJob"] = 1
     seed_offset = _offset(spec, "RNDMSEED")
@@ -211,20 +217,24 @@ def _input(
 def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | Refused | None:
     """Events of one unit where a job takes only part of a file; None for whole files (JEDI: Event-level splitting)."""
     given = spec.parameters
-    per_job = given.n_events_per_job or given.tgt_num_events_per_job
+    per_job = given.granularity() or given.n_events_per_job or given.tgt_num_events_per_job
     if per_job is None:
         return None
-    per_file = None if given.use_real_num_events else given.events_per_file()
-    if per_file is None and facts.n_files:
-        per_file = -(-facts.n_events // facts.n_files)  # rounded up: a file may have as many
+    per_file = _events_of_file(spec, facts)
     if not per_file:
         if facts.n_files == 0:
             return None
         return Refused(
-            f"nEventsPerJob needs the number of events of each file: the catalogue has none for {facts.name}; "
+            f"splitting by events needs the number of events of each file: the catalogue has none for {facts.name}; "
             "give nEventsPerInputFile"
         )
     return per_job if per_job < per_file else None
+
+
+def _events_of_file(spec: TaskSpec, facts: DatasetFacts) -> int:
+    """As the task says, else the mean rounded up: a file may have as many; 0 where nobody knows."""
+    stated = None if spec.parameters.use_real_num_events else spec.parameters.events_per_file()
+    return stated or (-(-facts.n_events // facts.n_files) if facts.n_files else 0)
 
 
 def _pseudo(spec: TaskSpec) -> PseudoPlan:

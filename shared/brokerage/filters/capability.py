@@ -39,7 +39,7 @@ EVENT_SERVICE = Check(
     115, "event_service", Tier.CONFIGURATION, False, "jobseed of the queue", "must be", words=_SEED_WORDS
 )
 DYNAMIC_EVENTS = Check(
-    116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "jobseed of the queue", "must be", words=_SEED_WORDS
+    116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "mintime of the queue", "more than", "s"
 )
 _STD, _ES, _ESHIGH, _ALL, _STD_OR_ALL, _ES_OR_ALL, _ANY_ES_OR_ALL = range(len(_SEED_WORDS))
 
@@ -142,14 +142,14 @@ def a_day_for_scouts_and_merging(world: World, request: JobRequest) -> Verdict |
     return Verdict((limit == 0) | (limit >= estimates.DAY_S), limit, float(estimates.DAY_S))
 
 
-def _walltime(world: World, request: JobRequest) -> NDArray[np.float64]:
+def _walltime(world: World, request: JobRequest, n_events: int) -> NDArray[np.float64]:
     columns = world.columns
 
     def compute() -> NDArray[np.float64]:
         cores = estimates.cores_used(request.needs, columns.core_count)
-        return estimates.walltime_s(request.needs, request.job.n_events, cores, columns.core_power_hs06)
+        return estimates.walltime_s(request.needs, n_events, cores, columns.core_power_hs06)
 
-    return request.once("walltime_s", columns, compute)
+    return request.once(f"walltime_s of {n_events}", columns, compute)
 
 
 @decides(WALLTIME_LONG)
@@ -157,16 +157,17 @@ def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
     """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above."""
     if request.is_merge or _has_unknown_length(request):
         return None
-    needed, limit = _walltime(world, request), world.columns.max_time_s
+    needed, limit = _walltime(world, request, request.job.n_events), world.columns.max_time_s
     return Verdict((limit == 0) | (needed <= limit), needed, limit)
 
 
 @decides(WALLTIME_SHORT)
 def walltime_at_least(world: World, request: JobRequest) -> Verdict | None:
-    """The estimated walltime must not be below mintime."""
+    """The estimated walltime must not be below mintime; with a dynamic number of events that of the largest job."""
     if request.is_merge or _has_unknown_length(request):
         return None
-    needed, limit = _walltime(world, request), world.columns.min_time_s
+    needed = _walltime(world, request, max(request.job.n_events, request.most_events))
+    limit = world.columns.min_time_s
     return Verdict(needed >= limit, needed, limit)
 
 
@@ -218,8 +219,14 @@ def event_service(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(DYNAMIC_EVENTS)
 def dynamic_number_of_events(world: World, request: JobRequest) -> Verdict | None:
-    """Jobs whose number of events is decided while they run need queues that take ranges of events."""
+    """Work whose number of events is dynamic (`dynamicNumEvents`) goes only to queues with a mintime.
+
+    The document names the setting and no rule. Read here: such a task (minGranularity, or nEventsPerRange) is cut into
+    ranges of so many events, and each job takes as many of them as the queue's maxtime and maxEventsPerJob allow. A job
+    is thus made to measure for its queue, which a queue without mintime does not ask for. The smallest job, one range,
+    must fit below maxtime, and the largest that the task allows must reach mintime.
+    """
     if not request.dynamic_number_of_events:
         return None
-    seed = world.columns.jobseed
-    return Verdict(seed != _STD, seed, float(_ANY_ES_OR_ALL))
+    found = world.columns.min_time_s
+    return Verdict(found > 0, found, 0.0)

@@ -225,7 +225,7 @@ RULES: dict[str, Callable[[One], bool]] = {
     "ip_stack": lambda one: not one.request.needs.ip_stack or one.queue.ip_stack == one.request.needs.ip_stack,
     "event_service": event_service,
     "dynamic_number_of_events": lambda one: (
-        not one.request.dynamic_number_of_events or one.queue.jobseed != "std"
+        not one.request.dynamic_number_of_events or one.queue.min_time_s > 0
     ),
     "transferring": lambda one: (
         one.jobs.get("transferring", 0) <= max(one.queue.transferring_limit or 2000, 2 * one.jobs.get("running", 0))

@@ -46,9 +46,11 @@ def test_event_service_names_the_jobseeds_that_are_allowed(changes: dict[str, An
     assert passing == set(allowed.replace(",", " or").split(" or "))
 
 
-def test_a_dynamic_number_of_events_names_the_jobseeds_that_are_allowed() -> None:
+def test_a_dynamic_number_of_events_names_the_mintime_that_is_missing() -> None:
     verdict = capability.dynamic_number_of_events.decide(
         a_world([a_queue("Q")]), a_request(dynamic_number_of_events=True)
     )
     assert verdict is not None
-    assert capability.DYNAMIC_EVENTS.text(float(verdict.wanted)) == "es, eshigh or all"
+    one = capability.DYNAMIC_EVENTS
+    assert [one.text(float(number)) for number in (verdict.found[0], verdict.wanted)] == ["0 s", "0 s"]
+    assert (one.found, one.wanted) == ("mintime of the queue", "more than")

@@ -157,10 +157,10 @@ def test_event_service_goes_to_queues_whose_jobseed_takes_it(changes, expected) 
     assert passed(capability.event_service, world, a_request(**changes)) == expected
 
 
-def test_a_dynamic_number_of_events_needs_queues_that_take_events() -> None:
-    world = a_world([a_queue(seed, jobseed=seed) for seed in ("std", "all")])
-    assert passed(capability.dynamic_number_of_events, world, a_request()) == {"std", "all"}
-    assert passed(capability.dynamic_number_of_events, world, a_request(dynamic_number_of_events=True)) == {"all"}
+def test_a_dynamic_number_of_events_needs_queues_with_a_mintime() -> None:
+    world = a_world([a_queue("ANY"), a_queue("LONG", min_time_s=3600)])
+    assert passed(capability.dynamic_number_of_events, world, a_request()) == {"ANY", "LONG"}
+    assert passed(capability.dynamic_number_of_events, world, a_request(dynamic_number_of_events=True)) == {"LONG"}
 
 
 def test_t1_weight_minus_one_sends_all_normal_jobs_to_the_nucleus() -> None:

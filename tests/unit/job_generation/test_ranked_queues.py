@@ -171,7 +171,7 @@ RULES = st.fixed_dictionaries(
         "nFilesPerJob": st.integers(1, 60), "nEventsPerJob": st.integers(1, 500), "nGBPerJob": st.integers(1, 20),
         "nMaxFilesPerJob": st.integers(1, 30), "maxWalltime": st.integers(1, 24), "useLocalIO": st.booleans(),
         "tgtNumEventsPerJob": st.integers(1, 500), "maxEventsPerJob": st.integers(1, 500),
-        "tgtMaxOutputForNG": st.integers(1, 10),
+        "tgtMaxOutputForNG": st.integers(1, 10), "dynamicNumEvents": st.sampled_from([10, 250]),
     },
 )  # fmt: skip
 ROWS = st.builds(
