@@ -8,6 +8,7 @@ at CurrentJobs and grows by one with each of them; an advertisement sets it back
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -24,6 +25,8 @@ LONGEST_TEXT = 300
 VALUES = "text, true, false or a number, a whole one from -2^63 to 2^63 - 1"
 #: of a task that states no label
 DEFAULT_LABEL = "managed"
+# ClassAds match patterns with an engine that backtracks, for a fifth of a second in each call; `eval` would hide them.
+_SLOW_FUNCTIONS = re.compile(r"\b(?P<name>regexp\w*|stringlist_?regexpmember|replace(?:all)?|eval)\s*\(", re.IGNORECASE)
 _ACCEPTS_MORE_JOBS = "(CurMatches < MaxJobs)"
 _ACCEPTS_MORE_SUBMISSIONS = "((JobsMatchedSinceLastAdvertisement + CurrentSubmittingJobs) < MaxSubmittingJobs)"
 
@@ -59,9 +62,16 @@ class Advert:
 def parsed(requirements: str) -> Any:
     """A Requirements expression. Raises ValueError saying what is wrong."""
     try:
-        return classad2.ExprTree(requirements)
+        expression = classad2.ExprTree(requirements)
     except Exception as error:
         raise ValueError(f"requirements: {requirements!r} is not a ClassAd expression: {error}") from None
+    slow = _SLOW_FUNCTIONS.search(str(expression))
+    if slow is not None:
+        raise ValueError(
+            f"requirements: {requirements!r}: function {slow['name']} is not allowed, as nothing bounds its time; "
+            "allowed: comparisons, and functions without patterns such as member or substr"
+        )
+    return expression
 
 
 def requirements_in(rules: Mapping[str, Any]) -> str:

@@ -242,6 +242,27 @@ def test_an_advertisement_that_cannot_be_read_keeps_jobs_from_its_own_site_only_
     assert excluded is not None and excluded[0].name == "advertisement_readable"
 
 
+@pytest.mark.parametrize(
+    "expression",
+    ['regexp("(a|a?)+$", Owner)', 'RegExps ("a", Owner, "b") == "b"', 'regexpMember("a", {Owner})', 'eval("1")',
+     'stringListRegexpMember("a", Owner)', 'stringList_regexpMember("a", Owner)', 'replace("a", Owner, "b") == "b"',
+     'true || replaceAll("a", Owner, "b") == "b"'],
+)  # fmt: skip
+def test_requirements_with_patterns_are_refused_where_they_enter_as_their_time_has_no_bound(expression) -> None:
+    with pytest.raises(ValueError, match="is not allowed, as nothing bounds its time; allowed: comparisons"):
+        parsed(expression)
+    assert not matches(Advert("A", requirements=expression), ANY_JOB)
+    why = refusal(Advert("A"), replace(ANY_JOB, requirements=expression))
+    assert why is not None and why.whose == "task"
+
+
+def test_requirements_without_patterns_may_use_functions() -> None:
+    requirements = (
+        'member(TARGET.Owner, {"bob", "alice"}) && substr(TARGET.Owner, 0, 2) == "al" && evaluated =?= undefined'
+    )
+    assert matches(Advert("A", requirements=requirements), ANY_JOB)
+
+
 @pytest.mark.parametrize("expression", ["Requirements", "Name == undefined", "error", "Unheard(1)"])
 def test_requirements_that_have_no_answer_are_a_refusal_too(expression) -> None:
     why = refusal(Advert("A", requirements=expression), ANY_JOB)
