@@ -74,17 +74,33 @@ def _name_of(row: dict[str, Any]) -> str:
 
 
 def get(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
-    """One value with its type."""
+    """One value with its type; of a known parameter that is not set what applies instead."""
     component, key = parts(name)
     found = connect().get("task_definition", "config/get", component=component, key=key, vo=vo, app=application)
     if found is None:
-        raise Refused(f"{name} is not set; the default of the service that reads it applies")
+        found = _default_of(component, key)
     if as_json:
         print_json(found)
     elif isinstance(found, dict):
         print_facts(found.items())
     else:
         typer.echo(found)
+
+
+def _default_of(component: str, key: str) -> dict[str, Any]:
+    """What a parameter is that is not set. Raises Refused for one that no service reads."""
+    from shared.config.known import find_parameter, near_names
+    from shared.config.known_parameters import KNOWN
+
+    known = find_parameter(KNOWN, component, key)
+    if known is None:
+        near = near_names(KNOWN, component, key)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise Refused(f"{component}.{key} is not set, and no service reads it{hint}")
+    return {
+        "name": f"{component}.{key}", "set": False, "value": None, "default": known.default, "type": known.kind,
+        "allowed": known.allowed, "meaning": known.meaning,
+    }  # fmt: skip
 
 
 def set_value(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel
@@ -16,8 +16,15 @@ from services.cli.failures import FieldProblem, Refused, WrongUsage
 from services.cli.identifiers import STANDARD_INPUT, read_ids
 from services.cli.output import print_json
 
+if TYPE_CHECKING:
+    from services.cli.dry_run.deciding import DryRun
+
 SAVE_TIMEOUT_S = 300.0
 TASKS_OF_A_CALL = 100
+PARAMETERS_ALONE = (
+    "these are parameters as `orrery submit` takes them; a dry run also needs input and copies: "
+    '{"parameters": {...}, "inputs": [...]}, as `orrery snapshot task` writes it and `orrery schema task` describes it'
+)
 World = Annotated[Path, typer.Option("--world", metavar="FILE", help="A world file (plain or gzipped).")]
 Task = Annotated[
     str, typer.Option("--task", metavar="FILE", help="A task file; one task, or one on each line; - is standard input.")
@@ -39,7 +46,8 @@ def register(app: typer.Typer) -> None:
     text = help_text(
         "Write live tasks into a task file, one on each line (- is standard output): parameters as submitted, state,\n"
         "input with copies, the present or last chunk. With the world saved at the same time a dry run decides as the\n"
-        "live system does.",
+        "live system does; of a chunk that already became jobs, however, only the number of files is known.\n"
+        "Rules among the parameters are in `state.split_rule`, too: take it out to try others.",
         "job_brokerage",
         "production",
     )
@@ -114,29 +122,17 @@ def decide(
     brokerage: str, world: Path, task: str, parameters: list[str], queues: list[str], seed: int | None
 ) -> list[dict[str, Any]]:
     """A decision for each task of the file; a task that makes no sense gets its problems instead."""
-    from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
-    from services.cli.dry_run.deciding import DryRun
     from shared.brokerage.document import document_of
     from shared.model.problems import InvalidGrid
     from shared.model.task_file import parse_task_file
     from shared.model.task_spec_problems import InvalidTask
-    from shared.model.world_file import parse_world
 
-    content, tasks = read_world(world), read_tasks(task)
-    try:
-        change_parameters(content, parameters, brokerage)
-        change_queues(content, queues)
-        dry_run = DryRun(parse_world(content, world.name))
-    except WrongChange as error:
-        raise WrongUsage(str(error)) from None
-    except InvalidGrid as error:
-        problems = [FieldProblem(f"{one.file}: {one.key}: {one.field}", "", one.reason) for one in error.problems]
-        raise WrongUsage(f"{world}: is not a world file ({len(problems)} problems)", problems) from None
-    except ValueError as error:
-        raise WrongUsage(f"{world}: {error}") from None
+    dry_run, tasks = dry_run_of(brokerage, world, parameters, queues), read_tasks(task)
     documents = []
     for place, one in enumerate(tasks, start=1):
         try:
+            if "taskName" in one:
+                raise ValueError(PARAMETERS_ALONE)
             given = parse_task_file(one, f"task {place}")
             documents.append(document_of(dry_run.decide(brokerage, given, seed)).model_dump(mode="json"))
         except (InvalidGrid, InvalidTask) as error:
@@ -144,6 +140,31 @@ def decide(
         except ValueError as error:
             documents.append({"refused": f"task {place}", "problems": [str(error)]})
     return documents
+
+
+def dry_run_of(brokerage: str, world: Path, parameters: list[str], queues: list[str]) -> DryRun:
+    """The world with what is to be different. Raises WrongUsage, which says whether the world or a change is wrong."""
+    from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
+    from services.cli.dry_run.deciding import DryRun
+    from shared.model.problems import InvalidGrid
+    from shared.model.world_file import parse_world
+
+    content = read_world(world)
+    changed: set[str] = set()
+    try:
+        change_parameters(content, parameters, brokerage)
+        changed = change_queues(content, queues)
+        dry_run = DryRun(parse_world(content, world.name))
+        dry_run.check_queues(changed)
+    except WrongChange as error:
+        raise WrongUsage(str(error)) from None
+    except InvalidGrid as error:
+        of_change = all(one.key in changed for one in error.problems)
+        wrong = "--queue: no such queue could be loaded" if of_change else f"{world}: is not a world file"
+        raise WrongUsage(wrong, [FieldProblem("", "", str(one)) for one in error.problems]) from None
+    except ValueError as error:
+        raise WrongUsage(f"{world}: {error}") from None
+    return dry_run
 
 
 def read_world(path: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from services.cli.commands.options import Json, connect, help_text, rows_of
-from services.cli.failures import WrongUsage
+from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import print_facts, print_json, print_table
 
@@ -34,19 +34,26 @@ def explain(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Text for people; the same as JSON."""
+    """Text for people; the same as JSON. As text, what is not there is named after the others."""
     if kind not in KINDS:
         raise WrongUsage(f"kind: value {kind!r}: allowed are {', '.join(KINDS)}")
     client = connect()
-    found = []
+    found, refused = [], []
     for one in read_ids(ids):
         query = {f"{kind}_id": one, "all": "true" if everything else None}
-        found.append(client.get("task_definition", f"explain/{kind}", **query))
+        try:
+            found.append(client.get("task_definition", f"explain/{kind}", **query))
+        except Refused as refusal:
+            refused.append(refusal)
+    if refused and (as_json or not found):
+        raise Refused("; ".join(one.message for one in refused))
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return
     for explanation in found:
         show(explanation)
+    if refused:
+        raise Refused("; ".join(one.message for one in refused))
 
 
 def show(explanation: Any) -> None:

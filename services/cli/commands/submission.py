@@ -91,6 +91,8 @@ def read_tasks(name: str) -> list[dict[str, Any]]:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise WrongUsage(f"{name}: cannot be read: {error}") from None
     shown = "standard input" if name == STANDARD_INPUT else name
+    if not text.strip():
+        raise WrongUsage(f"{shown}: is empty; a task or a list of tasks is needed")
     try:
         content = json.loads(text)
     except RecursionError:

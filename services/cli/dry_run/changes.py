@@ -74,9 +74,13 @@ def _readers(change: str, component: str, key: str, stored: str, brokerage: str)
     return [(known.component, known.app) for known in found]
 
 
-def change_queues(content: dict[str, Any], changes: list[str]) -> None:
-    """`--queue NAME.FIELD=VALUE`; FIELD as CRIC has it, with points for what is inside (`catchall`, `params.x`)."""
+def change_queues(content: dict[str, Any], changes: list[str]) -> set[str]:
+    """`--queue NAME.FIELD=VALUE`; FIELD as CRIC has it, with points for what is inside (`catchall`, `params.x`).
+
+    The names of the changed queues. Raises WrongChange for a queue or field that there is not.
+    """
     records = records_of(content, "queues")
+    changed = set()
     for change in changes:
         name, text = _pair(change, "--queue", "NAME.FIELD=VALUE")
         queue = max((one for one in records if name.startswith(f"{one}.")), key=len, default=None)
@@ -84,12 +88,14 @@ def change_queues(content: dict[str, Any], changes: list[str]) -> None:
             raise WrongChange(f"--queue: value {change!r}: names no queue of the world; allowed is NAME.FIELD=VALUE")
         *path, last = name[len(queue) + 1 :].split(".")
         _check_field(change, (*path, last)[0])
+        changed.add(queue)
         record = records[queue] = dict(records[queue])
         for part in path:
             record[part] = dict(record.get(part) or {})
             record = record[part]
         record[last] = value_of(text)
     content["queues"] = records
+    return changed
 
 
 def _check_field(change: str, field: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from services.cli.dry_run.rows import rows_of
 from services.job_brokerage import request as job
+from services.job_brokerage.grid_checks import GRID_CHECKS
 from services.job_brokerage.handlers import ANALYSIS_LABEL
 from services.task_brokerage import request as task
 from shared.brokerage.decision import Decision
@@ -13,6 +15,7 @@ from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
 from shared.brokerage.world import World
 from shared.brokerage.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
 from shared.config.parameters import Parameters, typed
+from shared.model.problems import InvalidGrid
 from shared.model.task_file import TaskFile
 from shared.model.world_file import WorldFile
 from shared.plugins import find
@@ -34,8 +37,18 @@ class DryRun:
             value: Any = typed(row.value, row.type)
             self.parameters.set_for_test(row.component, row.key, value, app=row.app, vo=row.vo or None)
 
+    def check_queues(self, names: Iterable[str]) -> None:
+        """The rules that a queue must keep to be loaded. Raises InvalidGrid with every problem of these queues."""
+        queues = self.world.grid.queues
+        problems = [problem for name in names for check in GRID_CHECKS for problem in check(queues[name])]
+        if problems:
+            raise InvalidGrid(problems)
+
     def decide(self, brokerage: str, given: TaskFile, seed: int | None = None) -> Decision:
-        """The decision. Raises InvalidTask or ValueError if the task makes no sense."""
+        """The decision. Raises InvalidTask or ValueError if the task makes no sense or is not for this brokerage."""
+        task_type = given.parameters.get("taskType")
+        if brokerage == ANALYSIS and task_type is not None and task_type != job.ANALYSIS_TYPE:
+            raise ValueError(f"taskType = {task_type!r}: allowed: {job.ANALYSIS_TYPE!r}; see {JOB}")
         return self._task(given, seed) if brokerage == TASK else self._job(given, seed)
 
     def _task(self, given: TaskFile, seed: int | None) -> Decision:

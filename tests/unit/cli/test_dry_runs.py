@@ -84,6 +84,50 @@ def test_a_world_that_is_none_names_every_problem(orrery, tmp_path):
     assert "sites" in outcome.err and "storages" in outcome.err
 
 
+WORLD = {
+    "format": "orrery-world/1", "now": "2026-01-01T00:00:00Z",
+    "queues": {"ALPHA_Q": {"siteid": "ALPHA_Q", "status": "online", "type": "unified", "atlas_site": "ALPHA"}},
+    "sites": {"ALPHA": {"name": "ALPHA", "state": "ACTIVE"}}, "storages": {},
+}  # fmt: skip
+
+
+@pytest.fixture
+def small_world(tmp_path):
+    path = tmp_path / "world.json"
+    path.write_text(json.dumps(WORLD))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("ALPHA_Q.maxrss=-5", "maxrss: Input should be greater than or equal to 0 (value -5)"),
+        ("ALPHA_Q.fairsharepolicy=type=evgen:x%", "'x%' is not a number"),
+    ],
+)
+def test_a_changed_queue_that_the_grid_would_refuse_is_not_blamed_on_the_world(orrery, small_world, change, told):
+    outcome = orrery(
+        "dry-run", "job-brokerage", "--world", str(small_world), "--task", "-", "--queue", change, stdin="{}"
+    )
+    assert outcome.code == WrongUsage.exit_code
+    assert "--queue" in outcome.err and told in outcome.err and "world file" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("task", "told"),
+    [
+        ({"taskName": "a", "taskType": "prod"}, "orrery snapshot task"),
+        ({"parameters": {"taskName": "a", "taskType": "prod"}}, "taskType = 'prod': allowed: 'anal'"),
+    ],
+)
+def test_a_task_that_analysis_brokerage_cannot_be_asked_about_is_told_what_to_do(orrery, small_world, task, told):
+    outcome = orrery(
+        "dry-run", "analysis-brokerage", "--world", str(small_world), "--task", "-", stdin=json.dumps(task)
+    )
+    assert outcome.code == 1
+    assert told in json.loads(outcome.out)["problems"][0]
+
+
 def test_a_link_is_saved_as_it_was_dumped():
     at = "2026-01-01T00:00:00+00:00"
     record = {

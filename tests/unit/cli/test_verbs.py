@@ -5,6 +5,7 @@ import json
 import pytest
 
 from services.cli.failures import WrongUsage
+from services.cli.output import cell
 
 TASK = {"taskName": "mc.one", "nEvents": 3}
 
@@ -172,6 +173,37 @@ def test_explaining_prints_the_services_own_words(services, orrery):
     services.says("explain/job", {"status": "activated", "decisions": [{"queue": "Q", "reason": "memory"}]})
     assert "memory" in orrery("explain", "job", "9").out
     assert orrery("explain", "planet", "9").code == 2
+
+
+def test_a_task_that_is_not_there_is_named_and_the_others_are_explained(services, orrery):
+    def answer(arguments):
+        if int(arguments["task_id"]) == 9:
+            return 200, {"success": True, "message": "", "data": {"text": "212 queues, 3 passed"}}
+        return 404, {"success": False, "message": f"task {arguments['task_id']} not found", "data": None}
+
+    services.answers["explain/task"] = answer
+    outcome = orrery("explain", "task", "8", "9")
+    assert outcome.code == 1 and "task 8 not found" in outcome.err and "3 passed" in outcome.out
+    outcome = orrery("explain", "task", "8", "9", "--json")
+    assert outcome.code == 1 and json.loads(outcome.out)["success"] is False
+
+
+def test_a_parameter_that_is_not_set_is_shown_with_its_default_and_an_unknown_one_with_the_name_that_was_meant(
+    services, orrery
+):
+    services.says("config/get", None)
+    outcome = orrery("config", "get", "taskbrokerage.RETRY_S")
+    assert outcome.code == 0 and "1800" in outcome.out and "from 1 (s)" in outcome.out
+    assert json.loads(orrery("config", "get", "taskbrokerage.RETRY_S", "--json").out)["value"] is None
+    outcome = orrery("config", "get", "taskbrokerage.RETRYS")
+    assert outcome.code == 1 and "did you mean taskbrokerage.RETRY_S" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(1e4, "10,000"), (86400.0, "86,400"), (1.7, "1.7"), (0.00012345, "0.0001234"), (5.0, "5")]
+)
+def test_numbers_are_shown_as_people_write_them(value, shown):
+    assert cell(value) == shown
 
 
 def test_no_service_means_code_three_and_json_stays_json(orrery, monkeypatch):
