@@ -10,7 +10,9 @@ What the rows look like that the other services read:
 
 * `tasks.split_rule`: every rule under its JSON name (`nFilesPerJob`, `nEventsPerJob`, `skipScout`, `mergeOutput`, ...;
   `shared.model.task_spec.split_rules_of` gives them unit-named), `nEventsPerInputFile` also where it was written
-  `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob is a multiple of nEventsPerInputFile.
+  `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob is a multiple of nEventsPerInputFile;
+  `dynamicNumEvents` is the number of events of a range where minGranularity (or nEventsPerRange) is given, and
+  `nFilesPerJob` then counts ranges.
 * input: one `task_datasets` row for each dataset (containers are expanded), type input, `stream_name` IN for all
   masters (`master_id` NULL) and the placeholder's name for secondaries (`master_id` = the first master);
   `attributes` as in `shared.model.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).
