@@ -52,7 +52,7 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
     output = task.needs.output_bytes(totals.n_events, int(totals.effective_bytes))
     if merge:
         output = float(totals.input_bytes)
-    copied = 0 if queue.reads_directly and not task.rules.copies_to_scratch and not merge else totals.input_bytes
+    copied = 0 if queue.reads_directly and not task.rules.copies_to_scratch else totals.input_bytes
     disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
     wall = (task.merge_walltime_s if merge else None) or (
         None if merge else walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)

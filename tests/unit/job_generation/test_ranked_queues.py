@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.request import job_request
+from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.requirements import requirement_of, totals_of
 from services.job_generation.policy.rules import rules_of
@@ -163,6 +164,24 @@ def test_the_scratch_disk_asked_of_pilots_has_no_least_output_for_analysis() -> 
     large = dataclasses.replace(totals, input_bytes=500 * MB)
     assert requirement_of(task_of(row), roomy, "normal", large, None).disk_mb == 1000
     assert requirement_of(task_of(a_row()), roomy, "normal", large, None).disk_mb == 2000, "0.5 GB of output"
+
+
+@pytest.mark.parametrize(("direct", "expected_mb"), [(True, 5000), (False, 10_000)])
+def test_the_scratch_disk_asked_of_pilots_for_merging_is_what_the_queue_was_ranked_for(
+    direct: bool, expected_mb: int
+) -> None:
+    """Input counts zero where it is read directly; a merge job's output is as large as its input."""
+    queue = a_queue("Q", max_work_dir_mb=expected_mb + 1, direct_access_lan=direct)
+    n_bytes = 5000 * MB
+    row = a_row(kind="merge", chunk_queue="Q", chunk_files=1, chunk_events=0, chunk_bytes=n_bytes)
+    inputs = (InputDataset("unmerged", 1, n_bytes),)
+    for size_mb, fits in ((0, True), (-1, False)):
+        world = a_world([dataclasses.replace(queue, max_work_dir_mb=expected_mb + 1 + size_mb)])
+        decision = ProductionJobBrokerage().decide(world, job_request(row, inputs, JobLimits(), NOW), 1)
+        assert bool(decision.chosen) == fits
+    facts, _ = generated(row, queue, "SCORE", Input(1))
+    totals = Totals(n_files=1, input_bytes=n_bytes, effective_bytes=n_bytes)
+    assert requirement_of(task_of(row), facts, "merge", totals, None).disk_mb == expected_mb
 
 
 RULES = st.fixed_dictionaries(
