@@ -98,9 +98,7 @@ def read_tasks(name: str) -> list[dict[str, Any]]:
     except RecursionError:
         raise WrongUsage(f"{shown}: lists and objects are nested too deeply") from None
     except ValueError as error:
-        content = _task_per_line(text)
-        if content is None:
-            raise WrongUsage(f"{shown}: not JSON: {error}") from None
+        content = _task_per_line(text, shown, error)
     tasks = content if isinstance(content, list) else [content]
     for index, task in enumerate(tasks):
         if not isinstance(task, dict):
@@ -117,9 +115,15 @@ def _text_of(path: Path) -> str:
     return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
 
 
-def _task_per_line(text: str) -> list[Any] | None:
-    lines = [line for line in text.splitlines() if line.strip()]
-    try:
-        return [json.loads(line) for line in lines] if len(lines) > 1 else None
-    except ValueError:
-        return None
+def _task_per_line(text: str, shown: str, of_whole: ValueError) -> list[Any]:
+    """A task on each line. Raises WrongUsage with the line that is wrong, or what is wrong with the whole."""
+    lines = [(number, line) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    tasks: list[Any] = []
+    for number, line in lines:
+        try:
+            tasks.append(json.loads(line))
+        except (ValueError, RecursionError) as error:
+            if not tasks:
+                raise WrongUsage(f"{shown}: not JSON: {of_whole}") from None
+            raise WrongUsage(f"{shown}: line {number}: not JSON: {error}") from None
+    return tasks

@@ -34,7 +34,10 @@ class DryRun:
         self.usage = self.usage_rows.shared()
         self.parameters = Parameters()
         for row in file.parameters:
-            value: Any = typed(row.value, row.type)
+            try:
+                value: Any = typed(row.value, row.type)
+            except ValueError as error:
+                raise ValueError(f"parameters: {row.component}.{row.key}: {error}") from None
             self.parameters.set_for_test(row.component, row.key, value, app=row.app, vo=row.vo or None)
 
     def check_queues(self, names: Iterable[str]) -> None:

@@ -49,6 +49,12 @@ def test_what_is_not_a_task_is_a_usage_error_and_nothing_is_sent(services, orrer
     assert services.requests == []
 
 
+def test_the_line_that_is_no_task_is_named(services, orrery):
+    outcome = orrery("submit", "-", stdin='{"taskName": "a"}\n\n{"taskName": \n{"taskName": "b"}\n')
+    assert outcome.code == WrongUsage.exit_code and "standard input: line 3: not JSON" in outcome.err
+    assert services.requests == []
+
+
 def test_ids_printed_by_one_verb_are_taken_by_the_next(services, orrery):
     services.says("task/list", [{"task_id": 3, "status": "failed"}, {"task_id": 4, "status": "failed"}])
     services.says("task/retry", 0, message="command accepted")
