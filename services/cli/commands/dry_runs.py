@@ -46,7 +46,7 @@ def register(app: typer.Typer) -> None:
     text = help_text(
         "Write live tasks into a task file, one on each line (- is standard output): parameters as submitted, state,\n"
         "input with copies, the present or last chunk. With the world saved at the same time a dry run decides as the\n"
-        "live system does; of a chunk that already became jobs, however, only the number of files is known.\n"
+        "live system does; of a chunk that is no longer offered, however, only the number of files is known.\n"
         "Rules among the parameters are in `state.split_rule`, too: take it out to try others.",
         "job_brokerage",
         "production",
