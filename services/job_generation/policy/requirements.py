@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from services.job_generation.policy.limits import Totals, ram_mb
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
 from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_job_s
 from shared.brokerage.smallest_job import counted_events
+from shared.model.needs import WorkNeeds
 from shared.model.units import MB_BYTES
 
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
@@ -46,9 +47,8 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
     """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h."""
     merge = kind == "merge"
     cores = cores_of(task, queue, kind)
-    ram = ram_mb(task.needs, cores, is_merge=merge, raised_mb=raised_ram_mb)
-    if merge and task.merge_ram_mb:
-        ram = max(task.merge_ram_mb, 2000)
+    needs = _merging_needs(task) if merge else task.needs
+    ram = ram_mb(needs, cores, is_merge=merge, raised_mb=raised_ram_mb)
     output = task.needs.output_bytes(totals.n_events, int(totals.effective_bytes))
     if merge:
         output = float(totals.input_bytes)
@@ -65,6 +65,11 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
         _up(disk_mb, DISK_STEP_MB, queue.max_work_dir_mb),
         0 if wall is None else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
     )
+
+
+def _merging_needs(task: Task) -> WorkNeeds:
+    """Memory of a merge job is what the task says for those, whatever its other jobs need."""
+    return replace(task.needs, base_ram_mb=0, ram_mb=task.merge_ram_mb or 0, ram_per_core=False)
 
 
 def totals_of(job: JobInput) -> Totals:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from shared.brokerage.check import Check, Mask, Tier, Verdict
 from shared.brokerage.draw import uniform_of, weighted_choice
-from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_used, ram_mb
+from shared.brokerage.estimates import cores_used, ram_mb
 from shared.brokerage.matchmaking import DEFAULT_LABEL, Advert, JobFacts, by_site, matches, requested_ram_mb, unreadable
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
@@ -84,8 +84,6 @@ def jobs_at(world: World, request: JobRequest, rows: NDArray[np.int64]) -> list[
     else:
         cores = cores_used(needs, columns.core_count[rows])
     needed_mb, most_mb = ram_mb(needs, cores, is_merge=request.is_merge), columns.max_rss_mb[rows]
-    if request.is_merge and needs.ram_mb:  # what a task states for its merge jobs is taken as it is
-        needed_mb = np.full(len(rows), float(max(needs.ram_mb, MERGE_MIN_RAM_MB)))
     return [
         JobFacts(
             request.task_id, request.user_name, request.priority, int(cores[place]),
