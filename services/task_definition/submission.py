@@ -125,6 +125,7 @@ class Submission:
         given = spec.parameters
         named = [("site", name.strip()) for name in (given.site or "").split(",") if name.strip()]
         named += [("includedSite", name) for name in given.included_site or ()]
+        named += [("excludedSite", name) for name in given.excluded_site or ()]
         nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
         if not named and not nucleus:
             return []

@@ -87,11 +87,15 @@ class QueueColumns:
         return {label: row for row, label in enumerate(self.labels)}
 
     def rows_named(self, names: Sequence[str]) -> Flags:
-        """Rows of the queues with these names; `QUEUE/TYPE` names one pseudo-queue."""
+        """Rows of the queues with these names, or of all queues of a site; `NAME/TYPE`: of one resource type.
+
+        A name that is both a queue's and a site's is the queue's.
+        """
         mask = np.zeros(len(self), bool)
         for name in names:
-            queue, _, resource_type = name.partition("/")
-            for row in self.rows_of_queue.get(queue, ()):
+            place, _, resource_type = name.partition("/")
+            rows = self.rows_of_queue.get(place)
+            for row in np.flatnonzero(self.at_site(place)) if rows is None else rows:
                 if not resource_type or self.resource_types[row] in ("", resource_type):
                     mask[row] = True
         return mask

@@ -25,7 +25,7 @@ STATUS = Check(
 
 @decides(PREASSIGNED)
 def preassigned(world: World, request: JobRequest) -> Verdict | None:
-    """Only the queues that the task or chunk names, if it names any."""
+    """Only the queues that the task or chunk names, or those of the sites it names, if it names any."""
     if not request.preassigned:
         return None
     passes = world.columns.rows_named(request.preassigned)
@@ -34,7 +34,7 @@ def preassigned(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(INCLUDED)
 def included(world: World, request: JobRequest) -> Verdict | None:
-    """`includedSite`: only these."""
+    """`includedSite`: only these queues and those of these sites."""
     if not request.included:
         return None
     passes = world.columns.rows_named(request.included)
@@ -43,7 +43,7 @@ def included(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(EXCLUDED)
 def excluded(world: World, request: JobRequest) -> Verdict | None:
-    """`excludedSite`: none of these."""
+    """`excludedSite`: none of these queues, nor those of these sites."""
     if not request.excluded:
         return None
     named = world.columns.rows_named(request.excluded)

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
+import pytest
 
 from shared.auth import Authority
 from shared.db import Database
@@ -63,6 +66,23 @@ async def test_the_world_s_objections_are_listed_together(producer: httpx.AsyncC
     assert ("jobParameters.1.dataset", "'mc.nothing'") in told
     assert ("nucleus", "'GAMMA'") in told
     assert ("site", "'MARS'") in told
+
+
+@pytest.mark.parametrize("field", ["includedSite", "excludedSite"])
+async def test_included_and_excluded_sites_are_names_of_the_grid(producer: httpx.AsyncClient, field: str) -> None:
+    body = await refusal(producer, production(**{field: ["GAMMA", "MARS", "Q_ALPHA"]}))
+    told = [(one["field"], one["value"], one["allowed"]) for one in body["problems"]]
+    assert told == [(field, "'MARS'", "allowed: a site or queue of the grid")]
+
+
+async def test_a_site_stands_for_its_queues(producer: httpx.AsyncClient) -> None:
+    async def n_queues(**rules: Any) -> int:
+        body = {"task_parameters": production(coreCount=1, **rules), "dry_run": True}
+        reply = (await producer.post("/api/v1/task/submit", json=body)).json()
+        return reply["data"]["queues_that_could_run_it"]
+
+    assert await n_queues(includedSite=["GAMMA"]) == await n_queues(site="GAMMA") == 1
+    assert await n_queues(excludedSite=["GAMMA"]) == 3
 
 
 async def test_a_malformed_task_hears_of_unknown_input_and_a_taken_name_in_the_same_answer(

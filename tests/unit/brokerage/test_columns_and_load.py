@@ -43,6 +43,21 @@ def test_a_pseudo_queue_can_be_named() -> None:
     assert [label for label, yes in zip(world.columns.labels, named, strict=True) if yes] == ["A/MCORE", "B"]
 
 
+@pytest.mark.parametrize(
+    ("named", "rows"),
+    [(["CERN"], ["A/MCORE", "A/SCORE", "B"]), (["CERN/MCORE"], ["A/MCORE", "B"]), (["BNL"], ["BNL"]),
+     (["CERN", "BNL"], ["A/MCORE", "A/SCORE", "B", "BNL"]), (["NOWHERE"], [])],
+)  # fmt: skip
+def test_a_site_names_all_its_queues_unless_a_queue_has_that_name(named, rows) -> None:
+    world = a_world([
+        a_queue("A", "CERN", capability="ucore", core_count=8, max_rss_mb=1000), a_queue("B", "CERN"),
+        a_queue("BNL", "BNL"), a_queue("C", "BNL"),
+    ])  # fmt: skip
+    mask = world.columns.rows_named(named)
+    found = [label for label, yes in zip(world.columns.labels, mask, strict=True) if yes and "HIMEM" not in label]
+    assert sorted(found) == rows
+
+
 def test_jobs_are_counted_at_the_row_of_their_resource_type_and_sent_counts_as_starting() -> None:
     jobs = [
         JobCount("A", "SCORE", "running", 3), JobCount("A", "MCORE", "running", 5), JobCount("A", "MCORE", "sent", 2),
