@@ -60,17 +60,27 @@ class Explanation:
         decisions = await _SQL.rows(
             connection, "decisions_of_task", task_id=job["task_id"], chunk_id=job["chunk_id"], at_most=DECISIONS
         )
+        about = [one for one in decisions if one["chunk_id"] == job["chunk_id"]]
+        unplaceable = await self._unplaceable_merging(connection, job)
         found: dict[str, Any] = {
             "job": job,
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
             "transfers": [dict(one) for one in await _SQL.rows(connection, "transfers_of_job", job_id=job_id)],
-            "decisions": _unpacked([one for one in decisions if one["chunk_id"] == job["chunk_id"]]),
+            "decisions": _unpacked([*unplaceable, *about]),
             "history": [
                 dict(one) for one in await _SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)
             ],
         }
+        found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
         found["text"] = job_text(found, everything=everything)
         return found
+
+    async def _unplaceable_merging(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[asyncpg.Record]:
+        """The last decision about merging for the task of a job that waits for it, if no queue was found."""
+        if job["status"] != "merging":
+            return []
+        last = await _SQL.row(connection, "last_decision_about_merging", task_id=job["task_id"])
+        return [last] if last is not None and last["outcome"] == "none" else []
 
     async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
         queue = ahead = None
@@ -105,6 +115,6 @@ class Explanation:
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:
     """Decisions with their packed arrays as one entry for each queue."""
-    kept = ("decision_id", "kind", "chunk_id", "decided_at", "plugin", "seed", "world_version", "outcome", "chosen",
-            "retry_at", "summary")  # fmt: skip
+    kept = ("decision_id", "kind", "chunk_kind", "chunk_id", "decided_at", "plugin", "seed", "world_version",
+            "outcome", "chosen", "retry_at", "summary")  # fmt: skip
     return [{**{name: row[name] for name in kept}, "queues": explain_row(dict(row))} for row in rows]

@@ -4,14 +4,28 @@ SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at
   FROM tasks WHERE task_id = :task_id;
 
 -- name: decisions_of_task
--- The last about its nucleus and the last about its chunks: many of these do not hide those.
-SELECT decision_id, kind, task_id, chunk_id, decided_at, plugin, seed, world_version, outcome, chosen, retry_at, summary,
-       names, codes, found, wanted, weights, terms, checks
-  FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY decision_id DESC) AS place
-          FROM brokerage_decisions
-         WHERE task_id = :task_id AND (:chunk_id::bigint IS NULL OR chunk_id = :chunk_id OR kind = 'task')) ranked
- WHERE place <= :at_most::int
- ORDER BY decision_id DESC;
+-- The last about its nucleus and the last about its chunks, and besides the last about each kind of chunk: many of one
+-- kind do not hide those of another. What holds the task now, the last of its kind that found no place, comes first.
+WITH ranked AS (
+    SELECT d.decision_id, c.kind AS chunk_kind,
+           row_number() OVER (PARTITION BY d.kind ORDER BY d.decision_id DESC) AS place,
+           row_number() OVER (PARTITION BY d.kind, c.kind ORDER BY d.decision_id DESC) AS place_in_kind
+      FROM brokerage_decisions d LEFT JOIN chunks c USING (chunk_id)
+     WHERE d.task_id = :task_id AND (:chunk_id::bigint IS NULL OR d.chunk_id = :chunk_id OR d.kind = 'task'))
+SELECT d.decision_id, d.kind, r.chunk_kind, d.task_id, d.chunk_id, d.decided_at, d.plugin, d.seed, d.world_version,
+       d.outcome, d.chosen, d.retry_at, d.summary, d.names, d.codes, d.found, d.wanted, d.weights, d.terms, d.checks
+  FROM ranked r JOIN brokerage_decisions d USING (decision_id)
+ WHERE r.place <= :at_most::int OR r.place_in_kind = 1
+ ORDER BY (r.place_in_kind = 1 AND d.outcome = 'none') DESC, d.decision_id DESC;
+
+-- name: last_decision_about_merging
+-- The last about a merge chunk of the task.
+SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.decided_at, d.plugin, d.seed,
+       d.world_version, d.outcome, d.chosen, d.retry_at, d.summary, d.names, d.codes, d.found, d.wanted, d.weights,
+       d.terms, d.checks
+  FROM brokerage_decisions d JOIN chunks c USING (chunk_id)
+ WHERE d.task_id = :task_id AND c.kind = 'merge'
+ ORDER BY d.decision_id DESC LIMIT 1;
 
 -- name: generation_decision
 SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;

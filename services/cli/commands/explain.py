@@ -30,7 +30,7 @@ def explain(
     kind: Annotated[str, typer.Argument(metavar="task|job")],
     ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids; - reads them from standard input.")],
     everything: Annotated[
-        bool, typer.Option("--all", help="Every queue of the last decision, not only a summary.")
+        bool, typer.Option("--all", help="Every queue of each decision shown, with the terms of weights.")
     ] = False,
     as_json: Json = False,
 ) -> None:

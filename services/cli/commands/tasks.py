@@ -9,7 +9,8 @@ import typer
 
 from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
 from services.cli.identifiers import read_ids
-from services.cli.output import age, print_facts, print_json, print_table
+from services.cli.output import age, console, print_facts, print_json, print_table
+from shared.model.large_numbers import written_out
 
 COLUMNS = (
     ("task", "task_id"),
@@ -21,8 +22,11 @@ COLUMNS = (
     ("user", "user_name"),
     ("changed", lambda task: age(task.get("state_change_time"))),
     ("name", "task_name"),
-    ("says", lambda task: (task.get("error_dialog") or "")[:60]),
+    ("says", lambda task: says(task.get("error_dialog") or "", console().width)),
 )
+NEAREST_MISS = "nearest miss: "
+#: characters: the least that is shown of what a task says, and those that the other columns take
+SHORTEST_SAID, BESIDE_SAID = 60, 120
 DATASET_COLUMNS = (
     ("dataset", "dataset_name"),
     ("type", "type"),
@@ -36,6 +40,15 @@ DATASET_COLUMNS = (
     ("events used", lambda row: f"{row.get('n_events_used') or 0}/{row['n_events']}" if row.get("n_events") else ""),
 )
 _LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
+
+
+def says(text: str, width: int) -> str:
+    """What a task says, the nearest miss first; all of it where the terminal is wide, else its beginning."""
+    text = written_out(text)
+    before, mark, miss = text.partition(NEAREST_MISS)
+    told = f"{mark}{miss}; {before.rstrip('; ')}" if miss and before else text
+    room = max(SHORTEST_SAID, width - BESIDE_SAID)
+    return told if len(told) <= room else f"{told[: room - 3]}..."
 
 
 def register(app: typer.Typer) -> None:

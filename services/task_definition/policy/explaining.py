@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shared.brokerage.filters.analysis import (
+    DISK_QUOTA,
+    QUEUED_CORES,
+    QUEUED_JOBS,
+    RUNNING_CORES,
+    RUNNING_JOBS,
+    SHARE_USAGE,
+)
+from shared.model.large_numbers import written_out
 from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
-SHOWN_EXCLUSIONS = 10
+SHOWN_CHOSEN = 5
+#: throttles that hold the task, not a queue: whoever passed the checks before is left out by them, or nobody is
+OF_THE_TASK = frozenset(
+    check.name for check in (RUNNING_JOBS, QUEUED_JOBS, RUNNING_CORES, QUEUED_CORES, DISK_QUOTA, SHARE_USAGE)
+)
 
 
 def moment(value: Any) -> str:
@@ -22,10 +35,23 @@ def counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {name}" for name, number in numbers.items() if number) or "none"
 
 
+def task_meaning(task: Facts, decisions: Sequence[Facts]) -> str:
+    """What the status means; pending is not called temporary where somebody must change what holds the task."""
+    meaning = TASK_MEANINGS[task["status"]]
+    last = decisions[0] if decisions else None
+    miss = last["summary"].get("nearest_miss") if last is not None and last["outcome"] == "none" else None
+    if task["status"] != "pending" or last is None or miss is None or miss.get("temporary", True):
+        return meaning
+    may_pass = sum(bool(one.get("temporary")) for one in last["queues"])
+    others = f"; queues left out by what may pass: {may_pass}" if may_pass else ""
+    return f"waits for a place: {miss['check']} ({miss['tier']}) stays until somebody changes it{others}"
+
+
 def task_text(found: Facts, *, everything: bool = False) -> str:
     """The explanation of a task."""
     task = found["task"]
-    lines = [f"task {task['task_id']} {task['task_name']}: {task['status']}, {TASK_MEANINGS[task['status']]}"]
+    lines = [f"task {task['task_id']} {task['task_name']}: {task['status']}, "
+             f"{task_meaning(task, found['decisions'])}"]  # fmt: skip
     lines.append(f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
                  f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}")  # fmt: skip
     if task["error_dialog"]:
@@ -43,35 +69,55 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines += decision_lines(decision, everything=everything)
     lines += ["  " + line for line in failure_lines(found["failures"])]
     lines += history_lines(found["history"])
-    return "\n".join(lines)
+    return written_out("\n".join(lines))
 
 
 def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
     """One stored decision: counts by reason, numbers, nearest miss; every queue if wanted."""
     summary, kind = decision["summary"], "nuclei" if decision["kind"] == "task" else "queues"
-    where = f" for chunk {decision['chunk_id']}" if decision["chunk_id"] else ""
+    of_kind = f"{decision['chunk_kind']} " if decision.get("chunk_kind") else ""
+    where = f" for {of_kind}chunk {decision['chunk_id']}" if decision["chunk_id"] else ""
     lines = [
         f"  brokerage {decision['decision_id']}{where} at {moment(decision['decided_at'])} ({decision['plugin']}): "
         f"{summary.get('considered', len(decision['queues']))} {kind}, {summary.get('passed', 0)} passed"
     ]
     if decision["chosen"]:
-        lines.append(f"    chosen: {', '.join(decision['chosen'][:5])}")
-    if summary.get("checks"):
-        lines.append(f"    left out: {counts(summary['checks'])} ({counts(summary.get('tiers', {}))})")
-    miss = summary.get("nearest_miss")
-    if miss:
-        lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {miss['found']}, {miss['wanted']}")
+        more = len(decision["chosen"]) - SHOWN_CHOSEN
+        lines.append(
+            f"    chosen: {', '.join(decision['chosen'][:SHOWN_CHOSEN])}{f' and {more} more' if more > 0 else ''}"
+        )
+    lines += exclusion_lines(summary)
     if decision["outcome"] == "none" and decision["retry_at"]:
         lines.append(f"    tried again at {moment(decision['retry_at'])}")
     if everything:
-        lines += [f"      {queue_line(queue)}" for queue in decision["queues"]]
+        shown = (one for one in decision["queues"] if one.get("check") not in OF_THE_TASK)
+        lines += [f"      {queue_line(one)}" for one in shown]
+    return lines
+
+
+def exclusion_lines(summary: Facts) -> list[str]:
+    """What left queues out, and who was nearest; a throttle of the task is told once, without any queue."""
+    miss, checks = summary.get("nearest_miss"), dict(summary.get("checks") or {})
+    lines = []
+    if miss and miss["check"] in OF_THE_TASK:
+        lines.append(f"    the whole task is held by {miss['check']}: {miss['found']}, {miss['wanted']}")
+        checks.pop(miss["check"], None)
+        if checks:
+            lines.append(f"    left out before: {counts(checks)}")
+        return lines
+    if checks:
+        lines.append(f"    left out: {counts(checks)} ({counts(summary.get('tiers', {}))})")
+    if miss:
+        lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {miss['found']}, {miss['wanted']}")
     return lines
 
 
 def queue_line(queue: Facts) -> str:
-    """One queue of a decision."""
+    """One queue of a decision; one that passed with the terms of its weight."""
     if queue.get("check") is None:
-        return f"{queue['name']}: passed, weight {queue.get('weight', 0):.4g}"
+        known = ((name, value) for name, value in (queue.get("terms") or {}).items() if value is not None)
+        terms = ", ".join(f"{name} {value:.4g}" for name, value in known)
+        return f"{queue['name']}: passed, weight {queue.get('weight') or 0:.4g}{f' ({terms})' if terms else ''}"
     return f"{queue['name']}: {queue['check']} ({queue['tier']}): {queue['found']}, {queue['wanted']}"
 
 
@@ -116,7 +162,7 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
     lines += history_lines(found["history"])
-    return "\n".join(lines)
+    return written_out("\n".join(lines))
 
 
 def job_waits_for(job: Facts, queue: Facts | None, ahead: int | None, starts_per_hour: int) -> list[str]:

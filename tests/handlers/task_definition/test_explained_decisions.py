@@ -37,3 +37,38 @@ async def test_a_task_shows_why_it_got_its_nucleus_however_often_its_chunks_were
     assert "1 nuclei, 1 passed" in data["text"] and "chosen: ALPHA" in data["text"]
     of_job = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
     assert [one["chunk_id"] for one in of_job["decisions"]] == [2]
+
+
+HELD = {
+    "outcome": "none", "chosen": [], "names": ["Q"], "codes": [610], "found": [21.0], "wanted": [20.0],
+    "weights": [0.0],
+    "summary": {"considered": 1, "passed": 0, "checks": {"user_queue": 1}, "tiers": {"capacity": 1},
+                "nearest_miss": {"name": "Q", "check": "user_queue", "tier": "capacity", "temporary": True,
+                                 "found": "queued 21 jobs", "wanted": "at most 20 jobs"}},
+    "checks": {"610": {"name": "user_queue", "tier": "capacity", "temporary": True, "found": "queued",
+                       "wanted": "at most", "unit": "jobs", "words": []}},
+}  # fmt: skip
+
+
+async def test_a_merge_chunk_that_finds_no_queue_is_told_first_however_many_other_chunks_did_since(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        for chunk_id, kind in ((1, "scout"), (2, "merge"), *((number, "normal") for number in range(3, 8))):
+            row = {"chunk_id": chunk_id, "task_id": task_id, "kind": kind, "status": "used", "n_files": 1}
+            await insert(connection, "chunks", row)
+            decision = DECISION | {"kind": "job", "task_id": task_id, "chunk_id": chunk_id, "chosen": ["Q"]}
+            held = HELD if kind == "merge" else {"names": ["Q"]}
+            await insert(connection, "brokerage_decisions", decision | held)
+        await job(connection, task_id, job_id=9, chunk_id=7, queue="Q", status="merging")
+        await job(connection, task_id, job_id=10, chunk_id=7, queue="Q", status="running")
+    data = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    shown = [(one["chunk_kind"], one["chunk_id"]) for one in data["decisions"]]
+    assert shown == [("merge", 2), ("normal", 7), ("normal", 6), ("normal", 5), ("scout", 1)]
+    assert "for merge chunk 2 " in data["text"] and "queued 21 jobs, at most 20 jobs" in data["text"]
+    merging = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
+    assert [one["chunk_id"] for one in merging["decisions"]] == [2, 7]
+    assert "merge chunk 2 found no queue, see below" in merging["text"]
+    running = (await producer.get("/api/v1/explain/job", params={"job_id": 10})).json()["data"]
+    assert [one["chunk_id"] for one in running["decisions"]] == [7]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from services.cli.commands.tasks import says
 from services.cli.failures import WrongUsage
 from services.cli.output import cell
 
@@ -257,3 +258,13 @@ def test_watching_says_that_it_gave_up(services, orrery):
     services.says("task/get_details", {"task_id": 7, "status": "running"})
     outcome = orrery("watch", "7", "--timeout", "0.1", "--every", "0.1")
     assert outcome.code == 1 and "task 7 is still running after 0.1 s" in outcome.err
+
+
+def test_what_a_task_says_begins_with_the_nearest_miss_and_is_cut_only_in_a_narrow_terminal():
+    said = "189 queues, 0 passed: 100 configuration, 89 policy; nearest miss: Q1 (zero_share: share 0 %, above 0 %)"
+    narrow, wide = says(said, 80), says(said, 300)
+    assert narrow.startswith("nearest miss: Q1 (zero_share") and narrow.endswith("...") and len(narrow) == 60
+    assert wide == "nearest miss: Q1 (zero_share: share 0 %, above 0 %); 189 queues, 0 passed: 100 configuration, " + (
+        "89 policy"
+    )
+    assert says("free space 3.44771e+07 GB", 80) == "free space 34,477,100 GB"

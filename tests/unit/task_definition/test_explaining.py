@@ -1,0 +1,71 @@
+"""How a stored decision and what a task waits for are put into words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.task_definition.policy.explaining import decision_lines, task_meaning
+from shared.model.large_numbers import written_out
+
+
+def a_miss(check: str = "disk_io", *, tier: str = "capacity", temporary: bool = True) -> dict[str, Any]:
+    return {"name": "Q0", "check": check, "tier": tier, "temporary": temporary, "found": "has 3 jobs",
+            "wanted": "at most 2 jobs"}  # fmt: skip
+
+
+def a_decision(miss: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    summary = {"considered": 3, "passed": 0, "checks": {"queue_status": 1}, "tiers": {"configuration": 1},
+               "nearest_miss": miss}  # fmt: skip
+    if miss is not None:
+        summary["checks"] |= {miss["check"]: 2}
+    return {"decision_id": 1, "kind": "job", "chunk_kind": "merge", "chunk_id": 7, "decided_at": "2026-01-01",
+            "plugin": "analysis", "summary": summary, "chosen": [], "outcome": "none", "retry_at": None,
+            "queues": [] if miss is None else [miss, miss | {"name": "Q1"}]} | changes  # fmt: skip
+
+
+def text_of(decision: dict[str, Any], *, everything: bool = False) -> str:
+    return "\n".join(decision_lines(decision, everything=everything))
+
+
+def test_chosen_queues_that_are_not_listed_are_counted() -> None:
+    names = [f"Q{number}" for number in range(10)]
+    assert "chosen: Q0, Q1, Q2, Q3, Q4 and 5 more" in text_of(a_decision(chosen=names))
+    assert text_of(a_decision(chosen=names[:5])).endswith("chosen: Q0, Q1, Q2, Q3, Q4\n    left out: 1 queue_status "
+                                                          "(1 configuration)")  # fmt: skip
+
+
+def test_a_throttle_of_the_task_is_told_once_and_not_for_each_queue() -> None:
+    text = text_of(a_decision(a_miss("user_running_jobs", tier="policy")), everything=True)
+    assert text.count("user_running_jobs") == 1 and "Q0" not in text and "nearest miss" not in text
+    assert "the whole task is held by user_running_jobs: has 3 jobs, at most 2 jobs" in text
+    assert "left out before: 1 queue_status" in text
+
+
+def test_what_holds_a_queue_is_told_with_the_nearest_miss_and_on_demand_for_each_queue() -> None:
+    text = text_of(a_decision(a_miss()), everything=True)
+    assert "nearest miss: Q0: disk_io: has 3 jobs, at most 2 jobs" in text
+    assert text.count("disk_io (capacity)") == 2
+
+
+def test_a_weight_is_shown_with_its_terms() -> None:
+    passed = {"name": "Q", "check": None, "weight": 2.5, "terms": {"running": 5.0, "waiting": 0.5, "unused": None}}
+    assert "Q: passed, weight 2.5 (running 5, waiting 0.5)" in text_of(a_decision(queues=[passed]), everything=True)
+
+
+def test_pending_is_called_temporary_only_where_it_may_pass_by_itself() -> None:
+    task = {"status": "pending"}
+    assert "temporary" in task_meaning(task, [])
+    assert "temporary" in task_meaning(task, [a_decision(a_miss())])
+    share = a_miss("zero_share", tier="policy", temporary=False)
+    assert task_meaning(task, [a_decision(share)]) == (
+        "waits for a place: zero_share (policy) stays until somebody changes it"
+    )
+    mixed = a_decision(share, queues=[share, a_miss()])
+    assert task_meaning(task, [mixed]).endswith("; queues left out by what may pass: 1")
+
+
+def test_large_numbers_are_written_out() -> None:
+    assert (
+        written_out("free space 3.44771e+07 GB, at least 5e+06 GB") == "free space 34,477,100 GB, at least 5,000,000 GB"
+    )
+    assert written_out("0.5 GB at task.3e+07x 2e-05") == "0.5 GB at task.3e+07x 2e-05"
