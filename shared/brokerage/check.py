@@ -69,11 +69,15 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """For each row: does it pass, and the numbers that were compared (arrays, or one number for all rows)."""
+    """For each row: does it pass, and the numbers that were compared (arrays, or one number for all rows).
+
+    `words`: what the numbers stand for in this decision alone; they are stored with it, in place of the check's own.
+    """
 
     passes: Mask
     found: AnyNumbers | float
     wanted: AnyNumbers | float
+    words: tuple[str, ...] = ()
 
 
 Decide = Callable[["World", "JobRequest"], Verdict | None]

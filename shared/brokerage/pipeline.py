@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ class Exclusions:
 
     def judge(self, check: Check, verdict: Verdict) -> None:
         """Record the rows that are still alive and do not pass as excluded by `check`."""
-        self.checks[check.code] = check
+        self.checks[check.code] = replace(check, words=verdict.words) if verdict.words else check
         # For truth values "greater" is "and not", in one go.
         (rows,) = (self.alive > verdict.passes).nonzero()
         if not len(rows):

@@ -101,6 +101,10 @@ class Policy:
     text: str = ""
     parts: tuple[SubPolicy, ...] = ()
 
+    def text_of(self, place: int) -> str:
+        """The sub-policy at a place (from 1) as it was written."""
+        return self.text.split(",")[place - 1]
+
     def turns_away(self, work: Work) -> int:
         """The place (from 1) of the sub-policy that turns the work away; 0 if the work is taken.
 

@@ -12,8 +12,8 @@ from shared.model.units import GB_BYTES
 
 INPUT_LOCALITY = Check(200, "input_locality", Tier.DATA, False, "missing input", "at most", "files")
 FREE_SPACE = Check(201, "free_space", Tier.CAPACITY, True, "usable space of the output storage", "more than", "GB")
-WRITE_STORAGE = Check(202, "write_storage", Tier.DATA, True, "output storage works", "must", words=("no", "yes"))
-READ_STORAGE = Check(203, "read_storage", Tier.DATA, True, "an input storage works", "must", words=("no", "yes"))
+WRITE_STORAGE = Check(202, "write_storage", Tier.DATA, True, "output storage works", "must be", words=("no", "yes"))
+READ_STORAGE = Check(203, "read_storage", Tier.DATA, True, "an input storage works", "must be", words=("no", "yes"))
 BLOCKED_LINK = Check(204, "blocked_link", Tier.CONFIGURATION, False, "closeness to the nucleus", "not", "")
 MOVE_BYTES = Check(206, "missing_input_size", Tier.DATA, False, "input to be moved", "less than", "GB")
 MOVE_FILES = Check(207, "missing_input_files", Tier.DATA, False, "files to be moved", "less than", "files")

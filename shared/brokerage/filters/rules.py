@@ -7,7 +7,7 @@ import numpy as np
 from shared.brokerage.check import Check, Tier, Verdict, decides
 from shared.brokerage.request import HIGH_PRIORITY, JobRequest
 from shared.brokerage.world import World
-from shared.brokerage.zero_share import work_of
+from shared.brokerage.zero_share import Policy, Work, work_of
 
 YES_NO = ("no", "yes")
 
@@ -19,7 +19,8 @@ def _at_nucleus(code: int, name: str) -> Check:
 NUCLEUS_ONLY = _at_nucleus(400, "nucleus_only")
 T1_WEIGHT = _at_nucleus(401, "t1_weight")
 FULL_CHAIN = _at_nucleus(402, "full_chain")
-ZERO_SHARE = Check(403, "zero_share", Tier.POLICY, False, "sub-policy that turns it away is number", "none")
+# In a decision the words go on with the sub-policies that turned the work away.
+ZERO_SHARE = Check(403, "zero_share", Tier.POLICY, False, "turned away by sub-policy", "must be", words=("none",))
 
 ALL_AT_NUCLEUS = -1
 
@@ -61,8 +62,16 @@ def zero_share(world: World, request: JobRequest) -> Verdict | None:
         request.processing_type, request.working_group, request.gshare, request.priority,
         ignore_priority=request.is_merge,
     )  # fmt: skip
-    by_policy = np.array([policy.turns_away(work) for policy in world.columns.zero_share], np.int64)
-    if not by_policy.any():
+    texts = [_turned_away_by(policy, work) for policy in world.columns.zero_share]
+    words = ZERO_SHARE.words + tuple(sorted({text for text in texts if text}))
+    if len(words) == 1:
         return None
-    found = by_policy[world.columns.zero_share_index]
-    return Verdict(found == 0, found, 0.0)
+    place = {text: number for number, text in enumerate(words)}
+    found = np.array([place.get(text, 0) for text in texts], np.int64)[world.columns.zero_share_index]
+    return Verdict(found == 0, found, 0.0, words)
+
+
+def _turned_away_by(policy: Policy, work: Work) -> str:
+    """The sub-policy that turns the work away, as it was written; empty if the work is taken."""
+    place = policy.turns_away(work)
+    return policy.text_of(place) if place else ""

@@ -196,7 +196,7 @@ COMMON = {
              "usable space of the output storage 200 GB", "more than 200 GB", temporary=True),
         Case("blacklisted_storage_endpoints_are_skipped", "write_storage", "data",
              lambda flag: Part(storage={"blacklisted_write": flag}), True, False,
-             "output storage works no", "must yes", temporary=True),
+             "output storage works no", "must be yes", temporary=True),
         # 9 HS06 s x 345001 events / (1 core x 10 HS06 x 0.9) + 600 s = 345601 s
         Case("the_estimated_walltime_is_not_above_maxtime", "walltime_too_long", "configuration",
              lambda n_events: Part(needs={"cpu_time_hs06_s_per_event": 9.0}, request={"job": n_events}),

@@ -142,7 +142,7 @@ def test_the_reason_names_the_limit_that_was_reached_or_the_requirements() -> No
     submitting = Advert("A", max_jobs=100, max_submitting_jobs=6, current_jobs=3, current_submitting_jobs=2,
                         current_matches=7)  # fmt: skip
     assert why(submitting) == ("advertised_submitting", 6.0, 6.0)
-    assert why(Advert("A", max_jobs=100, requirements="false")) == ("requirements", 0.0, 1.0)
+    assert why(Advert("A", max_jobs=100, requirements="false")) == ("requirements", 1.0, 0.0)
 
 
 def test_queues_of_one_site_are_asked_about_with_the_memory_that_a_job_takes_there() -> None:

@@ -131,7 +131,7 @@ CASES = (
     COMMON["output_storage"], COMMON["free_space"], COMMON["write_storage"],
     Case("storage_endpoints_blacklisted_for_reading_are_skipped_if_there_is_input", "read_storage", "data",
          lambda flag: both(Part(storage={"blacklisted_read": flag}), input_of_4000_mb(2)), True, False,
-         "an input storage works no", "must yes", temporary=True),
+         "an input storage works no", "must be yes", temporary=True),
     COMMON["walltime_too_long"], COMMON["walltime_too_short"], COMMON["connectivity"], COMMON["ip_stack"],
     COMMON["pilots"],
     # max(2 x 3 finished, MIN_BAD_JOBS_TO_SKIP_PQ 5) = 6

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from services.job_brokerage.policy.production import ProductionJobBrokerage
 from shared.brokerage.decision import Decision
 from shared.brokerage.explain import explain_row
 from shared.brokerage.filters import capability
@@ -54,3 +56,18 @@ def test_a_dynamic_number_of_events_names_the_mintime_that_is_missing() -> None:
     one = capability.DYNAMIC_EVENTS
     assert [one.text(float(number)) for number in (verdict.found[0], verdict.wanted)] == ["0 s", "0 s"]
     assert (one.found, one.wanted) == ("mintime of the queue", "more than")
+
+
+def test_zero_share_shows_the_sub_policy_of_each_queue_also_when_the_grid_has_changed_since() -> None:
+    policies = {"A": "type=evgen:0%", "B": "type=simul:50%,type=evgen:group=X:0%", "C": "type=evgen:100%,type=any:0%",
+                "D": "type=simul:100%,type=any:0%"}  # fmt: skip
+    world = a_world([a_queue(name, fair_share_policy=text) for name, text in policies.items()])
+    request = a_request(processing_type="evgen", working_group="X")
+    stored = ProductionJobBrokerage().decide(world, request, 1).packed()
+    assert json.loads(json.dumps(stored["checks"]))["403"]["words"][0] == "none"
+    shown = {one["name"]: one.get("found") for one in explain_row(stored)}
+    assert shown == {
+        "A": "turned away by sub-policy type=evgen:0%", "B": "turned away by sub-policy type=evgen:group=X:0%",
+        "C": None, "D": "turned away by sub-policy type=any:0%",
+    }  # fmt: skip
+    assert {one["wanted"] for one in explain_row(stored) if one["check"]} == {"must be none"}

@@ -87,7 +87,7 @@ CASES = (
          "", "A_DATADISK", "storages 0 storages", "at least 1 storages"),
     Case("storages_of_nuclei_can_be_written", "nucleus_storage_works", "data",
          lambda status: NucleusPart(storage={"detailed_status": {"write_wan": status}}), "OFF", "ON",
-         "storage can be written no", "must yes", temporary=True),
+         "storage can be written no", "must be yes", temporary=True),
     Case("spaceFree_plus_spaceExpired_less_expected_output_is_more_than_DISK_THRESHOLD", "nucleus_space", "capacity",
          lambda free: NucleusPart(storage={"space_free_gb": free, "space_expired_gb": 200.0}, task=WORK),
          5000.0, 5000.1, "space left after existing work 5120 GB", "more than 5120 GB", temporary=True),

@@ -76,7 +76,7 @@ CASES = (
     Case("zero_share_of_fairsharepolicy_turns_work_away", "zero_share", "policy",
          lambda kind: Part(queue={"fair_share_policy": "type=evgen:100%,type=simul:100%,type=any:0%"},
                            request={"processing_type": kind}), "deriv", "simul",
-         "sub-policy that turns it away is number 3", "none 0"),
+         "turned away by sub-policy type=any:0%", "must be none"),
     Case("above_IO_INTENSITY_CUTOFF_missing_input_is_less_than_SIZE_CUTOFF_TO_MOVE_INPUT", "missing_input_size", "data",
          lambda n_bytes: missing(99, n_bytes), 10 * GB, 10 * GB - 1, "input to be moved 10 GB", "less than 10 GB"),
     Case("above_IO_INTENSITY_CUTOFF_missing_files_are_less_than_NUM_CUTOFF_TO_MOVE_INPUT", "missing_input_files",

@@ -70,7 +70,20 @@ def test_if_either_requirement_evaluates_to_false_the_match_fails(of_site, of_jo
     found = told(Advert("A", requirements=of_site), requirements=of_job)
     assert (found is None) is matched
     if found:
-        assert found == said("requirements", "policy", "Requirements of site and job hold no", "must yes")
+        whose = "site A asks for false" if of_site == "false" else "the task asks for false"
+        assert found == said("requirements", "policy", f"refused, as {whose}", "Requirements of site and job must hold")
+
+
+def test_each_refusal_says_which_expression_did_not_hold_with_which_values() -> None:
+    asks = "TARGET.RequestCpus > Least"
+    adverts = [Advert(site, requirements=asks, attributes={"Least": least}) for site, least in (("A", 4), ("B", 8))]
+    decision = decided(*adverts, Advert("C"), requirements="CurMatches > 0")
+    why = {site: explanation(decision, f"Q_{site}") for site in SITES}
+    assert [one and one.found for one in why.values()] == [
+        "refused, as site A asks for TARGET.RequestCpus > Least (Least 4, RequestCpus 1)",
+        "refused, as site B asks for TARGET.RequestCpus > Least (Least 8, RequestCpus 1)",
+        "refused, as the task asks for CurMatches > 0 (CurMatches 0)",
+    ]
 
 
 def test_classads_are_sets_of_attributes_that_requirements_of_the_other_side_may_name() -> None:
@@ -107,7 +120,7 @@ def test_one_of_the_sites_that_advertise_a_station_of_the_users_list_is_selected
     not_drawn = next(one for one in drawn if one.chosen == ("Q_B",))
     assert explanation(not_drawn, "Q_A") == said("station_drawn", "policy", "the station that was drawn no",
                                                  "must be yes")  # fmt: skip
-    unnamed = said("station", "policy", "advertises a station of the task's list no", "must yes", temporary=False)
+    unnamed = said("station", "policy", "station of the site sam-2", "one of the task's list: sam-1", temporary=False)
     assert explanation(not_drawn, "Q_C") == unnamed.model_copy(update={"name": "Q_C"})
 
 
@@ -120,6 +133,18 @@ def test_if_no_site_has_a_station_of_the_list_the_task_waits() -> None:
     decision = decided(at_station("A", "sam-1"), stations=("sam-9",))
     assert decision.chosen == () and decision.retry_at is not None
     assert decision.summary()["checks"] == {"station": 3}
+    said_of_b = explanation(decision, "Q_B")
+    assert said_of_b is not None and said_of_b.found == "station of the site none advertised"
+
+
+def test_a_task_whose_stations_nobody_advertises_is_tried_when_an_advertisement_may_have_come() -> None:
+    """Sites advertise every five minutes."""
+    soon, in_an_hour = NOW + timedelta(minutes=5), NOW + timedelta(hours=1)
+    assert decided(stations=("sam-9",)).retry_at == soon
+    assert decided(at_station("A", "sam-1"), stations=("sam-9", "sam-8")).retry_at == soon
+    nothing_else = {"excluded": ("Q_A", "Q_B", "Q_C")}
+    assert decided(at_station("A", "sam-1"), stations=("sam-9",), **nothing_else).retry_at == in_an_hour
+    assert decided(at_station("A", "sam-9"), stations=("sam-9",), excluded=("Q_A",)).retry_at == in_an_hour
 
 
 def test_work_that_only_an_advertisement_keeps_back_is_tried_when_the_site_will_have_advertised_again() -> None:
