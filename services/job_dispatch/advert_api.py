@@ -43,9 +43,13 @@ class SiteAdvertisement(RequestFields):
     @field_validator("Requirements")
     @classmethod
     def _is_expression(cls, value: str | None) -> str | None:
-        if value:
-            parsed(value)
-        return value or None
+        try:
+            if value:
+                parsed(value)
+            return value or None
+        except ValueError as error:
+            reason = str(error).removeprefix("requirements: ").removeprefix(repr(value)).lstrip(" :").rstrip(".")
+            raise ValueError(reason.removeprefix("is ")) from None
 
     @field_validator("Attributes")
     @classmethod
@@ -89,7 +93,7 @@ class AdvertApi:
                 advertisement=advert.advertisement(), expires_at=expires_at,
             )  # fmt: skip
         if stored is None:
-            return envelope(False, f"Site: value {advert.Site!r}: allowed: a site of the grid", None)
+            return envelope(False, f"Site: value {advert.Site!r} is not allowed; allowed: a site of the grid", None)
         async with self._database.read() as connection:
             await self._sites.refresh(connection)
         return envelope(True, "", {"Site": advert.Site, "expires_at": expires_at.isoformat()})

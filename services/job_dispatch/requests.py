@@ -6,6 +6,7 @@ send many that nobody reads; a known field with an impossible value refuses the 
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -17,6 +18,7 @@ from services.job_dispatch.activity import WorkerStatus
 from services.job_dispatch.body import without_nul
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from services.job_dispatch.policy.reports import FINAL_REPORTED, REPORTED, Report
+from shared.model.task_spec_problems import problem_of_error
 
 #: legacy status codes of the protocol
 OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE = 0, 10, 20, 30, 50, 60
@@ -24,6 +26,7 @@ LARGEST_ID = 2**63 - 1
 LARGEST_FILE_BYTES = 2**50  # sums over the files of a job, a dataset, a storage must stay whole numbers of 8 bytes
 MOST_JOBS = 100
 MOST_REPORTS = 1000
+NO_NAMES: Mapping[str, str] = {}
 
 LEGACY_NAMES = {
     "siteName": "site_name", "diskSpace": "disk_space", "mem": "memory", "prodSourceLabel": "prod_source_label",
@@ -248,29 +251,42 @@ M = TypeVar("M", bound=RequestFields)
 
 
 def parse(model: type[M], fields: Mapping[str, Any]) -> M:
-    """The request as a model. Raises BadRequest: code 50 for a job id or state that cannot be, 30 for the rest."""
-    renamed = {LEGACY_NAMES.get(name, name): value for name, value in fields.items()}
-    return _validated(model, renamed)
+    """The request as a model. Raises BadRequest: code 50 for a job id or state that cannot be, 30 for the rest.
+
+    Problems name each field as it was sent.
+    """
+    renamed, sent = {}, {}
+    for name, value in fields.items():
+        field = LEGACY_NAMES.get(name, name)
+        field = field if field in model.model_fields else name
+        renamed[field], sent[field] = value, name
+    return _validated(model, renamed, sent=sent)
 
 
-def _validated(model: type[M], fields: Mapping[str, Any], prefix: str = "") -> M:
+def _validated(model: type[M], fields: Mapping[str, Any], prefix: str = "", sent: Mapping[str, str] = NO_NAMES) -> M:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        problems = [
-            _problem(prefix + ".".join(str(part) for part in one["loc"]), one.get("input"), _allowed(one))
-            if one["type"] != "missing"
-            else {"field": prefix + str(one["loc"][0]), "value": None, "allowed": "it must be given",
-                  "message": f"{prefix}{one['loc'][0]}: is missing"}
-            for one in error.errors(include_url=False)
-        ]  # fmt: skip
+        problems = [_problem_of(one, sorted(model.model_fields), prefix, sent) for one in error.errors()]
         invalid = any(one["loc"] and one["loc"][0] in ("job_id", "job_status") for one in error.errors())
         raise BadRequest(INVALID if invalid and not prefix else FAILED, problems) from None
 
 
-def _allowed(error: Mapping[str, Any]) -> str:
-    text = str(error["msg"])
-    return text.removeprefix("Input should be ").removeprefix("Value error, ")
+def _problem_of(error: Any, known: list[str], prefix: str, sent: Mapping[str, str]) -> dict[str, Any]:
+    """One error of a validation as a sentence; an unknown field with the nearest names, or all of them."""
+    first, *rest = (str(part) for part in error["loc"]) if error["loc"] else ("body",)
+    field = prefix + ".".join([sent.get(first, first), *rest])
+    problem = _problem(field, error.get("input"), problem_of_error(error, known).allowed.removeprefix("allowed: "))
+    if error["type"] == "missing":
+        return {**problem, "value": None, "allowed": "it must be given", "message": f"{field}: is missing"}
+    if error["type"] == "extra_forbidden":
+        by_lower = {name.lower(): name for name in known}
+        near = difflib.get_close_matches(field.lower(), by_lower, n=3)
+        names = ", ".join([by_lower[one] for one in near] or known)
+        return {**problem, "allowed": names, "message": f"{field}: there is no such field; allowed: {names}"}
+    if error["type"] == "value_error":
+        return {**problem, "message": f"{field}: value {problem['value']} is not allowed: {problem['allowed']}"}
+    return problem
 
 
 def _problem(field: str, value: Any, allowed: str) -> dict[str, Any]:
@@ -280,5 +296,5 @@ def _problem(field: str, value: Any, allowed: str) -> dict[str, Any]:
         "field": field,
         "value": shown,
         "allowed": allowed,
-        "message": f"{field}: value {shown} is not allowed; {allowed} is",
+        "message": f"{field}: value {shown} is not allowed; allowed: {allowed}",
     }

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from services.task_definition.commands import Command, Commands
-from services.task_definition.envelope import Envelope, refused
+from services.task_definition.envelope import Envelope, Id, refused
 from shared.auth import Caller, require
 from shared.db.database import Database
 
 Commander = Annotated[Caller, Depends(require("user", "production"))]
 Producer = Annotated[Caller, Depends(require("production"))]
-TaskId = Annotated[int, Body(ge=1, embed=True)]
+TaskId = Annotated[Id, Body(embed=True)]
 Reason = Annotated[str, Body(max_length=500, embed=True)]
 Choice = Annotated[bool, Body(embed=True)]
 Place = Annotated[str | None, Body(max_length=255, embed=True)]

@@ -10,11 +10,14 @@ from typing import Annotated, Any
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from shared.model.task_spec_problems import problems_of_request
+
 BAD_REQUEST = 5
+LARGEST_ID = 2**63 - 1
 
 
 class Envelope(Response):
@@ -50,6 +53,12 @@ def _absent(value: Any) -> Any:
     return None if value in ("None", "null", "") else value
 
 
+def _in_range(value: int) -> int:
+    if not 1 <= value <= LARGEST_ID:
+        raise ValueError(f"the id is out of range; allowed: 1 to {LARGEST_ID}")
+    return value
+
+
 def _time(value: Any) -> Any:
     """A time as clients write it; without a zone it is UTC."""
     if isinstance(value, str) and _absent(value) is not None:
@@ -58,6 +67,7 @@ def _time(value: Any) -> Any:
     return _absent(value)
 
 
+Id = Annotated[int, AfterValidator(_in_range)]
 Text = Annotated[str | None, BeforeValidator(_absent)]
 Number = Annotated[int | None, BeforeValidator(_absent)]
 Truth = Annotated[bool | None, BeforeValidator(_absent)]
@@ -69,8 +79,8 @@ def put_into_envelopes(web: FastAPI) -> None:
 
     @web.exception_handler(RequestValidationError)
     async def wrong_request(request: Request, error: RequestValidationError) -> Response:
-        told = [f"{'.'.join(str(part) for part in one['loc'][1:])}: {one['msg']}" for one in error.errors()]
-        return refused(BAD_REQUEST, "; ".join(told))
+        told = problems_of_request(error.errors())
+        return refused(BAD_REQUEST, "; ".join(str(one) for one in told), told)
 
     @web.exception_handler(HTTPException)
     async def http_error(request: Request, error: HTTPException) -> Response:

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.envelope import Envelope, Truth, refused
+from services.task_definition.envelope import Envelope, Id, Truth, refused
 from services.task_definition.explanation import Explanation
 from services.task_definition.policy.commands import NOT_FOUND
 from shared.auth import Caller, require
@@ -15,7 +15,6 @@ from shared.db.database import Database
 
 Anyone = Annotated[Caller, Depends(require())]
 Everything = Annotated[Truth, Query(alias="all")]
-Id = Annotated[int, Query(ge=1)]
 
 
 def explain_routes(database: Database, explanation: Explanation) -> APIRouter:
@@ -23,7 +22,7 @@ def explain_routes(database: Database, explanation: Explanation) -> APIRouter:
     router = APIRouter(prefix="/api/v1/explain", tags=["explain"])
 
     @router.get("/task/{task_id}")
-    async def task(caller: Anyone, task_id: int, everything: Everything = None) -> Response:
+    async def task(caller: Anyone, task_id: Id, everything: Everything = None) -> Response:
         """Status, decisions, jobs and history of a task; `data.text` is for people."""
         async with database.read() as connection:
             found = await explanation.task(connection, task_id, everything=bool(everything))
@@ -35,7 +34,7 @@ def explain_routes(database: Database, explanation: Explanation) -> APIRouter:
         return await task(caller, task_id, everything)
 
     @router.get("/job/{job_id}")
-    async def job(caller: Anyone, job_id: int, everything: Everything = None) -> Response:
+    async def job(caller: Anyone, job_id: Id, everything: Everything = None) -> Response:
         """What a job waits for, its transfers, decision and history."""
         async with database.read() as connection:
             found = await explanation.job(connection, job_id, everything=bool(everything))

@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.envelope import BAD_REQUEST, Envelope, Number, Text, Time, Truth, refused
+from services.task_definition.envelope import BAD_REQUEST, Envelope, Id, Number, Text, Time, Truth, refused
 from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
 from services.task_definition.policy.commands import NOT_FOUND
 from services.task_definition.reading import FILES_PER_DATASET, Reading, Wanted
@@ -23,7 +23,6 @@ from shared.states.task import TASK
 
 Anyone = Annotated[Caller, Depends(require())]
 Submitter = Annotated[Caller, Depends(require("user", "production"))]
-TaskId = Annotated[int, Query(ge=1)]
 UNSUCCESSFUL = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
 FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}
@@ -123,14 +122,14 @@ class TaskRoutes:
     def __init__(self, database: Database, tasks: TaskStore, reading: Reading) -> None:
         self._database, self._tasks, self._reading = database, tasks, reading
 
-    async def get_status(self, caller: Anyone, task_id: TaskId) -> Response:
+    async def get_status(self, caller: Anyone, task_id: Id) -> Response:
         """Its status as a text."""
         async with self._database.read() as connection:
             status = await self._tasks.status(connection, task_id)
         return Envelope(status) if status is not None else _not_found(task_id)
 
     async def get_details(
-        self, caller: Anyone, task_id: TaskId, include_parameters: Truth = None, include_status: Truth = None
+        self, caller: Anyone, task_id: Id, include_parameters: Truth = None, include_status: Truth = None
     ) -> Response:
         """Every fact of a task, its datasets, and its jobs by state."""
         async with self._database.read() as connection:
@@ -141,22 +140,22 @@ class TaskRoutes:
                 details["task_parameters"] = await self._tasks.parameters(connection, task_id)
         return Envelope({"jediTaskID": task_id, **details})
 
-    async def get_detailed_info(self, caller: Anyone, task_id: TaskId) -> Response:
+    async def get_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
         """Details with the parameters."""
         return await self.get_details(caller, task_id, True, True)
 
-    async def get_task_parameters(self, caller: Anyone, task_id: TaskId) -> Response:
+    async def get_task_parameters(self, caller: Anyone, task_id: Id) -> Response:
         """The JSON as submitted."""
         async with self._database.read() as connection:
             parameters = await self._tasks.parameters(connection, task_id)
         return Envelope(parameters) if parameters else _not_found(task_id)
 
-    async def get_job_ids(self, caller: Anyone, task_id: TaskId) -> Response:
+    async def get_job_ids(self, caller: Anyone, task_id: Id) -> Response:
         """PandaIDs of all its jobs."""
         async with self._database.read() as connection:
             return Envelope(await self._reading.job_ids(connection, task_id))
 
-    async def get_job_descriptions(self, caller: Anyone, task_id: TaskId, unsuccessful_only: Truth = None) -> Response:
+    async def get_job_descriptions(self, caller: Anyone, task_id: Id, unsuccessful_only: Truth = None) -> Response:
         """Its newest jobs, all or those that failed, were cancelled or closed: text for the pilot, state, error."""
         statuses = UNSUCCESSFUL if unsuccessful_only else None
         async with self._database.read() as connection:
@@ -169,7 +168,7 @@ class TaskRoutes:
     async def get_datasets_and_files(
         self,
         caller: Anyone,
-        task_id: TaskId,
+        task_id: Id,
         dataset_types: Annotated[list[str] | None, Query()] = None,
         max_files: Annotated[int, Query(ge=0, le=100_000)] = FILES_PER_DATASET,
     ) -> Response:

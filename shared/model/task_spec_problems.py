@@ -105,10 +105,16 @@ def _find_unstorable(value: Any, field: str, depth: int, found: list[TaskProblem
 def problems_of_task(error: ValidationError, known_fields: Iterable[str], prefix: str = "") -> list[TaskProblem]:
     """Every error of a pydantic validation; an unknown field names the nearest known one."""
     known = sorted(known_fields)
-    return [_problem_of(one, known, prefix) for one in error.errors(include_url=False)]
+    return [problem_of_error(one, known, prefix) for one in error.errors(include_url=False)]
 
 
-def _problem_of(one: Any, known: list[str], prefix: str) -> TaskProblem:
+def problems_of_request(errors: Iterable[Any]) -> list[TaskProblem]:
+    """Those of a request that the framework refused; where in the request a field was (query, body) is left out."""
+    return [problem_of_error({**one, "loc": tuple(one["loc"])[1:] or one["loc"]}, []) for one in errors]
+
+
+def problem_of_error(one: Any, known: list[str], prefix: str = "") -> TaskProblem:
+    """One of pydantic's errors (``ValidationError.errors()``) in the words of this system."""
     field = prefix + ".".join(str(part) for part in one["loc"])
     kind, context = one["type"], one.get("ctx") or {}
     if kind == "extra_forbidden":

@@ -57,6 +57,22 @@ async def test_what_cannot_be_is_refused_with_the_field(pilot, database, changes
         assert await connection.fetchval("SELECT count(*) FROM site_adverts") == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (ADVERT | {"Requirements": "((("}, "Requirements: value '(((' is not allowed: not a ClassAd expression"),
+        (ADVERT | {"Kind": "other"}, "Kind: value 'other' is not allowed; allowed: 'native' or 'forwarding'"),
+        (ADVERT | {"MaxJobs": -1}, "MaxJobs: value -1 is not allowed; allowed: 0 or more"),
+        (ADVERT | {"Site": "NOWHERE"}, "Site: value 'NOWHERE' is not allowed; allowed: a site of the grid"),
+        ({"site": "NOSUCH"}, "Site: is missing; site: there is no such field; allowed: Site"),
+        (ADVERT | {"qqq": 1}, "qqq: there is no such field; allowed: Attributes, CurrentJobs, "),
+    ],
+)  # fmt: skip
+async def test_a_refusal_is_a_sentence_with_the_field_as_sent_and_what_is_allowed(pilot, body, message) -> None:
+    told = (await pilot.post(URL, json=body)).json()["message"]
+    assert told.startswith(message) and not told.endswith((" is", "."))
+
+
 async def test_only_pilots_and_operators_may_advertise(parts, authority) -> None:
     async with client(parts, authority, "alice", "user") as alice:
         assert (await alice.post(URL, json=ADVERT)).status_code == 403

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from shared.db import Database
 from shared.runtime.service import Service
@@ -72,3 +73,16 @@ async def test_a_merge_chunk_that_finds_no_queue_is_told_first_however_many_othe
     assert "merge chunk 2 found no queue, see below" in merging["text"]
     running = (await producer.get("/api/v1/explain/job", params={"job_id": 10})).json()["data"]
     assert [one["chunk_id"] for one in running["decisions"]] == [7]
+
+
+@pytest.mark.parametrize("path", ["explain/job", "explain/task", "task/get_status"])
+async def test_an_id_that_no_task_or_job_can_have_is_called_out_of_range(
+    service: Service, producer: httpx.AsyncClient, path: str
+) -> None:
+    name = "job_id" if path.endswith("job") else "task_id"
+    reply = (await producer.get(f"/api/v1/{path}", params={name: "99999999999999999999"})).json()
+    assert not reply["success"]
+    assert reply["message"] == (
+        f"{name} = '99999999999999999999': the id is out of range; allowed: 1 to 9223372036854775807"
+    )
+    assert [one["field"] for one in reply["problems"]] == [name]
