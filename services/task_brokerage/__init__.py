@@ -4,7 +4,7 @@ Consumes `task.defined` and `task.released` (of tasks that are assigning); `task
 `task.completed` for the work that nuclei still have. Emits `task.ready`. Owns the transition assigning -> ready, the
 columns nucleus, retry_at and error_dialog of assigning tasks, the tables task_remaining_work and
 nucleus_remaining_work, and its rows of brokerage_decisions. A task without a nucleus stays assigning; the watchdog
-brings it back at `retry_at`.
+brings it back at `retry_at`, which is now once the grid has changed.
 
 =============  ============================================================================================
 `policy`       the plugins: production and an example of another VO; nuclei as columns, checks, weights

@@ -17,6 +17,7 @@ from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
 
 CORRECT_EVERY_S = 120.0
+LOOK_AGAIN_EVERY_S = 5.0
 
 
 @cache
@@ -61,6 +62,7 @@ def build(context: Context) -> Service:
         ],
         periodic=[
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
+            Periodic("look-again", LOOK_AGAIN_EVERY_S, tasks.look_again),
             Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
         ],
         on_start=[start],

@@ -23,6 +23,8 @@ FindPolicy = Callable[[str, str], TaskBrokerage]
 
 # A seed fits a bigint with room to spare.
 SEED_BITS = 62
+# Tasks made due in one look, as many as the watchdog reminds of in one; the next comes a period later.
+RELEASED_AT_ONCE = 1000
 
 
 class TaskHandlers:
@@ -54,6 +56,10 @@ class TaskHandlers:
     async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
         """A task that was held, or whose time to look again has come; others than assigning are not ours."""
         await self._broker(event.task_id, work)
+
+    async def look_again(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: tasks that found no nucleus need not wait any longer once the grid has changed."""
+        await self._store.look_again(work, RELEASED_AT_ONCE)
 
     async def _broker(self, task_id: int, work: UnitOfWork) -> None:
         request = await self._load(task_id, work)

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from services.task_brokerage import handlers
 from services.task_brokerage.app import build
 from shared.brokerage.explain import explain_row
 from shared.db import Database
 from shared.events import TaskDefined, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
+from shared.runtime.service import Service
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
@@ -83,6 +85,81 @@ async def test_a_released_task_is_looked_at_again(database, context) -> None:
     assert isinstance(ready, TaskReady)
     task = await task_row(database, task_id)
     assert (task["status"], task["retry_at"], task["error_dialog"]) == ("ready", None, None)
+
+
+async def look_again(database: Database, service: Service) -> None:
+    [periodic] = [one for one in service.periodic if one.name == "look-again"]
+    assert periodic.lease
+    async with database.begin(reason="test") as work:
+        await periodic.run(work)
+
+
+async def due(database: Database) -> list[int]:
+    async with database.read() as connection:
+        found = await connection.fetch("SELECT task_id FROM tasks WHERE retry_at <= orrery_now() ORDER BY task_id")
+    return [row["task_id"] for row in found]
+
+
+async def test_tasks_without_nucleus_are_due_as_soon_as_the_grid_has_changed(database, context) -> None:
+    service = await started(build(context))
+    task_ids = [await a_task(database) for _ in range(3)]
+    for task_id in task_ids:
+        await deliver(database, service, TaskDefined(task_id=task_id))
+    await look_again(database, service)
+    assert await due(database) == [], "nothing has changed"
+    await load_grid(database)
+    await look_again(database, service)
+    assert await due(database) == task_ids
+    released = TaskReleased(task_id=task_ids[0], status="assigning", reason="its time has come")
+    (ready,) = await deliver(database, service, released)
+    assert isinstance(ready, TaskReady)
+
+
+async def test_a_task_that_no_nucleus_of_the_grid_takes_is_due_once_for_each_change_of_the_grid(
+    database, context
+) -> None:
+    files = small_grid()
+    for site in ("ALPHA", "BETA"):
+        files["storages"][f"{site}_DATADISK"]["space_free"] = 100
+    await load_grid(database, files)
+    service = await started(build(context))
+    task_id = await a_task(database)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    await load_grid(database, files)
+    await look_again(database, service)
+    assert await due(database) == [task_id]
+    again = TaskReleased(task_id=task_id, status="assigning", reason="its time has come")
+    assert await deliver(database, service, again) == ()
+    await look_again(database, service)
+    assert await due(database) == [], "it was decided on this grid"
+
+
+async def test_a_task_that_was_reminded_and_one_that_is_not_assigning_are_left_alone(database, context) -> None:
+    service = await started(build(context))
+    reminded, held = await a_task(database), await a_task(database)
+    for task_id in (reminded, held):
+        await deliver(database, service, TaskDefined(task_id=task_id))
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE tasks SET retry_at = orrery_now() + interval '10 minutes' WHERE task_id = $1", reminded
+        )
+        await connection.execute("UPDATE tasks SET status = 'pending' WHERE task_id = $1", held)
+    await load_grid(database)
+    await look_again(database, service)
+    assert await due(database) == []
+
+
+async def test_no_more_tasks_are_due_at_once_than_are_looked_at_in_one_go(database, context, monkeypatch) -> None:
+    monkeypatch.setattr(handlers, "RELEASED_AT_ONCE", 2)
+    service = await started(build(context))
+    task_ids = [await a_task(database, current_priority=priority) for priority in (100, 300, 200)]
+    for task_id in task_ids:
+        await deliver(database, service, TaskDefined(task_id=task_id))
+    await load_grid(database)
+    await look_again(database, service)
+    assert await due(database) == task_ids[1:], "the most urgent first"
+    await look_again(database, service)
+    assert await due(database) == task_ids
 
 
 @pytest.mark.parametrize("status", ["ready", "running", "pending", "aborted"])
