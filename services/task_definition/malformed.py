@@ -9,6 +9,7 @@ import asyncpg
 from pydantic import ValidationError
 
 from services.task_definition.task_store import TaskStore
+from shared.brokerage.matchmaking import requirements_in
 from shared.catalogue.port import CatalogueReader
 from shared.model.task_spec_items import Item
 from shared.model.task_spec_problems import TaskProblem, problem, unstorable_values
@@ -21,13 +22,25 @@ def duplicate_name(name: str, existing: int | None) -> TaskProblem:
     return problem("taskName", name, f"a task of this name exists{f' (task {existing})' if existing else ''}")
 
 
+def unreadable_requirements(text: Any) -> list[TaskProblem]:
+    """The task's own expression about sites must be one that matchmaking can read."""
+    if not isinstance(text, str) or not text or unstorable_values(text):
+        return []
+    try:
+        requirements_in({"requirements": text})
+    except ValueError as error:
+        reason = str(error).removeprefix("requirements: ").removeprefix(repr(text)).lstrip(" :")
+        return [problem("requirements", text, reason)]
+    return []
+
+
 async def problems_of_readable_parts(
     connection: asyncpg.Connection, tasks: TaskStore, catalogue: CatalogueReader, parameters: Any
 ) -> list[TaskProblem]:
     """A name that is taken and input that nobody knows, in those parts of the parameters that can be read."""
     if not isinstance(parameters, Mapping):
         return []
-    found: list[TaskProblem] = []
+    found = unreadable_requirements(parameters.get("requirements"))
     name = parameters.get("taskName")
     if isinstance(name, str) and name and not unstorable_values(name):
         existing = await tasks.same_name(connection, name)

@@ -8,7 +8,12 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.malformed import UNKNOWN_DATASET, duplicate_name, problems_of_readable_parts
+from services.task_definition.malformed import (
+    UNKNOWN_DATASET,
+    duplicate_name,
+    problems_of_readable_parts,
+    unreadable_requirements,
+)
 from services.task_definition.policy.outputs import plan_outputs
 from services.task_definition.policy.refine import Refined, Refused, World, refiner_for
 from services.task_definition.policy.shares import resource_type_for, share_for, work_queue_for
@@ -106,6 +111,7 @@ class Submission:
             found.append(problem("gshare", wanted, allowed))
         found += await self._parent(connection, spec)
         found += await self._places(connection, spec)
+        found += unreadable_requirements(spec.parameters.requirements)
         found += await self._expressions(connection, spec)
         return found + await self._datasets(connection, spec)
 

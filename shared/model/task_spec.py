@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from shared.model.task_spec_checks import checks_between_fields
+from shared.model.task_spec_checks import checks_between_fields, units_of_malformed
 from shared.model.task_spec_fields import UNSUPPORTED, TaskParameters, known_fields
 from shared.model.task_spec_items import Item
 from shared.model.task_spec_problems import InvalidTask, problem, problems_of_task, unstorable_values
@@ -167,6 +167,7 @@ def parse_task(parameters: Any) -> TaskSpec:
     except ValidationError as error:
         problems += problems_of_task(error, _every_field())
         told = {one.field for one in problems}
+        problems += [one for one in units_of_malformed(parameters) if one.field not in told]
         raise InvalidTask([*problems, *(one for one in unstorable if one.field not in told)]) from None
     if unstorable:
         raise InvalidTask([*problems, *unstorable])

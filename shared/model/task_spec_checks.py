@@ -9,16 +9,21 @@ from shared.model.architecture import InvalidArchitecture, parse_architecture
 from shared.model.task_spec_fields import TaskParameters
 from shared.model.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item, scope_of
 from shared.model.task_spec_problems import TaskProblem, problem
-from shared.model.units import parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
+from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
 
 MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
 UNMERGED_PREFIX = "panda.um."
 Row = Mapping[str, Any]
+_AMOUNTS = ("ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
+_UNITS = {
+    "ram_unit": "ramUnit", "out_disk_unit": "outDiskUnit", "work_disk_unit": "workDiskUnit",
+    "cpu_time_unit": "cpuTimeUnit", "io_intensity_unit": "ioIntensityUnit", "disk_io_unit": "diskIOUnit",
+}  # fmt: skip
 
 
 def checks_between_fields(given: TaskParameters, columns: Row) -> list[TaskProblem]:
     """Every problem that no single field shows; `columns` are those of `tasks`, defaults filled in."""
-    found: list[TaskProblem] = [*_units(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    found: list[TaskProblem] = [*units_of(columns), *_architecture(columns), *_input(given), *_limits(given)]
     for index, item in enumerate(given.job_parameters):
         found += _item(f"jobParameters.{index}", item)
     for index, item in enumerate(given.logs()):
@@ -34,21 +39,31 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> list[TaskProbl
     return found
 
 
-def _units(row: Row) -> Iterable[TaskProblem]:
-    """The unit of each amount, by the same conversion that brokerage uses later."""
+def units_of(row: Row) -> Iterable[TaskProblem]:
+    """The unit of each amount, by the same conversion that brokerage uses later; amounts that are absent are none."""
+    amounts = {name: row.get(name) for name in _AMOUNTS}
     conversions: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("ramUnit", lambda: parse_ram(row["ram_count"], row["ram_unit"])),
-        ("outDiskUnit", lambda: parse_output_size(row["out_disk_count"], row["out_disk_unit"])),
-        ("workDiskUnit", lambda: parse_size("workDiskCount", row["work_disk_count"], row["work_disk_unit"])),
-        ("cpuTimeUnit", lambda: parse_cpu_time(row["cpu_time"], row["cpu_time_unit"])),
-        ("ioIntensityUnit", lambda: parse_io("ioIntensity", row["io_intensity"], row["io_intensity_unit"])),
-        ("diskIOUnit", lambda: parse_io("diskIO", row["disk_io"], row["disk_io_unit"])),
+        ("ramUnit", lambda: parse_ram(amounts["ram_count"], row["ram_unit"])),
+        ("outDiskUnit", lambda: parse_output_size(amounts["out_disk_count"], row["out_disk_unit"])),
+        ("workDiskUnit", lambda: parse_size("workDiskCount", amounts["work_disk_count"], row["work_disk_unit"])),
+        ("cpuTimeUnit", lambda: parse_cpu_time(amounts["cpu_time"], row["cpu_time_unit"])),
+        ("ioIntensityUnit", lambda: parse_io("ioIntensity", amounts["io_intensity"], row["io_intensity_unit"])),
+        ("diskIOUnit", lambda: parse_io("diskIO", amounts["disk_io"], row["disk_io_unit"])),
     )
     for field, convert in conversions:
         try:
             convert()
+        except UnknownUnit as error:
+            yield problem(field, error.unit, f"unknown unit; allowed: {', '.join(error.allowed)}")
         except ValueError as error:
-            yield problem(field, None, str(error))
+            yield problem(field, None, str(error).removeprefix(f"{field}: "))
+
+
+def units_of_malformed(given: Mapping[str, Any]) -> Iterable[TaskProblem]:
+    """Units in the JSON of a task that has other problems, so that its owner hears of them at once."""
+    units = {column: given.get(field) for column, field in _UNITS.items()}
+    units["ram_unit"] = units["ram_unit"] or given.get("ramCountUnit")
+    return units_of({column: unit if isinstance(unit, str) else None for column, unit in units.items()})
 
 
 def _architecture(row: Row) -> Iterable[TaskProblem]:

@@ -36,6 +36,16 @@ async def test_an_accepted_task_is_registered_and_announced_once(
     assert await value_of(database, "SELECT verb FROM audit_log WHERE target = $1", f"task:{task_id}") == "task.submit"
 
 
+@pytest.mark.parametrize("besides", [{}, {"coreCount": "eight"}], ids=["well-formed", "malformed"])
+async def test_requirements_that_cannot_be_read_are_told_under_their_own_name(
+    producer: httpx.AsyncClient, besides: dict[str, Any]
+) -> None:
+    body = await refusal(producer, production(requirements="(((", **besides))
+    told = {one["field"]: one for one in body["problems"]}
+    assert set(told) == {"requirements", *besides}
+    assert told["requirements"]["value"] == "'((('" and told["requirements"]["allowed"].startswith("is not a ClassAd")
+
+
 async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
     database: Database, producer: httpx.AsyncClient
 ) -> None:
@@ -44,7 +54,7 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
     body = await refusal(producer, bad)
     assert body["data"] == 2
     fields = {one["field"]: one for one in body["problems"]}
-    assert set(fields) >= {"taskName", "nFilesPerJob", "coreCount", "nFilePerJob", "maxAttempt"}
+    assert set(fields) >= {"taskName", "nFilesPerJob", "coreCount", "nFilePerJob", "maxAttempt", "cpuTimeUnit"}
     assert "132" in fields["taskName"]["allowed"]
     assert "nFilesPerJob" in fields["nFilePerJob"]["allowed"]
     assert fields["coreCount"]["value"] == "'eight'"

@@ -223,3 +223,12 @@ def test_nesting_without_end_is_refused() -> None:
     for _ in range(900):
         deep = {"a": deep}
     assert any("nesting" in allowed for allowed in problems_of({**production(), "cliParams": deep}).values())
+
+
+@pytest.mark.parametrize("besides", [{}, {"coreCount": "eight"}], ids=["well-formed", "malformed"])
+def test_an_unknown_unit_is_told_once_with_its_value_and_with_everything_else(besides: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(ramUnit="parsecs", **besides))
+    told = {one.field: str(one) for one in refused.value.problems}
+    assert set(told) == {"ramUnit", *besides}
+    assert told["ramUnit"] == "ramUnit = 'parsecs': unknown unit; allowed: MB, MBFixed, MBPerCore, MBPerCoreFixed"
