@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.job_brokerage.grid_checks import GRID_CHECKS
+from services.job_brokerage.grid_checks import GRID_CHECKS, unread_queue_fields, warning_of
 from services.job_brokerage.grid_store import GridStore
-from services.job_brokerage.reply import Reply
+from services.job_brokerage.reply import Reply, put_into_envelopes
 from services.job_brokerage.slots import QueueSlots
 from services.job_brokerage.slots_api import slots_routes
 from services.job_brokerage.task_files import NoSuchTask, TaskFiles
@@ -38,8 +38,8 @@ class GridFiles(BaseModel):
     keep_times: bool = Field(False, description="false: shift all measurement times so that the newest is now")
 
 
-def _counts(grid: Grid) -> dict[str, Any]:
-    """What was loaded, and which queues can run nothing because they have no storage."""
+def _counts(grid: Grid, files: dict[str, Any]) -> dict[str, Any]:
+    """What was loaded, and which queues can run nothing because they have no storage, and which fields nobody reads."""
     return {
         "queues": len(grid.queues),
         "sites": len(grid.sites),
@@ -48,6 +48,7 @@ def _counts(grid: Grid) -> dict[str, Any]:
         "links": len(grid.links),
         "shares": len(grid.shares),
         "without_storage": sorted(one.name for one in grid.queues.values() if not one.write_storages),
+        "unread_queue_fields": unread_queue_fields(files),
     }
 
 
@@ -66,13 +67,14 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
                 parse_grid, body.files, now=None if body.keep_times else now, checks=GRID_CHECKS
             )
             async with database.begin(reason=f"grid loaded by {caller.name}") as work:
-                counts = {"version": await store.save(work, grid, body.files), **_counts(grid)}
+                counts = {"version": await store.save(work, grid, body.files), **_counts(grid, body.files)}
                 await store.record(work, caller, "accepted", counts)
         except InvalidGrid as error:
             problems = [asdict(problem) for problem in error.problems]
             message = f"the grid is refused whole: {len(problems)} problems"
             return Reply(success=False, message=message, data={"problems": problems})
-        return Reply(success=True, message=f"grid version {counts['version']} loaded", data=counts)
+        warning = warning_of(counts["unread_queue_fields"])
+        return Reply(success=True, message=f"grid version {counts['version']} loaded{warning}", data=counts)
 
     @routes.get("/queues", dependencies=[Depends(ANYBODY)])
     async def queues() -> Reply:
@@ -130,4 +132,5 @@ def build_web(
     web.include_router(build_routes(database, store))
     web.include_router(snapshot_routes(database, snapshot, task_files))
     web.include_router(slots_routes(database, slots))
+    put_into_envelopes(web)
     return web

@@ -110,7 +110,14 @@ def problems_of_task(error: ValidationError, known_fields: Iterable[str], prefix
 
 def problems_of_request(errors: Iterable[Any]) -> list[TaskProblem]:
     """Those of a request that the framework refused; where in the request a field was (query, body) is left out."""
-    return [problem_of_error({**one, "loc": tuple(one["loc"])[1:] or one["loc"]}, []) for one in errors]
+    found = []
+    for one in errors:
+        place = tuple(one["loc"])
+        if one["type"] == "json_invalid":
+            found.append(problem("body", None, f"is not JSON: {one['ctx']['error']} (character {place[-1]})"))
+        else:
+            found.append(problem_of_error({**one, "loc": place[1:] or place}, []))
+    return found
 
 
 def problem_of_error(one: Any, known: list[str], prefix: str = "") -> TaskProblem:

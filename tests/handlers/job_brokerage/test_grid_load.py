@@ -17,6 +17,7 @@ from shared.snapshot import Snapshot
 from tests import rows
 from tests.handlers.grids import a_record, load_grid, small_grid
 
+JSON = {"Content-Type": "application/json"}
 EXAMPLES = Path(__file__).parents[3] / "deploy" / "examples"
 
 
@@ -159,3 +160,41 @@ async def test_a_queue_with_a_policy_that_cannot_be_read_is_refused_with_key_and
     (problem,) = reply["data"]["problems"]
     assert (problem["key"], problem["field"]) == ("Q_ALPHA", "fairsharepolicy")
     assert "operator '=>' is unknown" in problem["reason"] and await count(database, "queues") == 0
+
+
+async def test_fields_of_queues_that_nothing_reads_are_counted_and_named_but_refuse_nothing(client) -> None:
+    files = small_grid()
+    plain = (await client.post("/api/v1/grid/load", json={"files": files})).json()
+    files["queues"]["Q_ALPHA"] |= {"maxrs": 4000, "colour": "red"}
+    files["queues"]["Q_BETA"] |= {"maxrs": 5000}
+    reply = (await client.post("/api/v1/grid/load", json={"files": files})).json()
+    assert reply["success"]
+    told = reply["data"]["unread_queue_fields"]
+    assert told["count"] == plain["data"]["unread_queue_fields"].get("count", 0) + 2
+    assert {"colour", "maxrs"} <= set(told["names"])
+    assert f"; {told['count']} fields of queues are not read: " in reply["message"] and "maxrs" in reply["message"]
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda client: client.get("/api/v1/grid/task_files"), "task_id: is needed"),
+        (
+            lambda client: client.get("/api/v1/grid/task_files", params={"task_id": "x"}),
+            "task_id.0 = 'x': allowed: a whole number",
+        ),
+        (lambda client: client.post("/api/v1/grid/load", json={"keep_times": False}), "files: is needed"),
+        (
+            lambda client: client.post("/api/v1/grid/load", json={"files": {}, "fast": 1}),
+            "fast = 1: unknown field",
+        ),
+        (lambda client: client.post("/api/v1/grid/load", content="{", headers=JSON), "body: is not JSON: "),
+    ],
+    ids=["nothing asked", "no number", "no files", "unknown field", "no JSON"],
+)
+async def test_a_request_that_cannot_be_is_refused_in_the_envelope_of_every_reply(client, ask, message) -> None:
+    reply = await ask(client)
+    assert reply.status_code == 422
+    body = reply.json()
+    assert body["success"] is False and body["message"].startswith(message)
+    assert body["data"]["problems"][0]["field"] == message.split(":")[0].split(" = ")[0]
