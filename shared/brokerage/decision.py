@@ -33,7 +33,10 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """`chosen`: the best names, best first (of nuclei the drawn one); if empty, `retry_at` says when to look again."""
+    """`chosen`: the best names, best first (of nuclei the drawn one); if empty, `retry_at` says when to look again.
+
+    `notes`: what no check of a queue or nucleus tells, such as why an exception was not made.
+    """
 
     kind: Literal["task", "job"]
     task_id: int
@@ -52,6 +55,7 @@ class Decision:
     terms: Mapping[str, Real] = field(default_factory=dict)
     chunk_id: int | None = None
     retry_at: datetime | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> Literal["chosen", "none"]:
@@ -64,13 +68,13 @@ class Decision:
         return None if code == PASSED else (self.checks[code], float(self.found[place]), float(self.wanted[place]))
 
     def summary(self) -> dict[str, Any]:
-        """How many passed, how many were excluded by each check and tier, and who was nearest to passing."""
+        """How many passed, how many were excluded by each check and tier, who was nearest to passing; any notes."""
         counts = Counter(int(code) for code in self.codes)
         tiers: Counter[str] = Counter()
         for code, number in counts.items():
             if code != PASSED:
                 tiers[self.checks[code].tier] += number
-        return {
+        summary: dict[str, Any] = {
             "considered": len(self.names),
             "passed": counts.get(PASSED, 0),
             "tiers": {tier.value: tiers[tier] for tier in Tier if tiers[tier]},
@@ -78,6 +82,7 @@ class Decision:
             "temporary": all(self.checks[code].temporary for code in counts if code != PASSED),
             "nearest_miss": self.nearest_miss(),
         }
+        return summary | ({"notes": list(self.notes)} if self.notes else {})
 
     def nearest_miss(self) -> dict[str, Any] | None:
         """The excluded name that came furthest through the checks; of equals the one whose numbers differ least."""
@@ -118,7 +123,7 @@ class Decision:
         miss = summary["nearest_miss"]
         if miss:
             text += f"; nearest miss: {miss['name']} ({miss['check']}: {miss['found']}, {miss['wanted']})"
-        return text
+        return "; ".join((text, *self.notes))
 
     def packed(self) -> dict[str, Any]:
         """Columns of table `brokerage_decisions`. Numbers that are not known are stored as NaN."""

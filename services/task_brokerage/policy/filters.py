@@ -148,11 +148,23 @@ FILTERS = (
 )
 
 
-def locality_may_be_waived(request: TaskRequest) -> bool:
-    """If no nucleus passes: low IO intensity and little input, or high priority."""
+def kept_from_waiver(request: TaskRequest) -> str:
+    """Why locality holds even if no nucleus passes: the limits that the task is beyond; empty if it may be waived.
+
+    It is waived for low IO intensity and little input, or for high priority.
+    """
     limits = request.limits
-    light = (
-        request.io_intensity_kb_s <= limits.min_io_intensity_with_local_data_kb_s
-        and input_gb(request) <= limits.min_input_with_local_data_gb
-    )
-    return light or request.priority >= limits.max_priority_with_local_data
+    if request.priority >= limits.max_priority_with_local_data:
+        return ""
+    io_kb_s, most_io_kb_s = request.io_intensity_kb_s, limits.min_io_intensity_with_local_data_kb_s
+    size_gb, most_gb = input_gb(request), limits.min_input_with_local_data_gb
+    beyond = []
+    if io_kb_s > most_io_kb_s:
+        beyond.append(f"ioIntensity {io_kb_s:.6g} kB/s is above MIN_IO_INTENSITY_WITH_LOCAL_DATA {most_io_kb_s:.6g}")
+    if size_gb > most_gb:
+        beyond.append(f"input of {size_gb:.6g} GB is above MIN_INPUT_SIZE_WITH_LOCAL_DATA {most_gb:.6g}")
+    if not beyond:
+        return ""
+    most_priority = limits.max_priority_with_local_data
+    beyond.append(f"priority {request.priority} is below MAX_TASK_PRIO_WITH_LOCAL_DATA {most_priority}")
+    return ", ".join(beyond)

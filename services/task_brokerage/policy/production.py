@@ -7,7 +7,7 @@ from datetime import timedelta
 import numpy as np
 
 from services.task_brokerage.policy.columns import Flags, NucleusColumns, Real, build_nuclei, input_gb
-from services.task_brokerage.policy.filters import FILTERS, LOCALITY, NucleusFilter, locality_may_be_waived
+from services.task_brokerage.policy.filters import FILTERS, LOCALITY, NucleusFilter, kept_from_waiver
 from shared.brokerage.decision import Decision
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.nucleus import TaskRequest
@@ -49,6 +49,11 @@ def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest, alive: Flags) 
     return factors
 
 
+def _lacks_input(exclusions: Exclusions) -> bool:
+    """Whether a nucleus was left out because of where the input is."""
+    return bool(np.isin(exclusions.codes, [one.code for one in LOCALITY]).any())
+
+
 class ProductionTaskBrokerage:
     """Draws one of the nuclei that pass, by weight; without any, the task waits 30 minutes."""
 
@@ -57,7 +62,8 @@ class ProductionTaskBrokerage:
     def decide(self, world: World, request: TaskRequest, seed: int) -> Decision:
         nuclei = build_nuclei(world, request)
         exclusions = run_filters(FILTERS, nuclei, request)
-        if not exclusions.alive.any() and locality_may_be_waived(request):
+        beyond = "" if exclusions.alive.any() else kept_from_waiver(request)
+        if not exclusions.alive.any() and not beyond:
             exclusions = run_filters(tuple(one for one in FILTERS if one.check not in LOCALITY), nuclei, request)
         alive = exclusions.alive
         factors = nucleus_factors(nuclei, request, alive)
@@ -79,5 +85,6 @@ class ProductionTaskBrokerage:
             checks=exclusions.checks,
             chosen=(nucleus,) if nucleus else (),
             terms={name: np.where(alive, factor, np.nan) for name, factor in factors.items()},
+            notes=(f"data locality is not waived: {beyond}",) if beyond and _lacks_input(exclusions) else (),
             retry_at=None if nucleus else request.now + timedelta(seconds=request.limits.retry_s),
         )

@@ -58,6 +58,39 @@ def test_the_whole_locality_check_is_disabled_if_no_nucleus_passes_and_the_task_
     assert excluded_by(nuclei_world("A", "B"), request) == dict.fromkeys("AB", None if waived else "input_size")
 
 
+_IO = "ioIntensity 200.1 kB/s is above MIN_IO_INTENSITY_WITH_LOCAL_DATA 200"
+_SIZE = "input of 10001 GB is above MIN_INPUT_SIZE_WITH_LOCAL_DATA 10000"
+_PRIORITY = "priority 799 is below MAX_TASK_PRIO_WITH_LOCAL_DATA 800"
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "io_intensity", "priority", "told"),
+    [
+        (10_000, 200.0, 799, []), (10_001, 200.1, 800, []), (10_001, 200.0, 799, [_SIZE, _PRIORITY]),
+        (10_000, 200.1, 799, [_IO, _PRIORITY]), (10_001, 200.1, 799, [_IO, _SIZE, _PRIORITY]),
+    ],
+)  # fmt: skip
+def test_the_decision_says_which_limits_keep_locality_from_being_waived(
+    gigabytes, io_intensity, priority, told
+) -> None:
+    request = a_task(
+        inputs=(input_at(gigabytes=gigabytes, files=1000),), io_intensity_kb_s=io_intensity, priority=priority
+    )
+    decision = ProductionTaskBrokerage().decide(nuclei_world("A", "B"), request, 1)
+    note = f"data locality is not waived: {', '.join(told)}"
+    assert decision.summary().get("notes", []) == ([note] if told else [])
+    assert decision.reason().endswith(f"; {note}") is bool(told)
+
+
+def test_a_waiver_is_not_spoken_of_where_it_would_not_help_or_was_not_needed() -> None:
+    heavy = a_task(inputs=(input_at(copy_at("A", 100, 1000)),), io_intensity_kb_s=201.0)
+    taken = ProductionTaskBrokerage().decide(nuclei_world("A", "B"), heavy, 1)
+    full = [a_storage(f"{site}_DATADISK", site, space_free_gb=1) for site in "AB"]
+    refused = ProductionTaskBrokerage().decide(nuclei_world("A", "B", storages=full), heavy, 1)
+    assert taken.chosen and not refused.chosen
+    assert taken.notes == refused.notes == ()
+
+
 def test_while_one_nucleus_passes_locality_is_not_waived_for_the_others() -> None:
     light = a_task(inputs=(input_at(copy_at("A", 100, 1000)),), io_intensity_kb_s=0.0, priority=999)
     assert excluded_by(nuclei_world("A", "B"), light) == {"A": None, "B": "input_size"}
