@@ -46,8 +46,17 @@ SELECT chunk_id, kind, dataset_id, queue, n_files FROM chunks
 SELECT EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND kind = 'scout' AND status = 'used' AND n_jobs > 0);
 
 -- name: insert_chunk!
-INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority)
-VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority);
+-- Its files are picked already. What it holds of each dataset stays when they leave it: a file that was cut into ranges
+-- of events counts once.
+INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, inputs)
+VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority, (
+    SELECT coalesce(jsonb_agg(jsonb_build_object('dataset_id', dataset_id, 'n_files', n_files, 'n_bytes', n_bytes,
+                                                 'n_events', n_events) ORDER BY dataset_id), '[]')
+      FROM (SELECT dataset_id, count(*) AS n_files, sum(n_bytes) AS n_bytes, sum(n_events) AS n_events
+              FROM (SELECT dataset_id, lfn, coalesce(max(fsize), 0) AS n_bytes, coalesce(sum(n_events), 0) AS n_events
+                      FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked'
+                     GROUP BY dataset_id, lfn) whole_files
+             GROUP BY dataset_id) held));
 
 -- name: end_chunk^
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason

@@ -190,7 +190,7 @@ async def insert_chunk(
     work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: Picked, *, dataset_id: int | None,
     queue: str | None = None, priority: int = 0,
 ) -> None:  # fmt: skip
-    """A chunk that is offered from now on."""
+    """A chunk that is offered from now on, with what its picked files are of each dataset."""
     await QUERIES.run(
         work.connection, "insert_chunk", chunk_id=chunk_id, task_id=task_id, kind=kind, dataset_id=dataset_id,
         n_files=len(picked.ids), n_events=picked.n_events, input_bytes=picked.n_bytes, queue=queue, priority=priority,

@@ -83,7 +83,7 @@ async def inputs_of_task(
 async def inputs_of_chunk(
     catalogue: CatalogueReader, connection: asyncpg.Connection, chunk_id: int, storages: Mapping[str, Storage]
 ) -> tuple[InputDataset, ...]:
-    """What an offered chunk holds of each dataset, and where copies of it are."""
+    """What a chunk holds of each dataset, or held when it was offered, and where copies of it are."""
     wanted = [
         Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
         async for row in queries.chunk_inputs(connection, chunk_id=chunk_id)

@@ -7,15 +7,12 @@ WHERE task_id = :task_id AND type IN ('input', 'pp_input', 'pseudo_input')
 ORDER BY dataset_id;
 
 -- name: chunk_inputs(chunk_id)
--- What the chunk holds of each dataset: a file that was cut into ranges of events counts once.
-SELECT d.dataset_id, d.dataset_name, d.master_id IS NULL AS is_master, count(*) AS n_files,
-       coalesce(sum(w.fsize), 0)::bigint AS n_bytes
-FROM (SELECT DISTINCT ON (dataset_id, lfn) dataset_id, lfn, fsize
-      FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked'
-      ORDER BY dataset_id, lfn) w
-JOIN task_datasets d USING (dataset_id)
-WHERE d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
-GROUP BY d.dataset_id, d.dataset_name, d.master_id
+-- What the chunk held of each dataset when it was offered, whatever became of it; nothing if that was not kept.
+SELECT d.dataset_name, d.master_id IS NULL AS is_master, held.n_files, held.n_bytes
+FROM chunks c
+CROSS JOIN jsonb_to_recordset(c.inputs) AS held (dataset_id bigint, n_files bigint, n_bytes bigint)
+JOIN task_datasets d ON d.dataset_id = held.dataset_id
+WHERE c.chunk_id = :chunk_id AND d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
 ORDER BY d.dataset_id;
 
 -- name: secondary_inputs(chunk_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from datetime import timedelta
@@ -86,7 +87,8 @@ async def an_offer(connection: asyncpg.Connection, number: int) -> ChunkOffered:
         working_group=f"GROUP{number % 50}" if number % 10 == 0 else None,
     )  # fmt: skip
     dataset_id = await rows.dataset(connection, task_id)
-    chunk_id = await rows.chunk(connection, task_id, n_files=20, n_events=20, input_bytes=10**9)
+    held = json.dumps([{"dataset_id": dataset_id, "n_files": 20, "n_bytes": 10**9, "n_events": 20}])
+    chunk_id = await rows.chunk(connection, task_id, n_files=20, n_events=20, input_bytes=10**9, inputs=held)
     for _ in range(20):
         await rows.file(connection, task_id, dataset_id, fsize=5 * 10**7, status="picked", chunk_id=chunk_id)
     return ChunkOffered(chunk_id=chunk_id, task_id=task_id)

@@ -109,7 +109,10 @@ async def an_offer(database: Database) -> ChunkOffered:
             trans_home="Athena-24.0.1",
         )  # fmt: skip
         dataset_id = await rows.dataset(connection, task_id, dataset_name=f"data.{task_id}")
-        chunk_id = await rows.chunk(connection, task_id, n_files=50, n_events=50_000, input_bytes=10**11)
+        held = [{"dataset_id": dataset_id, "n_files": 50, "n_bytes": 10**11, "n_events": 50_000}]
+        chunk_id = await rows.chunk(
+            connection, task_id, n_files=50, n_events=50_000, input_bytes=10**11, inputs=held
+        )  # fmt: skip
         for number in range(50):
             await rows.file(
                 connection, task_id, dataset_id, lfn=f"file{number}", fsize=2 * 10**9, status="picked",

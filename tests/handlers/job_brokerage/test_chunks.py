@@ -24,9 +24,11 @@ async def an_offer(database: Database, *, chunk: dict[str, Any] | None = None, *
     async with database.read() as connection:
         task_id = await rows.task(connection, **{**LIGHT, **task})
         dataset_id = await rows.dataset(connection, task_id, dataset_name=f"data.{task_id}")
+        held = [{"dataset_id": dataset_id, "n_files": 2, "n_bytes": 2000, "n_events": 200}]
         chunk_id = await rows.chunk(
-            connection, task_id, **{"n_files": 2, "n_events": 200, "input_bytes": 2000, **(chunk or {})}
-        )
+            connection, task_id,
+            **{"n_files": 2, "n_events": 200, "input_bytes": 2000, "inputs": held, **(chunk or {})},
+        )  # fmt: skip
         for lfn in ("one", "two"):
             await rows.file(connection, task_id, dataset_id, lfn=lfn, fsize=1000, status="picked", chunk_id=chunk_id)
     return ChunkOffered(chunk_id=chunk_id, task_id=task_id)
