@@ -64,7 +64,7 @@ class Submission:
         """Register a task, or say what it would be. Raises Refusal with every problem."""
         if parent_id is not None and isinstance(parameters, dict):
             parameters = {**parameters, "parent_tid": parent_id}
-        spec = await self._parse(work.connection, parameters)
+        spec = await self._parse(work.connection, parameters, caller)
         sharing = await self._tasks.sharing(work.connection)
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
@@ -90,11 +90,15 @@ class Submission:
         work.emit(TaskRegistered(task_id=task_id))
         return Submitted(task_id)
 
-    async def _parse(self, connection: asyncpg.Connection, parameters: Any) -> TaskSpec:
+    async def _parse(self, connection: asyncpg.Connection, parameters: Any, caller: Caller) -> TaskSpec:
         try:
             return parse_task(parameters)
         except InvalidTask as error:
             besides = await problems_of_readable_parts(connection, self._tasks, self._catalogue, parameters)
+            if isinstance(error.spec, TaskSpec):
+                besides += rights_missing(error.spec, caller)
+                besides += await self._parent(connection, error.spec)
+                besides += await self._places(connection, error.spec)
             raise Refusal([*error.problems, *besides]) from None
 
     async def _problems(

@@ -174,7 +174,7 @@ def parse_task(parameters: Any) -> TaskSpec:
     spec = TaskSpec(model, dict(parameters))
     problems += checks_between_fields(model, spec.columns())
     if problems:
-        raise InvalidTask(problems)
+        raise InvalidTask(problems, spec)
     return spec
 
 

@@ -56,10 +56,11 @@ class TaskProblem:
 
 
 class InvalidTask(ValueError):
-    """A task that was refused; `problems` lists everything that is wrong with it."""
+    """A task that was refused; `problems` lists everything that is wrong with it. `spec`: its TaskSpec if each field by
+    itself is valid, so that the world can be asked about those fields as well."""
 
-    def __init__(self, problems: Iterable[TaskProblem]) -> None:
-        self.problems = tuple(dict.fromkeys(problems))
+    def __init__(self, problems: Iterable[TaskProblem], spec: Any = None) -> None:
+        self.problems, self.spec = tuple(dict.fromkeys(problems)), spec
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 

@@ -36,6 +36,13 @@ async def test_an_accepted_task_is_registered_and_announced_once(
     assert await value_of(database, "SELECT verb FROM audit_log WHERE target = $1", f"task:{task_id}") == "task.submit"
 
 
+async def test_an_unknown_unit_is_told_together_with_what_the_world_has_against_the_task(
+    producer: httpx.AsyncClient,
+) -> None:
+    body = await refusal(producer, production(ramUnit="parsecs", site="NOWHERE", parent_tid=987_654_321))
+    assert {one["field"] for one in body["problems"]} == {"ramUnit", "site", "parent_tid"}
+
+
 @pytest.mark.parametrize("besides", [{}, {"coreCount": "eight"}], ids=["well-formed", "malformed"])
 async def test_requirements_that_cannot_be_read_are_told_under_their_own_name(
     producer: httpx.AsyncClient, besides: dict[str, Any]
