@@ -63,31 +63,23 @@ class TaskFiles:
         datasets, inputs = await inputs_of_task(self._catalogue, connection, task_id, storages)
         parts = _parts_of_task(datasets, inputs)
         chunk = await queries.chunk_of_file(connection, task_id=task_id)
-        chunk_id = chunk["chunk_id"] if chunk else None
         history = await brokerage_queries.task_history(connection, task_id=task_id)
-        seed = await queries.seed_of_file(connection, task_id=task_id, chunk_id=chunk_id)
+        seed = await queries.seed_of_file(connection, task_id=task_id, chunk_id=None)
         return TaskFile(
             parameters=row["task_parameters"],
             state=_state(row, history, seed),
             inputs=parts,
-            chunk=await self._chunk(connection, chunk, parts, storages) if chunk else None,
+            chunk=await self._chunk(connection, chunk, storages) if chunk else None,
         )
 
     async def _chunk(
-        self,
-        connection: asyncpg.Connection,
-        chunk: Mapping[str, Any],
-        parts: Sequence[InputPart],
-        storages: Mapping[str, Storage],
+        self, connection: asyncpg.Connection, chunk: Mapping[str, Any], storages: Mapping[str, Storage]
     ) -> ChunkPart:
-        """An offered chunk holds its files; those of a chunk that was used or returned are known by number only."""
-        if chunk["status"] == "offered":
-            held = await inputs_of_chunk(self._catalogue, connection, chunk["chunk_id"], storages)
-            inputs = [_part(one, 0) for one in held]
-        else:
-            inputs = part_of_inputs(parts, chunk["n_files"], chunk["input_bytes"])
+        """The chunk as the brokerage reads it while it is offered; its input is null where it was not kept."""
+        chunk_id = chunk["chunk_id"]
+        held = await inputs_of_chunk(self._catalogue, connection, chunk_id, storages) if chunk["has_inputs"] else None
         return ChunkPart(
-            chunk_id=chunk["chunk_id"],
+            chunk_id=chunk_id,
             kind=chunk["kind"],
             files=chunk["n_files"],
             events=chunk["n_events"],
@@ -95,7 +87,8 @@ class TaskFiles:
             queue=chunk["queue"],
             priority=chunk["priority"],
             waiting_since=chunk["waiting_since"],
-            inputs=inputs,
+            inputs=None if held is None else [_part(one, 0) for one in held],
+            seed=await queries.seed_of_file(connection, task_id=chunk["task_id"], chunk_id=chunk_id),
         )
 
 
@@ -159,25 +152,3 @@ def _part(one: InputDataset, n_events: int) -> InputPart:
     return InputPart(
         dataset=one.name, master=one.is_master, files=one.n_files, bytes=one.n_bytes, events=n_events, replicas=copies
     )
-
-
-def part_of_inputs(parts: Sequence[InputPart], n_files: int, n_bytes: int) -> list[InputPart]:
-    """So many files and bytes of the masters, and as large a part of each other dataset and of each copy."""
-    masters = [one for one in parts if one.master]
-    of_files = (n_files, sum(one.files for one in masters))
-    of_bytes = (n_bytes, sum(one.bytes for one in masters))
-    return [_share_of(one, of_files, of_bytes if one.master else of_files) for one in parts if not one.pseudo]
-
-
-def _share_of(part: InputPart, of_files: tuple[int, int], of_bytes: tuple[int, int]) -> InputPart:
-    """A part of a dataset and of its copies: numerator and denominator for files and for bytes; rounded down."""
-
-    def share(value: int, of: tuple[int, int]) -> int:
-        return value if of[0] >= of[1] else value * of[0] // of[1]
-
-    copies = [
-        copy.model_copy(update={"files": share(copy.files, of_files), "bytes": share(copy.bytes, of_bytes)})
-        for copy in part.replicas
-    ]
-    numbers = {"files": share(part.files, of_files), "bytes": share(part.bytes, of_bytes), "events": 0}
-    return part.model_copy(update={**numbers, "replicas": copies})

@@ -12,14 +12,18 @@ LEFT JOIN tasks p ON p.task_id = t.parent_tid AND t.parent_tid <> t.task_id
 WHERE t.task_id = :task_id;
 
 -- name: chunk_of_file(task_id)^
--- The chunk that has waited longest for queues, else the last one; since when merging of its queue finds no place.
-SELECT c.chunk_id, c.kind, c.status, c.n_files, c.n_events, c.input_bytes, c.queue, c.priority, merging.waiting_since
+-- The chunk that has waited longest for queues, else the last one; since when merging of its queue finds no place: that
+-- it was used in the end does not change how it was placed.
+SELECT c.chunk_id, c.task_id, c.kind, c.n_files, c.n_events, c.input_bytes, c.queue, c.priority, merging.waiting_since,
+       c.inputs IS NOT NULL AS has_inputs
 FROM chunks c
 LEFT JOIN LATERAL (
     SELECT min(m.created_at) AS waiting_since FROM chunks m
-    WHERE m.task_id = c.task_id AND m.kind = 'merge' AND m.queue = c.queue AND m.status <> 'used'
+    WHERE m.task_id = c.task_id AND m.kind = 'merge' AND m.queue = c.queue
+      AND (m.status <> 'used' OR m.chunk_id = c.chunk_id)
       AND m.chunk_id > (SELECT coalesce(max(u.chunk_id), 0) FROM chunks u
-                        WHERE u.task_id = c.task_id AND u.kind = 'merge' AND u.queue = c.queue AND u.status = 'used')
+                        WHERE u.task_id = c.task_id AND u.kind = 'merge' AND u.queue = c.queue AND u.status = 'used'
+                          AND u.chunk_id <> c.chunk_id)
     ) merging ON c.kind = 'merge'
 WHERE c.task_id = :task_id
 ORDER BY c.status = 'offered' DESC, CASE WHEN c.status = 'offered' THEN c.chunk_id ELSE -c.chunk_id END

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.model.problems import InvalidGrid, Problem, problems_of
+from shared.states.task import TaskStatus
 
 Count = Annotated[int, Field(ge=0)]
 #: columns of a task that brokerage reads and that scouts or commands may have changed since it was submitted
@@ -55,7 +56,7 @@ class ParentPart(_Part):
     """The task's parent."""
 
     task_id: int | None = None
-    status: str | None = None
+    status: TaskStatus | None = None
     nucleus: str | None = None
 
 
@@ -63,7 +64,7 @@ class StatePart(_Part):
     """What the task has become since it was submitted; what is left out follows from its parameters."""
 
     task_id: int = 0
-    status: str = "assigning"
+    status: TaskStatus = TaskStatus.ASSIGNING
     nucleus: str | None = None
     priority: int | None = None
     share: str | None = None
@@ -81,7 +82,7 @@ class StatePart(_Part):
     changed: dict[ChangeableColumn, str | int | float | None] = Field(
         {}, description="columns that are not as the parameters say: measured by scouts or changed by a command"
     )
-    seed: int | None = Field(None, ge=0, description="of the decision; null: 0")
+    seed: int | None = Field(None, ge=0, description="of the choice of a nucleus; null: 0")
 
 
 class ChunkPart(_Part):
@@ -96,6 +97,7 @@ class ChunkPart(_Part):
     priority: int | None = None
     waiting_since: datetime | None = Field(None, description="merging: since when chunks of this queue found no place")
     inputs: list[InputPart] | None = Field(None, description="what the chunk holds; null: all of the task's input")
+    seed: int | None = Field(None, ge=0, description="of the ranking of queues; null: 0")
 
 
 class TaskFile(BaseModel):

@@ -36,7 +36,10 @@ Queue = Annotated[
     list[str] | None,
     typer.Option("--queue", metavar="NAME.FIELD=VALUE", help="A field of a queue that is different."),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of the draw; else the task file's, else 0.")]
+Seed = Annotated[
+    int | None,
+    typer.Option("--seed", min=0, help="Seed of the draw; else that of the task file's nucleus or chunk, else 0."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -45,8 +48,8 @@ def register(app: typer.Typer) -> None:
     snapshot.command("save", help=text)(save)
     text = help_text(
         "Write live tasks into a task file, one on each line (- is standard output): parameters as submitted, state,\n"
-        "input with copies, the present or last chunk. With the world saved at the same time a dry run decides as the\n"
-        "live system does; of a chunk that is no longer offered, however, only the number of files is known.\n"
+        "input with copies, the present or last chunk, with what it held when it was offered, and the seeds. With the\n"
+        "world saved at the same time a dry run decides as the live system does.\n"
         "Rules among the parameters are in `state.split_rule`, too: take it out to try others.",
         "job_brokerage",
         "production",

@@ -14,7 +14,7 @@ from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
 from shared.model.share import Share
-from shared.model.task_file import ChunkPart, InputPart, TaskFile
+from shared.model.task_file import ChunkPart, InputPart, StatePart, TaskFile
 from shared.model.task_spec import TaskSpec, parse_task
 
 # The kinds of chunk that a task without a chunk in its file is asked about.
@@ -25,7 +25,8 @@ SCOUT, NORMAL = "scout", "normal"
 class TaskRows:
     """The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input.
 
-    `secondary`: the input of the task that follows the chunk's files.
+    `secondary`: the input of the task that follows the chunk's files. `seed`: of the choice of a nucleus; `chunk_seed`:
+    of the ranking of queues.
     """
 
     spec: TaskSpec
@@ -36,11 +37,13 @@ class TaskRows:
     chunk_inputs: tuple[InputDataset, ...]
     secondary: tuple[SecondaryInput, ...]
     seed: int
+    chunk_seed: int
 
 
 def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
     """The rows of a task. Raises InvalidTask with every problem of its parameters, ValueError if it cannot work."""
     spec, state = parse_task(file.parameters), file.state
+    _check_nucleus(state, grid)
     resource_type = state.resource_type or resource_type_for(spec, grid.resource_types)
     gshare = state.share or share_for(spec, resource_type, [_node(one) for one in grid.shares]) or UNDEFINED
     task = spec.columns() | {
@@ -66,7 +69,18 @@ def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
     inputs = _with_copies(file.inputs)
     of_chunk = _with_copies(file.chunk.inputs) if file.chunk and file.chunk.inputs is not None else inputs
     secondary = _secondary(spec, file)
-    return TaskRows(spec, task, datasets, inputs, _chunk(task, file, datasets), of_chunk, secondary, state.seed or 0)
+    chunk = _chunk(task, file, datasets)
+    chunk_seed = (file.chunk.seed if file.chunk else None) or 0
+    return TaskRows(spec, task, datasets, inputs, chunk, of_chunk, secondary, state.seed or 0, chunk_seed)
+
+
+def _check_nucleus(state: StatePart, grid: Grid) -> None:
+    """Raises ValueError for a nucleus that the world does not have: nothing could be decided on it."""
+    nuclei = sorted(name for name, site in grid.sites.items() if site.is_nucleus)
+    for field, value in (("state.nucleus", state.nucleus), ("state.changed.nucleus", state.changed.get("nucleus"))):
+        if value is not None and value not in nuclei:
+            allowed = ", ".join(nuclei) or "none: the world has no nucleus"
+            raise ValueError(f"{field} = {value!r}: allowed are the nuclei of the world: {allowed}")
 
 
 def _with_copies(parts: Sequence[InputPart]) -> tuple[InputDataset, ...]:

@@ -106,7 +106,7 @@ async def live(context: Context, kind: str) -> dict[str, Any]:
 
 def assert_same(row: dict[str, Any], world: dict[str, Any], task: dict[str, Any], brokerage: str) -> None:
     task = json.loads(json.dumps(task)) | {}
-    task.setdefault("state", {})["seed"] = row["seed"]
+    (task["state"] if brokerage == "task-brokerage" else task["chunk"])["seed"] = row["seed"]
     decision = DryRun(parse_world(json.loads(json.dumps(world)))).decide(brokerage, parse_task_file(task))
     packed = decision.packed()
     assert {name: packed[name] for name in COMPARED} == {name: row[name] for name in COMPARED}
@@ -149,7 +149,7 @@ async def assert_job_brokerage_can_be_repeated(context: Context, task_id: int, o
     assert row["chunk_id"] == task["chunk"]["chunk_id"] == offer.chunk_id
     assert_same(row, world, task, brokerage)
     after = await saved_task(service, context, task_id)
-    assert after["state"]["seed"] == row["seed"]
+    assert after["chunk"]["seed"] == row["seed"]
     return row
 
 
@@ -210,17 +210,58 @@ async def test_ranking_queues_for_analysis_live_equals_the_dry_run_of_world_and_
     await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "analysis-brokerage")
 
 
-async def test_a_chunk_that_found_no_queue_is_still_in_the_file_with_its_numbers_and_the_seed(stopped) -> None:
-    task_id, said = await a_task(stopped, production(nucleus="ALPHA", skipScout=True, coreCount=1), "production")
-    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+async def status_of(context: Context, chunk_id: int) -> str:
+    async with context.database.read() as connection:
+        return await connection.fetchval("SELECT status FROM chunks WHERE chunk_id = $1", chunk_id)
+
+
+async def assert_the_last_chunk_can_be_repeated(context: Context, task_id: int, said: list[Any], status: str) -> None:
+    """Each dataset of the container has a chunk; the last is in the file however it ended, as it was when offered."""
+    generation, service = await started(build_job_generation(context)), await started(build_job_brokerage(context))
+    ready = next(one for one in said if isinstance(one, TaskReady))
+    offers = [one for one in await deliver(context.database, generation, ready) if isinstance(one, ChunkOffered)]
+    names = []
+    for offer in offers:
+        world, before = await saved(service, context), await saved_task(service, context, task_id)
+        names.append([part["dataset"] for part in before["chunk"]["inputs"]])
+        [placed] = await deliver(context.database, service, offer)
+        await deliver(context.database, generation, placed)
+    assert names == [["data.a"], ["data.b"]]
+    row, after = await live(context, "job"), await saved_task(service, context, task_id)
+    assert await status_of(context, after["chunk"]["chunk_id"]) == status
+    assert after["chunk"] == before["chunk"] | {"seed": row["seed"]}
+    assert_same(row, world, after, "analysis-brokerage")
+
+
+async def test_a_used_chunk_of_a_container_of_two_datasets_is_decided_as_it_was_live(stopped) -> None:
+    task_id, said = await a_task(stopped, analysis(skipScout=True), "user", "production")
+    await assert_the_last_chunk_can_be_repeated(stopped, task_id, said, "used")
+
+
+async def test_a_returned_chunk_of_a_container_of_two_datasets_is_decided_as_it_was_live(stopped) -> None:
+    task_id, said = await a_task(stopped, analysis(skipScout=True), "user", "production")
+    files = small_grid()
+    for queue in files["queues"].values():
+        queue["status"] = "offline"
+    await load_grid(stopped.database, files)
+    await assert_the_last_chunk_can_be_repeated(stopped, task_id, said, "returned")
+
+
+async def test_a_task_file_has_the_seed_of_each_brokerage_and_each_takes_its_own(stopped) -> None:
+    task_id, said = await a_task(stopped, production(skipScout=True, coreCount=1), "production")
+    defined = next(one for one in said if isinstance(one, TaskDefined))
     service = await started(build_job_brokerage(stopped))
-    before = await saved_task(service, stopped, task_id)
-    async with stopped.database.begin(reason="returned") as work:
-        await work.connection.execute("UPDATE task_files SET chunk_id = NULL, status = 'ready' WHERE chunk_id = $1",
-                                      offer.chunk_id)  # fmt: skip
-        await work.connection.execute("UPDATE chunks SET status = 'returned' WHERE chunk_id = $1", offer.chunk_id)
-    after = await saved_task(service, stopped, task_id)
-    assert after["chunk"] == before["chunk"]
+    said = await deliver(stopped.database, await started(build_task_brokerage(stopped)), defined)
+    of_nucleus = await live(stopped, "task")
+    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+    await deliver(stopped.database, service, offer)
+    of_chunk = await live(stopped, "job")
+    file = await saved_task(service, stopped, task_id)
+    assert (file["state"]["seed"], file["chunk"]["seed"]) == (of_nucleus["seed"], of_chunk["seed"])
+    dry_run = DryRun(parse_world(json.loads(json.dumps(await saved(service, stopped)))))
+    given = parse_task_file(file)
+    assert dry_run.decide("task-brokerage", given).seed == of_nucleus["seed"]
+    assert dry_run.decide("job-brokerage", given).seed == of_chunk["seed"]
 
 
 async def test_a_task_that_does_not_exist_is_named_and_nothing_is_saved(stopped) -> None:

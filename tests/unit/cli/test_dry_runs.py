@@ -11,6 +11,7 @@ from shared.model.link import link_from_dump
 from shared.model.problems import InvalidGrid
 from shared.model.task_file import parse_task_file
 from shared.snapshot.saving import dump_of
+from tests.handlers.task_definition.world import production
 
 
 @pytest.mark.parametrize(("what", "field"), [("world", "queues"), ("task", "parameters"), ("decision", "exclusions")])
@@ -126,6 +127,31 @@ def test_a_task_that_analysis_brokerage_cannot_be_asked_about_is_told_what_to_do
     )
     assert outcome.code == 1
     assert told in json.loads(outcome.out)["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [
+        ({"status": "odd"}, ["state.status", "'odd'", "'assigning'", "'running'"]),
+        ({"parent": {"status": "odd"}}, ["state.parent.status", "'odd'", "'done'"]),
+        ({"nucleus": "NOSUCH"}, ["state.nucleus", "'NOSUCH'", "ALPHA"]),
+        ({"nucleus": "BETA"}, ["state.nucleus", "'BETA'", "ALPHA"]),
+        ({"changed": {"nucleus": "NOSUCH"}}, ["state.changed.nucleus", "'NOSUCH'", "ALPHA"]),
+    ],
+)
+@pytest.mark.parametrize("brokerage", ["task-brokerage", "job-brokerage"])
+def test_a_state_that_no_task_can_have_is_refused_with_what_is_allowed(orrery, small_world, brokerage, state, told):
+    content = json.loads(small_world.read_text())
+    content["sites"] = {
+        "ALPHA": {"name": "ALPHA", "state": "ACTIVE", "datapolicies": ["Nucleus"]},
+        "BETA": {"name": "BETA", "state": "ACTIVE"},
+    }
+    small_world.write_text(json.dumps(content))
+    task = json.dumps({"parameters": production(), "state": state})
+    outcome = orrery("dry-run", brokerage, "--world", str(small_world), "--task", "-", stdin=task)
+    assert outcome.code == 1
+    [problem] = json.loads(outcome.out)["problems"]
+    assert [part for part in told if part not in problem] == []
 
 
 def test_a_link_is_saved_as_it_was_dumped():
