@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 
 from services.cli.commands.dry_runs import decide
 from services.cli.dry_run.deciding import DryRun
@@ -202,6 +203,24 @@ async def test_placing_a_merge_chunk_live_equals_the_dry_run_of_world_and_task_s
     row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
     considered = {name.split("/")[0] for name in row["chosen"]}
     assert (considered <= {"Q_BETA"}) == (waited_h < 24)
+    await assert_no_end_changes_the_chunk(stopped, task_id)
+
+
+async def assert_no_end_changes_the_chunk(context: Context, task_id: int) -> None:
+    """Since when merging waits, too, is told as it was when the chunk was placed."""
+    metrics = CollectorRegistry()
+    service = await started(build_job_brokerage(replace(context, metrics=metrics)))
+    before = (await saved_task(service, context, task_id))["chunk"]
+    for status in ("used", "returned"):
+        async with context.database.begin(reason="its end") as work:
+            await work.connection.execute(
+                "UPDATE task_files SET chunk_id = NULL, status = 'ready' WHERE chunk_id = $1", before["chunk_id"]
+            )
+            await work.connection.execute("SET LOCAL session_replication_role = replica")
+            await work.connection.execute(
+                "UPDATE chunks SET status = $2 WHERE chunk_id = $1", before["chunk_id"], status
+            )  # fmt: skip
+        assert (await saved_task(service, context, task_id))["chunk"] == before
 
 
 async def test_ranking_queues_for_analysis_live_equals_the_dry_run_of_world_and_task_saved_before(stopped) -> None:

@@ -15,6 +15,18 @@ async def test_a_ready_task_offers_a_chunk_with_its_files(story: Story) -> None:
     assert (chunk["kind"], chunk["status"], chunk["n_files"], chunk["n_events"]) == ("normal", "offered", 4, 400)
     assert chunk["input_bytes"] == 4_000_000
     assert await story.files(task_id) == ["picked"] * 4
+    held = {"dataset_id": chunk["dataset_id"], "n_files": 4, "n_bytes": 4_000_000, "n_events": 400}
+    assert chunk["inputs"] == [held]
+
+
+async def test_a_chunk_keeps_what_it_held_when_it_is_used_and_a_scout_chunk_does_too(story: Story) -> None:
+    task_id = await story.task(n_files=20, opened=10, rule={"skipScout": False})
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id)
+    [chunk] = await story.fetch("SELECT * FROM chunks WHERE chunk_id = $1", chunk_id)
+    assert (chunk["kind"], chunk["status"]) == ("scout", "used")
+    held = {"n_files": 10, "n_bytes": 10_000_000, "n_events": 1000}
+    assert chunk["inputs"] == [{"dataset_id": chunk["dataset_id"], **held}]
 
 
 async def test_a_brokered_chunk_becomes_one_job_for_each_file(story: Story) -> None:
@@ -252,6 +264,8 @@ async def test_a_job_takes_events_of_several_ranges_of_one_file_but_not_over_its
     specs = await story.fetch("SELECT spec FROM job_specs WHERE task_id = $1 ORDER BY job_id", task_id)
     said = [row["spec"]["jobPars"].partition(" --out")[0] for row in specs]
     assert said == [f"--in={name} --max=200 --skip={skip}" for name in ("f1", "f2") for skip in (0, 200)]
+    whole_files = [{"dataset_id": dataset_id, "n_files": 2, "n_bytes": 2000, "n_events": 800}]
+    assert await story.value("SELECT inputs FROM chunks WHERE task_id = $1", task_id) == whole_files
 
 
 async def test_an_unknown_task_is_ignored(story: Story) -> None:

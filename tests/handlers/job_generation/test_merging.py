@@ -33,6 +33,18 @@ async def test_unmerged_outputs_wait_until_all_jobs_at_the_queue_ended(story: St
     assert chunk == {"kind": "merge", "queue": "Q_ALPHA", "priority": 5000, "n_files": 6}
 
 
+async def test_a_merge_chunk_keeps_what_it_held_of_each_dataset_when_it_is_used(story: Story) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=3)
+    await story.broker(task_id, chunk_id)
+    [chunk] = await story.fetch("SELECT status, inputs FROM chunks WHERE chunk_id = $1", chunk_id)
+    held = await story.fetch(
+        "SELECT dataset_id, count(*)::int AS n_files, sum(coalesce(fsize, 0))::int AS n_bytes FROM task_files"
+        " WHERE task_id = $1 AND type IN ('trn_output', 'trn_log') GROUP BY dataset_id ORDER BY dataset_id", task_id,
+    )  # fmt: skip
+    assert chunk["status"] == "used" and [one["n_files"] for one in held] == [3, 3]
+    assert [{key: one[key] for key in ("dataset_id", "n_files", "n_bytes")} for one in chunk["inputs"]] == held
+
+
 async def test_a_merge_job_reads_the_unmerged_files_and_writes_the_final_ones(story: Story) -> None:
     task_id, jobs, [chunk_id] = await waiting(story, n_files=2)
     [merge_id] = generated_in(await story.broker(task_id, chunk_id))

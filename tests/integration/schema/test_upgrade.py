@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -16,6 +17,7 @@ from tests.unit.check.story import Story, tell
 VERSIONS = [migration.version for migration in migrate.load()]
 #: the first version that has every table of the story
 FIRST_WITH_ALL_TABLES = 6
+BEFORE_INPUTS_OF_CHUNKS = 61
 
 
 @pytest.fixture
@@ -58,6 +60,30 @@ async def test_a_populated_database_of_an_older_version_reaches_the_newest(empty
         assert await connection.fetchval("SELECT status FROM tasks WHERE task_id = $1", story.task) == "running"
         # and it works: the triggers know the graphs
         await connection.execute("UPDATE jobs SET status = 'holding' WHERE job_id = $1", story.live_job)
+    finally:
+        await connection.close()
+
+
+async def test_a_chunk_that_is_offered_during_the_upgrade_knows_what_it_holds(empty_url: str) -> None:
+    """A file that was cut into ranges of events counts once; a chunk whose files left it stays unknown."""
+    await migrate.migrate(empty_url, upto=BEFORE_INPUTS_OF_CHUNKS)
+    connection = await asyncpg.connect(empty_url)
+    try:
+        task_id = await rows.task(connection)
+        first, second = [await rows.dataset(connection, task_id) for _ in range(2)]
+        offered, used = [await rows.chunk(connection, task_id, status=one) for one in ("offered", "used")]
+        for dataset_id, lfn, start_event in ((first, "a", 0), (first, "a", 5), (first, "b", 0), (second, "c", 0)):
+            await rows.file(
+                connection, task_id, dataset_id, lfn=lfn, fsize=7, n_events=5, start_event=start_event,
+                status="picked", chunk_id=offered,
+            )  # fmt: skip
+        await migrate.migrate(empty_url)
+        kept = dict(await connection.fetch("SELECT chunk_id, inputs FROM chunks"))
+        assert kept[used] is None
+        assert json.loads(kept[offered]) == [
+            {"dataset_id": first, "n_files": 2, "n_bytes": 14, "n_events": 15},
+            {"dataset_id": second, "n_files": 1, "n_bytes": 7, "n_events": 5},
+        ]
     finally:
         await connection.close()
 
