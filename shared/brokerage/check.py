@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.brokerage.governed_by import GOVERNED_BY
+
 if TYPE_CHECKING:
     from shared.brokerage.request import JobRequest
     from shared.brokerage.world import World
@@ -46,6 +48,11 @@ class Check:
     unit: str = ""
     words: tuple[str, ...] = ()
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The runtime parameters that govern it, as COMPONENT.KEY."""
+        return GOVERNED_BY.get(self.name, ())
+
     def text(self, number: float) -> str:
         """A compared number as a person reads it."""
         if np.isnan(number):
@@ -64,6 +71,7 @@ class Check:
             "wanted": self.wanted,
             "unit": self.unit,
             "words": list(self.words),
+            "parameters": list(self.parameters),
         }
 
 

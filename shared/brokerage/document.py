@@ -35,6 +35,9 @@ class Exclusion(_Part):
     temporary: bool
     found: str
     wanted: str
+    parameters: list[str] = Field(
+        default=[], description="runtime parameters that govern the check, COMPONENT.KEY; none: no parameter does"
+    )
 
 
 class DecisionDocument(_Part):

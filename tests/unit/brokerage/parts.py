@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from shared.brokerage.document import Exclusion, document_of
+from shared.brokerage.governed_by import GOVERNED_BY
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset
 from shared.brokerage.software import SoftwareNeeds
@@ -82,8 +83,9 @@ class Case:
     @property
     def explanation(self) -> Exclusion:
         return Exclusion(
-            name=QUEUE, check=self.check, tier=self.tier, temporary=self.temporary, found=self.found, wanted=self.wanted
-        )
+            name=QUEUE, check=self.check, tier=self.tier, temporary=self.temporary, found=self.found,
+            wanted=self.wanted, parameters=list(GOVERNED_BY.get(self.check, ())),
+        )  # fmt: skip
 
 
 def named(cases: tuple[Case, ...]) -> list[Any]:
