@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -14,11 +13,8 @@ from services.job_dispatch.requests import RequestFields, parse
 from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.sql import QUERIES
 from shared.auth import Caller, require
-from shared.brokerage.matchmaking import Advert, parsed, unreadable
+from shared.brokerage.matchmaking import ADVERTISED_EVERY, Advert, parsed, unreadable
 from shared.db.database import Database
-
-# A site advertises every five minutes; one that does not is no longer believed.
-LIFETIME = timedelta(minutes=5)
 
 Jobs = Annotated[int, Field(ge=0, le=10_000_000)]
 Words = Annotated[str, Field(min_length=1, max_length=500)]
@@ -85,7 +81,7 @@ class AdvertApi:
         """Replace the site's advertisement: CurMatches starts again at CurrentJobs; it is believed for five minutes."""
         advert = parse(SiteAdvertisement, await fields_of(request))
         async with self._database.begin(reason=f"advertised by {caller.name}") as work:
-            expires_at = work.now + LIFETIME
+            expires_at = work.now + ADVERTISED_EVERY
             stored = await QUERIES.advertise_site(
                 work.connection, site=advert.Site, max_jobs=advert.MaxJobs,
                 max_submitting_jobs=advert.MaxSubmittingJobs, current_jobs=advert.CurrentJobs,

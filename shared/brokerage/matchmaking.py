@@ -11,13 +11,15 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import classad2
 import orjson
 
 NATIVE, FORWARDING = "native", "forwarding"
+#: A site advertises every five minutes; one that does not is no longer believed.
+ADVERTISED_EVERY = timedelta(minutes=5)
 #: requests for memory are rounded up to this, so that few kinds of jobs exist
 RAM_STEP_MB = 100
 LONGEST_TEXT = 300

@@ -65,6 +65,7 @@ class AnalysisJobBrokerage:
     name = "analysis"
 
     def decide(self, world: World, request: JobRequest, seed: int) -> Decision:
+        """Checks, the second pass without locality, weights, the limit on sites, the best 10."""
         exclusions = PIPELINE.run(world, request)
         if not exclusions.alive.any() and not WITHOUT_TEMPORARY.run(world, request).alive.any():
             exclusions = ANYWHERE.run(world, request)

@@ -25,6 +25,7 @@ class ExampleJobBrokerage:
     name = "example"
 
     def decide(self, world: World, request: JobRequest, seed: int) -> Decision:
+        """A few of the shared checks, and a weight of its own."""
         exclusions = PIPELINE.run(world, request)
         power = world.columns.core_power_hs06
         factors: dict[str, Real] = {

@@ -73,6 +73,7 @@ class ProductionJobBrokerage:
     name = "production"
 
     def decide(self, world: World, request: JobRequest, seed: int) -> Decision:
+        """Checks, weights, the two caps on queued jobs, the best 10."""
         exclusions = PIPELINE.run(world, request)
         factors = production_factors(world, request)
         CAPS.run(world, request, exclusions)

@@ -18,6 +18,7 @@ class Picked:
 
     @property
     def job_id(self) -> int:
+        """The job that was picked."""
         return self.entry[1]
 
 
@@ -50,6 +51,7 @@ class QueueWindow:
         self.lane(gshare, shape_id, complete=True).arrive(entry)
 
     def lanes(self) -> list[Lane]:
+        """All lanes of all shares."""
         return [lane for lanes in self.shares.values() for lane in lanes.values()]
 
     def __len__(self) -> int:

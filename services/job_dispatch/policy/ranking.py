@@ -70,9 +70,11 @@ def _leaves(
     total = sum(node.value for node in siblings)
 
     def pledge(node: ShareNode) -> float:
+        """What is due to the share of what is due to its parent."""
         return pledged_above * node.value / total if total else 0.0
 
     def ratio(node: ShareNode) -> float:
+        """Used by pledged: the smaller, the more deserving."""
         return used[node.name] / pledge(node) if pledge(node) else (NO_PLEDGE_RATIO if node.value == 0 else 0.0)
 
     for node in sorted(siblings, key=lambda node: (ratio(node), -node.value, node.name)):

@@ -40,6 +40,7 @@ class Report:
 
     @property
     def is_final(self) -> bool:
+        """Whether the pilot says that the job is over."""
         return self.job_status in FINAL_REPORTED
 
 

@@ -115,6 +115,7 @@ class Builder:
         self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
 
     def build(self) -> list[NewJob]:
+        """One job for each placed input, in the order of the request."""
         return [self._job(place, placed) for place, placed in enumerate(self.request.placed)]
 
     def _job(self, place: int, placed: PlacedJob) -> NewJob:

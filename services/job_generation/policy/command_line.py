@@ -39,6 +39,7 @@ class Values:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
+        """Every placeholder that can be filled in."""
         return [*self.streams, *self.texts]
 
 

@@ -153,6 +153,7 @@ class Task:
 
     @property
     def is_analysis(self) -> bool:
+        """Whether it is a user's task."""
         return self.task_type == "anal"
 
 
@@ -183,6 +184,7 @@ class QueueFacts:
 
     @property
     def key(self) -> str:
+        """`QUEUE/TYPE`."""
         return f"{self.queue}/{self.resource_type}"
 
 

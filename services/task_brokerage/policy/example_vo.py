@@ -24,6 +24,7 @@ class ExampleTaskBrokerage:
     name = "example"
 
     def decide(self, world: World, request: TaskRequest, seed: int) -> Decision:
+        """A few of the shared checks, and one nucleus drawn among equals."""
         nuclei = build_nuclei(world, replace(request, inputs=()))
         exclusions = run_filters(OWN_FILTERS, nuclei, request)
         weights = np.where(exclusions.alive, np.nan_to_num(nuclei.space_free_gb, nan=0.0), 0.0)

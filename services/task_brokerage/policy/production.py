@@ -60,6 +60,7 @@ class ProductionTaskBrokerage:
     name = "production"
 
     def decide(self, world: World, request: TaskRequest, seed: int) -> Decision:
+        """Checks with the waiver of locality, weights, one nucleus drawn by weight."""
         nuclei = build_nuclei(world, request)
         exclusions = run_filters(FILTERS, nuclei, request)
         beyond = "" if exclusions.alive.any() else kept_from_waiver(request)

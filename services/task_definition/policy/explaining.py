@@ -87,6 +87,8 @@ def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
             f"    chosen: {', '.join(decision['chosen'][:SHOWN_CHOSEN])}{f' and {more} more' if more > 0 else ''}"
         )
     lines += exclusion_lines(summary)
+    lines += [f"    {note}" for note in summary.get("notes", ())]
+    lines += governed_lines(decision)
     if decision["outcome"] == "none" and decision["retry_at"]:
         lines.append(f"    tried again at {moment(decision['retry_at'])}")
     if everything:
@@ -110,6 +112,14 @@ def exclusion_lines(summary: Facts) -> list[str]:
     if miss:
         lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {miss['found']}, {miss['wanted']}")
     return lines
+
+
+def governed_lines(decision: Facts) -> list[str]:
+    """Which runtime parameters govern the nearest miss: what an operator might change."""
+    miss = decision["summary"].get("nearest_miss")
+    nearest = next((one for one in decision["queues"] if miss and one["name"] == miss["name"]), None)
+    names = (nearest or {}).get("parameters")
+    return [f"    governed by {', '.join(names)} (orrery config list)"] if names else []
 
 
 def queue_line(queue: Facts) -> str:

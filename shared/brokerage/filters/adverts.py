@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,23 @@ from numpy.typing import NDArray
 from shared.brokerage.check import Check, Mask, Tier, Verdict
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.estimates import cores_used, ram_mb
-from shared.brokerage.matchmaking import DEFAULT_LABEL, Advert, JobFacts, by_site, refusal, requested_ram_mb, unreadable
+from shared.brokerage.matchmaking import (
+    ADVERTISED_EVERY,
+    DEFAULT_LABEL,
+    Advert,
+    JobFacts,
+    by_site,
+    refusal,
+    requested_ram_mb,
+    unreadable,
+)
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
 
 YES_NO = ("no", "yes")
 # In a decision the words are the task's list, and the stations that sites advertise.
-STATION = Check(700, "station", Tier.POLICY, False, "station of the site", "one of the task's list:")
+STATION = Check(700, "station", Tier.POLICY, True, "station of the site", "one of the task's list:")
 ADVERT = Check(701, "advertisement", Tier.CAPACITY, True, "jobs matched with the site", "less than MaxJobs", "jobs")
 DRAWN = Check(702, "station_drawn", Tier.POLICY, True, "the station that was drawn", "must be", words=YES_NO)
 SUBMITTING = Check(
@@ -34,7 +43,6 @@ REQUIREMENTS = Check(
     704, "requirements", Tier.POLICY, True, "refused, as", "Requirements of site and job must", words=("hold",)
 )
 NO_STATION = "none advertised"
-ADVERTISED_EVERY = timedelta(minutes=5)
 
 
 def match_sites(world: World, request: JobRequest, exclusions: Exclusions, seed: int) -> datetime | None:

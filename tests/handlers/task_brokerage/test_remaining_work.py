@@ -123,8 +123,10 @@ async def test_where_nothing_is_wrong_nobody_waits(database, context) -> None:
     await deliver(database, service, TaskReady(task_id=task_id))
     async with database.begin(reason="an event that is being worked on") as work:
         await queries.lock_work(work.connection, task_id=task_id)
+        before = await work_of(database)
         async with asyncio.timeout(20):
             await correct(database, service)
+    assert before == await work_of(database) == {("ALPHA", 500): 1000 * 100}
 
 
 async def someone_waits(database: Database) -> None:

@@ -120,7 +120,7 @@ def test_one_of_the_sites_that_advertise_a_station_of_the_users_list_is_selected
     not_drawn = next(one for one in drawn if one.chosen == ("Q_B",))
     assert explanation(not_drawn, "Q_A") == said("station_drawn", "policy", "the station that was drawn no",
                                                  "must be yes")  # fmt: skip
-    unnamed = said("station", "policy", "station of the site sam-2", "one of the task's list: sam-1", temporary=False)
+    unnamed = said("station", "policy", "station of the site sam-2", "one of the task's list: sam-1")
     assert explanation(not_drawn, "Q_C") == unnamed.model_copy(update={"name": "Q_C"})
 
 

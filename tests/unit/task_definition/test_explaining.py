@@ -47,6 +47,16 @@ def test_what_holds_a_queue_is_told_with_the_nearest_miss_and_on_demand_for_each
     assert text.count("disk_io (capacity)") == 2
 
 
+def test_the_runtime_parameters_behind_the_nearest_miss_and_the_notes_of_a_decision_are_told() -> None:
+    miss = a_miss() | {"parameters": ["jobbroker.MAX_DISKIO_DEFAULT"]}
+    decision = a_decision(miss)
+    decision["summary"]["notes"] = ["data locality is not waived: priority 500, at least 800"]
+    text = text_of(decision)
+    assert "governed by jobbroker.MAX_DISKIO_DEFAULT (orrery config list)" in text
+    assert "data locality is not waived: priority 500, at least 800" in text
+    assert "governed" not in text_of(a_decision(a_miss()))
+
+
 def test_a_weight_is_shown_with_its_terms() -> None:
     passed = {"name": "Q", "check": None, "weight": 2.5, "terms": {"running": 5.0, "waiting": 0.5, "unused": None}}
     assert "Q: passed, weight 2.5 (running 5, waiting 0.5)" in text_of(a_decision(queues=[passed]), everything=True)
