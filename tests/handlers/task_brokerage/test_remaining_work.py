@@ -126,7 +126,7 @@ async def test_where_nothing_is_wrong_nobody_waits(database, context) -> None:
         before = await work_of(database)
         async with asyncio.timeout(20):
             await correct(database, service)
-    assert before == await work_of(database) == {("ALPHA", 500): 1000 * 100}
+    assert before == await work_of(database) == {("ALPHA", 100): 1000 * 100}
 
 
 async def someone_waits(database: Database) -> None:
