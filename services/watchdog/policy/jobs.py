@@ -136,29 +136,29 @@ def _not_for_jumbo(job: JobFacts, now: datetime) -> bool:
     return job.queue_name != CO_JUMBO_QUEUE
 
 
-_S0, _S2 = "PanDA brokerage: Timeout Rules", "JEDI: Timeout values for production jobs"
+_PANDA, _JEDI = "PanDA brokerage: Timeout Rules", "JEDI: Timeout values for production jobs"
 _STATE, _CREATED = Since.STATE_CHANGE, Since.CREATION
 
-HEARTBEAT = Rule("heartbeat", ("running", "starting"), Since.HEARTBEAT, 2, "failed", WORKER_GONE, _S0)
-TRANSFERRING = Rule("transferring", ("transferring",), _STATE, 48, "failed", TRANSFER_TIMEOUT, _S0)
+HEARTBEAT = Rule("heartbeat", ("running", "starting"), Since.HEARTBEAT, 2, "failed", WORKER_GONE, _PANDA)
+TRANSFERRING = Rule("transferring", ("transferring",), _STATE, 48, "failed", TRANSFER_TIMEOUT, _PANDA)
 
 #: In this order; limits in hours. "days for holding jobs" below priority 800 has no number in the rules: 48 h.
 RULES: tuple[Rule, ...] = (
     HEARTBEAT,
-    Rule("sent", ("sent",), _STATE, 0.5, "failed", WORKER_GONE, _S0, "TIMEOUT_sent"),
-    Rule("running", ("running",), _STATE, 21 * 24, "failed", EXPIRED, _S0, "TIMEOUT_running"),
-    Rule("pending", ("pending",), _CREATED, 1, "closed", EXPIRED, _S0, "TIMEOUT_pending"),
-    Rule("waiting", ("waiting",), _CREATED, 0.5, "closed", EXPIRED, _S2, "TIMEOUT_waiting", _not_for_jumbo),
-    Rule("defined", ("defined",), _STATE, 4, "closed", REASSIGNED, _S0, "TIMEOUT_defined"),
-    Rule("assigned", ("assigned",), _STATE, 12, "closed", REASSIGNED, _S0, "TIMEOUT_assigned"),
-    Rule("throttled", ("throttled",), _STATE, 7 * 24, "closed", EXPIRED, _S0, "TIMEOUT_throttled"),
-    Rule("quiet_queue", ("activated", "starting"), _STATE, 4, "closed", REASSIGNED, _S0, "TIMEOUT_quiet_queue",
+    Rule("sent", ("sent",), _STATE, 0.5, "failed", WORKER_GONE, _PANDA, "TIMEOUT_sent"),
+    Rule("running", ("running",), _STATE, 21 * 24, "failed", EXPIRED, _PANDA, "TIMEOUT_running"),
+    Rule("pending", ("pending",), _CREATED, 1, "closed", EXPIRED, _PANDA, "TIMEOUT_pending"),
+    Rule("waiting", ("waiting",), _CREATED, 0.5, "closed", EXPIRED, _JEDI, "TIMEOUT_waiting", _not_for_jumbo),
+    Rule("defined", ("defined",), _STATE, 4, "closed", REASSIGNED, _PANDA, "TIMEOUT_defined"),
+    Rule("assigned", ("assigned",), _STATE, 12, "closed", REASSIGNED, _PANDA, "TIMEOUT_assigned"),
+    Rule("throttled", ("throttled",), _STATE, 7 * 24, "closed", EXPIRED, _PANDA, "TIMEOUT_throttled"),
+    Rule("quiet_queue", ("activated", "starting"), _STATE, 4, "closed", REASSIGNED, _PANDA, "TIMEOUT_quiet_queue",
          _queue_is_quiet, high_only=True),
-    Rule("activated", ("activated",), _STATE, 48, "closed", REASSIGNED, _S0, "TIMEOUT_activated"),
-    Rule("starting", ("starting",), _STATE, 48, "closed", REASSIGNED, _S0, "TIMEOUT_starting"),
-    Rule("holding_high", ("holding",), _STATE, 3, "failed", EXPIRED, _S0, "TIMEOUT_holding_high",
+    Rule("activated", ("activated",), _STATE, 48, "closed", REASSIGNED, _PANDA, "TIMEOUT_activated"),
+    Rule("starting", ("starting",), _STATE, 48, "closed", REASSIGNED, _PANDA, "TIMEOUT_starting"),
+    Rule("holding_high", ("holding",), _STATE, 3, "failed", EXPIRED, _PANDA, "TIMEOUT_holding_high",
          high_only=True),
-    Rule("holding", ("holding",), _STATE, 48, "failed", EXPIRED, _S0, "TIMEOUT_holding"),
+    Rule("holding", ("holding",), _STATE, 48, "failed", EXPIRED, _PANDA, "TIMEOUT_holding"),
     TRANSFERRING,
     Rule("queued", QUEUED, _CREATED, 7 * 24, "closed", EXPIRED, "JEDI: Job rebrokerage", "TIMEOUT_queued",
          _not_for_jumbo),
