@@ -37,12 +37,13 @@ class UsageSnapshot:
         self._usage: Usage | None = None
         self._read_all_at: datetime | None = None
         self._changed: set[str] = set()
+        self._all_changed = False
         self._reading = asyncio.Lock()
 
     def mark(self, queues: Iterable[str] | None) -> None:
         """The statistics of these queues changed; None: read everything again."""
         if queues is None:
-            self._usage = None
+            self._all_changed = True
         else:
             self._changed.update(queues)
 
@@ -50,21 +51,25 @@ class UsageSnapshot:
         """An immutable value: a decision takes it once and keeps it."""
         async with self._reading:
             shares = [(row["name"], row["value"], row["parent"]) async for row in queries.shares(connection)]
-            changed = sorted(self._changed)
+            # Taken before the read: what is marked while it lasts is read by the next decision.
+            changed, all_changed = sorted(self._changed), self._all_changed
             self._changed.clear()
+            self._all_changed = False
             try:
-                usage = await self._read(connection, changed)
+                usage = await self._read(connection, None if all_changed else changed)
             except BaseException:
                 self._changed.update(changed)
+                self._all_changed |= all_changed
                 raise
             self._usage = Usage(usage.queues, percent_of_shares(shares), level_1_of_shares(shares))
             return self._usage
 
-    async def _read(self, connection: asyncpg.Connection, changed: list[str]) -> Usage:
+    async def _read(self, connection: asyncpg.Connection, changed: list[str] | None) -> Usage:
         known, now = self._usage, await queries.now(connection)
-        if known is None or self._read_all_at is None or now - self._read_all_at >= READ_ALL_EVERY:
+        if known is None or changed is None or self._read_all_at is None or now - self._read_all_at >= READ_ALL_EVERY:
+            everything = await _queues(connection, None, now - WAITS_KEPT)
             self._read_all_at = now
-            return Usage(await _queues(connection, None, now - WAITS_KEPT))
+            return Usage(everything)
         if not changed:
             return known
         since = now.replace(minute=0, second=0, microsecond=0) - PAST_READ_AGAIN

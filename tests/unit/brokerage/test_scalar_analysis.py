@@ -166,10 +166,10 @@ def test_columns_of_analysis_decide_as_one_queue_at_a_time(
                 usage["share_percent"].get("User Analysis", 0.0),
             )
         )  # fmt: skip
-    check(world, request, every)
+    assert_same_verdicts(world, request, every)
 
 
-def check(world: Any, request: Any, every: list[OneOfAnalysis]) -> None:
+def assert_same_verdicts(world: Any, request: Any, every: list[OneOfAnalysis]) -> None:
     """Every verdict, the first check that excluded each queue, and the weights."""
     verdicts = {one.check.name: one.decide(world, request) for one in PIPELINE.filters}
     decision = AnalysisJobBrokerage().decide(world, request, seed=1)
