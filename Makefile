@@ -53,7 +53,7 @@ lint: $(VENV)/installed ## ruff, mypy, import contracts, generated diagrams
 	@$(VENV)/bin/lint-imports
 	@$(RUN) -m services.cli.readme --check
 
-bench: $(VENV)/installed ## the figures, each beside the machine's own limit
+bench: $(VENV)/installed ## the figures, each beside the machine's own limit (ARGS=--small: seconds, to see that they run)
 	@$(LOCAL) servers --directory .local/bench -- $(RUN) -m tests.performance $(ARGS)
 
 clean: ## stop everything, forget its data and the Python environment

@@ -25,9 +25,11 @@ from shared.auth import Authority
 from shared.db.database import prepare_connection
 from tests import servers
 from tests.performance.figures import rate
+from tests.performance.sizes import sized
 
 ROOT = Path(__file__).resolve().parents[2]
-N_JOBS, SECONDS, IN_FLIGHT = 1_000_000, 10.0, 64
+N_JOBS, SECONDS, IN_FLIGHT = sized(1_000_000, 20_000), sized(10.0, 1.0), 64
+WARM_UP_S = sized(1.0, 0.3)
 N_QUEUES, N_SHARES, N_SHAPES = 40, 50, 48
 HOT_QUEUE = "HOT"
 SLICE = 50_000
@@ -170,12 +172,12 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
         asyncio.run(fill(url, n_jobs))
         print(f"   {n_jobs:,} jobs in {time.perf_counter() - started:.0f} s", flush=True)
         with server("bare") as port:
-            measure(port, 1.0, token)
+            measure(port, WARM_UP_S, token)
             bare = measure(port, seconds / 2, token)
         report("bare Starlette handler", bare)
         environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
         with server("dispatch", **environment) as port:
-            first = measure(port, 2.0, token)
+            first = measure(port, 2 * WARM_UP_S, token)
             found = measure(port, seconds, token)
         report("acquire", found, bare["per_s"])
         print(f"   {'first touch of all queues, slowest requests':58} p99 {first['p99_s'] * 1e3:7.1f} ms", flush=True)

@@ -21,8 +21,10 @@ from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
 from tests.performance.bench_brokerage import TARGET_S, a_context
 from tests.performance.figures import percentile, times
+from tests.performance.sizes import exit_code, sized
 
-N_USERS, N_TASKS, QUEUES_OF_USER, N_LIVE_JOBS, N_DECISIONS = 500, 2000, 15, 300_000, 60
+N_USERS, N_TASKS, QUEUES_OF_USER = sized(500, 50), sized(2000, 200), 15
+N_LIVE_JOBS, N_DECISIONS = sized(300_000, 5_000), sized(60, 10)
 FULL_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid_full"
 SHARE = "User Analysis"
 
@@ -147,7 +149,7 @@ async def with_a_database() -> bool:
 def main() -> int:
     """0 if the figure kept its limit."""
     logging.basicConfig(level=logging.WARNING)
-    return 0 if asyncio.run(with_a_database()) else 1
+    return exit_code(asyncio.run(with_a_database()))
 
 
 if __name__ == "__main__":

@@ -34,11 +34,12 @@ from tests.handlers.grids import load_grid
 from tests.performance.bare_brokerage import bare_decision
 from tests.performance.brokerage_worlds import NOW, a_world, some_tasks
 from tests.performance.figures import percentile, times
+from tests.performance.sizes import SMALL, exit_code, sized
 
-SIZES = (200, 1000, 5000)
-N_TASKS = 1000
+SIZES = (200,) if SMALL else (200, 1000, 5000)
+N_TASKS = sized(1000, 100)
 AT_MOST = 3.0
-N_DECISIONS = 100
+N_DECISIONS = sized(100, 10)
 TARGET_S = 0.050
 FULL_GRID = Path(__file__).parents[2] / "deploy" / "examples" / "grid_full"
 
@@ -77,7 +78,7 @@ def decisions_against_bare_numpy() -> bool:
         ours, bare = one_size(world, tasks)
         good &= ours / bare <= AT_MOST
         print(
-            f"   1 000 task decisions with reasons, {size:5} queues ({len(world.columns):6} rows) {ours:6.2f} s   "
+            f"   {N_TASKS} task decisions with reasons, {size:5} queues ({len(world.columns):6} rows) {ours:6.2f} s   "
             f"bare numpy {bare:6.2f} s   {ours / bare:4.2f} x (at most {AT_MOST:g})"
         )
     return good
@@ -175,7 +176,7 @@ def main() -> int:
     good = decisions_against_bare_numpy()
     refresh_of_one_queue()
     good &= asyncio.run(with_a_database())
-    return 0 if good else 1
+    return exit_code(good)
 
 
 if __name__ == "__main__":

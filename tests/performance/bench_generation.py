@@ -27,11 +27,12 @@ from tests import rows, servers
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
 from tests.performance.figures import rate
+from tests.performance.sizes import sized
 
 N_REPLICAS = 2
-JOBS_OF_TASK = 10_000
+JOBS_OF_TASK = sized(10_000, 1_000)
 JOBS_OF_EVENT = 500
-N_COPY_ROWS = 100_000
+N_COPY_ROWS = sized(100_000, 9_000)
 TARGET_PER_S = 20_000
 COMMAND_LINE = "--in=${IN} --maxEvents=${MAXEVENTS} --skipEvents=${SKIPEVENTS} --seed=${RNDMSEED} --out=${OUTPUT0}"
 

@@ -22,10 +22,11 @@ from services.cli.demo.stage import addresses_of
 from services.cli.tokens import issue
 from shared.model.grid import read_grid_folder
 from tests.performance.figures import percentile, times
+from tests.performance.sizes import sized
 
 ROOT = Path(__file__).resolve().parents[2]
-N_SUBMISSIONS = 60
-N_WARM_UP = 5
+N_SUBMISSIONS = sized(60, 5)
+N_WARM_UP = sized(5, 1)
 N_HOPS = 5
 POLL_S = 0.002
 TARGET_MS = 300
