@@ -9,9 +9,8 @@ import asyncpg
 
 from services.job_generation.policy.values import QueueFacts, Task
 from services.job_generation.sql import QUERIES
-from shared.brokerage.software import AUTOMATIC, EVERYTHING, resolve_platform
+from shared.brokerage.software import SoftwareNeeds, resolve_platform, software_of_task
 from shared.events import Candidate
-from shared.model.architecture import parse_architecture
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, QueuePart, ResourceType
 from shared.model.software import QueueSoftware
@@ -90,17 +89,19 @@ class QueueBook:
             weight=candidate.weight,
             max_jobs=candidate.max_jobs,
             n_queued=n_queued,
-            platform=platform_at(queue, self._software.get(queue.name), task.architecture),
+            platform=platform_at(self._software.get(queue.name), _software_of(task)),
         )
 
 
-def platform_at(queue: Queue, published: QueueSoftware | None, architecture: str | None) -> str:
+def _software_of(task: Task) -> SoftwareNeeds:
+    named = {"architecture": task.architecture, "trans_home": task.trans_home, "trans_uses": task.trans_uses}
+    return software_of_task({**named, "container_name": task.container_name})
+
+
+def platform_at(published: QueueSoftware | None, needs: SoftwareNeeds) -> str:
     """The platform that jobs at a queue are told: a regular expression becomes one of the platforms it publishes.
 
-    Nothing is resolved for a queue that takes everything or publishes nothing. Raises InvalidArchitecture.
+    A queue that publishes none takes the expression as it is, if it lists the release or takes everything.
     Source: PanDA brokerage, Checks for CPU and/or GPU Hardware.
     """
-    wanted = parse_architecture(architecture)
-    if EVERYTHING in queue.releases or AUTOMATIC not in queue.releases:
-        return wanted.platforms
-    return resolve_platform(published, wanted) or wanted.platforms
+    return resolve_platform(published, needs) or needs.architecture.platforms

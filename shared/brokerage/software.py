@@ -205,38 +205,54 @@ def _has_container(published: QueueSoftware, everywhere: QueueSoftware | None, n
 
 def _has_release(published: QueueSoftware, needs: SoftwareNeeds) -> bool:
     """By cvmfs together with a container or the platform; else by a tag of platform, project and release."""
-    platform = needs.architecture.sw_platform
+    return bool(_platforms_with_release(published, needs))
+
+
+def _platforms_with_release(published: QueueSoftware, needs: SoftwareNeeds) -> tuple[str, ...]:
+    """The platforms at which the queue has the release; the task's own where the queue needs none to be named.
+
+    The document resolves an expression among `cmtconfigs` and asks tags for an equal platform. Taken: an expression
+    that becomes none of them has no release anywhere, since its jobs could be told no platform; a tag counts if its
+    platform is the task's own or one of those that the expression became; a release without sw_platform is in no list,
+    so that only a container or a tag without a platform has it.
+    """
+    wanted = needs.architecture.sw_platform
+    known = _platforms_among(wanted, tuple(published.cmtconfigs)) if wanted else ()
+    if needs.architecture.is_expression and not known:
+        return ()
     tag_of_cvmfs = NIGHTLIES if needs.nightly else ATLAS
     named = bool(needs.project or needs.release or needs.nightly)
     if not named or "any" in published.cvmfs or tag_of_cvmfs in published.cvmfs:
         if "any" in published.containers or CVMFS in published.containers:
-            return True
-        if not platform or _platform_among(platform, tuple(published.cmtconfigs)):
-            return True
+            return known or (wanted,)
+        if known:
+            return known
     if needs.architecture.base_platform and "any" not in published.containers:
-        return False
-    return any(
-        _platform_among(platform, (tag.cmtconfig or "",))
-        and (tag.project, tag.release) == (needs.project, needs.release)
-        for tag in published.tags
-    )
+        return ()
+    release = (needs.project, needs.release)
+    tagged = {tag.cmtconfig or "" for tag in published.tags if (tag.project, tag.release) == release}
+    return tuple(one for one in known or (wanted,) if one in tagged)
 
 
 @lru_cache(maxsize=65536)
-def _platform_among(platform: str, known: tuple[str, ...]) -> bool:
+def _platforms_among(platform: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The platform itself if it is known, otherwise those that it matches as an expression, in their order."""
     if platform in known:
-        return True
+        return (platform,)
     pattern = parse_expression(platform)
-    return any(pattern.matches_all_of(one) for one in known)
+    return tuple(one for one in known if pattern.matches_all_of(one))
 
 
-def resolve_platform(published: QueueSoftware | None, architecture: Architecture) -> str | None:
-    """The queue's platform for a regular expression, with the base platform; None where nothing is to be resolved."""
-    configs = published.cmtconfigs if published else []
-    if not architecture.sw_platform or architecture.sw_platform in configs:
+def resolve_platform(published: QueueSoftware | None, needs: SoftwareNeeds) -> str | None:
+    """The queue's platform for a regular expression, with the base platform; None where nothing is to be resolved.
+
+    The first of those at which the queue has the release.
+    """
+    architecture = needs.architecture
+    if published is None or not architecture.sw_platform:
         return None
-    pattern = parse_expression(architecture.sw_platform)
-    for config in configs:
-        if pattern.matches_all_of(config):
-            return f"{config}@{architecture.base_platform}" if architecture.base_platform else config
-    return None
+    known = _platforms_among(architecture.sw_platform, tuple(published.cmtconfigs))
+    there = [one for one in _platforms_with_release(published, needs) if one in known] or known
+    if not there or there[0] == architecture.sw_platform:
+        return None
+    return f"{there[0]}@{architecture.base_platform}" if architecture.base_platform else there[0]

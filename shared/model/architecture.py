@@ -20,6 +20,7 @@ import orjson
 from shared.model.expression import InvalidExpression, parse_expression
 
 ANY = "*"
+_EXPRESSION_SIGNS = frozenset("*+?()[]{}|^$\\")
 _STRING = re.compile(
     r"(?P<platform>[^@#&]*)(@(?P<base>[^#&]*))?(?P<has_cpu>#(?P<cpu>[^&]*))?(&(?P<gpu>.*))?", re.DOTALL
 )
@@ -62,6 +63,11 @@ class Architecture:
     cpu_implied: bool = False
     gpu_spec: GpuSpec | None = None
     preferred_level: str = ""
+
+    @property
+    def is_expression(self) -> bool:
+        """Whether sw_platform stands for several platforms: it has signs that no platform has in its name."""
+        return not _EXPRESSION_SIGNS.isdisjoint(self.sw_platform)
 
     @property
     def platforms(self) -> str:

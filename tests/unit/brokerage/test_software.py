@@ -113,7 +113,7 @@ def test_the_regular_expression_of_a_platform_is_resolved_among_the_queues_platf
     needs = needing("x86_64-.*-gcc13-opt@centos7", project="Athena", release="1")
     published = {"cvmfs": ["any"], "cmtconfigs": ["aarch64-el9-gcc13-opt", "x86_64-el9-gcc13-opt"]}
     assert lack(published, needs) is Lack.NOTHING
-    assert resolve_platform(QueueSoftware(**published), needs.architecture) == "x86_64-el9-gcc13-opt@centos7"
+    assert resolve_platform(QueueSoftware(**published), needs) == "x86_64-el9-gcc13-opt@centos7"
 
 
 TAG = {"container_name": "atlas/athena:1", "sources": ["/cvmfs/unpacked/athena:1"]}
@@ -230,7 +230,7 @@ def test_platforms_are_resolved_as_in_the_field(number) -> None:
     architecture = Architecture(wanted["cmt_config"], wanted["base_platform"] or "")
     for name, published in case["in"]["sw_map"].items():
         if name in case["out"]["resolved"]:
-            found = resolve_platform(QueueSoftware.model_validate(published), architecture)
+            found = resolve_platform(QueueSoftware.model_validate(published), SoftwareNeeds(architecture))
             assert found == case["out"]["resolved"][name]
 
 

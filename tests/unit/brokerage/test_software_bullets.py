@@ -17,6 +17,7 @@ from tests.unit.brokerage.parts import explanation
 from tests.unit.brokerage.worlds import a_queue, a_request, a_world
 
 PLATFORM = "x86_64-slc6-gcc62-opt"
+EXPRESSION = "x86_64-slc6-gcc[0-9]+-opt"
 # The queue that the document shows; its tags are those of two releases of one platform.
 EXAMPLE: dict[str, Any] = {
     "cmtconfigs": [
@@ -113,6 +114,29 @@ def test_a_tag_must_have_the_platform_of_the_task() -> None:
     assert lack(needing("x86_64-slc6-gcc8-opt", project="Athena", release="21.0.38"), ONLY_TAGS) is Lack.RELEASE
 
 
+@pytest.mark.parametrize(
+    ("platform", "published", "expected"),
+    [
+        # by cvmfs: the platform must be among cmtconfigs, and no platform is in no list
+        ("", {"cvmfs": ["atlas"], "cmtconfigs": [PLATFORM]}, Lack.RELEASE),
+        ("", {"cvmfs": ["atlas"], "cmtconfigs": [PLATFORM], "containers": ["/cvmfs"]}, Lack.NOTHING),
+        # by tag: the platform must be equal
+        (EXPRESSION, {"tags": EXAMPLE["tags"]}, Lack.RELEASE),
+        (EXPRESSION, {"tags": EXAMPLE["tags"], "cmtconfigs": ["x86_64-slc6-gcc49-opt"]}, Lack.RELEASE),
+        (EXPRESSION, {"tags": EXAMPLE["tags"], "cmtconfigs": EXAMPLE["cmtconfigs"]}, Lack.NOTHING),
+        # an expression that becomes no platform of the queue: its jobs could be told none
+        (EXPRESSION, {"cvmfs": ["atlas"], "containers": ["any"]}, Lack.RELEASE),
+        (EXPRESSION, {"cvmfs": ["atlas"], "containers": ["any"], "cmtconfigs": [PLATFORM]}, Lack.NOTHING),
+    ],
+)
+def test_a_release_needs_a_platform_that_the_queue_has(platform, published, expected) -> None:
+    needs = needing(platform, project="Athena", release="21.0.38")
+    assert lack(needs, published) is expected
+    for request_of in (a_request, an_analysis):
+        check = told(request_of, ("AUTO",), published, platform)
+        assert check == ("release" if expected else None)
+
+
 def test_hardware_is_told_before_the_container_and_the_release() -> None:
     published = {"architectures": [{"type": "cpu", "arch": ["x86_64"]}]}
     wanted = [("#aarch64&nvidia", "c", Lack.CPU), ("#x86_64&nvidia", "c", Lack.GPU), ("#x86_64", "c", Lack.CONTAINER),
@@ -140,9 +164,9 @@ def test_an_auto_queue_whose_published_json_does_not_help_is_skipped(request_of,
     assert told(request_of, ("AUTO",), {**WITHOUT_HARDWARE, **changes}) == check
 
 
-def told(request_of: Any, releases: tuple[str, ...], published: dict[str, Any]) -> str | None:
+def told(request_of: Any, releases: tuple[str, ...], published: dict[str, Any], platform: str = PLATFORM) -> str | None:
     """The check with which the job brokerage of a request leaves the example queue out."""
-    request: JobRequest = request_of(software=needing(PLATFORM, project="Athena", release="21.0.38"))
+    request: JobRequest = request_of(software=needing(platform, project="Athena", release="21.0.38"))
     world = a_world([a_queue("AGLT2", releases=releases)], software={"AGLT2": published})
     policy = AnalysisJobBrokerage() if request.is_analysis else ProductionJobBrokerage()
     why = explanation(policy.decide(world, request, 1), "AGLT2")

@@ -3,18 +3,16 @@
 import pytest
 
 from services.job_generation.snapshot import platform_at
-from shared.model.queue import Queue, queue_from_cric
-from shared.model.software import QueueSoftware
-from tests.handlers.grids import a_record
+from shared.brokerage.software import SoftwareNeeds
+from shared.model.architecture import parse_architecture
+from shared.model.software import QueueSoftware, SoftwareTag
 
 EXPRESSION = "x86_64-(centos7|el9)-gcc1[0-9]-opt"
 PUBLISHED = QueueSoftware(cmtconfigs=["aarch64-el9-gcc13-opt", "x86_64-el9-gcc13-opt", "x86_64-centos7-gcc11-opt"])
 
 
-def queue_with(*releases: str) -> Queue:
-    queue = queue_from_cric("Q", a_record("Q", "ALPHA", releases=list(releases)))
-    assert isinstance(queue, Queue)
-    return queue
+def needing(architecture: str | None, **changes: str) -> SoftwareNeeds:
+    return SoftwareNeeds(parse_architecture(architecture), **changes)
 
 
 @pytest.mark.parametrize(
@@ -31,12 +29,16 @@ def queue_with(*releases: str) -> Queue:
     ],
 )
 def test_the_expression_becomes_the_first_platform_of_the_queue_that_fits(architecture, told):
-    assert platform_at(queue_with("AUTO"), PUBLISHED, architecture) == told
+    assert platform_at(PUBLISHED, needing(architecture)) == told
 
 
-@pytest.mark.parametrize(
-    ("releases", "published"),
-    [(["ANY"], PUBLISHED), (["AUTO", "ANY"], PUBLISHED), (["21.0"], PUBLISHED), (["AUTO"], None)],
-)
-def test_where_everything_is_taken_or_nothing_is_published_the_task_keeps_its_own_platform(releases, published):
-    assert platform_at(queue_with(*releases), published, f"{EXPRESSION}@base") == f"{EXPRESSION}@base"
+def test_where_only_a_tag_has_the_release_the_job_is_told_the_platform_of_that_tag():
+    tag = SoftwareTag(cmtconfig="x86_64-centos7-gcc11-opt", project="Athena", release="21.0.38")
+    published = PUBLISHED.model_copy(update={"tags": [tag]})
+    assert platform_at(published, needing(EXPRESSION, project="Athena", release="21.0.38")) == tag.cmtconfig
+    at_cvmfs = published.model_copy(update={"cvmfs": ["atlas"]})
+    assert platform_at(at_cvmfs, needing(EXPRESSION, project="Athena", release="21.0.38")) == "x86_64-el9-gcc13-opt"
+
+
+def test_where_nothing_is_published_the_task_keeps_its_own_platform():
+    assert platform_at(None, needing(f"{EXPRESSION}@base")) == f"{EXPRESSION}@base"

@@ -86,7 +86,7 @@ def test_platforms_and_models_of_tasks_cannot_stop_a_decision(text) -> None:
         assert lack_of(queue, software, gpu) is Lack.GPU
         platform = SoftwareNeeds(parse_architecture(f"{text}#{LETTERS}"), "Athena", "1.0")
         assert lack_of(queue, software, platform) is Lack.RELEASE
-        assert resolve_platform(published, platform.architecture) is None
+        assert resolve_platform(published, platform) is None
         excluded = parse_architecture(
             f'{{"gpu_spec": {{"vendor": "v", "model": {{"pattern": "{text}", "excl": true}}}}}}'
         )
