@@ -7,7 +7,7 @@ SELECT c.chunk_id, c.kind, c.n_files AS chunk_files, c.n_events AS chunk_events,
        t.base_ram_count, t.out_disk_count, t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time,
        t.cpu_time_unit, t.cpu_efficiency, t.base_walltime, t.io_intensity, t.io_intensity_unit, t.disk_io,
        t.disk_io_unit, t.ip_connectivity, t.merge_core_count, t.merge_ram_count, t.merge_ram_unit, t.architecture,
-       t.container_name, t.trans_uses, t.trans_home, t.event_service, t.current_priority, t.cloud,
+       t.container_name, t.trans_uses, t.trans_home, t.event_service, t.use_jumbo, t.current_priority, t.cloud,
        merging.waiting_since AS merge_waiting_since
 FROM chunks c
 JOIN tasks t USING (task_id)

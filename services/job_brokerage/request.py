@@ -11,7 +11,7 @@ from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskF
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert, requirements_in
-from shared.brokerage.request import InputDataset, JobRequest, names_in
+from shared.brokerage.request import InputDataset, JobRequest, names_in, uses_jumbo
 from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, Unmerged, merge_job, most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
@@ -183,6 +183,7 @@ def request_of_task(row: Mapping[str, Any], rules: Mapping[str, Any], needs: Wor
         user_name=row["user_name"],
         resource_type=row["resource_type"] or "",
         is_event_service=bool(row.get("event_service")),
+        uses_jumbo=uses_jumbo(row),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
         most_events=most_events(rules),
         t1_weight=int(rules.get("t1Weight") or 0),

@@ -15,10 +15,6 @@ from shared.model.software import QueueSoftware, software_from_map
 
 QUERIES = aiosql.from_path(Path(__file__).parent / "queries.sql", "asyncpg", mandatory_parameters=False)
 
-#: the two spellings of the option that lets a queue run jumbo jobs
-_OPTIONS = ("useJumboJobs", "useJumbo")
-_NO = ("", "0", "false", "none", "no")
-
 
 async def event_service_tasks(connection: asyncpg.Connection) -> list[JumboTask]:
     """Active event-service tasks."""
@@ -41,9 +37,7 @@ async def software_at_jumbo_queues(connection: asyncpg.Connection) -> set[str]:
     found: set[str] = set()
     async for row in QUERIES.online_queues(connection):
         queue = queue_from_cric(row["queue"], row["data"])
-        if not isinstance(queue, Queue) or not any(
-            queue.options.get(option, "").lower() not in _NO for option in _OPTIONS
-        ):
+        if not isinstance(queue, Queue) or not queue.runs_jumbo_jobs:
             continue
         software = software_from_map(row["queue"], row["software"] or {})
         if isinstance(software, QueueSoftware):

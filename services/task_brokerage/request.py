@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, JobRequest, names_in
+from shared.brokerage.request import InputDataset, JobRequest, names_in, uses_jumbo
 from shared.brokerage.smallest_job import SecondaryInput, most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.config.parameters import Parameters
@@ -72,6 +72,7 @@ def task_request(
         gshare=row["gshare"] or "",
         is_scout=not rules.get("skipScout"),
         is_event_service=bool(row.get("event_service")),
+        uses_jumbo=uses_jumbo(row),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
         most_events=most_events(rules),
         software=software_of_task(row),

@@ -11,10 +11,11 @@ from shared.brokerage.pipeline import Pipeline
 
 SCOPE = (scope.preassigned, scope.included, scope.excluded, scope.not_a_test_queue, scope.queue_type, scope.status)
 CAPABILITY = (
-    rules.zero_share, capability.core_count, capability.max_core_count, software.cpu_hardware, software.gpu_hardware,
-    software.container, software.release, capability.memory_at_most, capability.memory_at_least,
-    capability.direct_access, capability.scratch_disk, capability.a_day_for_scouts_and_merging,
-    capability.walltime_at_most, capability.walltime_at_least, capability.connectivity, capability.ip_stack,
+    rules.zero_share, capability.no_jumbo_queue, capability.core_count, capability.max_core_count,
+    software.cpu_hardware, software.gpu_hardware, software.container, software.release, capability.memory_at_most,
+    capability.memory_at_least, capability.direct_access, capability.scratch_disk,
+    capability.a_day_for_scouts_and_merging, capability.walltime_at_most, capability.walltime_at_least,
+    capability.connectivity, capability.ip_stack,
     capability.event_service, capability.dynamic_number_of_events,
 )  # fmt: skip
 
@@ -23,8 +24,9 @@ ABILITY = Pipeline((*SCOPE, *CAPABILITY, data.has_output_storage))
 # Analysis knows no zero share, no event service and no demand for direct access; its queues may be called test.
 ANALYSIS_ABILITY = Pipeline((
     scope.queue_type, scope.excluded, scope.included, scope.preassigned, scope.status,
-    capability.core_count, capability.max_core_count, analysis.no_virtual_placement, software.cpu_hardware,
-    software.gpu_hardware, software.container, software.release, capability.memory_at_most, capability.memory_at_least,
+    capability.no_jumbo_queue, capability.core_count, capability.max_core_count, analysis.no_virtual_placement,
+    software.cpu_hardware, software.gpu_hardware, software.container, software.release, capability.memory_at_most,
+    capability.memory_at_least,
     capability.scratch_disk, data.has_output_storage, capability.walltime_at_most, capability.walltime_at_least,
     capability.connectivity, capability.ip_stack,
 ))  # fmt: skip

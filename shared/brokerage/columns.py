@@ -49,6 +49,7 @@ class QueueColumns:
     takes_production: Flags
     takes_analysis: Flags
     takes_plain_jobs: Flags
+    runs_jumbo_jobs: Flags
     is_test: Flags
     is_no_test: Flags
     core_count: Whole
@@ -158,6 +159,7 @@ def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[Resource
         takes_production=flags(row.queue.type in (QueueType.PRODUCTION, QueueType.UNIFIED) for row in rows),
         takes_analysis=flags(row.queue.type in (QueueType.ANALYSIS, QueueType.UNIFIED) for row in rows),
         takes_plain_jobs=flags(row.queue.jobseed in ("std", "all") for row in rows),
+        runs_jumbo_jobs=flags(row.queue.runs_jumbo_jobs for row in rows),
         is_no_test=flags("test" not in row.queue.name.lower() for row in rows),
         is_test=flags("test" in row.queue.name.lower() for row in rows),
         core_count=core_count,

@@ -16,7 +16,7 @@ from shared.brokerage.analysis_facts import AnalysisInput, AnalysisLimits, TaskF
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.matchmaking import requirements_in
-from shared.brokerage.request import JobRequest, names_in
+from shared.brokerage.request import JobRequest, names_in, uses_jumbo
 from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
@@ -45,6 +45,7 @@ def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: in
         gshare=row["gshare"] or "",
         resource_type=row["resource_type"] or "",
         priority=row["current_priority"],
+        uses_jumbo=uses_jumbo(row),
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
         most_events=most_events(rules),
         software=software_of_task(row),

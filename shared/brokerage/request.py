@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -55,6 +55,11 @@ def names_in(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
+def uses_jumbo(row: Mapping[str, Any]) -> bool:
+    """Whether jumbo jobs are switched on for a task's row: `use_jumbo` is set and not D (disabled)."""
+    return row.get("use_jumbo") not in (None, "D")
+
+
 def part_of(replica_files: int, dataset_files: int, complete: bool, n_files: int, n_bytes: int) -> tuple[int, int]:
     """How many of some wanted files and bytes a copy has: all if it is complete, otherwise in proportion."""
     if complete:
@@ -69,7 +74,7 @@ class JobRequest:
 
     `preassigned`: only these queues, and their status does not matter. `now`: the time of the decision.
     `most_events`: of a job whose number of events is dynamic. `is_pre_merged`: ordinary jobs whose output will be
-    merged. `full_chain`: only, require, capable or nothing.
+    merged. `full_chain`: only, require, capable or nothing. `uses_jumbo`: jumbo jobs are switched on for the task.
     """
 
     task_id: int
@@ -89,6 +94,7 @@ class JobRequest:
     is_merge: bool = False
     is_pre_merged: bool = False
     is_event_service: bool = False
+    uses_jumbo: bool = False
     dynamic_number_of_events: bool = False
     most_events: int = 0
     t1_weight: int = 0

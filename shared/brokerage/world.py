@@ -21,11 +21,14 @@ from shared.model.storage import Storage
 
 @dataclass(frozen=True)
 class OutputStorage:
-    """The storage that takes the output of each row: usable space (GB, NaN without a storage) and whether it works."""
+    """The storages of each row: usable space of the one that takes output (GB, NaN without a storage), whether that
+    works, whether any that is read works (`readable`), and whether the first of these does, to which input is moved
+    (`input_readable`; true where none is named)."""
 
     usable_gb: NDArray[np.float64]
     writable: NDArray[np.bool_]
     readable: NDArray[np.bool_]
+    input_readable: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ def _backlogs(links: Mapping[tuple[str, str], Link]) -> dict[str, Backlog]:
 def _output_storage(columns: QueueColumns, storages: Mapping[str, Storage], *, analysis: bool) -> OutputStorage:
     rows = len(columns)
     usable, writable, readable = np.full(rows, np.nan), np.zeros(rows, bool), np.zeros(rows, bool)
+    input_readable = np.ones(rows, bool)
     for row, queue in enumerate(columns.queues):
         outputs = [storages[name] for name in queue.storages("write", analysis) if name in storages]
         inputs = [storages[name] for name in queue.storages("read", analysis) if name in storages]
@@ -164,7 +168,8 @@ def _output_storage(columns: QueueColumns, storages: Mapping[str, Storage], *, a
             usable[row] = outputs[0].space_usable_gb
             writable[row] = outputs[0].works("write_lan")
         readable[row] = any(storage.works("read_lan") for storage in inputs)
-    return OutputStorage(usable, writable, readable)
+        input_readable[row] = not inputs or inputs[0].works("read_lan")
+    return OutputStorage(usable, writable, readable, input_readable)
 
 
 def _link_rows(columns: QueueColumns, links: Mapping[tuple[str, str], Link], destination: str) -> LinkRows:

@@ -16,6 +16,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from shared.model.problems import Problem, problems_of
 from shared.model.resource_types import QueuePart, ResourceType, queue_part
 
+#: values of an option that switch it off
+_NO = ("", "0", "false", "none", "no")
 #: corecount of a queue whose jobs say themselves how many cores their slot has
 TASK_DECIDES = -1
 
@@ -99,6 +101,11 @@ class Queue:
     def is_virtual_placement(self) -> bool:
         """Queues without storage of their own that read through a cache (VP queues)."""
         return self.name.upper().endswith("_VP") or self.options.get("use_vp", "").lower() == "true"
+
+    @property
+    def runs_jumbo_jobs(self) -> bool:
+        """Queues kept for jumbo jobs, by either spelling of the option."""
+        return any(self.options.get(name, "").lower() not in _NO for name in ("useJumboJobs", "useJumbo"))
 
     @property
     def _rss_is_per_core(self) -> bool:

@@ -20,7 +20,7 @@ ChangeableColumn = Literal[
     "nucleus", "site", "cloud", "core_count", "ram_count", "ram_unit", "base_ram_count", "out_disk_count",
     "out_disk_unit", "work_disk_count", "work_disk_unit", "cpu_time", "cpu_time_unit", "cpu_efficiency",
     "base_walltime", "io_intensity", "io_intensity_unit", "disk_io", "disk_io_unit", "merge_core_count",
-    "merge_ram_count", "merge_ram_unit", "event_service",
+    "merge_ram_count", "merge_ram_unit", "event_service", "use_jumbo",
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ CANDIDATES = (scope.queue_type, scope.excluded, scope.included, scope.preassigne
 PERSISTENT = (
     scope.status,
     data.input_is_local,
+    capability.no_jumbo_queue,
     capacity.disk_io,
     capability.core_count,
     capability.max_core_count,

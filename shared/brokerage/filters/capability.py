@@ -41,7 +41,20 @@ EVENT_SERVICE = Check(
 DYNAMIC_EVENTS = Check(
     116, "dynamic_number_of_events", Tier.CONFIGURATION, False, "mintime of the queue", "more than", "s"
 )
+JUMBO = Check(117, "jumbo", Tier.CONFIGURATION, False, "useJumboJobs of the queue", "must be", words=YES_NO)
 _STD, _ES, _ESHIGH, _ALL, _STD_OR_ALL, _ES_OR_ALL, _ANY_ES_OR_ALL = range(len(_SEED_WORDS))
+
+
+@decides(JUMBO)
+def no_jumbo_queue(world: World, request: JobRequest) -> Verdict | None:
+    """Queues with useJumboJobs are for tasks with jumbo jobs only, also where a task names them.
+
+    The document has "Settings for event service" and no rule for jumbo jobs: the field's is taken.
+    """
+    if request.uses_jumbo:
+        return None
+    found = world.columns.runs_jumbo_jobs
+    return Verdict(~found, found, 0.0)
 
 
 @decides(CORE_COUNT)

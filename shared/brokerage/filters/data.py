@@ -14,6 +14,7 @@ INPUT_LOCALITY = Check(200, "input_locality", Tier.DATA, False, "missing input",
 FREE_SPACE = Check(201, "free_space", Tier.CAPACITY, True, "usable space of the output storage", "more than", "GB")
 WRITE_STORAGE = Check(202, "write_storage", Tier.DATA, True, "output storage works", "must be", words=("no", "yes"))
 READ_STORAGE = Check(203, "read_storage", Tier.DATA, True, "an input storage works", "must be", words=("no", "yes"))
+INPUT_STORAGE = Check(208, "input_storage", Tier.DATA, True, "input storage works", "must be", words=("no", "yes"))
 BLOCKED_LINK = Check(204, "blocked_link", Tier.CONFIGURATION, False, "closeness to the nucleus", "not", "")
 MOVE_BYTES = Check(206, "missing_input_size", Tier.DATA, False, "input to be moved", "less than", "GB")
 MOVE_FILES = Check(207, "missing_input_files", Tier.DATA, False, "files to be moved", "less than", "files")
@@ -66,6 +67,20 @@ def read_storage_works(world: World, request: JobRequest) -> Verdict | None:
     if request.input_files == 0:
         return None
     works = _output(world, request).readable
+    return Verdict(works, works, 1.0)
+
+
+@decides(INPUT_STORAGE)
+def input_storage_works(world: World, request: JobRequest) -> Verdict | None:
+    """The storage that input is moved to is neither blacklisted for reading nor in a down-time.
+
+    The document skips blacklisted endpoints and does not say which. Taken for production: the first that the queue
+    reads, because missing input is moved there. Merge jobs read what was made at their queue. Work without input, and
+    queues that name no storage for reading, pass.
+    """
+    if request.input_files == 0 and not request.is_merge:
+        return None
+    works = _output(world, request).input_readable
     return Verdict(works, works, 1.0)
 
 

@@ -190,7 +190,7 @@ ANALYSIS_RULES: dict[str, Callable[[OneOfAnalysis], bool]] = {
     "preassigned": common("preassigned"),
     "status": lambda one: bool(one.request.included) or common("status")(one),
     "input_locality": input_locality,
-    **{name: common(name) for name in ("disk_io", "core_count", "max_core_count")},
+    **{name: common(name) for name in ("jumbo", "disk_io", "core_count", "max_core_count")},
     "avoid_vp": lambda one: not (one.avoid_vp and one.one.queue.is_virtual_placement),
     "vp_overloaded": vp_has_room,
     **{name: common(name) for name in ("release", "memory_too_large", "memory_too_small")},

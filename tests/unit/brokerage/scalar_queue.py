@@ -202,6 +202,7 @@ RULES: dict[str, Callable[[One], bool]] = {
     ),
     "inactive": active,
     "zero_share": zero_share,
+    "jumbo": lambda one: one.request.uses_jumbo or "useJumboJobs" not in one.queue.options,
     "missing_input_size": lambda one: not moves_much(one) or one.local[1] - one.local[3] < 10 * GB,
     "missing_input_files": lambda one: not moves_much(one) or one.local[0] - one.local[2] < 100,
     "disk_io": disk_io,
@@ -218,6 +219,9 @@ RULES: dict[str, Callable[[One], bool]] = {
     "scratch_disk": scratch_disk,
     "free_space": lambda one: one.storage.space_usable_gb > 200,
     "write_storage": lambda one: one.storage.works("write_lan"),
+    "input_storage": lambda one: (
+        not (one.request.inputs or one.request.is_merge) or one.storage.works("read_lan")
+    ),
     "walltime_of_a_day": a_day,
     "walltime_too_long": lambda one: one.queue.max_time_s == 0 or (walltime_s(one) or 0) <= one.queue.max_time_s,
     "walltime_too_short": lambda one: (time := walltime_s(one)) is None or time >= one.queue.min_time_s,

@@ -117,7 +117,7 @@ CASES = (
     COMMON["excluded_sites"], COMMON["included_sites"], COMMON["preassigned"], COMMON["status"],
     Case("queues_without_the_input_are_skipped", "input_locality", "data", input_of_4000_mb, 1, 2,
          "missing input 1 files", "at most 0 files"),
-    COMMON["disk_io"], COMMON["core_count"], COMMON["max_core_count"],
+    COMMON["jumbo"], COMMON["disk_io"], COMMON["core_count"], COMMON["max_core_count"],
     Case("avoidVP_skips_VP_queues", "avoid_vp", "policy",
          lambda avoid: Part(queue={"options": {"use_vp": "true"}}, task={"avoid_vp": avoid}), True, False,
          "virtual placement yes", "must be no"),

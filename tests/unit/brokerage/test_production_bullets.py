@@ -77,6 +77,7 @@ CASES = (
          lambda kind: Part(queue={"fair_share_policy": "type=evgen:100%,type=simul:100%,type=any:0%"},
                            request={"processing_type": kind}), "deriv", "simul",
          "turned away by sub-policy type=any:0%", "must be none"),
+    COMMON["jumbo"],
     Case("above_IO_INTENSITY_CUTOFF_missing_input_is_less_than_SIZE_CUTOFF_TO_MOVE_INPUT", "missing_input_size", "data",
          lambda n_bytes: missing(99, n_bytes), 10 * GB, 10 * GB - 1, "input to be moved 10 GB", "less than 10 GB"),
     Case("above_IO_INTENSITY_CUTOFF_missing_files_are_less_than_NUM_CUTOFF_TO_MOVE_INPUT", "missing_input_files",
@@ -92,6 +93,9 @@ CASES = (
          lambda limit: Part(queue={"max_work_dir_mb": limit}), 512, 513,
          "disk of a job 512 MB", "less than maxwdir of a slot 512 MB"),
     COMMON["output_storage"], COMMON["free_space"], COMMON["write_storage"],
+    Case("blacklisted_storage_endpoints_are_skipped_that_input_is_read_from", "input_storage", "data",
+         lambda flag: Part(storage={"blacklisted_read": flag}, inputs=(InputDataset("far", 1, 1),)), True, False,
+         "input storage works no", "must be yes", temporary=True),
     # A scout without nucleus: with one it would have to go there.
     Case("scouts_skip_queues_whose_maxtime_is_less_than_24_hours", "walltime_of_a_day", "configuration",
          lambda limit: Part(queue={"max_time_s": limit}, request={"is_scout": True, "nucleus": None}), 86_399, 86_400,

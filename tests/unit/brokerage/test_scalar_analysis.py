@@ -41,7 +41,7 @@ queues = st.builds(
     max_time_s=st.sampled_from([600] + [345_600] * 9),
     direct_access_lan=st.booleans(),
     max_disk_io_kb_s=st.sampled_from([0, 300]),
-    options=st.sampled_from([{}, {"use_vp": "true"}, {"allow_no_pilot": "true"}]),
+    options=st.sampled_from([{}, {"use_vp": "true"}, {"allow_no_pilot": "true"}, {"useJumboJobs": "true"}]),
 )
 changes = st.fixed_dictionaries({
     "needs": st.builds(

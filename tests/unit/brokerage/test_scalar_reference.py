@@ -44,7 +44,7 @@ queues = st.builds(
     releases=st.sampled_from([("ANY",), ("21.0.38",), ("AUTO",)]),
     max_disk_io_kb_s=st.sampled_from([0, 300]),
     jobseed=st.sampled_from(["std", "std", "es", "eshigh", "all"]),
-    options=st.sampled_from([{}, {"allow_no_pilot": "true"}, {"per_core_attr": "true"}]),
+    options=st.sampled_from([{}, {"allow_no_pilot": "true"}, {"per_core_attr": "true"}, {"useJumboJobs": "true"}]),
 )
 needs = st.builds(
     WorkNeeds,
@@ -75,6 +75,7 @@ requests = st.builds(
     direct_access_only=st.booleans(),
     is_pre_merged=st.booleans(),
     is_event_service=st.booleans(),
+    uses_jumbo=st.booleans(),
     dynamic_number_of_events=st.booleans(),
     is_scout=st.booleans(),
     is_merge=st.booleans(),
@@ -124,12 +125,13 @@ def test_the_reference_has_every_check_of_the_pipeline_in_its_order() -> None:
 @given(
     st.lists(queues, min_size=1, max_size=8, unique_by=lambda queue: queue.name), requests, job_counts, activities,
     st.sampled_from([None, -1, 0, 5, 11]), st.sampled_from([0, 150, 301, 9000]), st.sampled_from(["", "allow"]),
-    st.sampled_from([100.0, 51_200.0]), st.sampled_from(["ON", "OFF"]),
+    st.sampled_from([100.0, 51_200.0]), st.sampled_from(["ON", "OFF"]), st.sampled_from(["ON", "ON", "TEST"]),
 )  # fmt: skip
 def test_columns_decide_as_one_queue_at_a_time(
-    found, request, counts, signs, closeness, queued, bare, free_gb, status
+    found, request, counts, signs, closeness, queued, bare, free_gb, status, read_status
 ) -> None:
-    storage = a_storage("S2_DATADISK", "S2", space_free_gb=free_gb, detailed_status={"write_lan": status})
+    detailed_status = {"write_lan": status, "read_lan": read_status}
+    storage = a_storage("S2_DATADISK", "S2", space_free_gb=free_gb, detailed_status=detailed_status)
     links = {
         site: Link(site, NUCLEUS, closeness=closeness, queued_output=queued, queued_express=queued // 3, queued_at=NOW)
         for site in SITES
