@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.governed_by import GOVERNED_BY
+from shared.brokerage.lifts import LIFTED_BY, Lift
 
 if TYPE_CHECKING:
     from shared.brokerage.request import JobRequest
@@ -36,7 +37,8 @@ class Check:
     """One reason for leaving a queue out. `code` is stored with decisions: never reuse or change one.
 
     `found` and `wanted` name the two numbers; `words` translates them where they stand for words (a status).
-    A temporary check may pass by itself later; a persistent one needs someone to change something.
+    A temporary check may pass by itself later; a persistent one needs someone to change something. `own_lifts`: what
+    lifts a check of a plugin, which the table of lifts does not know.
     """
 
     code: int
@@ -47,6 +49,12 @@ class Check:
     wanted: str
     unit: str = ""
     words: tuple[str, ...] = ()
+    own_lifts: tuple[Lift, ...] = ()
+
+    @property
+    def lifts(self) -> tuple[Lift, ...]:
+        """What has to happen before it can decide otherwise; of an unknown check of a plugin, the grid."""
+        return self.own_lifts or LIFTED_BY.get(self.name, (Lift.GRID,))
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -72,6 +80,7 @@ class Check:
             "unit": self.unit,
             "words": list(self.words),
             "parameters": list(self.parameters),
+            "lifts": [lift.value for lift in self.lifts],
         }
 
 
