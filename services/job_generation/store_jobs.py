@@ -167,14 +167,20 @@ def _new_seed_rows(work: UnitOfWork, batch: Batch, file_ids: Sequence[int]) -> l
     ]  # fmt: skip
 
 
-def _tracked(batch: Batch, job: NewJob) -> Iterable[tuple[Unit, bool]]:
-    """Units that the job owns: all masters, and secondaries that are not shared with other jobs."""
+def _taken(job: NewJob) -> Iterable[tuple[Unit, bool]]:
+    """Units that the job reads, and whether they are of the master."""
     for unit in job.inputs.master:
         yield unit, True
-    for dataset_id, units in job.inputs.secondary.items():
-        if not batch.datasets[dataset_id].is_shared:
-            for unit in units:
-                yield unit, False
+    for units in job.inputs.secondary.values():
+        for unit in units:
+            yield unit, False
+
+
+def _owned(batch: Batch, job: NewJob) -> Iterable[tuple[Unit, bool]]:
+    """Those that no other job may take meanwhile: all masters, and secondaries that are not shared."""
+    for unit, is_master in _taken(job):
+        if is_master or not batch.datasets[unit.dataset_id].is_shared:
+            yield unit, is_master
 
 
 def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -182,7 +188,7 @@ def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int])
     rows: list[tuple[Any, ...]] = []
     for place, job in enumerate(batch.jobs):
         job_id = job.job_id
-        for unit, is_master in _tracked(batch, job):
+        for unit, is_master in _taken(job):
             kind = datasets[unit.dataset_id].type
             rows.append((job_id, unit.file_id, unit.dataset_id, task_id, kind, is_master, unit.attempt_nr))
         for output in job.outputs:
@@ -196,8 +202,8 @@ def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int])
 
 async def _start_inputs(work: UnitOfWork, batch: Batch, seed_ids: Sequence[int]) -> None:
     """Units of these jobs picked -> running; secondaries and reused seeds are picked first."""
-    owners = {unit.file_id: job.job_id for job in batch.jobs for unit, _ in _tracked(batch, job)}
-    picked_here = [unit.file_id for job in batch.jobs for unit, is_master in _tracked(batch, job) if not is_master]
+    owners = {unit.file_id: job.job_id for job in batch.jobs for unit, _ in _owned(batch, job)}
+    picked_here = [unit.file_id for job in batch.jobs for unit, is_master in _owned(batch, job) if not is_master]
     if batch.seeds is not None:
         for file_id, job in zip(seed_ids[: len(batch.seeds.reused)], batch.jobs, strict=False):
             owners[file_id] = job.job_id

@@ -48,21 +48,29 @@ def counted_events(n_events: int | None) -> int:
     return 1 if n_events is None else n_events
 
 
+def is_shared(attributes: Mapping[str, Any]) -> bool:
+    """Whether many jobs use the same files of a secondary dataset: none owns them (JEDI: Dataset attributes)."""
+    return any(attributes.get(key) for key in ("nosplit", "repeat", "reusable", "ru"))
+
+
 def secondary_files(
     attributes: Mapping[str, Any], n_files: int, n_master: int, n_events: int, holding: Callable[[float], int]
 ) -> int:
     """How many of a secondary dataset's `n_files` a job of so many master files and events takes.
 
     nosplit: all; nFilesPerJob: so many; eventRatio: as many as hold that many events (`holding`); ratio (1 if absent)
-    for each master file, rounded up.
+    for each master file, rounded up. A file that is repeated is one file of the job: 50 master files with a repeated
+    dataset of 2 files take 2.
     """
     if attributes.get("nosplit"):
         return n_files
     if attributes.get("nFilesPerJob"):
-        return int(attributes["nFilesPerJob"])
-    if attributes.get("eventRatio"):
-        return holding(float(attributes["eventRatio"]) * n_events)
-    return math.ceil(n_master * float(attributes.get("ratio") or 1) - 1e-9)
+        wanted = int(attributes["nFilesPerJob"])
+    elif attributes.get("eventRatio"):
+        wanted = holding(float(attributes["eventRatio"]) * n_events)
+    else:
+        wanted = math.ceil(n_master * float(attributes.get("ratio") or 1) - 1e-9)
+    return min(wanted, n_files) if is_shared(attributes) else wanted
 
 
 def _secondary_bytes(secondary: SecondaryInput, n_master: int, n_events: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.job_generation.policy.rules import SplitRules
+from shared.brokerage.smallest_job import is_shared
 from shared.model.needs import WorkNeeds
 
 INPUT_TYPES = ("input", "pseudo_input", "pp_input")
@@ -87,8 +88,8 @@ class Dataset:
 
     @property
     def is_shared(self) -> bool:
-        """Used by many jobs, so that no job owns its files: nosplit and repeat."""
-        return any(self.attributes.get(key) for key in ("nosplit", "repeat", "reusable", "ru"))
+        """Used by many jobs, so that no job owns its files: nosplit, repeat and reusable."""
+        return is_shared(self.attributes)
 
     @property
     def scope(self) -> str:

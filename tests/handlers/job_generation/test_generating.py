@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shared.events import ChunkBrokered, JobsGenerated, TaskPrepared, TaskReady
 from tests.handlers.events import deliver
 from tests.handlers.grids import load_grid, small_grid
@@ -208,6 +210,29 @@ async def test_secondary_files_follow_by_ratio_and_are_owned_by_the_job(story: S
     specs = await story.fetch("SELECT spec FROM job_specs WHERE task_id = $1 ORDER BY job_id", task_id)
     assert specs[1]["spec"]["jobPars"] == "mc.input._00001.root minbias._00002.root,minbias._00003.root"
     assert await story.files(task_id) == ["running"] * 6 + ["ready"]
+
+
+@pytest.mark.parametrize("attribute", ["nosplit", "repeat", "reusable"])
+async def test_secondary_files_that_jobs_share_are_input_of_every_job_and_owned_by_none(
+    story: Story, attribute: str
+) -> None:
+    task_id = await story.task(
+        n_files=2, secondary={"n_files": 2, "ratio": 2, attribute: True}, command_line="${IN} ${IN_MINBIAS/L}"
+    )  # fmt: skip
+    jobs = await story.jobs_of(task_id)
+    assert len(jobs) == 2
+    linked = await story.fetch(
+        "SELECT x.job_id, f.lfn FROM job_files x JOIN task_files f USING (file_id)"
+        " WHERE x.job_id = ANY($1) AND x.type = 'input' AND NOT x.is_master ORDER BY x.job_id, f.file_id", jobs,
+    )  # fmt: skip
+    both = ["minbias._00000.root", "minbias._00001.root"]
+    assert [(row["job_id"], row["lfn"]) for row in linked] == [(job_id, lfn) for job_id in jobs for lfn in both]
+    specs = await story.fetch("SELECT spec FROM job_specs WHERE task_id = $1 ORDER BY job_id", task_id)
+    assert all(spec["spec"]["inFiles"].split(",")[1:] == both for spec in specs)
+    await story.end(jobs[:1], "failed")
+    await story.end(jobs[1:], "finished")
+    shared = "SELECT f.status, f.job_id, f.attempt_nr FROM task_files f WHERE f.task_id = $1 AND f.lfn LIKE 'minbias%'"
+    assert [tuple(row.values()) for row in await story.fetch(shared, task_id)] == [("ready", None, 0)] * 2
 
 
 async def test_a_secondary_dataset_that_runs_out_stops_generation_and_says_so(story: Story) -> None:

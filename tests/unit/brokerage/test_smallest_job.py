@@ -59,6 +59,18 @@ def test_secondary_files_of_the_smallest_job_follow_by_their_ratio(attributes: d
     assert job == SmallestJob(2, 20, 140 + n_bytes)
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [{"repeat": True}, {"reusable": True}, {"nosplit": True}, {"repeat": True, "nFilesPerJob": 9},
+     {"repeat": True, "eventRatio": 2}],
+)  # fmt: skip
+def test_a_file_that_is_repeated_counts_once_within_a_job(attributes: dict[str, Any]) -> None:
+    """50 files of 1 GB with 2 repeated files of 20 GB in all: 70 GB."""
+    secondary = SecondaryInput(2, 20 * GB, 20, attributes)
+    job = smallest_job({"nFilesPerJob": 50}, 50, 5000, 50 * GB, secondary=[secondary])
+    assert job.input_bytes == 70 * GB
+
+
 def test_the_disk_usage_is_that_of_all_input_of_a_job() -> None:
     row = {**ROW, "nucleus": None, "core_count": 1, "split_rule": {"nFilesPerJob": 1}, "chunk_bytes": 10 * GB}
     master, secondary = InputDataset("m", 10, 10 * GB), SecondaryInput(10, 20 * GB, 0, {"ratio": 2})

@@ -45,6 +45,7 @@ class Input:
     ranges: int = 1
     secondary_bytes: int = 0
     ratio: float = 0.0
+    repeated: int = 0  # secondary files that are used again and again, instead of enough for each master file
 
     @property
     def units(self) -> list[Unit]:
@@ -59,21 +60,25 @@ class Input:
 
     @property
     def n_secondary(self) -> int:
-        return math.ceil(self.n_files * self.ranges * self.ratio) + 5
+        return self.repeated or math.ceil(self.n_files * self.ranges * self.ratio) + 5
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"ratio": self.ratio, **({"repeat": True} if self.repeated else {})}
 
     @property
     def pools(self) -> list[Pool]:
         if not self.ratio:
             return []
         units = tuple(Unit(10_000 + n, f"s{n}", self.secondary_bytes, dataset_id=2) for n in range(self.n_secondary))
-        return [Pool(a_dataset(2, master_id=1, attributes={"ratio": self.ratio}), units)]
+        return [Pool(a_dataset(2, master_id=1, attributes=self.attributes), units)]
 
     @property
     def secondary(self) -> tuple[SecondaryInput, ...]:
         if not self.ratio:
             return ()
         n_bytes = self.n_secondary * self.secondary_bytes
-        return (SecondaryInput(self.n_secondary, n_bytes, 0, {"ratio": self.ratio}),)
+        return (SecondaryInput(self.n_secondary, n_bytes, 0, self.attributes),)
 
 
 def ranked(row: dict[str, Any], queue: Queue, given: Input) -> list[tuple[str, str]]:
@@ -122,6 +127,10 @@ CASES = {
     "secondary_files": (
         a_row(split_rule={"nFilesPerJob": 1}), {"max_work_dir_mb": 5 * 1024 + 513},
         Input(size_bytes=1 * GB, secondary_bytes=2 * GB, ratio=2.0),
+    ),
+    "secondary_files_that_are_repeated": (
+        a_row(split_rule={"nFilesPerJob": 50}), {"max_work_dir_mb": 70 * 1024 + 513},
+        Input(50, size_bytes=1 * GB, secondary_bytes=10 * GB, ratio=1.0, repeated=2),
     ),
     "a_queue_that_leaves_the_cores_to_the_task": (
         a_row(core_count=8, cpu_time=800), {"core_count": -1, "max_time_s": 1000, "max_rss_mb": 16_000}, Input()
@@ -217,6 +226,7 @@ SEVERAL = st.builds(
     ranges=st.sampled_from([1, 1, 4, 10]),
     secondary_bytes=st.sampled_from([0, 300 * MB, 3 * GB]),
     ratio=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
+    repeated=st.sampled_from([0, 0, 1, 3]),
 )
 QUEUES = st.builds(
     a_queue,

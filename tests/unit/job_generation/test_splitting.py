@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from services.job_generation.policy.limits import limits_at
 from services.job_generation.policy.placing import Placement, place
+from services.job_generation.policy.requirements import totals_of
 from services.job_generation.policy.splitting import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from shared.model.needs import WorkNeeds
@@ -163,6 +164,17 @@ def test_a_repeated_secondary_starts_again_and_an_unsplit_one_goes_to_every_job(
     result = placed(a_task({"nFilesPerJob": 1}), some_units(3), pools=[repeated, whole])
     assert [[unit.file_id for unit in one.job.secondary[2]] for one in result.jobs] == [[0, 1], [2, 0], [1, 2]]
     assert all(len(one.job.secondary[3]) == 2 for one in result.jobs)
+
+
+@pytest.mark.parametrize("attribute", ["repeat", "reusable", "nosplit"])
+def test_a_repeated_file_is_in_a_job_once_and_its_bytes_count_once(attribute: str) -> None:
+    pool = Pool(
+        a_dataset(2, master_id=1, attributes={attribute: True}), tuple(some_units(2, dataset_id=2, size_bytes=10 * GB))
+    )
+    queue = a_queue(max_work_dir_mb=70 * 1024 + 513)
+    [one] = placed(a_task({"nFilesPerJob": 50}), some_units(50, size_bytes=GB), queue, pools=[pool]).jobs
+    assert [unit.file_id for unit in one.job.secondary[2]] == [0, 1]
+    assert one.job.input_bytes == 70 * GB and totals_of(one.job).n_secondary == 2
 
 
 def test_without_secondary_files_left_the_rest_is_left_over() -> None:
