@@ -86,7 +86,8 @@ class Claims:
         self._running: set[asyncio.Task[None]] = set()
 
     async def acquire(self, offer: Offer, key: str | None = None) -> Granted | None:
-        """The best job for the offer, committed; None when nothing fits. The same key gets the same job.
+        """The best job for the offer, committed; None when nothing fits. The same key gets the same job as long as a
+        pilot has it, then another.
 
         Raises Unavailable when PostgreSQL is away for too long.
         """

@@ -19,7 +19,7 @@ TASK_CANDIDATES = 16
 
 @dataclass(frozen=True)
 class Granted:
-    """A job; `spec` is JSON text, None when the job of a repeated request has been archived since."""
+    """A job; `spec` is JSON text, None when it was archived at this moment."""
 
     job_id: int
     spec: str | None

@@ -7,6 +7,7 @@ callers that may not, 503 when PostgreSQL is away (a pilot tries again). An answ
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -144,7 +145,11 @@ class PilotApi:
         ]
 
     async def acquire_jobs(self, request: Request) -> Response:
-        """The best jobs for the pilot, now `sent`."""
+        """The best jobs for the pilot, now `sent`.
+
+        A repeated `Idempotency-Key` (of the same caller, queue and worker or node) gets the same job while its pilot has
+        it: sent, starting or running. Later the key is free again, and the answer is what a new request would get.
+        """
         try:
             wanted = parse(AcquireJobs, await fields_of(request))
             key = request.headers.get("idempotency-key")
@@ -155,8 +160,8 @@ class PilotApi:
             self._metrics.acquires.labels("refused").inc()
             raise
         offer = wanted.offer()
-        if key is not None:  # two pilots that count their requests from 1 must not get one job
-            key = f"{caller_of(request).name} {offer.queue} {key}"
+        if key is not None:
+            key = request_key(caller_of(request).name, offer, key)
         if not await self._activity.knows(offer.queue):
             self._metrics.acquires.labels("refused").inc()
             return self._nothing(f"the queue {offer.queue!r} is not known", self._no_match.longest_wait_s)
@@ -243,6 +248,14 @@ class PilotApi:
             raise BadRequest(FAILED, [{"field": "site", "value": wanted.site_name, "message": problem}])
         await self._activity.worker(wanted.worker())
         return envelope(True, "", {"StatusCode": OK})
+
+
+def request_key(caller: str, offer: Offer, key: str) -> str:
+    """What identifies a request among all: two pilots that count their requests from 1 must not get one job, also if
+    they share a token. The scope of a key is its caller, queue and worker (the node where no worker is named); a digest,
+    because each of them may be long."""
+    scope = orjson.dumps([caller, offer.queue, offer.worker, key])
+    return hashlib.blake2b(scope, digest_size=20).hexdigest()
 
 
 def job_ids_of(value: Any) -> list[int]:

@@ -64,17 +64,22 @@ SELECT j.job_id, j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_prior
  CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = j.task_id LIMIT 1) t;
 
 -- name: claim
--- Everything that waits, in one statement: known request keys get the job they got before; jobs that are still
--- activated are locked (others skipped), their claims written (the unique keys decide a race), and only then moved.
+-- Everything that waits, in one statement: known request keys get the job they got before, while it is with its pilot;
+-- jobs that are still activated are locked (others skipped), their claims written (the unique keys decide a race), and
+-- only then moved. A key whose job has ended is free again: its old claim goes before the new one is written.
 -- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key.
 WITH wanted AS MATERIALIZED (
-    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, known.job_id AS known_id
+    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, held.job_id AS known_id,
+           known.job_id AS claimed_id
       FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :shape_ids::int[], :workers::text[])
            WITH ORDINALITY AS w (request_key, job_id, queue, shape_id, worker, place)
       LEFT JOIN LATERAL (
         SELECT c.job_id FROM job_claims c WHERE c.request_key = w.request_key LIMIT 1) known ON true
+      LEFT JOIN LATERAL (
+        SELECT jobs.job_id FROM jobs
+         WHERE jobs.job_id = known.job_id AND jobs.status || '' IN ('sent', 'starting', 'running') LIMIT 1) held ON true
 ), locked AS MATERIALIZED (
-    SELECT w.request_key, w.worker, j.job_id
+    SELECT w.request_key, w.worker, j.job_id, w.claimed_id
       FROM wanted w CROSS JOIN LATERAL (
         SELECT jobs.job_id FROM jobs
          -- an expression, not the column: without statistics the planner would take the lane index and scan a lane
@@ -82,9 +87,19 @@ WITH wanted AS MATERIALIZED (
            AND jobs.shape_id = w.shape_id
          LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) j
      WHERE w.known_id IS NULL
+), ended AS (
+    -- a claim that another replica is replacing at this moment is skipped: the insert below waits for the outcome
+    DELETE FROM job_claims old USING (
+        SELECT c.request_key, c.job_id FROM locked l CROSS JOIN LATERAL (
+            SELECT request_key, job_id FROM job_claims
+             WHERE job_claims.request_key = l.request_key AND job_claims.job_id = l.claimed_id
+             LIMIT 1 FOR UPDATE SKIP LOCKED) c
+         WHERE l.claimed_id IS NOT NULL) replaced
+     WHERE old.request_key = replaced.request_key AND old.job_id = replaced.job_id
+    RETURNING old.request_key
 ), claimed AS (
     INSERT INTO job_claims (request_key, job_id)
-    SELECT request_key, job_id FROM locked ORDER BY request_key
+    SELECT request_key, job_id FROM locked WHERE (SELECT count(*) FROM ended) >= 0 ORDER BY request_key
     ON CONFLICT DO NOTHING
     RETURNING request_key, job_id
 ), taken AS (

@@ -137,7 +137,8 @@ def _document(web: FastAPI) -> dict[str, Any]:
                     "in": "header",
                     "required": False,
                     "schema": {"type": "string", "maxLength": 200},
-                    "description": "repeating a request with the same key gets the same job",
+                    "description": "repeating a request with the same key, queue and worker or node gets the same job "
+                    "while the job is sent, starting or running",
                 }
             ]
         document["paths"].setdefault(f"{PREFIX}/{name}", {})[method] = operation

@@ -8,6 +8,7 @@ from collections import Counter
 
 import httpx
 import orjson
+import pytest
 
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
@@ -99,6 +100,49 @@ async def test_a_repeated_key_gets_its_job_when_no_other_job_is_left(rows: Rows,
     first = await acquire(pilot, key="only")
     assert (await acquire(pilot))["StatusCode"] == 20
     assert await acquire(pilot, key="only") == first
+
+
+@pytest.mark.parametrize("ended", ["holding", "transferring", "finished", "failed", "closed", "cancelled"])
+async def test_a_repeated_key_gets_another_job_once_its_pilot_no_longer_has_the_first(
+    rows: Rows, pilot: httpx.AsyncClient, ended: str
+) -> None:
+    first, second, third = await rows.jobs(3)
+    assert (await acquire(pilot, key="k"))["jobs"][0]["PandaID"] == first
+    await rows.becomes(first, ended)
+    assert [(await acquire(pilot, key="k"))["jobs"][0]["PandaID"] for _ in range(2)] == [second, second]
+    assert await rows.statuses([first, second, third]) == [ended, "sent", "activated"]
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT array_agg(job_id ORDER BY job_id) FROM job_claims") == [second]
+
+
+@pytest.mark.parametrize("held", ["sent", "starting", "running"])
+async def test_a_repeated_key_gets_its_job_as_long_as_its_pilot_has_it(
+    rows: Rows, pilot: httpx.AsyncClient, held: str
+) -> None:
+    first, _ = await rows.jobs(2)
+    await acquire(pilot, key="k")
+    await rows.becomes(first, held)
+    assert (await acquire(pilot, key="k"))["jobs"][0]["PandaID"] == first
+
+
+async def test_a_repeated_key_whose_job_has_ended_gets_nothing_from_an_empty_queue(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    (first,) = await rows.jobs(1)
+    await acquire(pilot, key="k")
+    await rows.becomes(first, "failed")
+    assert (await acquire(pilot, key="k"))["StatusCode"] == 20
+
+
+async def test_pilots_that_share_a_token_and_count_from_1_get_different_jobs(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    await rows.jobs(8)
+    who: list[dict[str, object]] = [
+        {"node": "n1"}, {"node": "n2"}, {"harvester_id": "h", "worker_id": 1}, {"harvester_id": "h", "worker_id": 2},
+    ]  # fmt: skip
+    given = [(await acquire(pilot, key="1", **one))["jobs"][0]["PandaID"] for one in [*who, *who]]
+    assert given[:4] == given[4:] == [1, 2, 3, 4]
 
 
 async def test_a_reply_lost_with_its_process_is_given_again_by_another(

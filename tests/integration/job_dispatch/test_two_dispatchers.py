@@ -119,6 +119,26 @@ async def test_repeating_a_key_at_the_other_dispatcher_gives_the_same_job(rows: 
     assert len({one.job_id for one in first}) == 200
 
 
+async def test_a_key_whose_job_has_ended_gets_one_new_job_however_many_dispatchers_are_asked(
+    rows: Rows, pair: list[Parts]
+) -> None:
+    """Both replace the old claims of 200 keys at the same moment: each key has one job, and no job has two keys."""
+    offer, keys = Offer("Q1"), [f"key-{number}" for number in range(200)]
+    before = await asyncio.gather(*(pair[0].claims.acquire(offer, key) for key in keys))
+    ended = [one.job_id for one in before if one is not None]
+    for job_id in ended:
+        await rows.becomes(job_id, "failed")
+    first, second = await asyncio.gather(
+        *(asyncio.gather(*(one.claims.acquire(offer, key) for key in keys)) for one in pair)
+    )
+    given = [one.job_id for one in first if one is not None]
+    assert given == [one.job_id for one in second if one is not None]
+    assert len(set(given)) == 200 and not set(given) & set(ended)
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM jobs WHERE status = 'sent'") == 200
+        assert sorted(await connection.fetchval("SELECT array_agg(job_id) FROM job_claims")) == sorted(given)
+
+
 async def test_a_claim_whose_connection_breaks_is_settled_by_its_key(
     rows: Rows, pair: list[Parts], database: Database
 ) -> None:
