@@ -147,8 +147,8 @@ class PilotApi:
     async def acquire_jobs(self, request: Request) -> Response:
         """The best jobs for the pilot, now `sent`.
 
-        A repeated `Idempotency-Key` (of the same caller, queue and worker or node) gets the same job while its pilot has
-        it: sent, starting or running. Later the key is free again, and the answer is what a new request would get.
+        A repeated `Idempotency-Key` (same caller, queue, and worker or node) gets the same job while its pilot has it:
+        sent, starting or running. Later the key is free again, and the answer is what a new request would get.
         """
         try:
             wanted = parse(AcquireJobs, await fields_of(request))
@@ -252,8 +252,8 @@ class PilotApi:
 
 def request_key(caller: str, offer: Offer, key: str) -> str:
     """What identifies a request among all: two pilots that count their requests from 1 must not get one job, also if
-    they share a token. The scope of a key is its caller, queue and worker (the node where no worker is named); a digest,
-    because each of them may be long."""
+    they share a token. The scope of a key is its caller, queue and worker (the node where no worker is named). It is
+    a digest, because each of them may be long."""
     scope = orjson.dumps([caller, offer.queue, offer.worker, key])
     return hashlib.blake2b(scope, digest_size=20).hexdigest()
 
