@@ -81,7 +81,7 @@ def scout_parameters(parameters: Parameters) -> ScoutParameters:
     cap = parameters.get("dbproxy", "SCOUT_DISK_IO_CAP", default=0)
     return ScoutParameters(
         ram_rank=parameters.get("dbproxy", "SCOUT_RAMCOUNT_RANK", default=default.ram_rank),
-        ram_margin=1 + parameters.get("dbproxy", "SCOUT_RAMCOUNT_MARGIN", default=10.0) / 100,
+        ram_margin=1 + parameters.get("dbproxy", "SCOUT_RAMCOUNT_MARGIN", default=0.0) / 100,
         ram_min_mb=parameters.get("dbproxy", "SCOUT_RAMCOUNT_MIN", default=default.ram_min_mb),
         cpu_time_rank=parameters.get("dbproxy", "SCOUT_CPUTIME_RANK", default=default.cpu_time_rank),
         disk_io_cap_kb_s=cap or None,

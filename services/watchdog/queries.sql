@@ -128,8 +128,8 @@ UPDATE tasks t SET frozen_time = NULL
                 WHERE c.task_id = t.task_id AND c.status = 'used' AND c.ended_at > t.frozen_time);
 
 -- name: throttle_candidates
--- Only tasks whose files may be tried so often at all.
-SELECT t.task_id, t.status, coalesce(t.num_throttled, 0) AS num_throttled, a.max_attempt_nr
+-- Only tasks whose files may be tried so often at all. No number says that the task is never throttled (noThrottle).
+SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
   FROM tasks t
   CROSS JOIN LATERAL (
        SELECT coalesce(max(f.attempt_nr), 0) AS max_attempt_nr
@@ -137,7 +137,7 @@ SELECT t.task_id, t.status, coalesce(t.num_throttled, 0) AS num_throttled, a.max
         WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
           AND f.status IN ('ready', 'picked', 'running') AND f.attempt_nr > 0) a
  WHERE t.status IN ('ready', 'scouting', 'running') AND t.prod_source_label NOT IN ('user', 'panda')
-   AND t.max_attempt > :every_attempts AND a.max_attempt_nr >= :every_attempts
+   AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts AND a.max_attempt_nr >= :every_attempts
  ORDER BY t.task_id
  LIMIT :most;
 
@@ -146,7 +146,7 @@ UPDATE tasks
    SET status = 'throttled', old_status = status, num_throttled = :times, throttled_time = orrery_now(),
        retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
        state_change_time = orrery_now(), modification_time = orrery_now()
- WHERE task_id = :task_id AND status = ANY(:allowed::text[]) AND coalesce(num_throttled, 0) < :times
+ WHERE task_id = :task_id AND status = ANY(:allowed::text[]) AND num_throttled < :times
 RETURNING task_id;
 
 -- name: throttled_due

@@ -87,12 +87,21 @@ def needs_of_task(row: Mapping[str, Any]) -> WorkNeeds:
     )
 
 
+def cores_of_merge_job(merge_core_count: int | None) -> int:
+    """Cores that a task asks for its merge jobs: as stated, 0 for any number (they take the slot's), one if not stated.
+
+    Example: in a slot of 8 cores a merge job has 4 cores where mergeCoreCount is 4, 8 where it is 0, 1 where it is
+    absent. Source: JEDI, MERGECORECOUNT; that an absent one counts as one is the choice taken here.
+    """
+    return 1 if merge_core_count is None else int(merge_core_count)
+
+
 def needs_of_merge_job(row: Mapping[str, Any]) -> WorkNeeds:
     """The needs of a task's merge jobs: their own cores and memory, CPU time unknown, output as large as input."""
     ram = parse_ram(_number(row, "merge_ram_count"), row.get("merge_ram_unit"))
     return replace(
         needs_of_task(row),
-        core_count=int(row.get("merge_core_count") or 1),
+        core_count=cores_of_merge_job(row.get("merge_core_count")),
         max_core_count=None,
         ram_mb=ram.mb,
         ram_per_core=ram.per_core,

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -64,8 +64,11 @@ class TaskDefaults:
 
 _DEFAULTS = {
     PRODUCTION: TaskDefaults(),
-    ANALYSIS: TaskDefaults(10, 3, 2000, "MBPerCore", 500, 90, 60, 5),
+    ANALYSIS: TaskDefaults(10, 3, 2000, "MBPerCore", 500, 90, 600, 5),
 }
+#: analysis whose processing type does not name this has no release to set up
+_ATHENA = "athena"
+_BASE_WALLTIME_OF_SCRIPTS_S = 60
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,15 @@ class TaskSpec:
 
     @property
     def defaults(self) -> TaskDefaults:
-        return _DEFAULTS[self.parameters.task_type]
+        """Those of its type. Analysis without Athena has a base walltime of 60 s.
+
+        Whether it uses Athena is said by the words of processingType: "panda-client-1.5-jedi-athena" does (600 s),
+        "panda-client-1.5-jedi-run" and a container do not (60 s). A release in transUses alone decides nothing.
+        """
+        default = _DEFAULTS[self.parameters.task_type]
+        if self.is_analysis and _ATHENA not in (self.parameters.processing_type or "").split("-"):
+            return replace(default, base_walltime_s=_BASE_WALLTIME_OF_SCRIPTS_S)
+        return default
 
     @property
     def is_analysis(self) -> bool:

@@ -9,7 +9,7 @@ from services.job_generation.policy.limits import Totals, ram_mb
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
 from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_job_s
 from shared.brokerage.smallest_job import counted_events
-from shared.model.needs import WorkNeeds
+from shared.model.needs import WorkNeeds, cores_of_merge_job
 from shared.model.units import MB_BYTES
 
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
@@ -29,9 +29,9 @@ class Requirement:
 
 
 def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
-    """The cores of the queue's slot; merge jobs use what the task says for them, else one."""
+    """The cores of the queue's slot; merge jobs have what the task says for them, the slot's where it says 0."""
     if kind == "merge":
-        return max(1, task.merge_core_count or 1)
+        return cores_of_merge_job(task.merge_core_count) or max(1, queue.core_count)
     if task.core_count == 1:
         return 1
     return cores_of_job(task.needs, queue.core_count)

@@ -34,7 +34,7 @@ async def test_half_of_the_scouts_open_all_input_and_set_what_they_measured(stor
     [chunk_id] = chunks_in(said)
     assert len(generated_in(await story.broker(task_id, chunk_id))) == 16
     [task] = await story.fetch("SELECT * FROM tasks WHERE task_id = $1", task_id)
-    assert (task["ram_count"], task["ram_unit"]) == (1650, "MBPerCore")  # 1500 MB + 10 %
+    assert (task["ram_count"], task["ram_unit"]) == (1500, "MBPerCore")  # the largest
     # (4000 - 600) s x 10 HS06 x 1 core x 0.9 / 100 events x 1.5
     assert (task["cpu_time"], task["cpu_time_unit"]) == (459, "HS06sPerEvent")
     assert (task["out_disk_count"], task["out_disk_unit"]) == (10, "kBPerEvent")

@@ -89,6 +89,16 @@ async def test_a_placed_chunk_makes_the_task_forget_how_long_it_waited(
     assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", other) == waited
 
 
+async def test_a_task_that_asks_not_to_be_throttled_is_not_however_often_its_files_were_tried(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="running", max_attempt=20, num_throttled=None)
+    data = await rows.dataset(connection, task)
+    await rows.file(connection, task, data, attempt_nr=10, max_attempt=20)
+    assert await stage.run(stage.watchdog.watch_attempts) == []
+    assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", task) == "running"
+
+
 async def test_a_production_task_is_throttled_at_its_fifth_attempt_and_released_after_two_hours(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
