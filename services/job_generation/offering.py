@@ -94,7 +94,8 @@ class Offering:
     async def _pick(self, work: UnitOfWork, task: Task, pick: Pick) -> int:
         """One chunk: files ready -> picked; zero if none was ready after all."""
         [chunk_id] = await work.next_ids("chunk_ids", 1)
-        picked = await store.pick_files(work, pick.dataset_id, chunk_id, pick.n_files)
+        whole = task.rules.keeps_boundaries_whole
+        picked = await store.pick_files(work, pick.dataset_id, chunk_id, pick.n_files, whole_boundaries=whole)
         if not picked.ids:
             return 0
         changes = CounterChanges()
@@ -107,6 +108,8 @@ class Offering:
             work, chunk_id, task.task_id, pick.kind, picked, dataset_id=pick.dataset_id, priority=task.priority
         )
         await store.apply_counters(work, changes)
+        if whole:
+            await store.open_files_in_use(work, pick.dataset_id)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
         return 1
 

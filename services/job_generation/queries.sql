@@ -71,6 +71,10 @@ UPDATE task_datasets SET n_files_to_be_used = n_files, modification_time = orrer
  WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND n_files_to_be_used <> n_files
 RETURNING dataset_id, n_files;
 
+-- name: open_files_in_use!
+UPDATE task_datasets SET n_files_to_be_used = n_files_used, modification_time = orrery_now()
+ WHERE dataset_id = :dataset_id AND n_files_to_be_used < n_files_used;
+
 -- name: add_to_counters!
 UPDATE task_datasets d
    SET n_files = d.n_files + c.n_files, n_files_used = d.n_files_used + c.used,
@@ -91,6 +95,23 @@ RETURNING dataset_id;
 WITH chosen AS MATERIALIZED (
     SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
      ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
+picked AS (
+    UPDATE task_files f SET status = 'picked', chunk_id = :chunk_id FROM chosen c WHERE f.file_id = c.file_id
+    RETURNING f.file_id, f.lfn, f.fsize, f.n_events)
+SELECT (SELECT coalesce(array_agg(file_id ORDER BY file_id), '{}') FROM picked) AS ids,
+       (SELECT coalesce(sum(n_events), 0)::bigint FROM picked) AS n_events,
+       (SELECT coalesce(sum(fsize), 0)::bigint FROM (SELECT DISTINCT lfn, fsize FROM picked) whole) AS n_bytes;
+
+-- name: pick_whole_boundaries^
+-- As pick_files, with everything that is ready of each boundary that was begun.
+WITH begun AS MATERIALIZED (
+    SELECT file_id, boundary_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+     ORDER BY file_id LIMIT :n_files),
+chosen AS MATERIALIZED (
+    SELECT f.file_id FROM task_files f
+     WHERE f.dataset_id = :dataset_id AND f.status = 'ready'
+       AND (f.file_id IN (SELECT file_id FROM begun) OR f.boundary_id IN (SELECT boundary_id FROM begun))
+     ORDER BY f.file_id FOR NO KEY UPDATE),
 picked AS (
     UPDATE task_files f SET status = 'picked', chunk_id = :chunk_id FROM chosen c WHERE f.file_id = c.file_id
     RETURNING f.file_id, f.lfn, f.fsize, f.n_events)

@@ -179,9 +179,14 @@ class Picked:
     n_bytes: int
 
 
-async def pick_files(work: UnitOfWork, dataset_id: int, chunk_id: int, n_files: int) -> Picked:
-    """The next ready files of a dataset: ready -> picked."""
-    row = await QUERIES.row(work.connection, "pick_files", dataset_id=dataset_id, chunk_id=chunk_id, n_files=n_files)
+async def pick_files(
+    work: UnitOfWork, dataset_id: int, chunk_id: int, n_files: int, *, whole_boundaries: bool = False
+) -> Picked:
+    """The next ready files of a dataset: ready -> picked. With `whole_boundaries` as many more as theirs have,
+    so that no boundary is split between two chunks.
+    """
+    query = "pick_whole_boundaries" if whole_boundaries else "pick_files"
+    row = await QUERIES.row(work.connection, query, dataset_id=dataset_id, chunk_id=chunk_id, n_files=n_files)
     assert row is not None  # an aggregate always has one row
     return Picked(row["ids"], row["n_events"], row["n_bytes"])
 
@@ -285,6 +290,11 @@ async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[U
 async def open_all_files(work: UnitOfWork, task_id: int) -> bool:
     """Open all input for use; whether some of it was not."""
     return bool(await QUERIES.rows(work.connection, "open_all_files", task_id=task_id))
+
+
+async def open_files_in_use(work: UnitOfWork, dataset_id: int) -> None:
+    """Count files as open that were picked because their boundary is not split."""
+    await QUERIES.run(work.connection, "open_files_in_use", dataset_id=dataset_id)
 
 
 async def move_datasets(work: UnitOfWork, task_id: int, types: Sequence[str], to_status: str, reason: str) -> None:

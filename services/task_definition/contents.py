@@ -98,6 +98,7 @@ class Contents:
     ) -> list[FeedResult]:
         """Limits and the running event number go on from one dataset to the next."""
         used_files, used_events = await self._store.input_files_used(work.connection, task.task_id)
+        by_boundary = bool(plan.split_rule.get("groupBoundaryID"))  # a boundary is a luminosity block
         results = []
         for one in masters:
             dataset_id = await self._dataset_id(work, task, one, None, ids)
@@ -119,8 +120,8 @@ class Contents:
                     include=one.include,
                     exclude=one.exclude,
                     skip_files_used_by=tuple(plan.split_rule.get("skipFilesUsedBy") or ()),
-                    by_lumi_block=bool(plan.split_rule.get("orderByLB")),
-                    respect_lumi_blocks=bool(plan.split_rule.get("respectLB")),
+                    by_lumi_block=bool(plan.split_rule.get("orderByLB")) or by_boundary,
+                    respect_lumi_blocks=bool(plan.split_rule.get("respectLB")) or by_boundary,
                 ),
             )
             used_files, used_events = used_files + result.n_files, used_events + (result.n_events or 0)

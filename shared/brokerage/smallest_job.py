@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shared.model.split_precedence import rules_in_effect
 from shared.model.units import GB_BYTES
 
 #: a job takes so many master files or ranges of events at most, unless the task says otherwise
@@ -94,8 +95,9 @@ def smallest_job(
     `n_files` are whole files that are still to be cut into ranges where the rules say so, or, with `whole_files`, the
     units of a chunk (files or ranges of events) and the number of files that they are in: the whole file is read for
     each range. nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size do. With a
-    dynamic number of events it is one range.
+    dynamic number of events it is one range. Rules that another one disables do not count.
     """
+    split_rule = rules_in_effect(split_rule)
     units = max(1, n_files)
     of_unit = max(1.0, n_events / units)  # a file of unknown events counts as one
     granularity = split_rule.get("dynamicNumEvents")

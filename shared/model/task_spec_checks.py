@@ -97,6 +97,9 @@ def _limits(given: TaskParameters) -> Iterable[TaskProblem]:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
     if given.n_files and given.n_files_per_job and given.n_files_per_job > given.n_files:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nFiles ({given.n_files}) or less")
+    if given.group_boundary_id in (3, 4) and given.run_until_closed:
+        why = "allowed together with runUntilClosed: 1, 2 (files of a boundary may come after its job was made)"
+        yield problem("groupBoundaryID", given.group_boundary_id, why)
     yield from _dynamic_number_of_events(given)
     if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
         yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")

@@ -60,7 +60,7 @@ _ALIASES = {
     "release_per_lb": "releasePerLB", "tgt_max_output_for_ng": "tgtMaxOutputForNG", "avoid_vp": "avoidVP",
     "t1_weight": "t1Weight", "source_url": "sourceURL", "use_local_io": "useLocalIO",
     "allow_input_lan": "allowInputLAN", "allow_input_wan": "allowInputWAN",
-    "ignore_missing_in_ds": "ignoreMissingInDS",
+    "group_boundary_id": "groupBoundaryID", "ignore_missing_in_ds": "ignoreMissingInDS",
     "allow_incomplete_in_ds": "allowIncompleteInDS", "os_info": "osInfo", "only_tags_for_fc": "onlyTagsForFC",
     "um_name_at_end": "umNameAtEnd", "log_merge": "log_merge", "parent_task_id": "parent_tid",
     "ds_for_in": "dsForIN",
@@ -218,6 +218,7 @@ class TaskParameters(BaseModel):
     order_input_by: Literal["eventsAlignment", "none"] | None = None
     no_input_pooling: Flag = False
     respect_lb: Flag = False
+    group_boundary_id: Annotated[int, Field(ge=1, le=4, strict=True)] | None = None
     order_by_lb: Flag = False
     release_per_lb: Flag = False
     # merging

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from services.job_generation.policy.limits import limits_at
-from services.job_generation.policy.splitting import NoSecondaryLeft, Pool, cut_one
+from services.job_generation.policy.splitting import NoSecondaryLeft, Pool, cut_one, in_order_of_boundaries, inseparable
 from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
 from shared.brokerage.draw import uniform_of, weighted_choice
 
@@ -41,7 +41,8 @@ class _Placing:
 
     def __init__(self, task: Task, units: Sequence[Unit], pools: Sequence[Pool], queues: Sequence[QueueFacts],
                  *, scout: bool, max_jobs: int) -> None:  # fmt: skip
-        self.task, self.units, self.pools = task, units, tuple(pools)
+        self.task, self.pools = task, tuple(pools)
+        self.units = in_order_of_boundaries(units, task.rules)
         self.queues = {queue.key: queue for queue in queues if queue.max_jobs is None or queue.max_jobs > 0}
         self.weights = {key: queue.weight for key, queue in self.queues.items()}
         self.queued = {key: queue.n_queued for key, queue in self.queues.items()}
@@ -98,13 +99,15 @@ class _Placing:
             del self.queues[key], self.weights[key]
 
     def _leave_one(self) -> None:
-        """The unit at this position fits none of the queues."""
+        """The unit at this position, with those that it may not be parted from, fits none of the queues."""
         unit = self.units[self.position]
+        n_together = inseparable(self.units, self.position, self.task.rules)
+        what = unit.lfn if n_together == 1 else f"boundary {unit.boundary_id} ({n_together} units from {unit.lfn} on)"
         why = "; ".join(f"{key}: {reason}" for key, reason in sorted(self.refused.items()))
         if len(self.result.reasons) < 5:
-            self.result.reasons.append(f"{unit.lfn} fits no queue ({why})")
-        self.result.leftover.append(unit)
-        self.position += 1
+            self.result.reasons.append(f"{what} fits no queue ({why})")
+        self.result.leftover.extend(self.units[self.position : self.position + n_together])
+        self.position += n_together
         self.refused = {}
 
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB
+from shared.model.split_precedence import is_set, rules_in_effect
 
 MERGE_ATTEMPTS = 3
+#: groupBoundaryID: one boundary for each job, and it is not split
+WHOLE_BOUNDARIES = (3, 4)
 
 
 class BadRule(ValueError):
@@ -43,6 +46,12 @@ class SplitRules:
     reads_over_lan: bool = False
     copies_to_scratch: bool = False
     seed_offset: int = 0
+
+    @property
+    def keeps_boundaries_whole(self) -> bool:
+        """Whether a job takes one boundary, all of it. Groups 2 and 4 are split like 1 and 3: with at most one boundary
+        in a job its outputs belong to that boundary anyway."""
+        return self.group_boundary in WHOLE_BOUNDARIES
 
     @property
     def crosses_files(self) -> bool:
@@ -102,14 +111,16 @@ def _amount(name: str, value: Any) -> float:
     return number
 
 
-def is_set(value: Any) -> bool:
-    """Flags come as booleans, numbers and text."""
-    return value not in (None, False, 0, "", "0", "False", "false", "NULL")
-
-
 def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
-    """The rules of a task's `split_rule`; rules that do not concern splitting are ignored. Raises BadRule."""
-    given = {key: value for key, value in (split_rule or {}).items() if value is not None}
+    """The rules of a task's `split_rule` that are in effect; rules that do not concern splitting are ignored.
+
+    Raises BadRule, also for a rule that is disabled by another.
+    """
+    stated = {key: value for key, value in (split_rule or {}).items() if value is not None}
+    for key in (*_COUNTS.values(), *_AMOUNTS.values()):
+        if is_set(stated.get(key)):
+            _amount(key, stated[key])
+    given = rules_in_effect(stated)
     found: dict[str, Any] = {}
     for name, key in _COUNTS.items():
         if is_set(given.get(key)):
@@ -121,9 +132,8 @@ def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
         found[name] = is_set(given.get(key))
     if "n_events_per_input_file" not in found and is_set(given.get("nEventsPerFile")):
         found["n_events_per_input_file"] = int(_amount("nEventsPerFile", given["nEventsPerFile"]))
-    per_job, per_file = found.get("n_events_per_job"), found.get("n_events_per_input_file")
-    if per_job and per_file and per_job >= per_file:  # nEventsPerJob that holds whole files is a number of files
-        found.setdefault("n_files_per_job", per_job // per_file)
+    if found.get("group_boundary", 1) not in (1, 2, 3, 4):
+        raise BadRule(f"split rule groupBoundaryID: {given['groupBoundaryID']!r} is not allowed; 1, 2, 3 and 4 are")
     found["reads_over_lan"] = is_set(given.get("allowInputLAN"))
     if is_set(given.get("scoutSuccessRate")):
         found["scout_success_rate"] = int(_amount("scoutSuccessRate", given["scoutSuccessRate"]))

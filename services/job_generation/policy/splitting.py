@@ -85,8 +85,32 @@ def _breaks(previous: Unit, unit: Unit, rules: SplitRules) -> bool:
     return unit.first_event != previous.first_event + (previous.events or 0)
 
 
+def inseparable(units: Sequence[Unit], position: int, rules: SplitRules) -> int:
+    """How many units from `position` on no job may have apart: those of one boundary with groupBoundaryID 3 or 4.
+
+    Limits on the size of a job (files, events, nGBPerJob) do not split a boundary; a queue where it does not fit is not
+    used. Units without a boundary may be joined and parted freely. Source: JEDI, BOUNDARYID.
+    """
+    boundary = units[position].boundary_id
+    if not rules.keeps_boundaries_whole or boundary is None:
+        return 1
+    return next((n for n, unit in enumerate(units[position:]) if unit.boundary_id != boundary), len(units) - position)
+
+
+def in_order_of_boundaries(units: Sequence[Unit], rules: SplitRules) -> Sequence[Unit]:
+    """The units with those of a boundary side by side, where boundaries stay whole; else as they are."""
+    if not rules.keeps_boundaries_whole:
+        return units
+    return sorted(units, key=lambda unit: (unit.boundary_id is None, unit.boundary_id or 0, unit.file_id))
+
+
 def _step(units: Sequence[Unit], position: int, last: Unit | None, rules: SplitRules, room: int) -> list[Unit]:
-    """The next units to add together: up to `files_per_step`, cut where a job must end."""
+    """The next units to add together: a whole boundary where the task asks for it, else up to `files_per_step`, cut
+    where a job must end."""
+    n_together = inseparable(units, position, rules)
+    if n_together > 1:
+        fits = last is None or not _breaks(last, units[position], rules)
+        return list(units[position : position + n_together]) if fits else []
     step: list[Unit] = []
     for unit in units[position : position + min(rules.files_per_step, room)]:
         if last is not None and _breaks(last, unit, rules):

@@ -10,6 +10,7 @@ from typing import Any
 
 from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
 from shared.catalogue.port import OPEN, DatasetFacts
+from shared.model.split_precedence import rules_in_effect
 from shared.model.task_spec import TaskSpec
 from shared.model.task_spec_items import Item
 
@@ -143,9 +144,8 @@ def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
     With a dynamic number of events nFilesPerJob counts ranges: x events of a file // minGranularity.
     """
     rules, given = spec.split_rule(), spec.parameters
-    per_file, per_job = given.events_per_file(), given.n_events_per_job
-    if given.n_files_per_job is None and per_file and per_job and per_job >= per_file:
-        rules["nFilesPerJob"] = per_job // per_file
+    per_job = given.n_events_per_job
+    rules |= rules_in_effect(rules)
     granularity = given.granularity()
     if granularity and given.n_files_per_job and master is not None:
         rules["nFilesPerJob"] = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
@@ -217,7 +217,8 @@ def _input(
 def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | Refused | None:
     """Events of one unit where a job takes only part of a file; None for whole files (JEDI: Event-level splitting)."""
     given = spec.parameters
-    per_job = given.granularity() or given.n_events_per_job or given.tgt_num_events_per_job
+    rules = rules_in_effect(spec.split_rule())
+    per_job: int | None = given.granularity() or rules.get("nEventsPerJob") or rules.get("tgtNumEventsPerJob")
     if per_job is None:
         return None
     per_file = _events_of_file(spec, facts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shared.model.split_precedence import rules_in_effect
+
 N_SCOUT_JOBS = 10
 
 
@@ -18,7 +20,7 @@ def open_for_scouts(
     """
     if split_rule.get("skipScout"):
         return list(units)
-    per_job = 1 if split_by_events else int(split_rule.get("nFilesPerJob") or 1)
+    per_job = 1 if split_by_events else int(rules_in_effect(split_rule).get("nFilesPerJob") or 1)
     left = n_scouts * per_job
     opened = []
     for count in units:

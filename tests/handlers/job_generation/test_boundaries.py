@@ -1,0 +1,56 @@
+"""Boundaries that are not split between chunks or jobs."""
+
+from __future__ import annotations
+
+from tests.handlers.job_generation.story import Story, chunks_in
+
+
+async def bounded(story: Story, *boundaries: int | None, opened: int, group: int = 3) -> int:
+    rule = {"nFilesPerJob": None, "groupBoundaryID": group, "skipScout": False}
+    task_id = await story.task(n_files=len(boundaries), opened=opened, rule=rule)
+    async with story.database.begin(reason="test") as work:
+        await work.connection.execute(
+            "UPDATE task_files f SET boundary_id = b.boundary FROM (SELECT file_id, row_number() OVER (ORDER BY file_id)"
+            " AS n FROM task_files WHERE task_id = $1 AND type = 'input') i"
+            " JOIN unnest($2::bigint[]) WITH ORDINALITY AS b (boundary, n) USING (n) WHERE f.file_id = i.file_id",
+            task_id, list(boundaries),
+        )  # fmt: skip
+    return task_id
+
+
+async def boundaries_of_jobs(story: Story) -> list[list[int]]:
+    rows = await story.fetch(
+        "SELECT array_agg(f.boundary_id ORDER BY f.file_id) AS held FROM job_files jf JOIN task_files f USING (file_id)"
+        " WHERE jf.is_master GROUP BY jf.job_id ORDER BY jf.job_id"
+    )
+    return [row["held"] for row in rows]
+
+
+async def test_a_chunk_ends_where_a_boundary_ends(story: Story) -> None:
+    task_id = await bounded(story, 1, 1, 2, 2, 2, 3, opened=4)
+    [chunk_id] = await story.ready(task_id)
+    assert await story.files(task_id) == ["picked"] * 5 + ["ready"]
+    await story.broker(task_id, chunk_id)
+    assert await boundaries_of_jobs(story) == [[1, 1], [2, 2, 2]]
+
+
+async def test_a_boundary_whose_files_lie_apart_is_in_one_chunk_and_one_job(story: Story) -> None:
+    task_id = await bounded(story, 1, 2, 1, 2, opened=1, group=4)
+    [chunk_id] = await story.ready(task_id)
+    assert await story.files(task_id) == ["picked", "ready", "picked", "ready"]
+    await story.broker(task_id, chunk_id)
+    assert await boundaries_of_jobs(story) == [[1, 1]]
+
+
+async def test_a_boundary_whose_job_failed_is_tried_again_whole(story: Story) -> None:
+    task_id = await bounded(story, 1, 1, 1, opened=1)
+    [first] = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end([first], "failed", source="payload"))
+    await story.broker(task_id, chunk_id)
+    assert await boundaries_of_jobs(story) == [[1, 1, 1], [1, 1, 1]]
+
+
+async def test_a_group_that_may_be_split_ends_with_the_files_that_are_open(story: Story) -> None:
+    task_id = await bounded(story, 1, 1, 2, 2, 2, 3, opened=4, group=1)
+    await story.ready(task_id)
+    assert await story.files(task_id) == ["picked"] * 4 + ["ready"] * 2
