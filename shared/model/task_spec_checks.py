@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shared.model.architecture import InvalidArchitecture, parse_architecture
+from shared.model.placeholders import unusable_placeholders
 from shared.model.task_spec_fields import TaskParameters
 from shared.model.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item, scope_of
 from shared.model.task_spec_problems import TaskProblem, problem
@@ -33,7 +34,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> list[TaskProbl
         found += _output(name, item)
     if given.log_merge is not None:
         found += _output("log_merge", given.log_merge)
-    found += _streams(given)
+    found += [*_streams(given), *_placeholders(given)]
     if given.merge_output and not given.logs():
         found.append(problem("log", None, "is needed where mergeOutput is true: merging follows the log files"))
     return found
@@ -143,6 +144,16 @@ def _item(name: str, item: Item) -> Iterable[TaskProblem]:
         item.dataset_attributes()
     except ValueError as error:
         yield problem(f"{name}.attributes", item.attributes, str(error))
+
+
+def _placeholders(given: TaskParameters) -> Iterable[TaskProblem]:
+    """Texts that jobs could only get wrong are refused where they stand."""
+    for index, item in enumerate(given.job_parameters):
+        for why in () if item.es_only else unusable_placeholders(item.value):
+            yield problem(f"jobParameters.{index}.value", item.value, why)
+    merged = given.merge_spec.job_parameters if given.merge_spec is not None else None
+    for why in unusable_placeholders(merged or ""):
+        yield problem("mergeSpec.jobParameters", merged, why)
 
 
 def _input_item(name: str, item: Item) -> Iterable[TaskProblem]:

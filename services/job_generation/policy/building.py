@@ -182,7 +182,9 @@ class Builder:
     def _command_line(
         self, place: int, job: JobInput, outputs: Sequence[Output], attempt: int, seed: int | None, job_id: int
     ) -> str:
-        streams = {name: _distinct(units) for name, units in self._streams(place, job).items()}
+        given = self._streams(place, job)
+        streams = {name: _distinct(units) for name, units in given.items()}
+        datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
         for one, output in zip(self.templates, outputs, strict=True):
             streams[one.template.stream_name] = [output.lfn]
         first = job.master[0] if job.master else None
@@ -201,7 +203,7 @@ class Builder:
             texts["RNDMSEED"] = str(seed)
         if first is not None:
             texts["SEQNUMBER"] = _sequence_number(first)
-        return command_line.fill(self.request.parameters, command_line.Values(streams, texts))
+        return command_line.fill(self.request.parameters, command_line.Values(streams, texts, datasets))
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
         """Fields that all jobs at one queue share."""
@@ -312,6 +314,5 @@ def _task_texts(task: Task) -> dict[str, str]:
         "TASKID": str(task.task_id),
         "SURL": str(task.parameters.get("sourceURL") or ""),
         "USERNAME": task.user_name,
-        "LIB": str(task.parameters.get("lib") or ""),
         "MIDDLENAME": "",
     }

@@ -2,9 +2,9 @@
 
 A template is cut once into pieces; each job then only fills them in. Known are: streams (`${IN}`, `${OUTPUT0}`,
 `${LOG0}`, joined `${A,B}`, sliced `${IN[0:2]}`) with the decorators /L (comma; /LS or /S blank; /A quoted), /T (list
-as text), /E (URL-decoded); numbers (`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`,
-`${FIRSTEVENT}`); `${SURL}`, `${ATTEMPTNR}`, `${LIB}`, `$JEDITASKID`; and for merge jobs pairs of streams
-(`${TRN_OUTPUT:OUTPUT}`).
+as text), /E (URL-decoded), /F (tmpin_DATASET, the file that lists the names), /M[formula with #] (arithmetic); numbers
+(`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`, `${FIRSTEVENT}`); `${SURL}`, `${ATTEMPTNR}`,
+`$JEDITASKID`; and for merge jobs pairs of streams (`${TRN_OUTPUT:OUTPUT}`).
 """
 
 from __future__ import annotations
@@ -15,28 +15,33 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import unquote
 
+from shared.model.placeholders import computed, formula_of
+
 _PLACEHOLDER = re.compile(r"\$\{([^${}]+)\}|\$(JEDITASKID)\b|<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL)
 _SLICE = re.compile(r"^(.*?)\[(-?\d*):(-?\d*)\]$")
 _DIGITS = re.compile(r"\d+")
 _ATTEMPT = re.compile(r"\.\d+$")
 SERIAL_WIDTH = 6
+LIST_FILE = "F"
 _CUT = "\0"
 
 
 class UnresolvedPlaceholder(ValueError):
     """A placeholder that has no value for this job: the job cannot be defined."""
 
-    def __init__(self, placeholder: str, known: Sequence[str]) -> None:
-        super().__init__(f"placeholder ${{{placeholder}}} has no value; known here: {', '.join(sorted(known))}")
+    def __init__(self, placeholder: str, known: Sequence[str], reason: str | None = None) -> None:
+        why = f"has no value; known here: {', '.join(sorted(known))}" if reason is None else reason
+        super().__init__(f"placeholder ${{{placeholder}}} {why}")
         self.placeholder = placeholder
 
 
 @dataclass(frozen=True)
 class Values:
-    """What a job fills in: file names by stream, and texts by name."""
+    """What a job fills in: file names by stream, texts by name, and names of datasets by input stream."""
 
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
+    datasets: Mapping[str, str] = field(default_factory=dict)
 
     def names(self) -> list[str]:
         """Every placeholder that can be filled in."""
@@ -50,6 +55,11 @@ class _Piece:
     text: str
     name: str = ""
     decorator: str = ""
+
+    @property
+    def computes(self) -> bool:
+        """Whether the value is used in a formula."""
+        return self.decorator.startswith("M[")
 
 
 @lru_cache(maxsize=4096)
@@ -84,7 +94,7 @@ def fill(template: str, values: Values) -> str:
         if not piece.name:
             parts.append(piece.text)
             continue
-        text = texts.get(piece.name)
+        text = None if piece.computes else texts.get(piece.name)
         if text is None and not piece.decorator:
             names = streams.get(piece.name)
             text = names[0] if names is not None and len(names) == 1 else None
@@ -92,7 +102,28 @@ def fill(template: str, values: Values) -> str:
     return "".join(parts)
 
 
+def _computed(name: str, formula: str, decorator: str, values: Values) -> str:
+    """The formula with the number or the one name in place of #: `${SN/M[#*10]}` of 000012 is 120."""
+    whole = f"{name}/{decorator}"
+    names = values.streams.get(name, ())
+    text = values.texts.get(name) or (names[0] if len(names) == 1 else None)
+    if text is None:
+        raise UnresolvedPlaceholder(whole, values.names())
+    try:
+        return computed(formula, float(text) if "." in text else int(text))
+    except ValueError as error:
+        reason = f"cannot be computed from {text!r}: {error}"
+        raise UnresolvedPlaceholder(whole, values.names(), reason) from error
+
+
 def _value(name: str, decorator: str, values: Values) -> str:
+    formula = formula_of(decorator)
+    if formula is not None:
+        return _computed(name, formula, decorator, values)
+    if decorator == LIST_FILE and name in values.datasets:
+        return f"tmpin_{values.datasets[name]}"
+    if decorator == LIST_FILE:
+        raise UnresolvedPlaceholder(f"{name}/{decorator}", sorted(values.datasets))
     text = values.texts.get(name)
     if text is not None:
         return text

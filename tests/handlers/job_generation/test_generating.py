@@ -91,6 +91,15 @@ async def test_the_pilot_is_told_the_platform_that_its_queue_publishes(story: St
     assert told == {"Q_ALPHA": "x86_64-centos7-gcc11-opt", "Q_BETA": "x86_64-el9-gcc13-opt", "Q_GAMMA": platform}
 
 
+async def test_the_text_for_the_pilot_names_the_list_file_and_computes(story: Story) -> None:
+    line = "--in=@${IN/F} --n=${SN/M[(#-1)*100]} --out=${OUTPUT0}"
+    task_id = await story.task(n_files=2, command_line=line)
+    await story.jobs_of(task_id)
+    specs = await story.fetch("SELECT spec FROM job_specs WHERE task_id = $1 ORDER BY job_id", task_id)
+    said = [row["spec"]["jobPars"].partition(" --out")[0] for row in specs]
+    assert said == [f"--in=@tmpin_mc.input.{task_id} --n={n}" for n in (0, 100)]
+
+
 async def test_the_same_brokered_chunk_twice_makes_jobs_once(story: Story) -> None:
     task_id = await story.task(n_files=3)
     [chunk_id] = await story.ready(task_id)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.job_generation.policy.command_line import (
     UnresolvedPlaceholder,
@@ -12,6 +14,7 @@ from services.job_generation.policy.command_line import (
     fill,
     placeholders,
 )
+from shared.model.placeholders import computed
 
 NAMES = ["AOD._000001.pool", "AOD._000002.pool", "AOD._000017.pool"]
 
@@ -71,3 +74,43 @@ def test_serial_numbers_have_six_digits_in_both_forms() -> None:
 
 def test_the_placeholders_of_a_template_are_known_without_decorators() -> None:
     assert placeholders("${IN/T} x ${RNDMSEED} ${SN/P}") == {"IN", "RNDMSEED", "SN"}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("--skip=${SN/M[(#-1)*100]}", "--skip=1100"),
+        ("${MAXEVENTS/M[#/4]} ${MAXEVENTS/M[#/5]} ${MAXEVENTS/M[#//4]}", "2.5 2 2"),
+        ("${SEQNUMBER/M[-#%3 + 0.5]}", "2.5"),
+        ("${IN/M[#*2]}", "14"),
+    ],
+)
+def test_m_computes_with_the_number_or_the_one_name_of_a_stream(template: str, expected: str) -> None:
+    values = Values({"IN": ["7"]}, {"SN": "000012", "MAXEVENTS": "10", "SEQNUMBER": "1"})
+    assert fill(template, values) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [("${IN/M[#*2]}", "'f1.root'"), ("${SN/M[1/#]}", "divides 0 by zero"), ("${TWO/M[#]}", "has no value")],
+)
+def test_m_without_a_number_is_refused_with_the_reason(template: str, why: str) -> None:
+    with pytest.raises(UnresolvedPlaceholder, match=why):
+        fill(template, Values({"IN": ["f1.root"], "TWO": ["1", "2"]}, {"SN": "000000"}))
+
+
+def test_f_is_the_file_that_lists_the_names_of_a_dataset() -> None:
+    values = Values({"IN": ["a", "b"], "IN2": ["c"]}, {}, {"IN": "mc.evnt", "IN2": "mc.minbias"})
+    assert fill("--in=@${IN/F} --mb=@${IN2/F}", values) == "--in=@tmpin_mc.evnt --mb=@tmpin_mc.minbias"
+    with pytest.raises(UnresolvedPlaceholder, match=r"\$\{OUTPUT0/F\} has no value; known here: IN, IN2"):
+        fill("${OUTPUT0/F}", values)
+
+
+@given(st.text(alphabet="0123456789#+-*/%(). []{}$value_", max_size=30), st.integers(-5, 10**6))
+def test_a_formula_gives_a_number_or_a_reason_and_nothing_else(formula: str, value: int) -> None:
+    try:
+        text = computed(formula, value)
+    except ValueError as error:
+        assert "formula" in str(error)
+    else:
+        assert float(text) is not None

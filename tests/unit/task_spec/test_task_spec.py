@@ -119,6 +119,37 @@ def test_a_wrong_item_is_named_by_its_place(item: dict, field: str, said: str) -
     assert said in problems_of(task)[f"jobParameters.1.{field}"]
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("-l ${LIB}", "build jobs are not supported"),
+        ("--n=${SN/M[__import__('os')]}", "numbers and # with"),
+        ("--n=${SN/M[#**9]}", "numbers and # with"),
+        ("--n=${SN/M[#+]}", "numbers and # with"),
+        ("--in=${IN/X}", "unknown decorator"),
+        ("--in=${IN,IN2/F}", "one whole input"),
+    ],
+)
+def test_a_placeholder_that_jobs_would_get_wrong_is_refused_with_its_place(text: str, said: str) -> None:
+    given = production()
+    given["jobParameters"].append({"type": "constant", "value": text})
+    place = f"jobParameters.{len(given['jobParameters']) - 1}.value"
+    assert said in problems_of(given)[place]
+    merging = {"jobParameters": text}
+    assert said in problems_of(production(mergeOutput=True, mergeSpec=merging))["mergeSpec.jobParameters"]
+    given["jobParameters"][-1]["value"] = f"<PANDA_ES_ONLY>{text}</PANDA_ES_ONLY>"
+    assert parse_task(given).parameters.task_name
+
+
+def test_decorators_that_are_filled_in_are_accepted() -> None:
+    given = production()
+    text = (
+        "${IN/L} ${IN/L/S/A} ${IN/LS} ${IN/T} ${IN/E} ${SN/P} ${IN/F} ${SN/M[(#-1)*10]} ${SN/M[1/(#-1)]} ${IN[0:2]/L}"
+    )
+    given["jobParameters"].append({"type": "constant", "value": text})
+    assert parse_task(given).parameters.task_name
+
+
 def test_every_problem_is_listed_at_once() -> None:
     found = problems_of(production("", nFiles=-1, vo=5, maxAttempt=1000, colour="red"))
     assert set(found) == {"taskName", "nFiles", "vo", "maxAttempt", "colour"}
