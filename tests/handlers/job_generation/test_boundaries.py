@@ -9,12 +9,13 @@ async def bounded(story: Story, *boundaries: int | None, opened: int, group: int
     rule = {"nFilesPerJob": None, "groupBoundaryID": group, "skipScout": False}
     task_id = await story.task(n_files=len(boundaries), opened=opened, rule=rule)
     async with story.database.begin(reason="test") as work:
-        await work.connection.execute(
-            "UPDATE task_files f SET boundary_id = b.boundary FROM (SELECT file_id, row_number()"
-            " OVER (ORDER BY file_id) AS n FROM task_files WHERE task_id = $1 AND type = 'input') i JOIN unnest($2::bigint[])"
-            " WITH ORDINALITY AS b (boundary, n) USING (n) WHERE f.file_id = i.file_id",
-            task_id, list(boundaries),
-        )  # fmt: skip
+        files = await work.connection.fetch(
+            "SELECT file_id FROM task_files WHERE task_id = $1 AND type = 'input' ORDER BY file_id", task_id
+        )
+        await work.connection.executemany(
+            "UPDATE task_files SET boundary_id = $2 WHERE file_id = $1",
+            [(row["file_id"], boundary) for row, boundary in zip(files, boundaries, strict=True)],
+        )
     return task_id
 
 
