@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from shared.db.database import is_retryable
+from shared.db.database import is_retryable, unavailable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -107,7 +107,7 @@ class Coalescer(Generic[T, R]):
                     await self._one_by_one(batch, error)
                     return
                 if attempt + 1 == self._limits.tries:
-                    _fail(batch, TooLate(f"PostgreSQL is away: {type(error).__name__}: {error}"))
+                    _fail(batch, TooLate(unavailable(error)))
                     return
                 await asyncio.sleep(self._limits.retry_after_s)
             else:

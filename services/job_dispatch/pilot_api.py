@@ -43,7 +43,7 @@ from services.job_dispatch.requests import (
     parse,
 )
 from shared.auth import NotAuthenticated, caller_of
-from shared.db.database import is_retryable, is_unstorable
+from shared.db.database import is_retryable, is_unstorable, unavailable
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ def guarded(*roles: str) -> Callable[[Endpoint], Endpoint]:
                     return envelope(False, text, {"StatusCode": FAILED, "errorDialog": text})
                 if not is_retryable(error):
                     raise
-                return envelope(False, f"the database is away: {error}", {"StatusCode": TIMEOUT}, 503)
+                return envelope(False, unavailable(error), {"StatusCode": TIMEOUT}, 503)
 
         return call
 

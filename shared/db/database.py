@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -15,11 +16,20 @@ import asyncpg
 import orjson
 
 from shared.db.unit_of_work import InboxKey, UnitOfWork
+from shared.db.waits import RowHeld, SessionsBusy, Waits
 
 log = logging.getLogger(__name__)
 
-ACQUIRE_TIMEOUT_S = 30.0
+ACQUIRE_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 120.0
+#: nobody waits longer for a row: what could not be done is tried again later
+LOCK_TIMEOUT_S = 2.0
+#: a transaction that does nothing for so long belongs to a process that was stopped: the database ends it
+IDLE_IN_TRANSACTION_S = 5.0
+#: a client that takes no data for so long is gone, although its machine still answers
+SILENT_CLIENT_S = 15.0
+
+_MAY_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)"
 
 # What PostgreSQL (or the road to it) raises when a transaction failed for a reason that has nothing to do with what
 # it tried to do: trying again is right, and the outcome of a COMMIT that was under way is unknown.
@@ -31,6 +41,8 @@ RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
     asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
     asyncpg.OperatorInterventionError,  # shutdown, backend terminated, statement cancelled
     asyncpg.LockNotAvailableError,
+    RowHeld,
+    SessionsBusy,
     asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.InvalidCachedStatementError,  # a migration ran meanwhile; the statement is prepared anew
     asyncpg.InternalClientError,  # the protocol was cut in the middle of an exchange; the connection is discarded
@@ -58,6 +70,19 @@ def is_retryable(error: BaseException) -> bool:
         text = str(error)
         return "clos" in text or "released" in text or "connection" in text
     return isinstance(error, RETRYABLE_ERRORS)
+
+
+def unavailable(error: BaseException) -> str:
+    """What a caller is told about a retryable error: what was waited for, or that the server does not answer."""
+    if isinstance(error, RowHeld):
+        return f"not now: the request {error}; nothing was changed, try again in a few seconds"
+    if isinstance(error, SessionsBusy):
+        return f"not now: {error}; nothing was changed, try again in a few seconds"
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return (
+            "not now: another transaction holds what the request needs; nothing was changed, try again in a few seconds"
+        )
+    return f"PostgreSQL does not answer now ({type(error).__name__}: {error}); try again in a few seconds"
 
 
 def _encode_jsonb(value: Any) -> bytes:
@@ -89,18 +114,58 @@ async def _reset(connection: asyncpg.Connection) -> None:
         await connection.reset(timeout=5.0)
 
 
+class Places:
+    """How many transactions of one process may be open at once, by whom: messages leave two sessions of the pool to
+    others, whoever may wait for a row leaves one to the relay, which never does."""
+
+    def __init__(self, size: int, read: Callable[[], Any]) -> None:
+        self._anybody = asyncio.Semaphore(max(1, size - 1))
+        self._messages = asyncio.Semaphore(max(1, size - 2))
+        self.size = size
+        self.waits = Waits(read)
+
+    @asynccontextmanager
+    async def taken(self, *, for_message: bool) -> AsyncIterator[None]:
+        """A place, as long as the block runs. A message waits for its turn; others give up. Raises SessionsBusy."""
+        async with self._messages if for_message else contextlib.nullcontext():
+            try:
+                async with asyncio.timeout(None if for_message else ACQUIRE_TIMEOUT_S):
+                    await self._anybody.acquire()
+            except TimeoutError:
+                text = f"all {self.size} sessions for transactions have been in use for {ACQUIRE_TIMEOUT_S:.0f} s"
+                raise SessionsBusy(text) from None
+            try:
+                yield
+            finally:
+                self._anybody.release()
+
+
 class Database:
-    """One pool; `actor` is written into every line of the transition log made through it.
+    """Two pools; `actor` is written into every line of the transition log made through it.
+
+    Reads have sessions of their own. Of those for transactions, handlers of messages never take the last two, and
+    nothing that may wait for a row takes the last one, which is the relay's: a row that is held for long delays those
+    who need that row.
 
     `on_commit` is called (synchronously, after the commit) each time a transaction that emitted events committed.
     `now` replaces the database's clock in simulations: every transaction sets `orrery.now` from it.
     """
 
-    def __init__(self, pool: asyncpg.Pool, *, actor: str, now: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        pool: asyncpg.Pool,
+        *,
+        actor: str,
+        now: Callable[[], datetime] | None = None,
+        reads: asyncpg.Pool | None = None,
+        places: Places | None = None,
+    ) -> None:
         self.pool = pool
         self.actor = actor
         self.on_commit: list[Callable[[], None]] = []
         self._now = now
+        self._reads = reads or pool
+        self._places = places or Places(pool.get_max_size(), self.read)
 
     @classmethod
     async def connect(
@@ -112,24 +177,11 @@ class Database:
         max_size: int = 8,
         now: Callable[[], datetime] | None = None,
     ) -> Database:
-        """Open the pool. Raises what asyncpg raises when the server cannot be reached."""
-        pool = await asyncpg.create_pool(
-            url,
-            min_size=min_size,
-            max_size=max_size,
-            init=prepare_connection,
-            reset=_reset,
-            command_timeout=COMMAND_TIMEOUT_S,
-            timeout=10.0,
-            server_settings={
-                "application_name": f"orrery {actor}"[:63],
-                "timezone": "UTC",
-                "jit": "off",
-                "idle_in_transaction_session_timeout": "120s",
-            },
-        )
-        assert pool is not None
-        return cls(pool, actor=actor, now=now)
+        """Open the pools: `max_size` sessions for transactions, half as many for reads. Raises what asyncpg raises when
+        the server cannot be reached."""
+        pool = await _open_pool(url, actor, min_size, max_size)
+        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2))
+        return cls(pool, actor=actor, now=now, reads=reads)
 
     @property
     def is_simulated(self) -> bool:
@@ -142,7 +194,7 @@ class Database:
 
     def acting_as(self, actor: str) -> Database:
         """The same pool under another name: several services in one process, each with its own actor."""
-        other = Database(self.pool, actor=actor, now=self._now)
+        other = Database(self.pool, actor=actor, now=self._now, reads=self._reads, places=self._places)
         other.on_commit = self.on_commit
         return other
 
@@ -153,9 +205,14 @@ class Database:
         """One transaction: committed on exit, rolled back when an exception leaves the block.
 
         Events emitted in it go to the outbox in the same transaction. With `inbox`, the transaction begins by noting
-        that this consumer handles this event; `work.is_first` says whether it is the first to do so.
+        that this consumer handles this event; `work.is_first` says whether it is the first to do so. Raises RowHeld when
+        another transaction holds a row for too long, SessionsBusy when others have all sessions.
         """
-        async with self.transaction() as connection:
+        async with (
+            self._places.taken(for_message=inbox is not None),
+            self.transaction() as connection,
+            self._places.waits.noticed(connection, look=self._now is None),
+        ):
             work = UnitOfWork(connection, actor=self.actor)
             await work.open(
                 reason=reason,
@@ -170,12 +227,15 @@ class Database:
                 callback()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay)."""
-        async with self._lend() as connection:
+    async def transaction(self, *, may_idle_s: float | None = None) -> AsyncIterator[asyncpg.Connection]:
+        """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay).
+        `may_idle_s`: how long it may wait for something that is not the database."""
+        async with self._lend(self.pool) as connection:
             transaction = connection.transaction()
             await transaction.start()
             try:
+                if may_idle_s is not None:
+                    await connection.execute(_MAY_IDLE, f"{may_idle_s}s")
                 yield connection
             except BaseException:
                 await _roll_back(transaction, connection)
@@ -185,21 +245,24 @@ class Database:
     @asynccontextmanager
     async def read(self) -> AsyncIterator[asyncpg.Connection]:
         """A connection in autocommit for reads. In a simulation it sees the simulated clock."""
-        async with self._lend() as connection:
+        async with self._lend(self._reads) as connection:
             if self._now is not None:
                 await connection.execute("SELECT set_config('orrery.now', $1, false)", self._now().isoformat())
             yield connection
 
     @asynccontextmanager
-    async def _lend(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _lend(self, pool: asyncpg.Pool) -> AsyncIterator[asyncpg.Connection]:
         """A connection of the pool, given back whatever happens.
 
         Cancellation always comes through: what a broken connection raises while its user is being cancelled (in a
         rollback, when it goes back to the pool) must not take its place, or whoever waits for the end waits for ever.
         """
         try:
-            async with self.pool.acquire(timeout=ACQUIRE_TIMEOUT_S) as proxy:
-                yield cast(asyncpg.Connection, proxy)
+            proxy = await _session_of(pool)
+            try:
+                yield proxy
+            finally:
+                await pool.release(proxy)
         except Exception as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -208,10 +271,48 @@ class Database:
 
     async def close(self) -> None:
         """Give running transactions a moment, then cut."""
+        self._places.waits.close()
+        pools = {self.pool, self._reads}
         try:
-            await asyncio.wait_for(self.pool.close(), timeout=5.0)
+            async with asyncio.timeout(5.0):
+                await asyncio.gather(*(pool.close() for pool in pools))
         except (TimeoutError, asyncio.CancelledError):
-            self.pool.terminate()
+            for pool in pools:
+                pool.terminate()
+
+
+async def _open_pool(url: str, actor: str, min_size: int, max_size: int) -> asyncpg.Pool:
+    """Sessions that wait for nothing for long. Their name tells which process has them."""
+    pool = await asyncpg.create_pool(
+        url,
+        min_size=min_size,
+        max_size=max_size,
+        init=prepare_connection,
+        reset=_reset,
+        command_timeout=COMMAND_TIMEOUT_S,
+        timeout=10.0,
+        server_settings={
+            "application_name": f"orrery {actor}, process {os.getpid()}"[:63],
+            "timezone": "UTC",
+            "jit": "off",
+            "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+            "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
+            "tcp_user_timeout": f"{SILENT_CLIENT_S}s",
+        },
+    )
+    assert pool is not None
+    return pool
+
+
+async def _session_of(pool: asyncpg.Pool) -> asyncpg.Connection:
+    """One session of the pool. Raises SessionsBusy if others have them all for too long, else what asyncpg raises."""
+    try:
+        return cast(asyncpg.Connection, await pool.acquire(timeout=ACQUIRE_TIMEOUT_S))
+    except TimeoutError:
+        if pool.get_size() < pool.get_max_size() or pool.get_idle_size():
+            raise
+        text = f"all {pool.get_max_size()} sessions of the pool have been in use for {ACQUIRE_TIMEOUT_S:.0f} s"
+        raise SessionsBusy(text) from None
 
 
 async def _roll_back(transaction: Any, connection: asyncpg.Connection) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from shared.db.database import Database, is_retryable
 from shared.db.unit_of_work import InboxKey
+from shared.db.waits import RowHeld
 from shared.events.base import Event
 from shared.messaging import ledger
 from shared.messaging.codec import Undecodable, decode
@@ -23,20 +24,28 @@ log = logging.getLogger(__name__)
 
 DUE_AT_ONCE = 100
 DUE_BUSY_S = 60.0
+DUE_TOGETHER = 4
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
     """How often a handler that raised something unexpected is tried before its message is parked, and at which
-    distance; how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot."""
+    distance; how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot; after
+    how long a message whose row somebody held comes again."""
 
     tries: int = 5
     first_delay_s: float = 1.0
     factor: float = 5.0
     database_tries: int = 20
+    first_wait_s: float = 1.0
+    longest_wait_s: float = 15.0
 
     def delay_s(self, attempts: int) -> float:
         return min(self.first_delay_s * self.factor ** max(0, attempts - 1), 600.0)
+
+    def wait_s(self, waits: int) -> float:
+        """Twice as long each time: 1, 2, 4, 8, 15 s."""
+        return min(self.first_wait_s * 2.0 ** min(waits, 10), self.longest_wait_s)
 
 
 class Dispatcher:
@@ -100,10 +109,15 @@ class Dispatcher:
             due = await ledger.claim_due(
                 work.connection, list(self._subscriptions), limit=DUE_AT_ONCE, busy_s=DUE_BUSY_S
             )
-        for delivery in due:
+        # Some at a time: one whose row is held must not keep the others waiting. A simulation has one transaction.
+        together = asyncio.Semaphore(1 if self.database.is_simulated else DUE_TOGETHER)
+        await asyncio.gather(*(self._deliver_due(delivery, together) for delivery in due))
+        return len(due)
+
+    async def _deliver_due(self, delivery: Delivery, together: asyncio.Semaphore) -> None:
+        async with together:
             if await self.deliver(delivery) is Outcome.UNDECODABLE:
                 await self.park_undecodable(delivery)  # deferred by another version, or replayed although broken
-        return len(due)
 
     async def _until_settled(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> Outcome:
         refused = 0
@@ -145,6 +159,9 @@ class Dispatcher:
             task_id = failure.task_id if failure.task_id is not None else getattr(event, "task_id", None)
             await self._record_permanent(delivery, event, failure.reason, task_id)
             return Outcome.PARKED
+        except RowHeld as held:
+            await self._record_wait(delivery, event, str(held))
+            return Outcome.DEFERRED
         except Exception as error:
             if is_retryable(error):
                 raise
@@ -161,6 +178,22 @@ class Dispatcher:
                 reason=failure.reason,
                 attempts=attempts,
                 after_s=failure.retry_after_s,
+            )
+
+    async def _record_wait(self, delivery: Delivery, event: Event, reason: str) -> None:
+        """Somebody held what the handler needs: the message comes again later, and others have its session now. That
+        is not its failure, so it is not counted as one."""
+        self._metrics.row_waits.labels(delivery.consumer).inc()
+        log.warning("%s: event %d %s; it comes again later", delivery.consumer, event.event_id, reason)
+        async with self.database.begin(reason=reason, cause_event_id=event.event_id) as work:
+            await ledger.defer(
+                work.connection,
+                delivery,
+                event.event_id,
+                reason=reason,
+                attempts=delivery.attempts,
+                waits=delivery.waits + 1,
+                after_s=self._retry.wait_s(delivery.waits),
             )
 
     async def _record_permanent(self, delivery: Delivery, event: Event, reason: str, task_id: int | None) -> None:

@@ -12,10 +12,10 @@ from shared.messaging.subscription import Deferred, Delivery
 from shared.states import TASK
 
 _DEFER = """
-INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, retry_at)
-VALUES ($1, $2, $3, $4, $5, $6, orrery_now() + make_interval(secs => $7))
+INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, waits, retry_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, orrery_now() + make_interval(secs => $8))
 ON CONFLICT (consumer, event_id) DO UPDATE
-SET reason = excluded.reason, attempts = excluded.attempts, retry_at = excluded.retry_at
+SET reason = excluded.reason, attempts = excluded.attempts, waits = excluded.waits, retry_at = excluded.retry_at
 """
 
 # While a due message is being tried it is put off by a while, so that no other replica takes it too; the inbox would
@@ -27,7 +27,7 @@ WHERE deferred_id IN (
     WHERE retry_at <= orrery_now() AND consumer = ANY($1)
     ORDER BY retry_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
-RETURNING event_id, consumer, routing_key, body, attempts
+RETURNING event_id, consumer, routing_key, body, attempts, waits
 """
 
 _DELETE_DEFERRED = "DELETE FROM deferred_messages WHERE consumer = $1 AND event_id = $2"
@@ -59,7 +59,7 @@ WITH chosen AS (
 ), queued AS (
     INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, retry_at)
     SELECT event_id, consumer, routing_key, body, 'replayed', 0, orrery_now() FROM chosen
-    ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = 0, retry_at = excluded.retry_at
+    ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = 0, waits = 0, retry_at = excluded.retry_at
 )
 SELECT parked_id FROM chosen ORDER BY parked_id
 """
@@ -93,12 +93,19 @@ def as_text(body: bytes) -> str:
 
 
 async def defer(
-    connection: asyncpg.Connection, delivery: Delivery, event_id: int, *, reason: str, attempts: int, after_s: float
+    connection: asyncpg.Connection,
+    delivery: Delivery,
+    event_id: int,
+    *,
+    reason: str,
+    attempts: int,
+    after_s: float,
+    waits: int = 0,
 ) -> None:
-    """Keep the event for another try in `after_s` seconds."""
+    """Keep the event for another try in `after_s` seconds; `waits` counts the tries that never began."""
     body = delivery.body.decode()
     await connection.execute(
-        _DEFER, event_id, delivery.consumer, delivery.routing_key, body, reason, attempts, float(after_s)
+        _DEFER, event_id, delivery.consumer, delivery.routing_key, body, reason, attempts, waits, float(after_s)
     )
 
 
@@ -108,7 +115,9 @@ async def claim_due(
     """Deferred messages whose time has come; nobody else gets them for `busy_s` seconds."""
     rows = await connection.fetch(_CLAIM_DUE, list(consumers), limit, float(busy_s))
     return [
-        Delivery(r["consumer"], r["routing_key"], r["body"].encode(), Deferred(r["event_id"], r["attempts"]))
+        Delivery(
+            r["consumer"], r["routing_key"], r["body"].encode(), Deferred(r["event_id"], r["attempts"], r["waits"])
+        )
         for r in rows
     ]
 

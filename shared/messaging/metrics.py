@@ -30,6 +30,12 @@ class MessagingMetrics:
             ["consumer"],
             registry=registry,
         )
+        self.row_waits = Counter(
+            "orrery_handler_row_waits",
+            "Messages put off because another transaction held a row that their handler needs",
+            ["consumer"],
+            registry=registry,
+        )
         self.news = Counter("orrery_news", "News heard, by outcome", ["consumer", "outcome"], registry=registry)
         self.published = Counter("orrery_outbox_published", "Outbox rows confirmed by the bus", registry=registry)
         self.publish_failures = Counter(

@@ -133,7 +133,8 @@ class Relay:
         channel = await self._ready_channel()
         floor = self._floor()
         failure: BaseException | None = None
-        async with self._database.transaction() as connection:
+        # The rows are held until the broker has answered for them, or has not for too long.
+        async with self._database.transaction(may_idle_s=PUBLISH_TIMEOUT_S + 2.0) as connection:
             rows = await connection.fetch(_TAKE, floor, self._held_now(), BATCH)
             if rows:
                 result = await self._publish(channel, rows)

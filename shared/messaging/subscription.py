@@ -44,10 +44,12 @@ class NewsSubscription:
 
 @dataclass(frozen=True)
 class Deferred:
-    """That a delivery comes from `deferred_messages`: its event and how often it was tried."""
+    """That a delivery comes from `deferred_messages`: its event, how often it was tried, and how often it could not be,
+    because somebody else held what it needs."""
 
     event_id: int
     attempts: int
+    waits: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,10 @@ class Delivery:
     @property
     def attempts(self) -> int:
         return self.deferred.attempts if self.deferred else 0
+
+    @property
+    def waits(self) -> int:
+        return self.deferred.waits if self.deferred else 0
 
 
 class Outcome(StrEnum):

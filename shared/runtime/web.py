@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from shared.db.database import is_retryable, is_unstorable
+from shared.db.database import is_retryable, is_unstorable, unavailable
+from shared.db.waits import RowHeld, SessionsBusy
 
 #: the API's number for a wrong value
 VALUE_REFUSED = 5
+RETRY_AFTER_S = "3"
 Problems = Callable[[], Awaitable[Sequence[str]]]
 
 
@@ -40,19 +42,22 @@ def add_health(web: Starlette, *, ready: Problems, registries: Sequence[Collecto
 
 
 def answer_database_errors(web: Starlette) -> None:
-    """What a transaction raised, in the envelope: 503 while PostgreSQL is away, a refusal for a value that no column
+    """What a transaction raised, in the envelope: 503 while PostgreSQL is away or a row is held by somebody else (with
+    what was waited for, and when to come again), a refusal for a value that no column
     takes (too large a number, a text with the character NUL). Everything else is a bug, and 500."""
 
     async def answer(request: Request, error: Exception) -> Response:
         if is_retryable(error):
-            text = f"PostgreSQL does not answer now ({type(error).__name__}: {error}); try again in a few seconds"
-            return JSONResponse({"success": False, "message": text, "data": None}, status_code=503)
+            body = {"success": False, "message": unavailable(error), "data": None}
+            return JSONResponse(body, status_code=503, headers={"Retry-After": RETRY_AFTER_S})
         if is_unstorable(error):
             text = f"a value cannot be stored: {error}; nothing was changed"
             return JSONResponse({"success": False, "message": text, "data": VALUE_REFUSED})
         raise error
 
-    for kind in (asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, ConnectionError):
+    for kind in (
+        asyncpg.PostgresError, asyncpg.InterfaceError, RowHeld, SessionsBusy, TimeoutError, ConnectionError,
+    ):  # fmt: skip
         web.add_exception_handler(kind, answer)
 
 
