@@ -1,7 +1,8 @@
 """One process that keeps a local system running: servers, migrations, services; whatever exits is started again.
 
 A service exits on purpose when RabbitMQ is gone, so exits are ordinary: each is answered with a new start after a
-back-off that grows from half a second to five and starts anew once the copy has run for a while. While a private
+back-off that grows from half a second to five and starts anew once the copy has run for a while. A copy that runs but
+does not answer `/livez` any more (it was stopped, its event loop hangs) is ended, and so started again. While a private
 server is down, services are not started at all. `run.json` tells everybody else what runs where.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
+from deploy.local.liveness import Liveness
 from deploy.local.ports import free_port
 from deploy.local.private_server import PrivateServer
 from deploy.local.processes import ProcessIdentity
@@ -69,6 +71,10 @@ class RunningCopy:
     back_off: BackOff = field(default_factory=BackOff)
     ready: bool = False
     waiting: bool = False
+    liveness: Liveness = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.liveness = Liveness(self.copy.port)
 
     def is_running(self) -> bool:
         if self.child is not None:
@@ -219,7 +225,7 @@ class Supervisor:
         return True
 
     def _watch_copy(self, running: RunningCopy, now: float, may_start: bool) -> bool:
-        if running.is_running():
+        if running.is_running() and not self._end_if_silent(running, now):
             if running.ready or not services.is_ready(running.copy.url):
                 return False
             running.ready = True
@@ -229,6 +235,17 @@ class Supervisor:
         if now < running.back_off.not_before or not may_start:
             return False
         self._launch(running, now)
+        return True
+
+    def _end_if_silent(self, running: RunningCopy, now: float) -> bool:
+        """Kill a copy that runs but has not answered `/livez` for too long; whether it was killed. A process that was
+        stopped holds messages and leases that others wait for: its end gives them back."""
+        running.liveness.look(now)
+        if not running.liveness.is_silent(now):
+            return False
+        silent_s = running.liveness.silent_s(now)
+        self._say(f"{running.copy.name} has not answered /livez for {silent_s:.0f} s: it is ended and started again")
+        processes.kill(running.identity)
         return True
 
     def _note_end(self, running: RunningCopy, now: float) -> None:
@@ -249,6 +266,7 @@ class Supervisor:
         )
         running.identity = processes.identify(running.child.pid)
         running.waiting = False
+        running.liveness.started()
         running.back_off.started(now)
 
     def _stop_everything(self) -> None:

@@ -205,8 +205,8 @@ class Database:
         """One transaction: committed on exit, rolled back when an exception leaves the block.
 
         Events emitted in it go to the outbox in the same transaction. With `inbox`, the transaction begins by noting
-        that this consumer handles this event; `work.is_first` says whether it is the first to do so. Raises RowHeld when
-        another transaction holds a row for too long, SessionsBusy when others have all sessions.
+        that this consumer handles this event; `work.is_first` says whether it is the first to do so. Raises RowHeld
+        when another transaction holds a row for too long, SessionsBusy when others have all sessions.
         """
         async with (
             self._places.taken(for_message=inbox is not None),
@@ -262,7 +262,7 @@ class Database:
             try:
                 yield proxy
             finally:
-                await pool.release(proxy)
+                await pool.release(cast(Any, proxy))
         except Exception as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

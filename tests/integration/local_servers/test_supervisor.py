@@ -65,6 +65,17 @@ def test_a_killed_service_comes_back_and_an_exiting_one_is_tried_again(light_sys
     assert services.is_ready(system.urls["steady"][0])
 
 
+def test_a_service_that_was_stopped_and_answers_no_more_is_ended_and_started_again(light_system: LocalSystem) -> None:
+    system = light_system
+    _wait(lambda: _entry(system, "steady-0")["ready"])
+    stopped = system.process("steady")
+    assert stopped is not None
+    os.kill(stopped.pid, signal.SIGSTOP)
+    _wait(lambda: (again := system.process("steady")) is not None and again != stopped)
+    _wait(lambda: _entry(system, "steady-0")["ready"])
+    assert not processes.is_alive(stopped)
+
+
 def test_each_killed_server_comes_back_on_its_address_and_stop_leaves_nothing(system: LocalSystem) -> None:
     before = system.environment
     for name in ("redis", "postgresql", "rabbitmq"):
