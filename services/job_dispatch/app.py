@@ -13,6 +13,7 @@ from services.job_dispatch.activity import Activity
 from services.job_dispatch.advert_api import AdvertApi
 from services.job_dispatch.claims import ClaimLimits, Claims
 from services.job_dispatch.coalescer import CoalescerLimits
+from services.job_dispatch.command_slices import SLICE, CommandSlices
 from services.job_dispatch.handlers import Handlers, NewsHandlers
 from services.job_dispatch.identity import Identity
 from services.job_dispatch.inputs import Inputs
@@ -50,7 +51,10 @@ from shared.events import (
     TaskCommanded,
     TransfersCompleted,
 )
-from shared.runtime.service import Context, Handler, NewsHandler, Service
+from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service
+
+#: small, so that simulations see commands that are not done yet
+SIMULATED_SLICE = 7
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Parts:
     sites: SiteRequirements
     reporting: Reporting
     handlers: Handlers
+    commands: CommandSlices
     news: NewsHandlers
     activity: Activity
     upkeep: Upkeep
@@ -95,7 +100,8 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     reporting = Reporting(database, store, metrics, limits=report_limits)
     activity = Activity(database, clock)
     lifecycle = Lifecycle(store)
-    handlers = Handlers(store, lifecycle, Inputs(store, lifecycle), Outputs(store, lifecycle))
+    commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
+    handlers = Handlers(store, lifecycle, Inputs(store, lifecycle), Outputs(store, lifecycle), commands)
     upkeep = Upkeep(windows, activity, parameters, metrics, identity=identity)
     jobs = JobQueries(database)
     pilots = PilotApi(claims, reporting, activity, NoMatch(windows, sites, parameters), jobs, metrics)
@@ -104,19 +110,20 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         for one in (reporting, activity, claims, reads):
             await one.close()
 
+    simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
     news = NewsHandlers(windows)
     upkeep_news = UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",
         work=_work(handlers),
         news=_news(news, upkeep_news),
-        periodic=[*upkeep.periodic(), sites.periodic()],
+        periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
         web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites)),
-        background=[] if simulated else [lambda: _at_stop(close)],
+        background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
     )
-    return Parts(claims, windows, sites, reporting, handlers, news, activity, upkeep, service, close)
+    return Parts(claims, windows, sites, reporting, handlers, commands, news, activity, upkeep, service, close)
 
 
 def _web(web: FastAPI, adverts: AdvertApi) -> FastAPI:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from services.job_dispatch.command_slices import KILL_CODE, CommandSlices
 from services.job_dispatch.inputs import Inputs
 from services.job_dispatch.lifecycle import Lifecycle
 from services.job_dispatch.outputs import Outputs
-from services.job_dispatch.policy.commands import Step, is_in_force, steps_of
+from services.job_dispatch.policy.commands import Order
 from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store import LockedJob, Store
 from services.job_dispatch.windows import Windows
@@ -22,16 +23,16 @@ from shared.events import (
     TransfersCompleted,
 )
 
-COMMAND_SLICE = 2000
-KILL_CODE = 100
-
 
 class Handlers:
     """Work: one replica handles each event, through the inbox."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, inputs: Inputs, outputs: Outputs) -> None:
+    def __init__(
+        self, store: Store, lifecycle: Lifecycle, inputs: Inputs, outputs: Outputs, commands: CommandSlices
+    ) -> None:
         self._store = store
         self._lifecycle = lifecycle
+        self._commands = commands
         self._inputs = inputs
         self._outputs = outputs
 
@@ -53,26 +54,7 @@ class Handlers:
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command that its task has left behind meanwhile (retried, resumed, paused again) changes nothing."""
-        task = (await self._store.task_facts(work.connection, [event.task_id])).get(event.task_id)
-        if task is None or not is_in_force(event.command, task.status):
-            return
-        for step in steps_of(event.command, soft=event.soft):
-            await self._take(work, event.task_id, step)
-
-    async def _take(self, work: UnitOfWork, task_id: int, step: Step) -> None:
-        """One step of a command, slice by slice: a task may have a million jobs."""
-        after_id = 0
-        while True:
-            job_ids = await self._store.live_job_ids(
-                work.connection, task_id, step.sources, step.spared, after_id, COMMAND_SLICE
-            )
-            if not job_ids:
-                return
-            after_id = job_ids[-1]
-            jobs = _in_state(await self._store.lock_jobs(work.connection, job_ids), step.sources, set(job_ids))
-            blames = {job_id: Blame("user", KILL_CODE, step.reason) for job_id in jobs}
-            await self._lifecycle.to(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
-            await work.flush()  # a million jobs are thousands of events: not all of them in memory
+        await self._commands.begin(work, event.task_id, Order(event.command, event.soft))
 
     async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
         """Jobs killed one by one; those that really were."""

@@ -231,12 +231,6 @@ SELECT DISTINCT job_id FROM transfers WHERE job_id = ANY(:job_ids::bigint[]) AND
 -- name: stored_reports
 SELECT job_id, report FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]) ORDER BY job_id;
 
--- name: live_job_ids_of_task
-SELECT job_id FROM jobs
- WHERE task_id = :task_id AND status = ANY(:statuses::text[]) AND job_type <> ALL(:spared_types::text[])
-   AND job_id > :after_id::bigint
- ORDER BY job_id LIMIT :size::int;
-
 -- name: note_pilots!
 INSERT INTO queue_activity (queue, last_pilot_at)
 SELECT seen.queue, orrery_now() FROM unnest(:queues::text[]) AS seen (queue) ORDER BY seen.queue

@@ -216,25 +216,6 @@ class Store:
         rows = await QUERIES.waiting_transfers(connection, job_ids=list(job_ids))
         return {row["job_id"] for row in rows}
 
-    async def live_job_ids(
-        self,
-        connection: asyncpg.Connection,
-        task_id: int,
-        statuses: Sequence[str],
-        spared_types: Sequence[str],
-        after_id: int,
-        size: int,
-    ) -> list[int]:
-        rows = await QUERIES.live_job_ids_of_task(
-            connection,
-            task_id=task_id,
-            statuses=list(statuses),
-            spared_types=list(spared_types),
-            after_id=after_id,
-            size=size,
-        )
-        return [row["job_id"] for row in rows]
-
     async def set_command(self, connection: asyncpg.Connection, job_id: int, command: str | None) -> bool:
         rows = await QUERIES.set_command(connection, job_id=job_id, command=command, allowed=list(LIVE))
         return bool(rows)

@@ -273,8 +273,8 @@ SELECT f.file_id FROM task_files f
 
 -- name: live_jobs$
 SELECT (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:live::text[]) LIMIT 10000) l)
-     + (SELECT count(*) FROM jobs WHERE task_id = :task_id AND results_applied_at IS NULL
-           AND status IN ('finished', 'failed', 'closed', 'cancelled'))
+     + (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND results_applied_at IS NULL
+           AND status IN ('finished', 'failed', 'closed', 'cancelled') LIMIT 10000) e)
      + (SELECT count(*) FROM chunks WHERE task_id = :task_id AND status = 'offered');
 
 -- name: has_unfinished_input$

@@ -140,6 +140,7 @@ TABLES: Mapping[str, Table] = {
     "generation_decisions": _whole(JG),
     "job_reports": _whole(JD),
     "job_claims": _whole(JD),
+    "command_progress": _whole(JD),
     "dispatch_replicas": _whole(JD),
     "workers": _whole(JD),
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),

@@ -27,6 +27,28 @@ class Step:
     spared: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Order:
+    """A command as it was given."""
+
+    command: str
+    soft: bool
+
+
+#: what takes more jobs is stronger; pause and resume, which are never in force together, are the weakest
+_STRENGTH = {("kill", False): 4, ("kill", True): 4, ("finish", False): 3, ("finish", True): 2}
+
+
+def takes_over(present: Order, new: Order, task_status: str) -> bool:
+    """Whether a command starts anew while another one of the same task is under way: if it is the stronger one, or if
+    the task has left the other behind."""
+    if present == new:
+        return False
+    if not is_in_force(present.command, task_status):
+        return True
+    return _STRENGTH.get((new.command, new.soft), 1) > _STRENGTH.get((present.command, present.soft), 1)
+
+
 def is_in_force(command: str, task_status: str) -> bool:
     """Whether a command still holds for a task that is in this state by now. Messages may come late or in another
     order: what counts is the task, not the message."""

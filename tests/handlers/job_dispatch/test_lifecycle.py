@@ -9,6 +9,7 @@ import pytest
 from services.job_dispatch.app import Parts
 from shared.events import Event, JobsGenerated, OutputsRegistered, TaskCommanded, TransfersCompleted
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.handlers.job_dispatch.slices import work_off
 
 
 async def handle(rows: Rows, handler: Any, event: Event) -> None:
@@ -200,6 +201,7 @@ async def test_a_large_task_is_killed_in_slices_with_exact_moves(rows: Rows, par
     ids = await rows.jobs(4500, specs=False)
     await rows.task_is("aborting")
     await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command="kill", status="aborting"))
+    await work_off(rows, parts)
     events = await rows.events("jobs.failed.v1")
     assert sorted(one for event in events for one in event["job_ids"]) == ids
     assert max(len(event["job_ids"]) for event in events) <= 500
