@@ -97,6 +97,7 @@ def _state(row: Mapping[str, Any], history: Mapping[str, Any], seed: int | None)
     return StatePart(
         task_id=row["task_id"],
         status=row["status"],
+        assigning_since=row["assigning_since"],
         nucleus=row["nucleus"],
         priority=row["current_priority"],
         share=row["gshare"],

@@ -5,7 +5,8 @@ SELECT s.task_parameters, t.task_id, t.status, t.user_name, t.current_priority, 
        t.nucleus, t.site, t.cloud, t.core_count, t.ram_count, t.ram_unit, t.base_ram_count, t.out_disk_count,
        t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time, t.cpu_time_unit, t.cpu_efficiency,
        t.base_walltime, t.io_intensity, t.io_intensity_unit, t.disk_io, t.disk_io_unit, t.merge_core_count,
-       t.merge_ram_count, t.merge_ram_unit, t.event_service, t.use_jumbo
+       t.merge_ram_count, t.merge_ram_unit, t.event_service, t.use_jumbo,
+       CASE WHEN t.status = 'assigning' THEN t.state_change_time END AS assigning_since
 FROM tasks t
 JOIN task_parameters s USING (task_id)
 LEFT JOIN tasks p ON p.task_id = t.parent_tid AND t.parent_tid <> t.task_id

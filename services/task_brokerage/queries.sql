@@ -5,7 +5,7 @@ SELECT t.task_id, t.vo, t.prod_source_label, t.task_type, t.processing_type, t.w
        t.base_ram_count, t.out_disk_count, t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time,
        t.cpu_time_unit, t.cpu_efficiency, t.base_walltime, t.io_intensity, t.io_intensity_unit, t.disk_io,
        t.disk_io_unit, t.ip_connectivity, t.parent_tid, t.architecture, t.container_name, t.trans_uses, t.trans_home,
-       t.event_service, t.use_jumbo, p.nucleus AS parent_nucleus
+       t.event_service, t.use_jumbo, p.nucleus AS parent_nucleus, t.state_change_time AS assigning_since
 FROM tasks t
 LEFT JOIN tasks p ON p.task_id = t.parent_tid AND t.parent_tid <> t.task_id
 WHERE t.task_id = :task_id AND t.status = 'assigning'

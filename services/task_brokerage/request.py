@@ -16,10 +16,11 @@ from shared.model.needs import needs_of_task
 
 COMPONENT = "taskbrokerage"
 TB_GB = 1024.0
+DAY_S = 86_400.0
 
 
 def limits_from(parameters: Parameters, *, vo: str | None, gshare: str | None) -> TaskLimits:
-    """The runtime parameters of task brokerage; disk thresholds are in TB, fractions in percent."""
+    """The runtime parameters of task brokerage; disk thresholds are in TB, fractions in percent, periods in days."""
     default = TaskLimits()
 
     def number(key: str, otherwise: float) -> float:
@@ -38,6 +39,8 @@ def limits_from(parameters: Parameters, *, vo: str | None, gshare: str | None) -
         min_io_intensity_with_local_data_kb_s=min_io,
         min_input_with_local_data_gb=number("MIN_INPUT_SIZE_WITH_LOCAL_DATA", default.min_input_with_local_data_gb),
         max_priority_with_local_data=int(number("MAX_TASK_PRIO_WITH_LOCAL_DATA", default.max_priority_with_local_data)),
+        data_location_check_period_s=number("DATA_LOCATION_CHECK_PERIOD", default.data_location_check_period_s / DAY_S)
+        * DAY_S,
         queued_files_of_nucleus_cap=int(number("NQUEUED_NUC_CAP", default.queued_files_of_nucleus_cap)),
         retry_s=number("RETRY_S", default.retry_s),
     )
@@ -100,6 +103,7 @@ def task_request(
         input_pre_staging=bool(rules.get("inputPreStaging")),
         full_chain=str(rules.get("fullChain") or ""),
         parent_nucleus=row.get("parent_nucleus"),
+        assigning_since=row.get("assigning_since"),
         inputs=inputs,
         remaining_work=remaining_work,
         limits=limits,

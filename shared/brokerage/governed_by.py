@@ -37,6 +37,12 @@ GOVERNED_BY: Mapping[str, tuple[str, ...]] = {
     ),
     "transfer_backlog": ("taskbrokerage.NQUEUED_NUC_CAP",),
     "nucleus_space": ("taskbrokerage.DISK_THRESHOLD",),
-    "input_size": ("taskbrokerage.INPUT_SIZE_FRACTION", "taskbrokerage.INPUT_SIZE_THRESHOLD"),
-    "input_files": ("taskbrokerage.INPUT_NUM_FRACTION", "taskbrokerage.INPUT_NUM_THRESHOLD"),
+    "input_size": (
+        "taskbrokerage.INPUT_SIZE_FRACTION", "taskbrokerage.INPUT_SIZE_THRESHOLD",
+        "taskbrokerage.DATA_LOCATION_CHECK_PERIOD",
+    ),
+    "input_files": (
+        "taskbrokerage.INPUT_NUM_FRACTION", "taskbrokerage.INPUT_NUM_THRESHOLD",
+        "taskbrokerage.DATA_LOCATION_CHECK_PERIOD",
+    ),
 }  # fmt: skip

@@ -45,6 +45,7 @@ class TaskLimits:
     min_io_intensity_with_local_data_kb_s: float = 200.0  # MIN_IO_INTENSITY_WITH_LOCAL_DATA
     min_input_with_local_data_gb: float = 10_000.0  # MIN_INPUT_SIZE_WITH_LOCAL_DATA
     max_priority_with_local_data: int = 800  # MAX_TASK_PRIO_WITH_LOCAL_DATA
+    data_location_check_period_s: float = 7 * 86_400.0  # DATA_LOCATION_CHECK_PERIOD (days)
     queued_files_of_nucleus_cap: int = 2000  # NQUEUED_NUC_CAP
     remaining_work_offset: float = 50.0  # rwOffset
     tape_weight: float = 0.001  # tapeWeight

@@ -26,6 +26,7 @@ class TaskRequest:
     """One task without nucleus. `job`: a typical job of it, for the question whether a queue could run the work.
 
     `full_chain`: only, require, capable or nothing; `parent_nucleus` is that of the task's parent.
+    `assigning_since`: since when it waits for a nucleus, if that is known.
     `t1_weight` negative: transfer backlogs do not matter. `local_on_master`: only the master input counts for locality.
     """
 
@@ -40,9 +41,16 @@ class TaskRequest:
     input_pre_staging: bool = False
     full_chain: str = ""
     parent_nucleus: str | None = None
+    assigning_since: datetime | None = None
     inputs: tuple[InputDataset, ...] = ()
     remaining_work: Mapping[str, RemainingWork] = field(default_factory=dict)
     limits: TaskLimits = field(default_factory=TaskLimits)
+
+    @property
+    def has_waited_for_data(self) -> bool:
+        """Whether it has been assigning for longer than DATA_LOCATION_CHECK_PERIOD: data locality is not asked then."""
+        waited_s = (self.now - self.assigning_since).total_seconds() if self.assigning_since else 0.0
+        return waited_s > self.limits.data_location_check_period_s
 
     @property
     def inputs_for_locality(self) -> tuple[InputDataset, ...]:

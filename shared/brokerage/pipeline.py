@@ -72,6 +72,11 @@ class Pipeline:
                 exclusions.judge(one.check, verdict)
         return exclusions
 
+    def replacing(self, *filters: Filter) -> Pipeline:
+        """The same pipeline with other filters for the checks of these."""
+        instead = {one.check.name: one for one in filters}
+        return Pipeline(tuple(instead.get(one.check.name, one) for one in self.filters))
+
     def without(self, *names: str) -> Pipeline:
         """The same pipeline less the filters with these names: for a second pass."""
         return Pipeline(tuple(one for one in self.filters if one.check.name not in names))

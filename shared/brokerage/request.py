@@ -159,12 +159,13 @@ class LocalData:
     missing_bytes: NDArray[np.float64]
 
 
-def local_data(columns: QueueColumns, request: JobRequest) -> LocalData:
-    """Of each dataset the best copy among a row's read storages, summed over the datasets."""
-    return request.once("local_data", columns, lambda: _local_data(columns, request))
+def local_data(columns: QueueColumns, request: JobRequest, *, with_tape: bool = False) -> LocalData:
+    """Of each dataset the best copy among a row's read storages, summed over the datasets; on tape only if asked."""
+    name = "local_data with tape" if with_tape else "local_data"
+    return request.once(name, columns, lambda: _local_data(columns, request, with_tape))
 
 
-def _local_data(columns: QueueColumns, request: JobRequest) -> LocalData:
+def _local_data(columns: QueueColumns, request: JobRequest, with_tape: bool) -> LocalData:
     index = columns.rows_of_analysis_read_storage if request.is_analysis else columns.rows_of_read_storage
     available, missing, missing_bytes = np.zeros(len(columns)), np.zeros(len(columns)), np.zeros(len(columns))
     for dataset in request.inputs:
@@ -173,7 +174,7 @@ def _local_data(columns: QueueColumns, request: JobRequest) -> LocalData:
         files, size = np.zeros(len(columns)), np.zeros(len(columns))
         for replica in dataset.replicas:
             rows = index.get(replica.storage)
-            if rows is not None and not replica.is_tape:
+            if rows is not None and (with_tape or not replica.is_tape):
                 files[rows] = np.maximum(files[rows], min(replica.n_files, dataset.n_files))
                 size[rows] = np.maximum(size[rows], min(replica.n_bytes, dataset.n_bytes))
         available += size

@@ -17,6 +17,14 @@ TASK_BROKERAGE = (
     P("taskbrokerage", "MIN_IO_INTENSITY_WITH_LOCAL_DATA", "float", 200.0, "kB/s", "above: data must be local"),
     P("taskbrokerage", "MIN_INPUT_SIZE_WITH_LOCAL_DATA", "float", 10_000.0, "GB", "above: data must be local"),
     P("taskbrokerage", "MAX_TASK_PRIO_WITH_LOCAL_DATA", "float", 800.0, "priority", "from here locality is waived"),
+    P(
+        "taskbrokerage",
+        "DATA_LOCATION_CHECK_PERIOD",
+        "float",
+        7.0,
+        "days",
+        "assigning for longer: data may be anywhere",
+    ),
     P("taskbrokerage", "NQUEUED_NUC_CAP", "float", 2000.0, "files", "more on the way to a nucleus: it is left out"),
     P("taskbrokerage", "RETRY_S", "float", 1800.0, "s", "until a task without a nucleus is looked at again", 1),
 )

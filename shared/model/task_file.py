@@ -65,6 +65,7 @@ class StatePart(_Part):
 
     task_id: int = 0
     status: TaskStatus = TaskStatus.ASSIGNING
+    assigning_since: datetime | None = Field(None, description="since when it waits for a nucleus; null: not known")
     nucleus: str | None = None
     priority: int | None = None
     share: str | None = None

@@ -49,6 +49,7 @@ def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
     task = spec.columns() | {
         "task_id": state.task_id,
         "status": state.status,
+        "assigning_since": state.assigning_since,
         "split_rule": _split_rule(spec, file) if state.split_rule is None else state.split_rule,
         "gshare": gshare,
         "resource_type": resource_type,

@@ -9,7 +9,7 @@ from shared.brokerage.ability import SCOPE
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters import capability, capacity, data, rules, software
 from shared.brokerage.network import network_weight
-from shared.brokerage.pipeline import Pipeline
+from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import JobRequest, local_data
 from shared.brokerage.weights import data_availability, nucleus_factor, production_basic
 from shared.brokerage.world import World
@@ -53,6 +53,12 @@ PIPELINE = Pipeline((
     capacity.has_pilots,
     capacity.near_enough,
 ))  # fmt: skip
+# The IO cutoff of work that reads much: first by what is on disk, then also by what is on tape, then not at all.
+CUTOFF = (data.MOVE_BYTES, data.MOVE_FILES)
+WITH_TAPE = PIPELINE.replacing(data.little_input_to_move_with_tape, data.few_files_to_move_with_tape)
+WITHOUT_CUTOFF = PIPELINE.without(*(one.name for one in CUTOFF))
+TAPE_NOTE = "no queue has enough of the input on disk: copies on tape count for the IO cutoff"
+NO_CUTOFF_NOTE = "the IO cutoff is off: no queue that could take the work has enough of its input"
 # Asked of what is left when the weights are known.
 CAPS = Pipeline((capacity.not_too_many_waiting, capacity.not_too_many_queued))
 
@@ -69,6 +75,24 @@ def production_factors(world: World, request: JobRequest) -> dict[str, Real]:
     return {name: np.asarray(factor, np.float64) for name, factor in factors.items()}
 
 
+def passing(world: World, request: JobRequest) -> tuple[Exclusions, tuple[str, ...]]:
+    """The checks before the weight, and what is to be said of the IO cutoff.
+
+    The document has the cutoff as a check like others and does not say what holds if no queue passes it. Taken, as in
+    the field: it is judged among the queues that pass every persistent check. If none does, copies on tape count too;
+    if still none does, the cutoff is off. A queue with the input that is left out for a passing reason is waited for.
+    """
+    exclusions = PIPELINE.run(world, request)
+    cut_off = np.isin(exclusions.codes, [one.code for one in CUTOFF]).any()
+    if exclusions.alive.any() or not cut_off or PIPELINE.run(world, request, persistent_only=True).alive.any():
+        return exclusions, ()
+    if WITH_TAPE.run(world, request, persistent_only=True).alive.any():
+        return WITH_TAPE.run(world, request), (TAPE_NOTE,)
+    if WITHOUT_CUTOFF.run(world, request, persistent_only=True).alive.any():
+        return WITHOUT_CUTOFF.run(world, request), (NO_CUTOFF_NOTE,)
+    return exclusions, ()
+
+
 class ProductionJobBrokerage:
     """Jobs may run anywhere that passes; data is moved to them, output to the nucleus."""
 
@@ -76,7 +100,7 @@ class ProductionJobBrokerage:
 
     def decide(self, world: World, request: JobRequest, seed: int) -> Decision:
         """Checks, weights, the two caps on queued jobs, the best 10."""
-        exclusions = PIPELINE.run(world, request)
+        exclusions, notes = passing(world, request)
         factors = production_factors(world, request)
         CAPS.run(world, request, exclusions)
-        return conclude(self.name, world, request, seed, exclusions, factors)
+        return conclude(self.name, world, request, seed, exclusions, factors, notes)

@@ -38,6 +38,7 @@ def conclude(
     seed: int,
     exclusions: Exclusions,
     factors: Mapping[str, Real],
+    notes: tuple[str, ...] = (),
 ) -> Decision:
     """The decision: advertisements are asked, then the best rows by the product of the factors; if none, the next try.
 
@@ -71,4 +72,5 @@ def conclude(
         candidates=tuple(candidate_of(world, request, row, float(weights[row])) for row in best),
         terms={name: np.where(alive, factor, np.nan) for name, factor in factors.items()},
         retry_at=None if best else retry_at,
+        notes=notes,
     )

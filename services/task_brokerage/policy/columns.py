@@ -23,7 +23,8 @@ DAY_S = 86400.0
 
 @dataclass(frozen=True)
 class NucleusColumns:
-    """Sizes in GB (input in bytes). `space` is NaN for a nucleus without storage; `backlog` NaN if nothing is known."""
+    """Sizes in GB (input in bytes). `space` is NaN for a nucleus without storage; `backlog` NaN if nothing is known.
+    `only_on_tape`: some of the local input is."""
 
     names: tuple[str, ...]
     active: Flags
@@ -46,22 +47,26 @@ def expected_output_gb(remaining_work_hs06_s: float) -> float:
 
 
 def _local(world: World, request: TaskRequest) -> tuple[Real, Real, Flags]:
-    """Bytes and files of the input at each nucleus (the best copy of each dataset), and whether any is only on tape."""
+    """Bytes and files of the input at each nucleus (the best copy of each dataset, on disk or tape), and whether any of
+    these bytes are on tape only: the best copy on tape has more of a dataset than the best on disk."""
     facts = world.nucleus_facts
     n_nuclei = len(facts.names)
     local_bytes, local_files, tape = np.zeros(n_nuclei), np.zeros(n_nuclei), np.zeros(n_nuclei, bool)
     for dataset in request.inputs_for_locality:
-        best: dict[int, tuple[int, int, bool]] = {}
+        best: dict[int, tuple[int, int]] = {}
+        on_disk: dict[int, tuple[int, int]] = {}
         for replica in dataset.replicas:
             place = facts.of_storage.get(replica.storage)
             if place is None or replica.n_files <= 0:
                 continue
-            size, files, on_tape = best.get(place, (-1, -1, True))
-            best[place] = (*max((size, files), (replica.n_bytes, replica.n_files)), on_tape and replica.is_tape)
-        for place, (size, files, on_tape) in best.items():
-            local_bytes[place] += min(size, dataset.n_bytes)
-            local_files[place] += min(files, dataset.n_files)
-            tape[place] |= on_tape
+            copy = (min(replica.n_bytes, dataset.n_bytes), min(replica.n_files, dataset.n_files))
+            best[place] = max(best.get(place, (0, 0)), copy)
+            if not replica.is_tape:
+                on_disk[place] = max(on_disk.get(place, (0, 0)), copy)
+        for place, (size, files) in best.items():
+            local_bytes[place] += size
+            local_files[place] += files
+            tape[place] |= on_disk.get(place, (0, 0)) < (size, files)
     return local_bytes, local_files, tape
 
 

@@ -83,9 +83,12 @@ def _some_of_carousel(nuclei: NucleusColumns, request: TaskRequest) -> np.ndarra
 
 
 def input_size(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
-    """Of large input, more than a fraction of the bytes must be at the nucleus."""
+    """Of large input, more than a fraction of the bytes must be at the nucleus.
+
+    Not asked after DATA_LOCATION_CHECK_PERIOD in assigning: the document has the parameter and no rule for it.
+    """
     total_gb = input_gb(request)
-    if total_gb <= request.limits.input_size_threshold_gb:
+    if request.has_waited_for_data or total_gb <= request.limits.input_size_threshold_gb:
         return None
     fraction = nuclei.local_bytes / (total_gb * GB_BYTES)
     wanted = request.limits.input_size_fraction
@@ -93,9 +96,13 @@ def input_size(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
 
 
 def input_files(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
-    """Of many files, more than a fraction must be at the nucleus."""
+    """Of many files, more than a fraction must be at the nucleus.
+
+    The document compares the total input size with INPUT_NUM_THRESHOLD: taken is the number of files. Not asked after
+    DATA_LOCATION_CHECK_PERIOD in assigning.
+    """
     total = sum(one.n_files for one in request.inputs_for_locality)
-    if total <= request.limits.input_files_threshold:
+    if request.has_waited_for_data or total <= request.limits.input_files_threshold:
         return None
     fraction = nuclei.local_files / total
     wanted = request.limits.input_files_fraction

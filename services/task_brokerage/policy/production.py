@@ -30,10 +30,11 @@ def run_filters(filters: tuple[NucleusFilter, ...], nuclei: NucleusColumns, requ
 def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest, alive: Flags) -> dict[str, Real]:
     """localInputSize x tapeWeight x (spaceFree + spaceExpired) / (max(rwOffset, RW) x totalInputSize x spaceTotal).
 
-    The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is input). The
-    document does not say what holds where none of the nuclei that pass (`alive`) has any of the input, as after a
-    waiver of the locality check for high priority: all weights would be 0, and the draw would not look at space and
-    work. Then the formula without the input's part is taken.
+    tapeWeight counts where any of the local input is on tape only: the document says "if input data is on the tape
+    storage". The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is
+    input). The document does not say what holds where none of the nuclei that pass (`alive`) has any of the input, as
+    after a waiver of the locality check for high priority: all weights would be 0, and the draw would not look at space
+    and work. Then the formula without the input's part is taken.
     """
     limits = request.limits
     total_bytes = input_gb(request) * GB_BYTES

@@ -113,8 +113,8 @@ def jobs_at(world: World, request: JobRequest, rows: NDArray[np.int64]) -> list[
     Files that were given more memory after a failure are not looked at: job generation asks again for each job.
     """
     columns, needs = world.columns, request.needs
-    if request.is_merge or needs.core_count == 1:
-        cores = np.full(len(rows), max(1, needs.core_count), np.int64)
+    if needs.core_count == 1 or (request.is_merge and needs.core_count):
+        cores = np.full(len(rows), needs.core_count, np.int64)
     else:
         cores = cores_used(needs, columns.core_count[rows])
     needed_mb, most_mb = ram_mb(needs, cores, is_merge=request.is_merge), columns.max_rss_mb[rows]

@@ -61,14 +61,14 @@ def no_jumbo_queue(world: World, request: JobRequest) -> Verdict | None:
 def core_count(world: World, request: JobRequest) -> Verdict | None:
     """Several cores need a queue of several cores, one core needs one; 0 takes any (urgent work and scouts: several).
 
-    A queue with -1 leaves the number of cores to the task, as far as the resource type of the row allows.
+    Merge jobs have their own number (mergeCoreCount), and 0 takes any queue whatever their priority. A queue with -1
+    leaves the number of cores to the task, as far as the resource type of the row allows. The document asks that cores
+    match and does not say how: taken is that several cores fit any slot of several, as in the field.
     """
     columns, wanted = world.columns, request.needs.core_count
     found, several = columns.core_count, columns.has_several_cores
-    if request.is_merge:
-        wanted = wanted or 1
     if wanted == 0:
-        if request.priority < 900 and not request.is_scout:
+        if request.is_merge or (request.priority < 900 and not request.is_scout):
             return None
         return Verdict(several, found, 2.0)
     passes = several if wanted > 1 else found <= 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.brokerage.check import Check, Tier, Verdict, decides
+from shared.brokerage.check import Check, Decide, Filter, Tier, Verdict, decides
 from shared.brokerage.request import IGNORE_LOCALITY_PRIORITY, JobRequest, local_data
 from shared.brokerage.world import OutputStorage, World
 from shared.model.link import BLOCKED_CLOSENESS
@@ -99,21 +99,32 @@ def _moves_much(request: JobRequest) -> bool:
     return request.needs.io_intensity_kb_s > request.limits.io_intensity_cutoff_kb_s and request.input_files > 0
 
 
-@decides(MOVE_BYTES)
-def little_input_to_move(world: World, request: JobRequest) -> Verdict | None:
-    """For work of high IO intensity less than SIZE_CUTOFF_TO_MOVE_INPUT of its input may be missing."""
-    if not _moves_much(request):
-        return None
-    missing = local_data(world.columns, request).missing_bytes / GB_BYTES
-    wanted = request.limits.missing_input_cutoff_gb
-    return Verdict(missing < wanted, missing, wanted)
+def _bytes_to_move(*, with_tape: bool) -> Decide:
+    def decide(world: World, request: JobRequest) -> Verdict | None:
+        if not _moves_much(request):
+            return None
+        missing = local_data(world.columns, request, with_tape=with_tape).missing_bytes / GB_BYTES
+        wanted = request.limits.missing_input_cutoff_gb
+        return Verdict(missing < wanted, missing, wanted)
+
+    return decide
 
 
-@decides(MOVE_FILES)
-def few_files_to_move(world: World, request: JobRequest) -> Verdict | None:
-    """For work of high IO intensity fewer than NUM_CUTOFF_TO_MOVE_INPUT of its files may be missing."""
-    if not _moves_much(request):
-        return None
-    missing = local_data(world.columns, request).missing_files
-    wanted = float(request.limits.missing_files_cutoff)
-    return Verdict(missing < wanted, missing, wanted)
+def _files_to_move(*, with_tape: bool) -> Decide:
+    def decide(world: World, request: JobRequest) -> Verdict | None:
+        if not _moves_much(request):
+            return None
+        missing = local_data(world.columns, request, with_tape=with_tape).missing_files
+        wanted = float(request.limits.missing_files_cutoff)
+        return Verdict(missing < wanted, missing, wanted)
+
+    return decide
+
+
+# For work of high IO intensity less than SIZE_CUTOFF_TO_MOVE_INPUT and fewer than NUM_CUTOFF_TO_MOVE_INPUT files of its
+# input may be missing. The document does not speak of tape: only copies on disk count at first.
+little_input_to_move = Filter(MOVE_BYTES, _bytes_to_move(with_tape=False))
+few_files_to_move = Filter(MOVE_FILES, _files_to_move(with_tape=False))
+# The second choice, where no queue has enough on disk: copies on tape count too.
+little_input_to_move_with_tape = Filter(MOVE_BYTES, _bytes_to_move(with_tape=True))
+few_files_to_move_with_tape = Filter(MOVE_FILES, _files_to_move(with_tape=True))

@@ -21,7 +21,7 @@ from shared.brokerage.request import InputDataset
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.architecture import parse_architecture
 from shared.model.link import Link
-from shared.model.queue import QueueStatus
+from shared.model.queue import Queue, QueueStatus
 from shared.model.site import Site
 from tests.unit.brokerage.worlds import NOW, a_queue, a_storage, a_world
 
@@ -45,6 +45,7 @@ class Part:
     needs: Mapping[str, Any] = field(default_factory=dict)
     request: Mapping[str, Any] = field(default_factory=dict)
     jobs: tuple[JobCount, ...] = ()
+    queues: tuple[Queue, ...] = ()
     inputs: tuple[InputDataset, ...] = ()
     limits: Mapping[str, Any] = field(default_factory=dict)
     task: Mapping[str, Any] = field(default_factory=dict)
@@ -114,7 +115,7 @@ def world_of(part: Part, **more: Any) -> Any:
     links += [Link("FAR", NUCLEUS, queued_at=NOW, **part.far)] if part.far else []
     jobs = [JobCount(name if one.queue == QUEUE else one.queue, "", one.status, one.n_jobs) for one in part.jobs]
     return a_world(
-        [a_queue(name, SITE, **values), *more.get("queues", ())],
+        [a_queue(name, SITE, **values), *part.queues, *more.get("queues", ())],
         storages=[a_storage(f"{SITE}_DATADISK", SITE, **part.storage)],
         sites=[Site(NUCLEUS, "ACTIVE", is_nucleus=True, **part.nucleus)],
         links=links,

@@ -50,11 +50,15 @@ class One:
 
     @property
     def local(self) -> tuple[int, int, int, int]:
-        """Files and bytes wanted; files and bytes at hand."""
+        """Files and bytes wanted; files and bytes at hand on disk."""
+        return self.copies(with_tape=False)
+
+    def copies(self, *, with_tape: bool) -> tuple[int, int, int, int]:
         if not self.request.inputs:
             return 0, 0, 0, 0
         (dataset,) = self.request.inputs
-        at_hand = {one.storage: (one.n_files, one.n_bytes) for one in dataset.replicas}
+        counted = [one for one in dataset.replicas if with_tape or not one.is_tape]
+        at_hand = {one.storage: (one.n_files, one.n_bytes) for one in counted}
         return (dataset.n_files, dataset.n_bytes, *at_hand.get(f"{self.queue.site}_DATADISK", (0, 0)))
 
     @property
@@ -85,10 +89,10 @@ class One:
 
 
 def core_count(one: One) -> bool:
-    wanted = one.request.needs.core_count or (1 if one.request.is_merge else 0)
+    wanted = one.request.needs.core_count
     several = one.queue.core_count > 1 or one.queue.core_count == -1
     if wanted == 0:
-        return several or not (one.request.priority >= 900 or one.request.is_scout)
+        return several or one.request.is_merge or not (one.request.priority >= 900 or one.request.is_scout)
     return several if wanted > 1 else one.queue.core_count <= 1
 
 
@@ -172,6 +176,14 @@ def moves_much(one: One) -> bool:
     return one.request.needs.io_intensity_kb_s > 200 and bool(one.request.inputs)
 
 
+def little_to_move(one: One, copies: tuple[int, int, int, int]) -> bool:
+    return not moves_much(one) or copies[1] - copies[3] < 10 * GB
+
+
+def few_to_move(one: One, copies: tuple[int, int, int, int]) -> bool:
+    return not moves_much(one) or copies[0] - copies[2] < 100
+
+
 def connectivity(one: One) -> bool:
     order = ["full", "http", "none"]
     wanted = one.request.needs.connectivity
@@ -203,8 +215,8 @@ RULES: dict[str, Callable[[One], bool]] = {
     "inactive": active,
     "zero_share": zero_share,
     "jumbo": lambda one: one.request.uses_jumbo or "useJumboJobs" not in one.queue.options,
-    "missing_input_size": lambda one: not moves_much(one) or one.local[1] - one.local[3] < 10 * GB,
-    "missing_input_files": lambda one: not moves_much(one) or one.local[0] - one.local[2] < 100,
+    "missing_input_size": lambda one: little_to_move(one, one.local),
+    "missing_input_files": lambda one: few_to_move(one, one.local),
     "disk_io": disk_io,
     "core_count": core_count,
     "max_core_count": lambda one: (
@@ -245,6 +257,12 @@ RULES: dict[str, Callable[[One], bool]] = {
     ),
     "queued": lambda one: one.queued <= max(20, 2 * one.running),
 }  # fmt: skip
+
+
+WITH_TAPE: dict[str, Callable[[One], bool]] = {
+    "missing_input_size": lambda one: little_to_move(one, one.copies(with_tape=True)),
+    "missing_input_files": lambda one: few_to_move(one, one.copies(with_tape=True)),
+}
 
 
 def weight_of(one: One) -> float:

@@ -176,6 +176,17 @@ def test_the_chunks_own_queue_comes_before_the_tasks() -> None:
     assert job_request({**ROW, "site": "A,B"}, (), JobLimits(), NOW).preassigned == ("A", "B")
 
 
+@pytest.mark.parametrize(
+    ("cores", "chosen"),
+    [(None, {"ONE"}), (0, {"ONE", "EIGHT"}), (1, {"ONE"}), (4, {"EIGHT"})],
+)
+def test_merge_jobs_take_the_queues_of_their_own_number_of_cores_and_any_where_it_can_vary(cores, chosen) -> None:
+    row = {**ROW, "kind": "merge", "chunk_queue": None, "merge_core_count": cores, "current_priority": 950}
+    world = a_world([a_queue("ONE"), a_queue("EIGHT", core_count=8, max_rss_mb=32_000)])
+    decision = ProductionJobBrokerage().decide(world, job_request(row, (), JobLimits(), NOW), 1)
+    assert set(decision.chosen) == chosen
+
+
 def test_the_unmerged_input_of_a_merge_chunk_is_where_its_queue_is() -> None:
     unmerged = (InputDataset("unmerged", 226, 10**9),)
     merge = {**ROW, "kind": "merge", "chunk_queue": "HERE"}

@@ -6,7 +6,8 @@ is left out with its explanation, the last that passes, and which of two checks 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -144,6 +145,13 @@ def test_of_two_checks_that_a_nucleus_fails_the_first_in_the_document_is_told(fi
         assert verdict is not None and not verdict.passes[nuclei.names.index(A)], f"{check} is not failed at all"
     told = explanation(ProductionTaskBrokerage().decide(world, task, 1), A)
     assert told is not None and told.check == first.check
+
+
+@pytest.mark.parametrize("part", [local_input(1, 500), local_input(50, 1)])
+@pytest.mark.parametrize(("waited_s", "outcome"), [(7 * 86_400, "none"), (7 * 86_400 + 1, "chosen")])
+def test_after_DATA_LOCATION_CHECK_PERIOD_in_assigning_the_locality_check_is_off(part, waited_s, outcome) -> None:
+    task = replace(task_of(part), assigning_since=NOW - timedelta(seconds=waited_s))
+    assert ProductionTaskBrokerage().decide(world_of(part), task, 1).outcome == outcome
 
 
 @pytest.mark.parametrize(

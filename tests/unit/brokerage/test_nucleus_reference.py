@@ -98,7 +98,7 @@ class One:
 
     @property
     def only_on_tape(self) -> bool:
-        return self.nucleus.disk_copy[0] == 0 and self.nucleus.tape_copy[0] > 0 and bool(self.datasets)
+        return self.nucleus.disk_copy < self.nucleus.tape_copy and bool(self.datasets)
 
     @property
     def staged(self) -> bool:

@@ -179,6 +179,15 @@ def test_tape_weight_is_one_if_the_input_is_on_disk_too() -> None:
     assert weights(world, a_task(inputs=(both,)))["A"] == pytest.approx(0.5 / 50)
 
 
+@pytest.mark.parametrize(("on_disk_gb", "files", "weight"), [(99, 1000, 0.001), (100, 999, 0.001), (100, 1000, 1.0)])
+def test_tape_weight_counts_where_any_local_input_is_on_tape_only(on_disk_gb, files, weight) -> None:
+    copies = input_at(Replica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", on_disk_gb, files))
+    other = InputDataset("other", 1, GB_BYTES, (copy_at("A", 1, 1),))
+    world = nuclei_world("A", storages=[a_storage("A_TAPE", "A", type="DATATAPE", is_tape=True)])
+    decision = ProductionTaskBrokerage().decide(world, a_task(inputs=(copies, other)), 1)
+    assert decision.chosen == ("A",) and decision.terms["tape"].tolist() == [weight]
+
+
 def test_if_all_nuclei_are_skipped_the_task_is_tried_again_after_30_minutes() -> None:
     world = nuclei_world("A", queues=[a_queue("Q_A", "A", max_rss_mb=1)])
     decision = ProductionTaskBrokerage().decide(world, a_task(), 1)

@@ -92,6 +92,7 @@ def test_a_parameter_of_analysis_job_brokerage_has_the_documents_name_and_defaul
         ("MIN_IO_INTENSITY_WITH_LOCAL_DATA", "min_io_intensity_with_local_data_kb_s", 200, 1),
         ("MIN_INPUT_SIZE_WITH_LOCAL_DATA", "min_input_with_local_data_gb", 10_000, 1),
         ("MAX_TASK_PRIO_WITH_LOCAL_DATA", "max_priority_with_local_data", 800, 1),
+        ("DATA_LOCATION_CHECK_PERIOD", "data_location_check_period_s", 7 * 86_400, 86_400),
         ("NQUEUED_NUC_CAP", "queued_files_of_nucleus_cap", 2000, 1),
     ],
 )

@@ -11,7 +11,8 @@ import pytest
 
 from services.job_brokerage.policy.production import CAPS, PIPELINE, ProductionJobBrokerage
 from shared.brokerage.decision import Decision
-from shared.brokerage.request import InputDataset, JobRequest, SmallestJob
+from shared.brokerage.load import JobCount
+from shared.brokerage.request import InputDataset, JobRequest, Replica, SmallestJob
 from shared.model.queue import QueueType
 from tests.unit.brokerage.parts import (
     COMMON,
@@ -28,7 +29,7 @@ from tests.unit.brokerage.parts import (
     neighbours,
     world_of,
 )
-from tests.unit.brokerage.worlds import LIGHT, a_request
+from tests.unit.brokerage.worlds import LIGHT, a_queue, a_request
 
 GB = 1024**3
 
@@ -46,8 +47,10 @@ def decided(part: Part) -> Decision:
 
 
 def missing(n_files: int, n_bytes: int) -> Part:
-    """Input that is nowhere, for a task above IO_INTENSITY_CUTOFF."""
-    return Part(needs={"io_intensity_kb_s": 201.0}, inputs=(InputDataset("d", n_files, n_bytes),))
+    """Input that is all at another queue, which is full at the moment, for a task above IO_INTENSITY_CUTOFF."""
+    inputs = (InputDataset("d", n_files, n_bytes, (Replica("NEAR_DATADISK", n_files, n_bytes),)),)
+    full = (JobCount("Z_NEAR", "", "transferring", 2001),)
+    return Part(needs={"io_intensity_kb_s": 201.0}, inputs=inputs, queues=(a_queue("Z_NEAR", "NEAR"),), jobs=full)
 
 
 # In the order of the document.
@@ -161,6 +164,6 @@ def test_of_two_checks_that_a_production_queue_fails_the_first_in_the_document_i
     filters = {one.check.name: one for one in (*PIPELINE.filters, *CAPS.filters)}
     for check in (first.check, second.check):
         verdict = filters[check].decide(world, request)
-        assert verdict is not None and not verdict.passes.any(), f"{check} is not failed at all"
+        assert verdict is not None and not verdict.passes[0], f"{check} is not failed at all"
     told = explanation(ProductionJobBrokerage().decide(world, request, 1), world.columns.queues[0].name)
     assert told is not None and told.check == first.check
