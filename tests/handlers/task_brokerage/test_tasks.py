@@ -214,6 +214,30 @@ async def test_heavy_input_draws_a_task_to_the_nucleus_that_has_it(database, con
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("waited", "nuclei"), [(timedelta(days=6, hours=23), []), (timedelta(days=7, hours=1), ["ALPHA"])]
+)
+async def test_heavy_input_that_no_nucleus_has_is_waited_for_seven_days(database, context, waited, nuclei) -> None:
+    files = small_grid()
+    files["sites"]["BETA"]["state"] = "DISABLED"
+    await load_grid(database, files)
+    service = await started(build(context))
+    task_id = await a_task(database, io_intensity=500, io_intensity_unit="kBPerS")
+    async with database.read() as connection:
+        dataset_id = await connection.fetchval(
+            "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes) "
+            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id", f"data.{task_id}",
+        )  # fmt: skip
+        await connection.execute(
+            "INSERT INTO catalogue.dataset_replicas VALUES ($1, 'BETA_DATADISK', 10, 50000000000, true)", dataset_id
+        )
+        await connection.execute(
+            "UPDATE tasks SET state_change_time = orrery_now() - $2::interval WHERE task_id = $1", task_id, waited
+        )
+    emitted = await deliver(database, service, TaskDefined(task_id=task_id))
+    assert [one.nucleus for one in emitted] == nuclei
+
+
 async def test_a_task_whose_numbers_make_no_sense_is_parked_with_the_reason(database, context) -> None:
     await load_grid(database)
     service = await started(build(context))
