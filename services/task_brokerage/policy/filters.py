@@ -56,13 +56,16 @@ def backlog(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
 
 
 def storage(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
-    """A nucleus must have a storage."""
+    """A nucleus must have a storage: its default endpoint, else its disk storage with most free space."""
     has = ~np.isnan(nuclei.space_free_gb)
     return Verdict(has, has, 1.0)
 
 
 def storage_works(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
-    """Output must be able to reach it."""
+    """Output must be able to reach it.
+
+    The document has no such check: taken from "skip blacklisted storage endpoints" of the job brokerage, for writing.
+    """
     return Verdict(nuclei.writable, nuclei.writable, 1.0)
 
 
@@ -73,7 +76,10 @@ def space(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
 
 
 def able_queue(nuclei: NucleusColumns, request: TaskRequest) -> Verdict | None:
-    """A nucleus must have a queue that can run the work."""
+    """A nucleus must have a queue that can run the work.
+
+    The document has no such check: taken from the field, with the persistent checks of a typical job of the task.
+    """
     return Verdict(nuclei.able_queues >= 1, nuclei.able_queues, 1.0)
 
 

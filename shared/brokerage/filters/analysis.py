@@ -40,7 +40,10 @@ Numbers = Callable[[AnalysisFacts], tuple[float, float]]
 
 
 def _of_the_task(check: Check, numbers: Numbers, *, merging_goes_on: bool = True) -> Filter:
-    """A throttle: it holds for the task, so every queue is left out or none. A limit of 0 is none."""
+    """A throttle: it holds for the task, so every queue is left out or none. A limit of 0 is none.
+
+    The document does not except merge jobs: taken is that they go on, since they free what others wait for.
+    """
 
     def decide(world: World, request: JobRequest) -> Verdict | None:
         facts = request.analysis_facts(world.columns)
@@ -66,7 +69,10 @@ disk_quota = _of_the_task(
 
 @decides(SHARE_USAGE)
 def share_usage(world: World, request: JobRequest) -> Verdict | None:
-    """User Analysis above its target: class C waits above 90 %, B above 95 %, A by its slots in hi sites."""
+    """User Analysis above its target: class C waits above 90 %, B above 95 %, A by its slots in hi sites.
+
+    A user without slots in hi sites is taken to have one; while the usage is not known nobody waits.
+    """
     facts = request.analysis_facts(world.columns)
     if facts is None or facts.task.gshare != USER_SHARE or np.isnan(facts.share_usage_percent) or request.is_merge:
         return None
@@ -94,7 +100,8 @@ def no_virtual_placement(world: World, request: JobRequest) -> Verdict | None:
 def virtual_placement_has_room(world: World, request: JobRequest) -> Verdict | None:
     """A VP queue with more than OVERLOAD_MIN_QUEUE queued jobs whose ratio of queued to running jobs is above
 
-    OVERLOAD_RATIO_OFFSET times that of all queues together is overloaded.
+    OVERLOAD_RATIO_OFFSET times that of all queues together is overloaded. The document says "overloaded" and gives no
+    numbers: these are the field's.
     """
     facts = request.analysis_facts(world.columns)
     if facts is None or not world.columns.is_virtual_placement.any():
@@ -127,7 +134,7 @@ def short_queue(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(USER_QUEUE)
 def user_has_few_queued(world: World, request: JobRequest) -> Verdict | None:
-    """At most MAX_QUEUED_JOBS_PER_PQ_USER, if it is set."""
+    """At most MAX_QUEUED_JOBS_PER_PQ_USER, if it is set: the document says "too many" and has no number."""
     facts = request.analysis_facts(world.columns)
     if facts is None or facts.limits.user_queued_jobs_cap <= 0:
         return None
@@ -137,7 +144,10 @@ def user_has_few_queued(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(STABILIZER)
 def stable(world: World, request: JobRequest) -> Verdict | None:
-    """Where the queue may be throttled the user has at most max_q_len queued jobs."""
+    """Where the queue may be throttled the user has at most max_q_len queued jobs.
+
+    The numbers are those of the queue in the task's share, as the stabilizer's title has it ("per gshare").
+    """
     facts = request.analysis_facts(world.columns)
     if facts is None:
         return None
@@ -147,7 +157,10 @@ def stable(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(SITES_OF_TASK)
 def few_sites(world: World, request: JobRequest) -> Verdict | None:
-    """A task that has used MAX_SITES_OF_TASK sites goes to no others."""
+    """A task that has used MAX_SITES_OF_TASK sites goes to no others.
+
+    "The best 10 candidates" of the document is taken for each decision; this limit for the whole task is the field's.
+    """
     facts = request.analysis_facts(world.columns)
     if facts is None or facts.limits.max_sites_of_task <= 0:
         return None

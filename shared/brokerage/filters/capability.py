@@ -81,7 +81,11 @@ def core_count(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(MAX_CORE_COUNT)
 def max_core_count(world: World, request: JobRequest) -> Verdict | None:
-    """A task may limit the cores that it can use."""
+    """A task may limit the cores that it can use.
+
+    The document names maxCoreCount and no rule: taken as the most cores that a slot may have; a queue that leaves the
+    number to the task passes.
+    """
     limit = request.needs.max_core_count
     if not limit:
         return None
@@ -118,7 +122,11 @@ def _rss_mb(world: World, request: JobRequest) -> tuple[NDArray[np.float64], NDA
 
 @decides(MEMORY_HIGH)
 def memory_at_most(world: World, request: JobRequest) -> Verdict | None:
-    """The memory of a job must not be above the queue's maximum; a queue with 0 has none."""
+    """The memory of a job must not be above the queue's maximum; a queue with 0 has none.
+
+    The document has memory "per core" and the memory of a whole job: taken is that minrss and maxrss are a slot's,
+    unless the queue says per_core_attr, and that both limits are within the range.
+    """
     needed, (_, highest) = _ram_mb(world, request), _rss_mb(world, request)
     return Verdict((highest == 0) | (needed <= highest), needed, highest)
 
@@ -132,7 +140,10 @@ def memory_at_least(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(SCRATCH_DISK)
 def scratch_disk(world: World, request: JobRequest) -> Verdict | None:
-    """The slot's part of maxwdir must be larger than input (unless read directly), output and work directory."""
+    """The slot's part of maxwdir must be larger than input (unless read directly), output and work directory.
+
+    The document divides maxwdir by the queue's cores: taken is the part of a job's cores in the slot. 0 is no limit.
+    """
     columns, job = world.columns, request.job
     reads_directly = columns.direct_access & (not request.copies_to_scratch)
     needed = estimates.disk_mb(
@@ -148,7 +159,11 @@ def _has_unknown_length(request: JobRequest) -> bool:
 
 @decides(WALLTIME_DAY)
 def a_day_for_scouts_and_merging(world: World, request: JobRequest) -> Verdict | None:
-    """Scouts, merge jobs and work of unknown length need a queue that allows 24 hours."""
+    """Scouts, merge jobs and work of unknown length need a queue that allows 24 hours.
+
+    The document asks it of scout and merge jobs: taken for work whose CPU time is not known too, because its walltime
+    cannot be estimated. Analysis is not asked: its list of checks does not have this one.
+    """
     if request.is_analysis or not (request.is_scout or request.is_merge or _has_unknown_length(request)):
         return None
     limit = world.columns.max_time_s
@@ -167,7 +182,10 @@ def _walltime(world: World, request: JobRequest, n_events: int) -> NDArray[np.fl
 
 @decides(WALLTIME_LONG)
 def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
-    """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above."""
+    """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above.
+
+    "Between mintime and maxtime" is taken with both ends included; a maxtime of 0 is no limit.
+    """
     if request.is_merge or _has_unknown_length(request):
         return None
     needed, limit = _walltime(world, request, request.job.n_events), world.columns.max_time_s
@@ -202,7 +220,10 @@ def connectivity(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(IP_STACK)
 def ip_stack(world: World, request: JobRequest) -> Verdict | None:
-    """A queue with a stated IP stack takes tasks with the same; unset takes tasks that state none."""
+    """A queue with a stated IP stack takes tasks with the same; unset takes tasks that state none.
+
+    The document does not say where else tasks that state none may run: taken is anywhere.
+    """
     if not request.needs.ip_stack:
         return None
     wanted = IP_STACKS.index(request.needs.ip_stack) if request.needs.ip_stack in IP_STACKS else -1
@@ -221,7 +242,10 @@ def direct_access(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(EVENT_SERVICE)
 def event_service(world: World, request: JobRequest) -> Verdict | None:
-    """jobseed std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts."""
+    """jobseed std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts.
+
+    The document has "Settings for event service" and no rule: taken is the field's jobseed.
+    """
     seed = world.columns.jobseed
     if not request.is_event_service:
         return Verdict(world.columns.takes_plain_jobs, seed, float(_STD_OR_ALL))

@@ -29,7 +29,7 @@ DEFAULT_TRANSFERRING_LIMIT = 2000
 
 @decides(TRANSFERRING)
 def transferring(world: World, request: JobRequest) -> Verdict | None:
-    """Transferring jobs must not exceed max(the queue's limit or 2000, 2 x running)."""
+    """Transferring jobs must not exceed max(the queue's limit or 2000, 2 x running); a limit of 0 is undefined."""
     limit = np.where(world.columns.transferring_limit > 0, world.columns.transferring_limit, DEFAULT_TRANSFERRING_LIMIT)
     wanted = np.maximum(limit, 2 * world.load.running)
     found = world.load["transferring"]
@@ -38,7 +38,11 @@ def transferring(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(LINK_BACKLOG)
 def link_is_not_saturated(world: World, request: JobRequest) -> Verdict | None:
-    """At most NQUEUED_SAT_CAP files queued on the link to the nucleus; counts older than an hour say nothing."""
+    """At most NQUEUED_SAT_CAP files queued on the link to the nucleus.
+
+    The document does not say which counts: taken are those of the express activity for urgent work, of production
+    output otherwise, and none that is older than an hour.
+    """
     if not request.nucleus:
         return None
     links = world.links_to(request.nucleus)
@@ -49,7 +53,10 @@ def link_is_not_saturated(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(NUCLEUS_BACKLOG)
 def nucleus_is_not_saturated(world: World, request: JobRequest) -> Verdict | None:
-    """All queues are left out if more than NQUEUED_NUC_CAP_FOR_JOBS files wait to be brought to the nucleus."""
+    """All queues are left out if more than NQUEUED_NUC_CAP_FOR_JOBS files wait to be brought to the nucleus.
+
+    "All queues" is taken by the word: those of the nucleus too, as all its output waits in the same line.
+    """
     if not request.nucleus:
         return None
     found = world.queued_to(request.nucleus, request.now)
@@ -67,7 +74,8 @@ def _silence_s(world: World, request: JobRequest, last_s: np.ndarray) -> np.ndar
 def active(world: World, request: JobRequest) -> Verdict | None:
     """Urgent work, scouts, merge jobs and what is merged later avoid queues where jobs wait and none starts.
 
-    Inactive: no job started in the last 2 hours although activated jobs are there.
+    Inactive: no job started in the last 2 hours although activated jobs are there. "Had been there" is taken as: are
+    there now. A queue where no job ever started is silent since signs of life are noted at all.
     """
     if not (request.priority >= HIGH_PRIORITY or request.is_scout or request.is_merge or request.is_pre_merged):
         return None
@@ -97,7 +105,8 @@ def has_pilots(world: World, request: JobRequest) -> Verdict | None:
 def disk_io(world: World, request: JobRequest) -> Verdict | None:
     """While the running jobs of a queue use more disk IO for each core than its limit, no task above it goes there.
 
-    The limit is the queue's maxDiskIO, else MAX_DISKIO_DEFAULT. A queue of which no mean is known passes.
+    The limit is the queue's maxDiskIO, else MAX_DISKIO_DEFAULT. A queue of which no mean is known passes. The document
+    compares the task's diskIO as it is: taken is its part for each core of the slot, as the limit is for a core.
     """
     if request.needs.disk_io_kb_s <= 0:
         return None
@@ -109,7 +118,10 @@ def disk_io(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(NETWORK_WEIGHT)
 def near_enough(world: World, request: JobRequest) -> Verdict | None:
-    """Urgent work needs a network weight of at least NW_THRESHOLD x NW_WEIGHT_MULTIPLIER."""
+    """Urgent work needs a network weight of at least NW_THRESHOLD x NW_WEIGHT_MULTIPLIER.
+
+    The document does not except merge jobs: taken is that they stay where their files are.
+    """
     if not request.is_urgent or request.is_merge:
         return None
     network = network_weight(world, request)
@@ -120,7 +132,10 @@ def near_enough(world: World, request: JobRequest) -> Verdict | None:
 
 
 def _cap(world: World, request: JobRequest) -> np.ndarray:
-    """2 x running, but at least NQUEUELIMITSITE_<gshare>: otherwise an empty queue could never begin."""
+    """2 x running, but at least NQUEUELIMITSITE_<gshare>: otherwise an empty queue could never begin.
+
+    "Running" is taken as in the weight: the largest of running jobs, workers and slots.
+    """
     return np.maximum(float(request.limits.queued_jobs_floor), 2 * running_number(world))
 
 

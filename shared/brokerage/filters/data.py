@@ -27,7 +27,10 @@ def _output(world: World, request: JobRequest) -> OutputStorage:
 
 @decides(INPUT_LOCALITY)
 def input_is_local(world: World, request: JobRequest) -> Verdict | None:
-    """Analysis goes to its data, unless its priority is 2000 and more or its IO is low."""
+    """Analysis goes to its data, unless its priority is 2000 and more or its IO is low.
+
+    "Don't have input data locally" is taken as: some file of some dataset is at no disk storage that the queue reads.
+    """
     if not request.is_analysis or request.is_merge or request.input_files == 0:
         return None
     if request.priority >= IGNORE_LOCALITY_PRIORITY:
@@ -48,7 +51,10 @@ def has_output_storage(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(FREE_SPACE)
 def free_space(world: World, request: JobRequest) -> Verdict | None:
-    """The local output storage must have more than 200 GB of usable space."""
+    """The local output storage must have more than 200 GB of usable space.
+
+    "Free space" is taken as usable: free and expired, less what must stay free and what is unavailable.
+    """
     usable = _output(world, request).usable_gb
     limit = request.limits.storage_min_free_gb
     return Verdict(usable > limit, usable, limit)
@@ -56,14 +62,20 @@ def free_space(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(WRITE_STORAGE)
 def write_storage_works(world: World, request: JobRequest) -> Verdict | None:
-    """The output storage is neither blacklisted for writing nor in a down-time."""
+    """The output storage is neither blacklisted for writing nor in a down-time.
+
+    The document skips blacklisted endpoints and does not say which: taken is the first that output goes to.
+    """
     works = _output(world, request).writable
     return Verdict(works, works, 1.0)
 
 
 @decides(READ_STORAGE)
 def read_storage_works(world: World, request: JobRequest) -> Verdict | None:
-    """At least one input storage is neither blacklisted for reading nor in a down-time."""
+    """At least one input storage is neither blacklisted for reading nor in a down-time.
+
+    Taken for analysis, which reads what is at the queue already: one that works is enough.
+    """
     if request.input_files == 0:
         return None
     works = _output(world, request).readable

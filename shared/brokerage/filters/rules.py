@@ -32,7 +32,10 @@ def _only_the_nucleus(world: World, nucleus: str) -> Verdict:
 
 @decides(NUCLEUS_ONLY)
 def nucleus_for_urgent_work_and_scouts(world: World, request: JobRequest) -> Verdict | None:
-    """Priority 800 and more, and scouts, stay with the nucleus. Merge jobs stay where their files are."""
+    """Priority 800 and more, and scouts, stay with the nucleus.
+
+    The document does not except merge jobs: taken is that they stay where their files are.
+    """
     if not request.nucleus or request.is_merge or not (request.priority >= HIGH_PRIORITY or request.is_scout):
         return None
     return _only_the_nucleus(world, request.nucleus)
@@ -40,7 +43,7 @@ def nucleus_for_urgent_work_and_scouts(world: World, request: JobRequest) -> Ver
 
 @decides(T1_WEIGHT)
 def nucleus_for_t1_weight(world: World, request: JobRequest) -> Verdict | None:
-    """t1Weight -1: all normal jobs go to the nucleus."""
+    """t1Weight -1: all normal jobs go to the nucleus; normal is taken as neither scout nor merge job."""
     if not request.nucleus or request.t1_weight != ALL_AT_NUCLEUS or request.is_merge or request.is_scout:
         return None
     return _only_the_nucleus(world, request.nucleus)
@@ -48,7 +51,10 @@ def nucleus_for_t1_weight(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(FULL_CHAIN)
 def nucleus_for_full_chain(world: World, request: JobRequest) -> Verdict | None:
-    """A full-chain task at a bare nucleus stays there; at a normal nucleus it may use satellites."""
+    """A full-chain task at a bare nucleus stays there; at a normal nucleus it may use satellites.
+
+    Any value of fullChain counts, capable too: the document speaks of "a task with the fullChain parameter".
+    """
     site = world.grid.sites.get(request.nucleus or "")
     if not request.full_chain or site is None or not site.bare_nucleus:
         return None
@@ -57,7 +63,10 @@ def nucleus_for_full_chain(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(ZERO_SHARE)
 def zero_share(world: World, request: JobRequest) -> Verdict | None:
-    """The queue's fairsharepolicy must not turn the work away; priorities are not looked at for merge jobs."""
+    """The queue's fairsharepolicy must not turn the work away; priorities are not looked at for merge jobs.
+
+    Of the document's two readings of `priority>500:0` the condition as it is written is taken: above 500 is refused.
+    """
     work = work_of(
         request.processing_type, request.working_group, request.gshare, request.priority,
         ignore_priority=request.is_merge,

@@ -60,7 +60,10 @@ def not_a_test_queue(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(QUEUE_TYPE)
 def queue_type(world: World, request: JobRequest) -> Verdict | None:
-    """Production needs type production or unified, analysis needs analysis or unified."""
+    """Production needs type production or unified, analysis needs analysis or unified.
+
+    The document starts production with "all queues": taken are those of its type.
+    """
     wanted = TYPES.index(QueueType.ANALYSIS if request.is_analysis else QueueType.PRODUCTION)
     found = world.columns.type
     takes = world.columns.takes_analysis if request.is_analysis else world.columns.takes_production
@@ -71,6 +74,7 @@ def queue_type(world: World, request: JobRequest) -> Verdict | None:
 def status(world: World, request: JobRequest) -> Verdict | None:
     """Online; standby only where slots are set. Queues that were named are used whatever their status.
 
+    The document has online alone: standby with slots is taken from the field.
     For analysis the included queues are pre-assigned ones too.
     """
     if request.preassigned or (request.is_analysis and request.included):
