@@ -40,6 +40,7 @@ LIFTED_BY: Mapping[str, tuple[Lift, ...]] = {
     "queue_type": _GRID,
     "status": (Lift.GRID, Lift.QUEUE),  # standby counts where slots are set
     # what a queue is made of
+    "jumbo": _GRID,
     "core_count": _GRID,
     "max_core_count": _GRID,
     "memory_too_large": _GRID,
@@ -62,9 +63,10 @@ LIFTED_BY: Mapping[str, tuple[Lift, ...]] = {
     "free_space": (Lift.STORAGE, Lift.GRID, Lift.PARAMETER),
     "write_storage": _STORAGE,
     "read_storage": _STORAGE,
+    "input_storage": _STORAGE,
     "blocked_link": (Lift.LINK,),
-    "missing_input_size": (Lift.REPLICA, Lift.PARAMETER),
-    "missing_input_files": (Lift.REPLICA, Lift.PARAMETER),
+    "missing_input_size": (Lift.REPLICA, Lift.GRID, Lift.PARAMETER),  # off where no queue could take the work
+    "missing_input_files": (Lift.REPLICA, Lift.GRID, Lift.PARAMETER),
     "output_storage": _GRID,
     # how busy a queue is
     "transferring": _QUEUE,
