@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
 from datetime import timedelta
 
 from prometheus_client import Counter
@@ -25,6 +24,10 @@ from shared.states.job import QUEUED
 
 log = logging.getLogger(__name__)
 
+#: jobs ended in one transaction: few enough that nobody waits for their rows
+SLICE = 1000
+#: overdue jobs of one state that are kept in memory while they are ended; the rest is found in the next turn
+FOUND_AT_ONCE = 20_000
 #: states in which time runs for a pilot or for what it left behind
 WITH_PILOT = ("sent", "starting", "running", "holding", "transferring")
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
@@ -41,27 +44,29 @@ class Watchdog:
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
+        self._overdue: dict[str, list[tuple[JobFacts, Verdict]]] = {}
 
     async def on_config_changed(self, event: ConfigChanged) -> None:
         async with self._database.read() as connection:
             await self._parameters.refresh(connection)
 
-    async def watch_jobs_with_pilots(self, work: UnitOfWork) -> None:
-        """Lost heartbeats, sent, running, holding and transferring for too long."""
-        await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda limits: limits.jobs_period_s)
+    async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
+        """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
+        return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda limits: limits.jobs_period_s)
 
-    async def watch_queued_jobs(self, work: UnitOfWork) -> None:
-        """Jobs that no pilot took in time."""
-        await self._watch_jobs(work, "queued_jobs", QUEUED, lambda limits: limits.queued_period_s)
+    async def watch_queued_jobs(self, work: UnitOfWork) -> bool:
+        """Jobs that no pilot took in time; whether there are more."""
+        return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda limits: limits.queued_period_s)
 
     async def _watch_jobs(
         self, work: UnitOfWork, watch: str, states: Sequence[str], period_of: Callable[[WatchLimits], float]
-    ) -> None:
+    ) -> bool:
+        """End one slice of what is overdue. While some is left, the turn stays as it was and the next slice follows."""
         await self._parameters.refresh(work.connection)
         period_s = period_of(self._limits)
         last = await store.start_run(work.connection, watch, period_s)
         if last is None:
-            return
+            return False
         suspended = grace(
             last, work.now, period=timedelta(seconds=period_s), heartbeat_interval=self._limits.heartbeat_interval,
             dispatcher_seen_at=await store.dispatcher_seen_at(work.connection),
@@ -70,26 +75,32 @@ class Watchdog:
         await store.record_grace(work.connection, watch, suspended)
         if suspended is not None:
             log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
-            return
-        for verdict, overdue in (await self._judge(work, states)).items():
-            await self._expire(work, verdict, overdue)
+            self._overdue.pop(watch, None)
+            return False
+        overdue = self._overdue.get(watch) or await self._judge(work, states)
+        most = min(SLICE, self._limits.most_jobs)
+        now, self._overdue[watch] = overdue[:most], overdue[most:]
+        by_verdict: dict[Verdict, list[JobFacts]] = {}
+        for job, verdict in now:
+            by_verdict.setdefault(verdict, []).append(job)
+        for verdict, jobs in by_verdict.items():
+            await self._expire(work, verdict, jobs)
+        more = bool(self._overdue[watch])
+        if more:
+            await store.give_back_turn(work.connection, watch, last.at)
+        return more
 
-    async def _judge(self, work: UnitOfWork, states: Sequence[str]) -> dict[Verdict, list[JobFacts]]:
-        """Overdue jobs by verdict, at most MAX_JOBS_PER_RUN of them."""
+    async def _judge(self, work: UnitOfWork, states: Sequence[str]) -> list[tuple[JobFacts, Verdict]]:
+        """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""
         queues = await store.queue_facts(work.connection)
         limits = self._limits.jobs(facts.workflow for facts in queues.values())
-        found: dict[Verdict, list[JobFacts]] = {}
-        n_jobs = 0
+        found: list[tuple[JobFacts, Verdict]] = []
         for state in states:
-            bounds = job_policy.bounds(state, limits, work.now)
-            async with aclosing(store.waiting_jobs(work.connection, state, bounds, queues)) as candidates:
-                async for job in candidates:
-                    verdict = job_policy.overdue(job, limits, work.now)
-                    if verdict is not None:
-                        found.setdefault(verdict, []).append(job)
-                        n_jobs += 1
-                    if n_jobs >= self._limits.most_jobs:
-                        return found
+            wanted = job_policy.search(state, queues, limits, work.now)
+            for job in await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE):
+                verdict = job_policy.overdue(job, limits, work.now)
+                if verdict is not None:
+                    found.append((job, verdict))
         return found
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
@@ -121,27 +132,35 @@ class Watchdog:
             n_ended += len(ended.job_ids)
         return n_ended
 
-    async def watch_tasks(self, work: UnitOfWork) -> None:
-        """Pending tasks go on or are exhausted; tasks whose time has come are looked at again."""
+    async def watch_tasks(self, work: UnitOfWork) -> bool:
+        """Pending tasks go on or are exhausted, tasks that asked for it are looked at again; whether there are more."""
         await self._parameters.refresh(work.connection)
-        if await store.start_run(work.connection, "tasks", self._limits.pending_period_s) is None:
-            return
-        await self._release_pending(work)
-        for task_id, status in await store.remind_due_tasks(work.connection, REMINDED, self._limits.remind_again_s):
+        last = await store.start_run(work.connection, "tasks", self._limits.pending_period_s)
+        if last is None:
+            return False
+        n_released = await self._release_pending(work)
+        due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.remind_again_s)
+        for task_id, status in due:
             reason = f"the time to look at it again has come while {status}"
             work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
         await store.QUERIES.forget_waiting(work.connection)
+        more = max(n_released, len(due)) >= store.MOST_TASKS
+        if more:
+            await store.give_back_turn(work.connection, "tasks", last.at)
+        return more
 
-    async def _release_pending(self, work: UnitOfWork) -> None:
+    async def _release_pending(self, work: UnitOfWork) -> int:
+        """How many went on or were exhausted."""
         limits = self._limits.pending()
-        shortest = task_policy.PENDING_WAITS[0][1] * limits.wait_scale
-        for task in await store.pending_tasks(work.connection, work.now - shortest):
+        n_released = 0
+        for task in await store.pending_tasks(work.connection, limits):
             release = task_policy.release(task, limits, work.now)
             if release is None:
                 continue
             await work.because(release.reason)
             if not await store.release_task(work.connection, task, release):
                 continue
+            n_released += 1
             if release.to_status == "exhausted":
                 work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
             else:
@@ -150,6 +169,7 @@ class Watchdog:
                         task_id=task.task_id, status=release.to_status, reason=release.reason, released_at=work.now
                     )
                 )
+        return n_released
 
     async def watch_attempts(self, work: UnitOfWork) -> None:
         """Production tasks that fail again and again make no jobs for a while; then they go on."""
@@ -179,20 +199,39 @@ class Watchdog:
                     )
                 )
 
-    async def sweep(self, work: UnitOfWork) -> None:
-        """Say again what nobody seems to have heard."""
+    async def sweep(self, work: UnitOfWork) -> bool:
+        """Say again what nobody seems to have heard; whether there is more. A kind that fails stops no other."""
         await self._parameters.refresh(work.connection)
-        if await store.start_run(work.connection, "sweep", self._limits.sweep_period_s) is None:
-            return
+        last = await store.start_run(work.connection, "sweep", self._limits.sweep_period_s)
+        if last is None:
+            return False
+        more = False
         for kind in sweeps.SWEEPS:
-            age_s = self._limits.number(kind.age_key, kind.age_s) if kind.age_key else self._limits.sweep_age_s
-            rows = await store.due_for_sweep(
-                work.connection, kind.kind, kind.kind, before=work.now - timedelta(seconds=age_s), age_s=age_s,
-                most=kind.most,
-            )  # fmt: skip
-            if rows:
-                log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
-                self._swept.labels(kind=kind.kind).inc(len(rows))
-            for event in kind.build(rows, work.now):
-                work.emit(event)
+            try:
+                async with work.connection.transaction():
+                    n_rows = await self._sweep_kind(work, kind)
+            except Exception as error:
+                if work.connection.is_closed():
+                    raise
+                log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
+                continue
+            more = more or n_rows >= kind.most
         await store.SWEEPS.forget_marks(work.connection)
+        if more:
+            await store.give_back_turn(work.connection, "sweep", last.at)
+        return more
+
+    async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
+        """How many rows of this kind are announced again; all of them or, if one cannot be, none."""
+        age_s = self._limits.number(kind.age_key, kind.age_s) if kind.age_key else self._limits.sweep_age_s
+        rows = await store.due_for_sweep(
+            work.connection, kind.kind, kind.kind, before=work.now - timedelta(seconds=age_s), age_s=age_s,
+            most=kind.most,
+        )  # fmt: skip
+        events = list(kind.build(rows, work.now))
+        if rows:
+            log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))
+            self._swept.labels(kind=kind.kind).inc(len(rows))
+        for event in events:
+            work.emit(event)
+        return len(rows)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import timedelta
 
-from services.watchdog.policy.jobs import HEARTBEAT, RULES, Limits
+from services.watchdog.policy.jobs import RULES, Limits
 from services.watchdog.policy.rebrokerage import Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT_H, PendingLimits
 from shared.config.parameters import Parameters
@@ -70,7 +70,7 @@ class WatchLimits:
     @property
     def heartbeat_interval(self) -> timedelta:
         """How often a pilot speaks: at least twice within the shortest heartbeat limit."""
-        shortest = self.jobs(()).shortest(HEARTBEAT)
+        shortest = self.jobs(()).shortest_heartbeat
         return min(timedelta(seconds=self.number("HEARTBEAT_INTERVAL_S", 1800)), shortest / 2)
 
     @property
@@ -123,5 +123,5 @@ class WatchLimits:
 
     @property
     def most_jobs(self) -> int:
-        """Jobs ended in one transaction; the rest waits for the next run."""
+        """Jobs ended by one look at overloaded queues, and at most in one transaction."""
         return int(self.number("MAX_JOBS_PER_RUN", 5000))

@@ -3,24 +3,37 @@
 -- name: grace_of^
 SELECT grace_until, grace_reason FROM watch_runs WHERE watch = :watch;
 
+-- name: give_back_turn!
+-- There is more to do: the next run is due at once, as this one was.
+UPDATE watch_runs SET last_run_at = :previous_at WHERE watch = :watch;
+
 -- name: record_grace!
 UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason WHERE watch = :watch;
 
 -- name: dispatcher_seen_at$
 SELECT max(seen_at) FROM dispatch_replicas;
 
--- name: waiting_jobs
--- Jobs of one state that have been in it for long enough that a rule may apply, the longest first. Of those on a node,
--- a silent one is a candidate earlier than one whose pilot speaks.
+-- name: overdue_jobs
+-- Jobs of one state that a rule ends, the longest in it first: those whose times lie before what is set for their kind
+-- of queue, priority and label. changed_before and created_before are the latest of all kinds, for the indexes.
+WITH kinds AS MATERIALIZED (
+    SELECT * FROM unnest(:queues::text[], :kinds::int[]) AS k (queue, kind)
+), latest AS MATERIALIZED (
+    SELECT * FROM unnest(:kind_numbers::int[], :highs::boolean[], :analyses::boolean[], :changed::timestamptz[],
+                         :silent::timestamptz[], :created::timestamptz[])
+                      AS l (kind, is_high, is_analysis, changed, silent, created)
+)
 SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
        j.prod_source_label, j.queue
-  FROM jobs j
- WHERE j.status = :status AND j.state_change_time < :earliest
-   AND (j.state_change_time < CASE WHEN j.current_priority >= :high_priority THEN :high_before::timestamptz
-                                   ELSE :low_before::timestamptz END
-        OR :silent_before::timestamptz IS NOT NULL
-           AND coalesce(j.heartbeat_at, j.state_change_time) < :silent_before)
- ORDER BY j.state_change_time, j.job_id;
+  FROM jobs j LEFT JOIN kinds k ON k.queue = j.queue
+  JOIN latest l ON l.kind = coalesce(k.kind, 0) AND l.is_high = (j.current_priority >= :high_priority)
+               AND l.is_analysis = (j.prod_source_label = ANY(:analysis_labels::text[]))
+ WHERE j.status = :status
+   AND (j.state_change_time < :changed_before::timestamptz OR j.creation_time < :created_before::timestamptz)
+   AND (j.state_change_time < l.changed OR j.creation_time < l.created
+        OR greatest(j.heartbeat_at, j.state_change_time) < l.silent)
+ ORDER BY j.state_change_time, j.job_id
+ LIMIT :most;
 
 -- name: queue_facts
 SELECT q.queue, q.status, q.data, a.last_job_start_at
@@ -87,11 +100,25 @@ UPDATE jobs j
 RETURNING j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
 
 -- name: pending_tasks
+-- Those whose time has come: to go on, or to be exhausted unless the parent works.
+WITH waits AS MATERIALIZED (
+    SELECT * FROM unnest(:least_priorities::int[], :waits_s::float8[]) AS w (least_priority, wait_s)
+), timeouts AS MATERIALIZED (
+    SELECT * FROM unnest(:labels::text[], :timeouts_s::float8[]) AS o (label, timeout_s)
+)
 SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
        p.status AS parent_status
   FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+  LEFT JOIN timeouts o ON o.label = t.prod_source_label
+  LEFT JOIN timeouts every ON every.label = ''
  WHERE t.status = 'pending'
-   AND (t.retry_at <= orrery_now() OR (t.retry_at IS NULL AND t.state_change_time <= :entered_before))
+   AND (coalesce(t.retry_at,
+                 t.state_change_time + make_interval(secs => coalesce(
+                     (SELECT w.wait_s FROM waits w WHERE w.least_priority <= t.current_priority
+                       ORDER BY w.least_priority DESC LIMIT 1), :longest_wait_s::float8))) <= orrery_now()
+        OR (coalesce(o.timeout_s, every.timeout_s) > 0 AND (p.status IS NULL OR p.status = ANY(:ended::text[]))
+            AND coalesce(t.frozen_time, t.state_change_time)
+                < orrery_now() - make_interval(secs => coalesce(o.timeout_s, every.timeout_s))))
  ORDER BY t.current_priority DESC, t.task_id
  LIMIT :most;
 
@@ -128,7 +155,8 @@ UPDATE tasks t SET frozen_time = NULL
                 WHERE c.task_id = t.task_id AND c.status = 'used' AND c.ended_at > t.frozen_time);
 
 -- name: throttle_candidates
--- Only tasks whose files may be tried so often at all. No number says that the task is never throttled (noThrottle).
+-- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No
+-- number says that the task is never throttled (noThrottle).
 SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
   FROM tasks t
   CROSS JOIN LATERAL (
@@ -137,7 +165,8 @@ SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
         WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
           AND f.status IN ('ready', 'picked', 'running') AND f.attempt_nr > 0) a
  WHERE t.status IN ('ready', 'scouting', 'running') AND t.prod_source_label NOT IN ('user', 'panda')
-   AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts AND a.max_attempt_nr >= :every_attempts
+   AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts
+   AND a.max_attempt_nr / :every_attempts > t.num_throttled
  ORDER BY t.task_id
  LIMIT :most;
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,9 +12,17 @@ import aiosql
 import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.jobs import HIGH_PRIORITY, Bounds, JobFacts, QueueFacts, Verdict
+from services.watchdog.policy.jobs import ANALYSIS_LABELS, HIGH_PRIORITY, JobFacts, QueueFacts, Search, Verdict
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
-from services.watchdog.policy.tasks import PendingTask, Release, Throttle
+from services.watchdog.policy.tasks import (
+    ENDED_PARENTS,
+    PENDING_WAIT,
+    PENDING_WAITS,
+    PendingLimits,
+    PendingTask,
+    Release,
+    Throttle,
+)
 from shared.db.turns import take_turn
 from shared.events.jobs import JobMove
 from shared.model.queue import Queue, queue_from_cric
@@ -67,17 +75,28 @@ async def dispatcher_seen_at(connection: asyncpg.Connection) -> datetime | None:
     return cast("datetime | None", await QUERIES.dispatcher_seen_at(connection))
 
 
-async def waiting_jobs(
-    connection: asyncpg.Connection, status: str, bounds: Bounds, queues: dict[str, QueueFacts]
-) -> AsyncGenerator[JobFacts, None]:
-    """Candidates by a cursor, so that many that may go on do not hide few that may not."""
-    cursor_of = QUERIES.waiting_jobs_cursor(
-        connection, status=status, high_priority=HIGH_PRIORITY, earliest=bounds.earliest,
-        high_before=bounds.high_before, low_before=bounds.low_before, silent_before=bounds.silent_before,
+async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at: datetime | None) -> None:
+    """The next run comes at once, and is as late as this one was."""
+    if previous_at is not None:
+        await QUERIES.give_back_turn(connection, watch=watch, previous_at=previous_at)
+
+
+async def overdue_jobs(
+    connection: asyncpg.Connection, status: str, wanted: Search, queues: dict[str, QueueFacts], most: int
+) -> list[JobFacts]:
+    """Jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
+    latest = list(wanted.latest.values())
+    changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
+    created = [one.created for one in latest if one.created is not None]
+    rows = QUERIES.overdue_jobs(
+        connection, status=status, queues=list(wanted.kinds), kinds=list(wanted.kinds.values()),
+        kind_numbers=[kind for kind, _, _ in wanted.latest], highs=[high for _, high, _ in wanted.latest],
+        analyses=[analysis for _, _, analysis in wanted.latest], changed=[one.changed for one in latest],
+        silent=[one.silent for one in latest], created=[one.created for one in latest], high_priority=HIGH_PRIORITY,
+        analysis_labels=ANALYSIS_LABELS, changed_before=max(changed, default=None),
+        created_before=max(created, default=None), most=most,
     )  # fmt: skip
-    async with cursor_of as cursor:
-        async for row in cursor:
-            yield _job_facts(row, queues)
+    return [_job_facts(row, queues) async for row in rows]
 
 
 _UNKNOWN_QUEUE = QueueFacts()
@@ -177,8 +196,14 @@ def moves_of(rows: Sequence[asyncpg.Record], to_status: str) -> tuple[JobMove, .
     )  # fmt: skip
 
 
-async def pending_tasks(connection: asyncpg.Connection, entered_before: datetime) -> list[PendingTask]:
-    """Pending tasks whose time may have come, the most important first."""
+async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[PendingTask]:
+    """Pending tasks whose time has come, the most important first."""
+    rows = QUERIES.pending_tasks(
+        connection, least_priorities=[least for least, _ in PENDING_WAITS],
+        waits_s=[limits.wait(least).total_seconds() for least, _ in PENDING_WAITS],
+        longest_wait_s=(PENDING_WAIT * limits.wait_scale).total_seconds(), labels=list(limits.timeout_h),
+        timeouts_s=[hours * 3600 for hours in limits.timeout_h.values()], ended=sorted(ENDED_PARENTS), most=MOST_TASKS,
+    )  # fmt: skip
     return [
         PendingTask(
             task_id=row["task_id"], old_status=row["old_status"], priority=row["current_priority"],
@@ -186,7 +211,7 @@ async def pending_tasks(connection: asyncpg.Connection, entered_before: datetime
             waiting_since=row["frozen_time"] or row["state_change_time"], retry_at=row["retry_at"],
             parent_status=row["parent_status"],
         )
-        async for row in QUERIES.pending_tasks(connection, entered_before=entered_before, most=MOST_TASKS)
+        async for row in rows
     ]  # fmt: skip
 
 

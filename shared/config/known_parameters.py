@@ -139,7 +139,7 @@ TASK_DEFINITION = (
 
 
 def _timeout(state: str, limit_h: float) -> KnownParameter:
-    meaning = f"longest time of jobs: {state.replace('_', ' ')}"
+    meaning = f"longest time of jobs, 0: any: {state.replace('_', ' ')}"
     return P("job_timeout", f"TIMEOUT_{state}", "float", limit_h, "h", meaning, app=SERVER)
 
 
@@ -161,7 +161,7 @@ WATCHDOGS = (
       app=SERVER),
     P("rebroker", "FAST_REBRO_THRESHOLD_NQUEUE", "float", None, "jobs", "waiting at a queue; not set: none closed", 1,
       suffixes=SHARE, only_family=True, app=SERVER),
-    P("watchdog", "PENDING_TIMEOUT", "float", 168.0, "h", "until a pending task is exhausted", suffixes=LABEL),
+    P("watchdog", "PENDING_TIMEOUT", "float", 168.0, "h", "until a pending task is exhausted; 0: off", suffixes=LABEL),
     P("watchdog", "PENDING_WAIT_SCALE", "float", 1.0, "", "factor of the waits of pending tasks"),
     P("watchdog", "HEARTBEAT_INTERVAL_S", "float", 1800.0, "s", "between two heartbeats of a pilot", 1),
     P("watchdog", "DISPATCHER_SILENCE_S", "float", 180.0, "s", "without any heartbeat nobody is blamed"),
@@ -175,7 +175,7 @@ WATCHDOGS = (
     P("watchdog", "REMIND_AGAIN_S", "float", 600.0, "s", "between two reminders of the same task", 1),
     P("watchdog", "SWEEP_PERIOD_S", "float", 30.0, "s", "between looks for work whose event was lost"),
     P("watchdog", "SWEEP_AGE_S", "float", 60.0, "s", "until work that nobody moved is announced again"),
-    P("watchdog", "MAX_JOBS_PER_RUN", "float", 5000.0, "jobs", "ended in one transaction", 1),
+    P("watchdog", "MAX_JOBS_PER_RUN", "float", 5000.0, "jobs", "closed by one look at overloaded queues", 1),
     P("jumbo_dog", "PERIOD_S", "float", 600.0, "s", "between looks at event service tasks"),
     P("jumbo_dog", "JUMBO_MAX_TASKS", "int", 1, "tasks", "with jumbo jobs at a time"),
     P("jumbo_dog", "JUMBO_MIN_EVENTS_DISABLE", "int", 100_000, "events", "fewer remaining: jumbo jobs off"),

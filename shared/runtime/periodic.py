@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 import time
+from enum import StrEnum
 
 from shared.db import lease
 from shared.db.database import Database, is_retryable
@@ -18,6 +19,15 @@ SHORTEST_LEASE_S = 15.0
 LEASE_PERIODS = 3.0
 FIRST_RUN_WITHIN_S = 2.0
 LONGEST_RETRY_S = 30.0
+
+
+class Outcome(StrEnum):
+    """What became of one run; MORE: it left a part of its work, LOST: another replica has the lease."""
+
+    DONE = "done"
+    MORE = "more"
+    LOST = "lost"
+    FAILED = "failed"
 
 
 class PeriodicRunner:
@@ -41,31 +51,34 @@ class PeriodicRunner:
         failures = 0
         while not await self._stopped_within(delay_s):
             started = time.monotonic()
-            if await self.run_once(periodic, name):
+            outcome = await self.run_once(periodic, name)
+            if outcome is Outcome.MORE:
+                failures, delay_s = 0, 0.0
+            elif outcome is Outcome.DONE:
                 failures = 0
                 delay_s = max(0.0, periodic.every_s - (time.monotonic() - started))
             else:
                 failures += 1
                 delay_s = min(periodic.every_s, 0.5 * 2.0**failures, LONGEST_RETRY_S)
 
-    async def run_once(self, periodic: Periodic, lease_name: str) -> bool:
-        """Take the lease if there is one to take, and do the work if it is ours; False if it failed."""
+    async def run_once(self, periodic: Periodic, lease_name: str) -> Outcome:
+        """Take the lease if there is one to take, and do the work if it is ours."""
         held = None
-        outcome = "failed"
+        outcome = Outcome.FAILED
         started = time.monotonic()
         try:
             if periodic.lease:
                 held = await self._take(periodic, lease_name)
                 if held is None:
-                    return True
+                    return Outcome.DONE
             async with self._database.begin(reason=f"periodic {periodic.name}") as work:
                 if held is not None:
                     await held.fence(work.connection)
-                await periodic.run(work)
-            outcome = "done"
+                more = await periodic.run(work)
+            outcome = Outcome.MORE if more else Outcome.DONE
         except lease.LeaseLost as error:
             log.warning("%s", error)
-            outcome = "lost"
+            outcome = Outcome.LOST
         except Exception as error:
             if is_retryable(error):
                 log.warning("periodic %s: %s: %s", periodic.name, type(error).__name__, error)
@@ -73,7 +86,7 @@ class PeriodicRunner:
                 log.exception("periodic %s failed", periodic.name)
         self._metrics.periodic_runs.labels(self._service, periodic.name, outcome).inc()
         self._metrics.periodic_seconds.labels(self._service, periodic.name).observe(time.monotonic() - started)
-        return outcome == "done"
+        return outcome
 
     async def stop(self) -> None:
         """Begin no further run and give the leases back."""

@@ -25,11 +25,14 @@ NewsHandler = Callable[[Any], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Periodic:
-    """Work done every `every_s` seconds in one transaction; with `lease`, by one replica at a time, fenced."""
+    """Work done every `every_s` seconds in one transaction; with `lease`, by one replica at a time, fenced.
+
+    Long work is cut into slices: a run that returns True left some, and the next one follows at once.
+    """
 
     name: str
     every_s: float
-    run: Callable[[UnitOfWork], Awaitable[None]]
+    run: Callable[[UnitOfWork], Awaitable[bool | None]]
     lease: bool = True
 
 

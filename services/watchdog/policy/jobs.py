@@ -2,12 +2,12 @@
 
 A rule names the states it looks at, since when the time counts, the limit and what happens then. `closed` sends the
 work elsewhere (a retry that costs the user nothing), `failed` ends an attempt that a pilot had begun; neither is the
-payload's failure. The first rule that matches decides.
+payload's failure. The first rule that matches decides. A limit of 0 switches its rule off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,6 +20,8 @@ HIGH_PRIORITY = 800
 QUIET_QUEUE = timedelta(hours=2)
 #: stands for events that jumbo jobs will process; its jobs wait for those, not for a pilot
 CO_JUMBO_QUEUE = "WAITING_CO_JUMBO"
+#: labels of jobs that have the heartbeat limit of analysis
+ANALYSIS_LABELS = ("user", "panda")
 
 # Error codes of the field (task buffer).
 TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
@@ -99,7 +101,7 @@ class Limits:
     def of(self, rule: Rule, job: JobFacts) -> timedelta:
         """How long this job may stay in the state that the rule watches."""
         if rule.name == HEARTBEAT.name:
-            kind = "analysis" if job.label in ("user", "panda") else "production"
+            kind = "analysis" if job.label in ANALYSIS_LABELS else "production"
             default = self.heartbeat_h.get(kind, rule.limit_h)
             return timedelta(hours=self.heartbeat_h.get(job.queue.workflow, default))
         if rule.name == TRANSFERRING.name:
@@ -108,13 +110,10 @@ class Limits:
             return timedelta(days=days) * self.hours.get(rule.name, 1.0)
         return timedelta(hours=self.hours.get(rule.name, rule.limit_h))
 
-    def shortest(self, rule: Rule) -> timedelta:
-        """No job is past the rule before this: what a query may leave out. Zero where the queue decides."""
-        if rule.name == TRANSFERRING.name:
-            return timedelta()
-        if rule.name == HEARTBEAT.name:
-            return timedelta(hours=min([rule.limit_h, *self.heartbeat_h.values()]))
-        return timedelta(hours=self.hours.get(rule.name, rule.limit_h))
+    @property
+    def shortest_heartbeat(self) -> timedelta:
+        """No pilot is lost before this."""
+        return timedelta(hours=min([HEARTBEAT.limit_h, *self.heartbeat_h.values()]))
 
 
 @dataclass(frozen=True)
@@ -167,42 +166,83 @@ RULES: tuple[Rule, ...] = (
 
 def overdue(job: JobFacts, limits: Limits, now: datetime) -> Verdict | None:
     """The first rule whose limit the job has passed, as a verdict; None while it may go on."""
+    for rule, limit in _rules_of(job, limits, now):
+        if now - job.begin(rule.since) > limit:
+            return Verdict(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))
+    return None
+
+
+def _rules_of(job: JobFacts, limits: Limits, now: datetime) -> Iterator[tuple[Rule, timedelta]]:
+    """The rules that hold for this job, with its limits; rules that are off are left out."""
     if job.queue.exempt:
-        return None
+        return
     for rule in RULES:
         if job.status not in rule.states or not rule.applies(job, now):
             continue
         if rule.high_only and job.priority < HIGH_PRIORITY:
             continue
         limit = limits.of(rule, job)
-        waited = now - job.begin(rule.since)
-        if waited > limit:
-            return Verdict(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))
-    return None
+        if limit > timedelta():
+            yield rule, limit
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """Only jobs that changed state before these times can be overdue: by priority, and (on a node) if silent."""
+class Latest:
+    """A job is overdue if one of its times lies before these; None: no rule looks at that time."""
 
-    low_before: datetime
-    high_before: datetime
-    silent_before: datetime | None
-
-    @property
-    def earliest(self) -> datetime:
-        """No job that changed state later is a candidate."""
-        return max(filter(None, (self.low_before, self.high_before, self.silent_before)))
+    changed: datetime | None = None
+    silent: datetime | None = None
+    created: datetime | None = None
 
 
-def bounds(state: str, limits: Limits, now: datetime) -> Bounds:
-    """What a query may leave out for one state."""
-    rules = [rule for rule in RULES if state in rule.states and rule is not HEARTBEAT]
-    return Bounds(
-        low_before=now - min(limits.shortest(rule) for rule in rules if not rule.high_only),
-        high_before=now - min(limits.shortest(rule) for rule in rules),
-        silent_before=now - limits.shortest(HEARTBEAT) if state in HEARTBEAT.states else None,
-    )
+def latest_of(job: JobFacts, limits: Limits, now: datetime) -> Latest:
+    """What all jobs have in common that share this one's state, queue, kind of label and side of the high priority.
+
+    Worked example: `activated`, priority 100, at noon on 10 March -> changed before 8 March 12:00 (48 h) or created
+    before 3 March 12:00 (7 days).
+    """
+    found: dict[Since, datetime] = {}
+    for rule, limit in _rules_of(job, limits, now):
+        found[rule.since] = max(found.get(rule.since, now - limit), now - limit)
+    return Latest(found.get(Since.STATE_CHANGE), found.get(Since.HEARTBEAT), found.get(Since.CREATION))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What finds the overdue jobs of one state, exactly: for each kind of queue (a number; 0: queues not in `kinds`),
+    whether the priority is high and the label one of analysis, the latest times that are too early."""
+
+    kinds: Mapping[str, int]
+    latest: Mapping[tuple[int, bool, bool], Latest]
+
+
+def search(state: str, queues: Mapping[str, QueueFacts], limits: Limits, now: datetime) -> Search:
+    """Queues with equal times share a number, so that what is compared does not grow with the grid."""
+    sides = [(high, analysis) for high in (False, True) for analysis in (False, True)]
+
+    def times(name: str, queue: QueueFacts) -> tuple[Latest, ...]:
+        return tuple(
+            latest_of(
+                JobFacts(
+                    job_id=0, status=state, created_at=now, state_changed_at=now, heartbeat_at=None,
+                    priority=HIGH_PRIORITY if high else 0, label=ANALYSIS_LABELS[0] if analysis else "managed",
+                    queue_name=name, queue=queue,
+                ),
+                limits, now,
+            )
+            for high, analysis in sides
+        )  # fmt: skip
+
+    numbers = {times("", QueueFacts()): 0}
+    kinds = {
+        name: numbers.setdefault(times(name, queue), len(numbers))
+        for name, queue in {CO_JUMBO_QUEUE: QueueFacts(), **queues}.items()
+    }
+    return Search(
+        kinds,
+        {(kind, *side): latest for found, kind in numbers.items() for side, latest in zip(sides, found, strict=True)
+         if latest != Latest()},
+    )  # fmt: skip
 
 
 def _sentence(rule: Rule, job: JobFacts, limit: timedelta) -> str:

@@ -16,8 +16,8 @@ PENDING_WAITS: tuple[tuple[int, timedelta], ...] = (
 PENDING_WAIT = timedelta(minutes=60)
 #: pending for so long without a success: exhausted
 PENDING_TIMEOUT_H = 7 * 24.0
-#: parents that still may give a pending child its input
-_ENDED = frozenset({"done", "finished", "failed", "broken", "aborted"})
+#: a parent in another state still may give a pending child its input
+ENDED_PARENTS = frozenset({"done", "finished", "failed", "broken", "aborted"})
 _THROTTLEABLE = ("ready", "scouting", "running")
 
 
@@ -55,17 +55,18 @@ class PendingLimits:
         wait = next((wait for least, wait in PENDING_WAITS if priority >= least), PENDING_WAIT)
         return wait * self.wait_scale
 
-    def timeout(self, label: str) -> timedelta:
-        """After which time pending a task of this label is exhausted."""
-        return timedelta(hours=self.timeout_h.get(label, PENDING_TIMEOUT_H))
+    def timeout(self, label: str) -> timedelta | None:
+        """After which time pending a task of this label is exhausted; None (0 h): never."""
+        hours = self.timeout_h.get(label, self.timeout_h.get("", PENDING_TIMEOUT_H))
+        return timedelta(hours=hours) if hours > 0 else None
 
 
 def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release | None:
     """Exhausted if pending too long (not while its parent works), else back to where it came from when its time has
     come: at `retry_at`, or without one after 60, 30 or 10 minutes by priority."""
     timeout = limits.timeout(task.label)
-    parent_works = task.parent_status is not None and task.parent_status not in _ENDED
-    if now - task.waiting_since > timeout and not parent_works:
+    parent_works = task.parent_status is not None and task.parent_status not in ENDED_PARENTS
+    if timeout is not None and now - task.waiting_since > timeout and not parent_works:
         return Release("exhausted", f"pending for more than {timeout.total_seconds() / 3600:g} h")
     due = task.retry_at or task.pending_since + limits.wait(task.priority)
     if now < due:

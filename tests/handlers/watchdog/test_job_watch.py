@@ -160,3 +160,55 @@ async def test_two_watchdogs_at_once_end_a_job_once(stage: Stage, connection: as
     await asyncio.gather(*(stage.run(stage.watchdog.watch_jobs_with_pilots) for _ in range(4)))
     logged = await stage.value("SELECT count(*) FROM transition_log WHERE entity = 'job' AND to_status = 'failed'")
     assert logged == 50
+
+
+async def test_a_timeout_of_0_ends_nothing(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    number = await rows.job(connection, task, status="sent", state_change_time=START - 99 * HOUR)
+    await stage.set("TIMEOUT_sent", 0.0, component="job_timeout", app="pandaserver")
+    await seasoned(stage)
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+    assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", number) == "sent"
+
+
+async def test_a_job_that_changed_state_lately_is_closed_seven_days_after_its_creation(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    lately = {"status": "activated", "state_change_time": START - timedelta(minutes=5)}
+    old = await rows.job(connection, task, creation_time=START - 169 * HOUR, **lately)
+    await rows.job(connection, task, creation_time=START - 167 * HOUR, **lately)
+    await seasoned(stage)
+    (event,) = await stage.run(stage.watchdog.watch_queued_jobs)
+    assert event.job_ids == (old,) and "168 h after its creation" in event.reason
+
+
+async def test_all_due_jobs_end_in_one_turn_in_slices_of_their_own_transactions(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    for _ in range(250):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 100)
+    await seasoned(stage)
+    more, sizes = True, []
+    while more:
+        async with stage.database.begin(reason="periodic") as work:
+            more = await stage.watchdog.watch_jobs_with_pilots(work)
+        sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
+    assert sizes == [100, 100, 50]
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == [], "the turn is over"
+
+
+async def test_jobs_that_may_go_on_hide_none_that_may_not(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    record = {"atlas_site": "S", "status": "paused", "type": "unified"}
+    await rows.insert(connection, "queues", {"queue": "PAUSED", "site": "S", "status": "paused", "type": "unified",
+                                             "data": record})  # fmt: skip
+    for _ in range(30):
+        await rows.job(connection, task, status="sent", queue="PAUSED", state_change_time=START - 9 * HOUR)
+    due = await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 10)
+    await seasoned(stage)
+    (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert event.job_ids == (due,)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
 import pytest
 
-from services.watchdog.sweeps import SWEEPS
+from services.watchdog import sweeps
+from services.watchdog.sweeps import SWEEPS, Sweep
 from shared.events import (
     ChunkOffered,
     ChunkUnplaceable,
@@ -251,3 +253,19 @@ async def test_many_rows_are_batches_of_500_ids(stage: Stage, connection: asyncp
         await rows.job(connection, task, status="holding", state_change_time=OLD)
     events = await stage.run(stage.watchdog.sweep)
     assert [len(event.job_ids) for event in events] == [500, 1]
+
+
+async def test_a_sweep_that_fails_stops_no_other(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(rows: object, now: object) -> list[Event]:
+        raise ValueError("a row that nobody foresaw")
+
+    kinds = [replace(one, build=broken) if one.kind == "registered_tasks" else one for one in SWEEPS]
+    monkeypatch.setattr(sweeps, "SWEEPS", (Sweep("no_such_query", broken), *kinds))
+    await rows.task(connection, status="registered", state_change_time=OLD)
+    prepared = await rows.task(connection, status="prepared", state_change_time=OLD)
+    (event,) = await stage.run(stage.watchdog.sweep)
+    assert isinstance(event, TaskPrepared) and event.task_id == prepared
+    assert "sweep of registered_tasks failed: ValueError: a row that nobody foresaw" in caplog.text
+    assert await stage.value("SELECT count(*) FROM sweep_marks WHERE kind = 'registered_tasks'") == 0

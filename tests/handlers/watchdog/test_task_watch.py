@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import asyncpg
+import pytest
 
+from services.watchdog import store
 from shared.events import TaskCompleted, TaskReleased
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
@@ -121,3 +123,50 @@ async def test_a_production_task_is_throttled_at_its_fifth_attempt_and_released_
     stage.clock.forward(minutes=6)
     await stage.run(stage.watchdog.watch_attempts)
     assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", task) == "running"
+
+
+async def test_tasks_whose_time_has_not_come_hide_none_whose_time_has(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_TASKS", 3)
+    values = {"status": "pending", "old_status": "ready", "state_change_time": START - 20 * MINUTE}
+    for _ in range(5):
+        await rows.task(connection, current_priority=940, **values)  # each waits 30 min
+    due = await rows.task(connection, status="pending", old_status="ready", current_priority=1,
+                          state_change_time=START - 61 * MINUTE)  # fmt: skip
+    assert [event.task_id for event in await stage.run(stage.watchdog.watch_tasks)] == [due]
+
+
+async def test_a_task_pending_for_a_week_is_exhausted_before_its_next_try(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, status="pending", old_status="ready", retry_at=START + 50 * MINUTE,
+                           frozen_time=START - timedelta(days=8))  # fmt: skip
+    (event,) = await stage.run(stage.watchdog.watch_tasks)
+    assert (event.task_id, event.status) == (task, "exhausted")
+
+
+async def test_more_due_tasks_than_fit_one_transaction_follow_at_once(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_TASKS", 2)
+    await rows.insert_watch_runs(stage.database, START - timedelta(seconds=60))
+    for _ in range(5):
+        await rows.task(connection, status="pending", old_status="ready", retry_at=START)
+    released = [len(await stage.run(stage.watchdog.watch_tasks)) for _ in range(4)]
+    assert released == [2, 2, 1, 0]
+
+
+async def test_tasks_that_were_throttled_for_their_attempts_hide_none_that_were_not(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "MOST_TASKS", 3)
+    tasks = [
+        await rows.task(connection, status="running", max_attempt=20, num_throttled=times) for times in (1, 1, 1, 1, 0)
+    ]
+    for task in tasks:
+        dataset = await rows.dataset(connection, task)
+        await rows.file(connection, task, dataset, attempt_nr=6, max_attempt=20)
+    await stage.run(stage.watchdog.watch_attempts)
+    throttled = await stage.value("SELECT array_agg(task_id) FROM tasks WHERE status = 'throttled'")
+    assert throttled == tasks[-1:]

@@ -6,15 +6,19 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.watchdog.policy.jobs import (
     CO_JUMBO_QUEUE,
     RULES,
     JobFacts,
+    Latest,
     Limits,
     QueueFacts,
-    bounds,
+    Rule,
     overdue,
+    search,
 )
 from shared.states import JOB, Owner
 from shared.states.job import LIVE
@@ -127,21 +131,48 @@ def test_jobs_that_end_for_one_reason_share_one_sentence() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("state", sorted(set(LIVE) - {"merging"}))
-@pytest.mark.parametrize("priority", [100, 900])
-@pytest.mark.parametrize("minutes", [1, 29, 31, 59, 61, 119, 121, 179, 181, 241, 721, 2881, 10081, 30241])
-@pytest.mark.parametrize("silent", [True, False])
-def test_what_the_query_leaves_out_is_never_overdue(state: str, priority: int, minutes: int, silent: bool) -> None:
-    age = minutes * MINUTE
-    facts = job(
-        state, age, priority=priority, heartbeat_at=None if silent else NOW, queue=QueueFacts(last_job_start_at=None)
+QUEUES = {
+    "BUSY": QueueFacts(last_job_start_at=NOW - MINUTE),
+    "QUIET": QueueFacts(last_job_start_at=NOW - 3 * HOUR),
+    "PAUSED": QueueFacts(status="paused"),
+    "PUSH": QueueFacts(workflow="push", transfer_time_high_days=0.0, transfer_time_low_days=1.0),
+    CO_JUMBO_QUEUE: QueueFacts(),
+}
+AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
+
+
+@given(
+    state=st.sampled_from(sorted(set(LIVE) - {"merging"})), priority=st.sampled_from([100, 799, 800, 900]),
+    label=st.sampled_from(["managed", "user", "panda"]), queue=st.sampled_from([*QUEUES, "GONE"]), age=AGES,
+    in_state=AGES, silent_for=st.none() | AGES, off=st.sampled_from([None, *(rule.name for rule in RULES)]),
+)  # fmt: skip
+def test_what_is_searched_for_is_what_is_overdue(
+    state: str, priority: int, label: str, queue: str, age: timedelta, in_state: timedelta,
+    silent_for: timedelta | None, off: str | None,
+) -> None:  # fmt: skip
+    facts = JobFacts(
+        job_id=1, status=state, created_at=NOW - age, state_changed_at=NOW - min(age, in_state),
+        heartbeat_at=None if silent_for is None else NOW - min(age, silent_for), priority=priority, label=label,
+        queue_name=queue, queue=QUEUES.get(queue, QueueFacts()),
+    )  # fmt: skip
+    limits = Limits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
+    wanted = search(state, QUEUES, limits, NOW)
+    side = (wanted.kinds.get(queue, 0), priority >= 800, label in ("user", "panda"))
+    latest = wanted.latest.get(side, Latest())
+    spoke = max(facts.heartbeat_at or facts.state_changed_at, facts.state_changed_at)
+    found = (
+        (latest.changed is not None and facts.state_changed_at < latest.changed)
+        or (latest.created is not None and facts.created_at < latest.created)
+        or (latest.silent is not None and spoke < latest.silent)
     )
-    limits = Limits(heartbeat_h={"push": 1.0})
-    edge = bounds(state, limits, NOW)
-    changed = facts.state_changed_at
-    spoke = facts.heartbeat_at or changed
-    is_candidate = changed < edge.earliest and (
-        changed < (edge.high_before if priority >= 800 else edge.low_before)
-        or (edge.silent_before is not None and spoke < edge.silent_before)
-    )
-    assert is_candidate or overdue(facts, limits, NOW) is None
+    assert found == (overdue(facts, limits, NOW) is not None)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_a_limit_of_0_switches_its_rule_off(rule: Rule) -> None:
+    limits = Limits(hours={rule.name: 0.0}, heartbeat_h={"production": 0.0})
+    for state in rule.states:
+        facts = job(state, MINUTE, priority=900)
+        assert overdue(facts, limits, NOW) is None
+        verdict = overdue(job(state, 300 * DAY, priority=900), limits, NOW)
+        assert verdict is None or verdict.rule != rule.name

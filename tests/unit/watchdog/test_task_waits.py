@@ -107,3 +107,15 @@ def test_zero_attempts_switch_throttling_off_and_a_negative_number_is_refused() 
 @pytest.mark.parametrize(("old", "new"), [("scouting", "scouting"), ("ready", "ready"), (None, "running")])
 def test_a_throttled_task_goes_on_where_it_was(old: str | None, new: str) -> None:
     assert unthrottled_status(old) == new
+
+
+def test_a_timeout_of_0_exhausts_no_pending_task() -> None:
+    limits = PendingLimits(timeout_h={"managed": 0.0})
+    decision = release(pending(61, waiting_since=NOW - 400 * DAY), limits, NOW)
+    assert decision is not None and decision.to_status == "ready"
+
+
+def test_a_label_without_a_timeout_of_its_own_has_that_of_all() -> None:
+    limits = PendingLimits(timeout_h={"": 1.0, "managed": 9.0})
+    decision = release(pending(0, label="odd", waiting_since=NOW - 2 * 60 * MINUTE), limits, NOW)
+    assert decision is not None and decision.to_status == "exhausted"
