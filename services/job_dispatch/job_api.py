@@ -22,6 +22,9 @@ from shared.states.job import MEANINGS
 
 #: what `job/set_command` may leave for a pilot; null takes it back
 PILOT_COMMANDS = ("tobekilled", "softkill", "debug", "debugoff", "nocleanup")
+#: commands that take another one back. Published pilots look for "debug" in any part of the text, so that they would
+#: turn debugging on if they heard "debugoff"; what they are no longer told ends with the payload.
+TAKEN_BACK = {"debugoff": "debug"}
 DEFAULT_LIMIT, MOST_ROWS = 100, 10_000
 
 
@@ -124,7 +127,10 @@ class JobApi:
         """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
         wanted = parse(SetCommand, await fields_of(request))
         async with self._database.begin(reason=f"command by {caller.name}") as work:
-            done = await self._store.set_command(work.connection, wanted.job_id, wanted.command)
+            if (taken_back := TAKEN_BACK.get(wanted.command or "")) is not None:
+                done = await self._store.take_back_command(work.connection, wanted.job_id, taken_back)
+            else:
+                done = await self._store.set_command(work.connection, wanted.job_id, wanted.command)
             await self._audit(work, caller, "job/set_command", [wanted.job_id], {"command": wanted.command})
         return envelope(done, "" if done else f"job {wanted.job_id} is not live", None)
 

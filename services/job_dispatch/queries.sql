@@ -322,6 +322,11 @@ SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs, sum(n_cores)
 -- name: set_command
 UPDATE jobs SET command = :command WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
+-- name: take_back_command
+-- Only this command: what was ordered since stays.
+UPDATE jobs SET command = CASE WHEN command = :command THEN NULL ELSE command END
+ WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
+
 -- name: audit!
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);

@@ -220,6 +220,11 @@ class Store:
         rows = await QUERIES.set_command(connection, job_id=job_id, command=command, allowed=list(LIVE))
         return bool(rows)
 
+    async def take_back_command(self, connection: asyncpg.Connection, job_id: int, command: str) -> bool:
+        """The pilot is no longer told this command; whether the job is live."""
+        rows = await QUERIES.take_back_command(connection, job_id=job_id, command=command, allowed=list(LIVE))
+        return bool(rows)
+
 
 def _int4(value: int) -> int:
     return max(-(2**31), min(2**31 - 1, value))

@@ -132,7 +132,21 @@ async def test_a_waiting_command_is_told_and_never_null(
         assert answer.json()["success"]
         refused = await chief.post("/api/v1/job/set_command", json={"job_id": job_id, "command": "rm -rf"})
         assert refused.json()["success"] is False
-    assert await update(pilot, job_id, "running") == "debug"
+        assert await update(pilot, job_id, "running") == "debug"
+        answer = await chief.post("/api/v1/job/set_command", json={"job_id": job_id, "command": "debugoff"})
+        assert answer.json()["success"]
+    assert await update(pilot, job_id, "running") == "NULL"
+
+
+async def test_debugoff_is_never_told_to_a_pilot_and_takes_back_nothing_but_debug(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    async with client(parts, authority, "chief", "production") as chief:
+        for command in ("tobekilled", "debugoff"):
+            answer = await chief.post("/api/v1/job/set_command", json={"job_id": job_id, "command": command})
+            assert answer.json()["success"]
+    assert await update(pilot, job_id, "running") == "tobekilled"
 
 
 @pytest.mark.parametrize(
