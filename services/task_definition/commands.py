@@ -117,7 +117,7 @@ class Commands:
             return Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
         if not caller.may("production") and caller.name != task.user_name:
             return Reply(rules.NOT_PERMITTED, f"task {task.task_id} belongs to {task.user_name}")
-        refused = rules.refuse(command.verb, task.status, may_production=caller.may("production"))
+        refused = rules.refuse(command.verb, task.status)
         return None if refused is None else Reply(refused.code, refused.reason)
 
     async def _kill(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:

@@ -33,8 +33,6 @@ ACCEPTED: Mapping[str, frozenset[str]] = {
     "avalanche": frozenset({"scouting"}),
     "increase_attempts": frozenset({"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}),
 }
-#: states from which only people with the role production may retry
-PRODUCTION_ONLY = {"retry": ("exhausted",)}
 #: states behind which the state to return to is kept: pausing such a task must not lose it
 _KEEPS_OLD_STATUS = ("pending", "throttled")
 
@@ -47,14 +45,12 @@ class Refusal:
     reason: str
 
 
-def refuse(command: str, status: str, *, may_production: bool = True) -> Refusal | None:
+def refuse(command: str, status: str) -> Refusal | None:
     """The refusal of a command for a task in this state, or None."""
     accepted = ACCEPTED[command]
     if status not in accepted:
         allowed = ", ".join(sorted(accepted))
         return Refusal(IRRELEVANT, f"{command} is refused for a task that is {status}; allowed: {allowed}")
-    if status in PRODUCTION_ONLY.get(command, ()) and not may_production:
-        return Refusal(NOT_PERMITTED, f"{command} of a task that is {status} needs the role production")
     return None
 
 
