@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import threading
@@ -15,7 +14,6 @@ from typing import Any
 
 from services.cli.client import Client
 from services.cli.commands.catalogue import IMPORT_TIMEOUT_S, read_catalogue
-from services.cli.commands.config import guess_type, parts
 from services.cli.commands.grid import LOAD_TIMEOUT_S
 from services.cli.commands.invariants import run_check, violations
 from services.cli.commands.submission import submit_one
@@ -25,6 +23,7 @@ from services.cli.demo.display import Display, PlainDisplay, make_display
 from services.cli.demo.examples import Example, catalogue_files, folder, read_examples
 from services.cli.demo.faults import Fault, FaultInjector
 from services.cli.demo.observation import Observation, Observer
+from services.cli.demo.parameters import parameters_set
 from services.cli.demo.profiles import Profile
 from services.cli.demo.stage import StageOptions, addresses_of, system_on
 from services.cli.demo.verdict import Verdict, judge, summary_table
@@ -73,6 +72,7 @@ class Demonstration:
             addresses = addresses_of(system)
             client = Client(addresses, token=issue(addresses, USER, ["operator"], lifetime_s=86400))
             self._load(client)
+            stack.enter_context(parameters_set(client, options.profile.parameters, display.say))
             examples = read_examples(options.profile, f"run{int(time.time())}")
             tasks = self._submit(client, examples)
             pilots = stack.enter_context(
@@ -109,11 +109,6 @@ class Demonstration:
                 )
             )
             say(f"catalogue loaded from {_shown(path)}")
-        for name, value in self._options.profile.parameters.items():
-            component, key = parts(name)
-            text = json.dumps(value) if not isinstance(value, str) else value
-            body = {"component": component, "key": key, "value": text, "type": guess_type(text)}
-            client.post("task_definition", "config/set", body)
 
     def _submit(self, client: Client, examples: Sequence[Example]) -> dict[int, Example]:
         tasks = {}
