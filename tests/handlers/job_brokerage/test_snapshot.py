@@ -40,7 +40,7 @@ async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(data
 
     monkeypatch.setattr(snapshot._reader, "statistics", slowly)
     check = asyncio.create_task(snapshot.check())
-    await asyncio.wait_for(reading.wait(), 10)
+    await asyncio.wait_for(reading.wait(), 60)
     snapshot.assign(5, {"Q_ALPHA/SCORE": 3})
     assert snapshot.world.columns is before.columns
     assert snapshot.world.load["defined"][before.columns.row_of_label["Q_ALPHA/SCORE"]] == 3

@@ -199,6 +199,6 @@ async def made(story: Story, n_jobs: int = 2, *, after_s: float = 0) -> int:
 async def blocked(story: Story, at_least: int = 1) -> None:
     """Returns when so many transactions wait for a lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while await story.value(waiting) < at_least:  # noqa: ASYNC110 -- PostgreSQL tells nobody who waits for a lock
             await asyncio.sleep(0.01)

@@ -124,14 +124,14 @@ async def test_where_nothing_is_wrong_nobody_waits(database, context) -> None:
     async with database.begin(reason="an event that is being worked on") as work:
         await queries.lock_work(work.connection, task_id=task_id)
         before = await work_of(database)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await correct(database, service)
     assert before == await work_of(database) == {("ALPHA", 100): 1000 * 100}
 
 
 async def someone_waits(database: Database) -> None:
     """Until a transaction waits for another's lock."""
-    async with asyncio.timeout(20), database.read() as connection:
+    async with asyncio.timeout(60), database.read() as connection:
         while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
             await connection.execute("SELECT pg_sleep(0.01)")
 
@@ -146,7 +146,7 @@ async def test_a_correction_and_an_event_never_wait_for_each_other_in_a_circle(d
         correction = asyncio.create_task(correct(database, service))
         await someone_waits(database)
         await store.note_work(work, second)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await correction
     assert first < second
     assert await work_of(database) == {("ALPHA", 100): 2 * 1000 * 100}

@@ -195,7 +195,7 @@ async def test_a_job_that_a_pilot_takes_while_the_watchdog_judges_is_the_pilots(
 ) -> None:
     async with stage.database.begin(reason="acquire") as pilot:
         await pilot.connection.execute("UPDATE jobs SET status = 'sent' WHERE job_id = $1", overloaded[2])
-        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_overloaded_queues), 10)
+        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_overloaded_queues), 60)
     assert closed_in(events) == [*overloaded[:2], *overloaded[3:6]]
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", overloaded[2]) == "sent"
 

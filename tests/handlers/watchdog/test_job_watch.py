@@ -90,7 +90,7 @@ async def test_a_heartbeat_that_arrives_while_the_watchdog_judges_saves_the_job(
     async with stage.database.begin(reason="heartbeat") as pilot:
         await pilot.connection.execute("UPDATE jobs SET heartbeat_at = orrery_now() WHERE job_id = $1", number)
         # the row is locked by the heartbeat: the watchdog skips it instead of waiting
-        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_jobs_with_pilots), 10)
+        events = await asyncio.wait_for(stage.run(stage.watchdog.watch_jobs_with_pilots), 60)
     assert events == []
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", number) == "running"
 

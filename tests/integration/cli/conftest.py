@@ -24,7 +24,7 @@ from shared.auth import Authority
 from tests import servers
 
 ROOT = Path(__file__).resolve().parents[3]
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 110.0
 
 
 @dataclass(frozen=True)

@@ -57,11 +57,11 @@ async def test_who_is_cancelled_while_the_connection_is_broken_ends_and_the_conn
                 await asyncio.sleep(0)
 
     worker = asyncio.create_task(work_for_ever())
-    pid = await asyncio.wait_for(lent, 10)
+    pid = await asyncio.wait_for(lent, 60)
     await _break_connection(database_url, pid)
-    await asyncio.wait_for(broken.wait(), 10)
+    await asyncio.wait_for(broken.wait(), 60)
     worker.cancel()
-    await asyncio.wait({worker}, timeout=10)
+    await asyncio.wait({worker}, timeout=60)
     gave_up = True
     assert worker.cancelled()
     async with one_connection.read() as again:
@@ -91,5 +91,5 @@ async def test_ending_tells_a_task_that_loses_its_cancellation_again(monkeypatch
 
     task = asyncio.create_task(deaf())
     await asyncio.sleep(0)
-    await asyncio.wait_for(end([task]), 5)
+    await asyncio.wait_for(end([task]), 60)
     assert (task.done(), told) == (True, 3)

@@ -15,7 +15,7 @@ from shared.db import Database, UnitOfWork, lease, migrate
 from shared.db.partitions import keep_partitions
 from shared.events import TaskDefined
 from shared.runtime.metrics import RuntimeMetrics
-from shared.runtime.periodic import PeriodicRunner
+from shared.runtime.periodic import Outcome, PeriodicRunner
 from shared.runtime.service import Periodic
 
 
@@ -97,10 +97,11 @@ async def test_a_simulated_clock_is_the_only_clock(database_url: str) -> None:
 
 
 async def test_a_holder_that_lost_its_lease_cannot_commit(database: Database) -> None:
-    first = await lease.take(database, "sweep", holder="a", duration_s=0.05)
+    first = await lease.take(database, "sweep", holder="a", duration_s=60)
     assert first is not None
     assert await lease.take(database, "sweep", holder="b", duration_s=60) is None
-    await asyncio.sleep(0.1)  # the lease runs out: the holder was stopped for too long
+    async with database.begin(reason="the lease runs out: the holder was stopped for too long") as work:
+        await work.connection.execute("UPDATE leases SET expires_at = orrery_now()")
     second = await lease.take(database, "sweep", holder="b", duration_s=60)
     assert second is not None and second.term == first.term + 1
     with pytest.raises(lease.LeaseLost, match="term 1 of a is over"):
@@ -138,10 +139,10 @@ async def test_of_two_replicas_one_does_the_periodic_work(database: Database) ->
         )
     for _ in range(3):
         for name, runner in runners.items():
-            assert await runner.run_once(periodic[name], "watchdog.sweep")
+            assert await runner.run_once(periodic[name], "watchdog.sweep") is Outcome.DONE
     assert done == ["a", "a", "a"]
     await runners["a"].stop()
-    assert await runners["b"].run_once(periodic["b"], "watchdog.sweep")
+    assert await runners["b"].run_once(periodic["b"], "watchdog.sweep") is Outcome.DONE
     assert done[-1] == "b"
 
 
@@ -153,7 +154,7 @@ async def test_a_failing_periodic_is_counted_and_changes_nothing(database: Datab
         work.emit(TaskDefined(task_id=1))
         raise ValueError("a bug")
 
-    assert not await runner.run_once(Periodic("sweep", 60.0, run), "watchdog.sweep")
+    assert await runner.run_once(Periodic("sweep", 60.0, run), "watchdog.sweep") is Outcome.FAILED
     labels = {"service": "watchdog", "periodic": "sweep", "outcome": "failed"}
     assert registry.get_sample_value("orrery_periodic_runs_total", labels) == 1
     assert await _rows(database, "SELECT 1 FROM outbox") == []

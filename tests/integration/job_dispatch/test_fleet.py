@@ -57,7 +57,7 @@ async def let_work(served: Served, authority: Authority, chosen: FleetOptions, i
         running = asyncio.create_task(fleet.run())
         states = await asyncio.wait_for(wait_until_ended(served, ids), 60)
         fleet.stop()
-        return await asyncio.wait_for(running, 15), states
+        return await asyncio.wait_for(running, 60), states
 
 
 async def test_every_job_at_every_queue_is_run_and_reported(served: Served, authority: Authority) -> None:
@@ -96,13 +96,12 @@ async def test_pilots_outlive_a_restart_of_the_dispatcher(served: Served, author
         await eventually(lambda: _true(fleet.tally.jobs >= 25))
         port = served.server.port
         await served.server.stop()
-        await asyncio.sleep(0.5)
-        assert connection.n_unanswered > 0
+        await eventually(lambda: _true(connection.n_unanswered > 0))
         again = type(served.server)(served.parts.service.web, host="127.0.0.1", port=port, graceful_stop_s=5)
         await again.start()
         states = await asyncio.wait_for(wait_until_ended(served, ids), 60)
         fleet.stop()
-        tally = await asyncio.wait_for(running, 15)
+        tally = await asyncio.wait_for(running, 60)
         await again.stop()
     assert states == {"holding": 80} and tally.jobs == 80
 
@@ -115,7 +114,7 @@ async def test_a_stop_gives_running_jobs_back_without_blaming_the_payload(served
         running = asyncio.create_task(fleet.run())
         await eventually(lambda: _all_in(served, ids, "running"))
         fleet.stop()
-        await asyncio.wait_for(running, 15)
+        await asyncio.wait_for(running, 60)
     assert Counter(await served.rows.statuses(ids)) == {"failed": 10}
     assert {(await served.rows.row(one))["error_code"] for one in ids} == {1201}
     assert {(await served.rows.row(one))["error_source"] for one in ids} == {"pilot"}

@@ -36,6 +36,6 @@ async def test_a_new_connection_tells_that_news_may_have_been_missed(
         assert transport._consumers is not None
         connection = await transport._consumers.broker.connect()
         await connection.transport.connection.close(ConnectionResetError("cut"))  # type: ignore[union-attr]
-        await asyncio.wait_for(told.wait(), 15)
+        await asyncio.wait_for(told.wait(), 60)
     finally:
         await transport.stop(5.0)

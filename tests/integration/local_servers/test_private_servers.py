@@ -36,7 +36,7 @@ async def test_each_server_answers_its_own_protocol(private_servers: Servers) ->
         channel = await broker.channel()
         queue = await channel.declare_queue("answers", durable=True, arguments={"x-queue-type": "quorum"})
         await channel.default_exchange.publish(aio_pika.Message(b"one"), routing_key="answers")
-        message = await queue.get(timeout=10)
+        message = await queue.get(timeout=60)
         assert message is not None and message.body == b"one"
         await message.ack()
     async with redis.asyncio.Redis.from_url(addresses.redis_url) as cache:
@@ -104,7 +104,7 @@ async def test_what_was_committed_and_confirmed_survives_a_kill_on_the_same_addr
     async with await aio_pika.connect(addresses.rabbitmq_url) as broker:
         channel = await broker.channel()
         queue = await channel.get_queue("kept")
-        received = await queue.get(timeout=10)
+        received = await queue.get(timeout=60)
         assert received is not None and received.body == b"kept"
 
 

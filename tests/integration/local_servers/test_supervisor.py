@@ -122,7 +122,7 @@ def test_the_system_ends_with_the_process_it_was_started_for(tmp_path: Path, pri
         everything = _identities(system)
         owner.kill()
         owner.wait()
-        assert child.wait(timeout=30) == 0
+        assert child.wait(timeout=60) == 0
         assert not any(processes.is_alive(identity) for identity in everything)
         assert all(server.is_running() for server in private_servers.private)
     finally:

@@ -30,7 +30,7 @@ ENTRIES = (
     Entry(ConfigChanged, ("task_definition",), (), ("task_brokerage",)),
 )
 QUICK = RetryPolicy(tries=3, first_delay_s=0.01, factor=1.0)
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 Handler = Callable[[Any, UnitOfWork], Awaitable[None]]
 

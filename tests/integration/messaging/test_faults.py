@@ -95,7 +95,7 @@ async def test_a_broker_killed_in_the_middle_loses_nothing_and_repeats_no_effect
                 await asyncio.sleep(0.02)
 
         emitting = asyncio.create_task(emit_slowly())
-        await asyncio.wait_for(half_way.wait(), 30)
+        await asyncio.wait_for(half_way.wait(), 60)
         await asyncio.to_thread(private_broker.kill9)
         assert len(await effects.task_ids()) < total
         await emitting
@@ -129,7 +129,7 @@ async def test_a_channel_closed_by_the_broker_heals(
         underlay = await subscriber._queue_obj.channel.get_underlay_channel()
         closed = underlay.closing
         await underlay.basic_ack(delivery_tag=424242)  # an unknown tag: the broker closes the channel
-        await asyncio.wait({closed}, timeout=10)
+        await asyncio.wait({closed}, timeout=60)
         publishing = await transport.relay._channel.get_underlay_channel()
         await publishing.basic_ack(delivery_tag=424242)
         await emit_defined(database, range(2, 40))
@@ -154,7 +154,7 @@ async def test_a_deleted_queue_is_made_again_and_consumed(
         assert await effects.reach(3) == [1, 2, 3]
         async with database.begin(reason="test") as unit:
             unit.emit(ConfigChanged(config_version=5))
-        await asyncio.wait_for(heard.wait(), 10)
+        await asyncio.wait_for(heard.wait(), 60)
 
 
 async def test_a_deleted_exchange_is_made_again_by_the_relay(
