@@ -21,6 +21,7 @@ from shared.model.grid import FILES, Grid, parse_grid
 from shared.model.problems import InvalidGrid
 from shared.snapshot import Snapshot
 from shared.snapshot.saving import save_world
+from shared.web.json_route import JsonRoute
 
 ANYBODY = require("user", "pilot", "production", "operator")
 OPERATOR = require("operator")
@@ -54,7 +55,7 @@ def _counts(grid: Grid, files: dict[str, Any]) -> dict[str, Any]:
 
 def build_routes(database: Database, store: GridStore) -> APIRouter:
     """`/api/v1/grid/...`"""
-    routes = APIRouter(prefix="/api/v1/grid", tags=["grid"])
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
     @routes.post("/load")
     async def load(body: GridFiles, caller: Annotated[Caller, Depends(OPERATOR)]) -> Reply:
@@ -99,7 +100,7 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
 
 def snapshot_routes(database: Database, snapshot: Snapshot, task_files: TaskFiles) -> APIRouter:
     """`/api/v1/grid/world` and `/api/v1/grid/task_files`: what a dry run takes."""
-    routes = APIRouter(prefix="/api/v1/grid", tags=["grid"])
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
     @routes.get("/world", dependencies=[Depends(WORLD_READER)])
     async def world() -> Reply:

@@ -28,6 +28,7 @@ from shared.runtime.service import Context, Periodic, Service
 from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
 from shared.snapshot.usage import UsageSnapshot
+from shared.web.json_text import BodyLimits
 
 # Every event that moves jobs from one state to another.
 JOB_EVENTS: tuple[type[events.JobsEvent], ...] = (
@@ -71,6 +72,7 @@ def build(context: Context) -> Service:
 
     return Service(
         name="job-brokerage",
+        body_limits={"/api/v1/grid/load": BodyLimits(64 * 2**20, n_values=5_000_000)},
         work=[
             (events.ChunkOffered, chunks.on_chunk_offered),
             *((event, statistics.on_jobs_moved) for event in JOB_EVENTS),

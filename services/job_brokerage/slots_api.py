@@ -12,6 +12,7 @@ from services.job_brokerage.reply import Reply
 from services.job_brokerage.slots import QueueSlots, RefusedSlots, SlotsSetting
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.web.json_route import JsonRoute
 
 SETS_SLOTS = require("pilot", "production", "operator")
 MAX_SLOTS = 10_000_000
@@ -42,7 +43,7 @@ class TargetSlots(BaseModel):
 
 def slots_routes(database: Database, slots: QueueSlots) -> APIRouter:
     """`/api/v1/harvester/add_target_slots`"""
-    routes = APIRouter(prefix="/api/v1/harvester", tags=["harvester"])
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
 
     @routes.post("/add_target_slots")
     async def add_target_slots(body: TargetSlots, caller: Annotated[Caller, Depends(SETS_SLOTS)]) -> Reply:

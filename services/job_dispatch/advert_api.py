@@ -8,13 +8,15 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from pydantic import ConfigDict, Field, field_validator
 
-from services.job_dispatch.pilot_api import envelope, fields_of
+from services.job_dispatch.body import HEARTBEAT, fields_of
+from services.job_dispatch.pilot_api import envelope
 from services.job_dispatch.requests import RequestFields, parse
 from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.sql import QUERIES
 from shared.auth import Caller, require
 from shared.brokerage.matchmaking import ADVERTISED_EVERY, Advert, parsed, unreadable
 from shared.db.database import Database
+from shared.web.json_route import JsonRoute
 
 Jobs = Annotated[int, Field(ge=0, le=10_000_000)]
 Words = Annotated[str, Field(min_length=1, max_length=500)]
@@ -69,7 +71,7 @@ class AdvertApi:
         self._sites = sites
 
     def router(self) -> APIRouter:
-        router = APIRouter(prefix="/api/v1/site", tags=["sites"])
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/site", tags=["sites"])
         body = {"content": {"application/json": {"schema": SiteAdvertisement.model_json_schema()}}, "required": True}
         extra = {"requestBody": body}
         router.add_api_route("/advertise", self.advertise, methods=["POST"], openapi_extra=extra)
@@ -79,7 +81,7 @@ class AdvertApi:
         self, request: Request, caller: Annotated[Caller, Depends(require("pilot", "operator"))]
     ) -> Response:
         """Replace the site's advertisement: CurMatches starts again at CurrentJobs; it is believed for five minutes."""
-        advert = parse(SiteAdvertisement, await fields_of(request))
+        advert = parse(SiteAdvertisement, await fields_of(request, HEARTBEAT))
         async with self._database.begin(reason=f"advertised by {caller.name}") as work:
             expires_at = work.now + ADVERTISED_EVERY
             stored = await QUERIES.advertise_site(

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from services.job_dispatch.activity import Activity
 from services.job_dispatch.advert_api import AdvertApi
+from services.job_dispatch.body import IDS
 from services.job_dispatch.claims import ClaimLimits, Claims
 from services.job_dispatch.coalescer import CoalescerLimits
 from services.job_dispatch.command_slices import SLICE, CommandSlices
@@ -119,6 +120,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
         web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites)),
+        body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],

@@ -1,15 +1,31 @@
-"""Bodies of pilots' requests: gzip known by its magic bytes (pilots send no Content-Encoding), JSON or form."""
+"""Bodies of pilots' requests: gzip known by its magic bytes (pilots send no Content-Encoding), JSON or form.
+
+Each call has limits of its own, several times what published pilots send; what is beyond them is refused unread.
+"""
 
 from __future__ import annotations
 
-import zlib
+import asyncio
 from typing import Any
 from urllib.parse import parse_qsl
 
 import orjson
+from starlette.requests import Request
 
-GZIP_MAGIC = b"\x1f\x8b"
-LARGEST_BODY_BYTES = 16 * 1024 * 1024
+from shared.web.intake import PARSED, SEAT, BrokenBody, read_body
+from shared.web.json_text import SMALL_BYTES, BodyLimits, TooMuch, parse_json
+
+KIB, MIB = 1024, 1024 * 1024
+ACQUIRE = BodyLimits(16 * KIB, n_values=500, depth=8)
+HEARTBEAT = BodyLimits(64 * KIB, n_values=2_000, depth=20)
+#: with the list of output files and the payload's own report, both usually JSON in a text
+REPORT = BodyLimits(2 * MIB, n_values=50_000, depth=50)
+BULK = BodyLimits(8 * MIB, n_values=200_000, depth=50)
+#: 10 000 ids of up to 20 bytes
+IDS = BodyLimits(256 * KIB, n_values=11_000, depth=4)
+#: JSON that stands in a text of a report
+INNER = BodyLimits(1 * MIB, n_values=50_000, depth=50)
+MOST_FORM_FIELDS = 200
 
 
 class BadBody(ValueError):
@@ -27,34 +43,30 @@ def without_nul(value: Any) -> Any:
     return value
 
 
-def parse_body(raw: bytes, content_type: str = "") -> dict[str, Any]:
-    """The fields of a body. Raises BadBody for one that is too large, broken, or neither a JSON object nor a form."""
-    data = _unzip(raw) if raw[:2] == GZIP_MAGIC else raw
-    if len(data) > LARGEST_BODY_BYTES:
-        raise BadBody(f"body: {len(data)} bytes are not allowed; at most {LARGEST_BODY_BYTES} are")
-    text = data.lstrip()
+async def fields_of(request: Request, limits: BodyLimits) -> dict[str, Any]:
+    """The fields of the body. Raises BadBody for one that is beyond the limits, broken, or neither a JSON object nor a
+    form; Crowded when too much is being worked on."""
+    try:
+        raw = await read_body(request.scope, request.receive, limits, request.scope.get(SEAT))
+        return await parse_body(raw, request.headers.get("content-type", ""), limits, request.scope.get(PARSED))
+    except (TooMuch, BrokenBody) as error:
+        raise BadBody(f"body: {error}") from None
+
+
+async def parse_body(raw: bytes, content_type: str, limits: BodyLimits, parsed: Any = None) -> dict[str, Any]:
+    """The fields of an unpacked body; `parsed` is its value where it was parsed before."""
+    text = raw.lstrip()
     if not text:
         return {}
     is_json = text[:1] == b"{" or "json" in content_type
-    fields = _json_object(text) if is_json else _form(text)
+    fields = await _json_object(text, limits, parsed) if is_json else await _form(text)
     may_have_nul = b"\\u0000" in text if is_json else b"%00" in text or b"\x00" in text
     return without_nul(fields) if may_have_nul else fields
 
 
-def _unzip(raw: bytes) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
+async def _json_object(text: bytes, limits: BodyLimits, parsed: Any) -> dict[str, Any]:
     try:
-        data = unpacker.decompress(raw, LARGEST_BODY_BYTES + 1)
-    except zlib.error as error:
-        raise BadBody(f"body: broken gzip: {error}") from None
-    if not unpacker.eof and len(data) <= LARGEST_BODY_BYTES:
-        raise BadBody("body: broken gzip: it ends too early")
-    return data
-
-
-def _json_object(text: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(text)
+        value = parsed if isinstance(parsed, dict) else await parse_json(text, limits)
     except orjson.JSONDecodeError as error:
         raise BadBody(f"body: not JSON: {error}") from None
     if not isinstance(value, dict):
@@ -62,9 +74,17 @@ def _json_object(text: bytes) -> dict[str, Any]:
     return value
 
 
-def _form(text: bytes) -> dict[str, Any]:
+async def _form(text: bytes) -> dict[str, Any]:
+    """Unquoting is Python, which a thread does without stopping the others."""
+    if len(text) <= SMALL_BYTES // 4:
+        return _pairs(text)
+    return await asyncio.to_thread(_pairs, text)
+
+
+def _pairs(text: bytes) -> dict[str, Any]:
     try:
-        pairs = parse_qsl(text.decode("utf-8"), keep_blank_values=True, strict_parsing=True, max_num_fields=200)
+        fields = MOST_FORM_FIELDS
+        pairs = parse_qsl(text.decode("utf-8"), keep_blank_values=True, strict_parsing=True, max_num_fields=fields)
     except (ValueError, UnicodeDecodeError) as error:
         raise BadBody(f"body: neither a JSON object nor a form: {error}") from None
     return dict(pairs)

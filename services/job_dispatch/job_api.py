@@ -9,8 +9,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import BeforeValidator, Field
 
+from services.job_dispatch.body import HEARTBEAT, IDS, fields_of
 from services.job_dispatch.handlers import Handlers
-from services.job_dispatch.pilot_api import envelope, fields_of, job_ids_of
+from services.job_dispatch.pilot_api import envelope, job_ids_of
 from services.job_dispatch.queries_of_jobs import JobFilter, JobQueries
 from services.job_dispatch.requests import LARGEST_ID, Id, RequestFields, Text, Whole, parse
 from services.job_dispatch.sql import QUERIES
@@ -19,6 +20,7 @@ from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.states.job import MEANINGS
+from shared.web.json_route import JsonRoute
 
 #: what `job/set_command` may leave for a pilot; null takes it back
 PILOT_COMMANDS = ("tobekilled", "softkill", "debug", "debugoff", "nocleanup")
@@ -57,7 +59,7 @@ class JobApi:
         self._jobs = jobs
 
     def router(self) -> APIRouter:
-        router = APIRouter(prefix="/api/v1", tags=["jobs"])
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
         router.add_api_route("/job/get_status", self.get_status, methods=["GET"])
         router.add_api_route("/job/list", self.list_jobs, methods=["GET"])
         router.add_api_route("/job/get_description", self.get_description, methods=["GET"])
@@ -111,7 +113,7 @@ class JobApi:
 
     async def kill(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
         """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report."""
-        fields = await fields_of(request)
+        fields = await fields_of(request, IDS)
         ids = job_ids_of(fields.get("job_ids"))
         states = {one["job_id"]: one for one in await self._jobs.states(ids)}
         allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
@@ -125,7 +127,7 @@ class JobApi:
         self, request: Request, caller: Annotated[Caller, Depends(require("production", "operator"))]
     ) -> Response:
         """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
-        wanted = parse(SetCommand, await fields_of(request))
+        wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
         async with self._database.begin(reason=f"command by {caller.name}") as work:
             if (taken_back := TAKEN_BACK.get(wanted.command or "")) is not None:
                 done = await self._store.take_back_command(work.connection, wanted.job_id, taken_back)

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_dispatch.activity import Activity
-from services.job_dispatch.body import LARGEST_BODY_BYTES, BadBody, parse_body
+from services.job_dispatch.body import ACQUIRE, BULK, HEARTBEAT, IDS, REPORT, BadBody, fields_of
 from services.job_dispatch.claims import Claims, Unavailable
 from services.job_dispatch.coalescer import TooLate
 from services.job_dispatch.metrics import DispatchMetrics
@@ -31,6 +31,8 @@ from services.job_dispatch.reporting import Reporting
 from services.job_dispatch.requests import (
     FAILED,
     INVALID,
+    LARGEST_ID,
+    MOST_IDS,
     MOST_REPORTS,
     NO_JOBS,
     OK,
@@ -44,10 +46,14 @@ from services.job_dispatch.requests import (
 )
 from shared.auth import NotAuthenticated, caller_of
 from shared.db.database import is_retryable, is_unstorable, unavailable
+from shared.web.departure import WhileConnected
+from shared.web.intake import RETRY_AFTER_S, Crowded
+from shared.web.json_text import parse_json
 
 log = logging.getLogger(__name__)
 
 LONGEST_KEY = 200
+READ_TOGETHER = 16
 PREFIX = "/api/v1/pilot"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -62,6 +68,13 @@ def refused(error: BadRequest) -> Response:
     return envelope(
         False, str(error), {"StatusCode": error.code, "errorDialog": str(error), "problems": error.problems}
     )
+
+
+def come_again(reason: str) -> Response:
+    """Nothing is wrong with the request, but it cannot be answered now."""
+    answer = envelope(False, reason, {"StatusCode": TIMEOUT}, 503)
+    answer.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return answer
 
 
 def guarded(*roles: str) -> Callable[[Endpoint], Endpoint]:
@@ -84,33 +97,19 @@ def guarded(*roles: str) -> Callable[[Endpoint], Endpoint]:
                 return envelope(False, str(error), {"StatusCode": FAILED, "errorDialog": str(error)})
             except ClientDisconnect:
                 return Response(status_code=499)
-            except (Unavailable, TooLate) as error:
-                return envelope(False, str(error), {"StatusCode": TIMEOUT}, 503)
+            except (Unavailable, TooLate, Crowded) as error:
+                return come_again(str(error))
             except Exception as error:
                 if is_unstorable(error):
                     text = f"a value cannot be stored: {error}; nothing was changed"
                     return envelope(False, text, {"StatusCode": FAILED, "errorDialog": text})
                 if not is_retryable(error):
                     raise
-                return envelope(False, unavailable(error), {"StatusCode": TIMEOUT}, 503)
+                return come_again(unavailable(error))
 
         return call
 
     return wrap
-
-
-async def fields_of(request: Request) -> dict[str, Any]:
-    """The fields of the body. Raises BadBody."""
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > LARGEST_BODY_BYTES:
-        raise BadBody(f"body: {length} bytes are not allowed; at most {LARGEST_BODY_BYTES} are")
-    parts, n_bytes = [], 0
-    async for part in request.stream():  # a body without a length must not fill the memory either
-        parts.append(part)
-        n_bytes += len(part)
-        if n_bytes > LARGEST_BODY_BYTES:
-            raise BadBody(f"body: {n_bytes} bytes and more are not allowed; at most {LARGEST_BODY_BYTES} are")
-    return parse_body(b"".join(parts), request.headers.get("content-type", ""))
 
 
 class PilotApi:
@@ -151,7 +150,7 @@ class PilotApi:
         sent, starting or running. Later the key is free again, and the answer is what a new request would get.
         """
         try:
-            wanted = parse(AcquireJobs, await fields_of(request))
+            wanted = parse(AcquireJobs, await fields_of(request, ACQUIRE))
             key = request.headers.get("idempotency-key")
             if key is not None and not 0 < len(key) <= LONGEST_KEY:
                 problem = f"Idempotency-Key: {len(key)} characters are not allowed; 1 to {LONGEST_KEY} are"
@@ -167,7 +166,8 @@ class PilotApi:
             return self._nothing(f"the queue {offer.queue!r} is not known", self._no_match.longest_wait_s)
         self._activity.pilot_seen(offer.queue)
         try:
-            granted = await self._acquire(offer, wanted.n_jobs, key)
+            async with WhileConnected(request.receive):
+                granted = await self._acquire(offer, wanted.n_jobs, key)
         except Unavailable:
             self._metrics.acquires.labels("unavailable").inc()
             raise
@@ -178,13 +178,25 @@ class PilotApi:
         return _jobs(granted)
 
     async def _acquire(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
-        """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones."""
+        """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones. What was
+        granted is returned also when another claim failed or came too late."""
         if n_jobs == 1:
             one = await self._claims.acquire(offer, key)
             return [one] if one is not None and one.spec is not None else []
         keys = [f"{key}#{number}" if key and number else key for number in range(n_jobs)]
-        found = await asyncio.gather(*(self._claims.acquire(offer, one) for one in keys))
-        return [one for one in found if one is not None and one.spec is not None]
+        claims = [asyncio.ensure_future(self._claims.acquire(offer, one)) for one in keys]
+        try:
+            await asyncio.wait(claims)
+        except asyncio.CancelledError:  # the caller has gone
+            for claim in claims:
+                claim.cancel()
+            raise
+        failed = [error for one in claims if (error := one.exception()) is not None]
+        found = [one.result() for one in claims if one.exception() is None]
+        granted = [one for one in found if one is not None and one.spec is not None]
+        if failed and not granted:
+            raise failed[0]
+        return granted
 
     def _nothing(self, reason: str, retry_after_s: int) -> Response:
         data = {
@@ -198,23 +210,28 @@ class PilotApi:
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot."""
-        verdict = await self._reporting.report(parse(UpdateJob, await fields_of(request)).report())
+        verdict = await self._reporting.report(parse(UpdateJob, await fields_of(request, REPORT)).report())
         return Response(_told(verdict), media_type="application/json")
 
     async def update_jobs_bulk(self, request: Request) -> Response:
         """Many reports; each has its own answer, in the order they came."""
-        fields = await fields_of(request)
+        fields = await fields_of(request, BULK)
         wanted = fields.get("job_list")
         if isinstance(wanted, str):
             try:
-                wanted = orjson.loads(wanted)
-            except orjson.JSONDecodeError:
+                wanted = await parse_json(wanted.encode(), BULK)
+            except ValueError:
                 wanted = None
         if not isinstance(wanted, list) or len(wanted) > MOST_REPORTS:
             problem = f"job_list: must be a list of at most {MOST_REPORTS} objects"
             raise BadRequest(FAILED, [{"field": "job_list", "message": problem}])
-        answers = await asyncio.gather(*(self._one_of_many(one) for one in wanted))
-        return envelope(all(one["success"] for one in answers), "", answers)
+        answers: list[asyncio.Task[dict[str, Any]]] = []
+        for number, one in enumerate(wanted):  # reading a report takes a while: others come in between
+            answers.append(asyncio.create_task(self._one_of_many(one)))
+            if number % READ_TOGETHER == 0:
+                await asyncio.sleep(0)
+        told = [await one for one in answers]
+        return envelope(all(one["success"] for one in told), "", told)
 
     async def _one_of_many(self, fields: Any) -> dict[str, Any]:
         if not isinstance(fields, dict):
@@ -227,7 +244,7 @@ class PilotApi:
 
     async def get_job_status(self, request: Request) -> Response:
         """Status and attempt of jobs."""
-        fields = await fields_of(request) if request.method == "POST" else {}
+        fields = await fields_of(request, IDS) if request.method == "POST" else {}
         job_ids = job_ids_of(request.query_params.getlist("job_ids") or fields.get("job_ids"))
         states = await self._jobs.states(job_ids)
         data = [
@@ -242,7 +259,7 @@ class PilotApi:
 
     async def update_worker_status(self, request: Request) -> Response:
         """A worker started or finished."""
-        wanted = parse(WorkerUpdate, await fields_of(request))
+        wanted = parse(WorkerUpdate, await fields_of(request, HEARTBEAT))
         if not await self._activity.knows(wanted.site_name):
             problem = f"site: value {wanted.site_name!r} is not allowed; the name of a loaded queue is"
             raise BadRequest(FAILED, [{"field": "site", "value": wanted.site_name, "message": problem}])
@@ -260,6 +277,8 @@ def request_key(caller: str, offer: Offer, key: str) -> str:
 
 def job_ids_of(value: Any) -> list[int]:
     """Ids as repeated keys, a list, or text separated by commas. Raises BadRequest."""
+    if _are_ids(value):
+        return list(value)
     parts = value if isinstance(value, list) else [] if value is None else [value]
     flat = [
         piece for part in parts for piece in (str(part).strip("[]").split(",") if not isinstance(part, int) else [part])
@@ -273,10 +292,16 @@ def job_ids_of(value: Any) -> list[int]:
             problem = f"job_ids: value {text[:40]!r} is not allowed; positive whole numbers are"
             raise BadRequest(INVALID, [{"field": "job_ids", "value": text[:40], "message": problem}])
         ids.append(int(text))
-    if not ids or len(ids) > MOST_REPORTS * 10:
-        problem = f"job_ids: {len(ids)} ids are not allowed; 1 to {MOST_REPORTS * 10} are"
+    if not ids or len(ids) > MOST_IDS:
+        problem = f"job_ids: {len(ids)} ids are not allowed; 1 to {MOST_IDS} are"
         raise BadRequest(INVALID, [{"field": "job_ids", "message": problem}])
     return ids
+
+
+def _are_ids(value: Any) -> bool:
+    """A list of numbers that needs no closer look, as most are: thousands are checked in well under a millisecond."""
+    is_short = isinstance(value, list) and len(value) <= MOST_IDS
+    return is_short and set(map(type, value)) == {int} and min(value) > 0 and max(value) <= LARGEST_ID
 
 
 def _jobs(granted: Sequence[Granted]) -> Response:

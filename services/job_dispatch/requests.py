@@ -11,14 +11,14 @@ import math
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from services.job_dispatch.activity import WorkerStatus
-from services.job_dispatch.body import without_nul
+from services.job_dispatch.body import INNER, without_nul
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from services.job_dispatch.policy.reports import FINAL_REPORTED, REPORTED, Report
 from shared.model.task_spec_problems import problem_of_error
+from shared.web.json_text import TooMuch, parse_json_now
 
 #: legacy status codes of the protocol
 OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE = 0, 10, 20, 30, 50, 60
@@ -26,6 +26,7 @@ LARGEST_ID = 2**63 - 1
 LARGEST_FILE_BYTES = 2**50  # sums over the files of a job, a dataset, a storage must stay whole numbers of 8 bytes
 MOST_JOBS = 100
 MOST_REPORTS = 1000
+MOST_IDS = 10_000
 NO_NAMES: Mapping[str, str] = {}
 
 LEGACY_NAMES = {
@@ -235,8 +236,12 @@ def _object(field: str, value: Any, *, lenient: bool = False) -> dict[str, Any]:
         return {}
     if isinstance(value, str):
         try:
-            value = without_nul(orjson.loads(value))
-        except orjson.JSONDecodeError:
+            value = without_nul(parse_json_now(value.encode(), INNER))
+        except TooMuch as error:
+            if lenient:
+                return {"text": value[:4096]}
+            raise BadRequest(FAILED, [_problem(field, value, f"JSON within its limits: {error}")]) from None
+        except ValueError:
             if lenient:
                 return {"text": value[:4096]}
             raise BadRequest(FAILED, [_problem(field, value, "the JSON text of an object")]) from None

@@ -18,8 +18,9 @@ from starlette.types import Receive, Scope, Send
 
 from services.job_dispatch.body import BadBody
 from services.job_dispatch.job_api import JobApi
-from services.job_dispatch.pilot_api import PREFIX, PilotApi, envelope, refused
+from services.job_dispatch.pilot_api import PREFIX, PilotApi, come_again, envelope, refused
 from services.job_dispatch.requests import FAILED, INVALID, ROLE, AcquireJobs, BadRequest, UpdateJob, WorkerUpdate
+from shared.web.intake import SEAT, Crowded, Room
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +45,12 @@ _PILOT_METHODS: tuple[tuple[str, str, type[BaseModel] | None, str], ...] = (
 
 class DispatchWeb(FastAPI):
     """FastAPI, with a short way for pilots: their routes are looked up in a table and need no middleware, which costs
-    more than the answer itself."""
+    more than the answer itself. Their requests have a room of their own: so many at a time, so many bytes."""
 
     def give_way(self, routes: Sequence[Route]) -> None:
         """Serve these routes by the short way; they stay in the routing table for whoever looks there."""
         self.router.routes[:0] = routes
+        self._room = Room()
         self._short = {
             (method, route.path): route.endpoint for route in routes for method in sorted(route.methods or ())
         }
@@ -60,7 +62,11 @@ class DispatchWeb(FastAPI):
             return
         scope["app"] = self
         try:
-            response = await endpoint(StarletteRequest(scope, receive, send))
+            with self._room.seat() as seat:
+                scope[SEAT] = seat
+                response = await endpoint(StarletteRequest(scope, receive, send))
+        except Crowded as error:
+            response = come_again(str(error))
         except Exception:
             log.exception("%s failed", scope["path"])
             response = envelope(False, "internal error", {"StatusCode": FAILED}, 500)
@@ -74,6 +80,7 @@ def make_web(pilots: PilotApi, jobs: JobApi) -> FastAPI:
     web.give_way(pilots.routes())
     web.add_exception_handler(BadRequest, _bad_request)
     web.add_exception_handler(BadBody, _bad_body)
+    web.add_exception_handler(Crowded, _crowded)
     web.add_exception_handler(HTTPException, _http_error)
     web.add_exception_handler(RequestValidationError, _invalid)
 
@@ -89,6 +96,10 @@ def make_web(pilots: PilotApi, jobs: JobApi) -> FastAPI:
 async def _bad_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, BadRequest)
     return refused(error)
+
+
+async def _crowded(request: Request, error: Exception) -> Response:
+    return come_again(str(error))
 
 
 async def _bad_body(request: Request, error: Exception) -> Response:

@@ -15,6 +15,7 @@ from shared.db.database import Database
 from shared.events import SharesCorrected
 from shared.model.problems import Problem
 from shared.model.share import Share, shares_from_list
+from shared.web.json_route import JsonRoute
 
 Operator = Annotated[Caller, Depends(require("operator"))]
 Anyone = Annotated[Caller, Depends(require("user", "production"))]
@@ -38,6 +39,7 @@ class LoadRequest(BaseModel):
 def web_application(database: Database, authority: Authority) -> FastAPI:
     """Routes under /api/v1/share; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery shares")
+    web.router.route_class = JsonRoute
     install(web, authority)
 
     @web.get("/api/v1/share/list")

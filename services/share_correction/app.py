@@ -9,6 +9,7 @@ from shared.config.parameters import Parameters
 from shared.events import ConfigChanged
 from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
+from shared.web.json_text import BodyLimits
 
 #: how often each turn is tried; the real periods are runtime parameters
 TICK_S = 10.0
@@ -24,6 +25,7 @@ def build(context: Context) -> Service:
     correction = ShareCorrection(context.database, Parameters(), find_corrector)
     return Service(
         name="share-correction",
+        body_limits={"/api/v1/share/load": BodyLimits(2**20, n_values=50_000)},
         news=[(ConfigChanged, correction.on_config_changed)],
         periodic=[
             Periodic("usage", TICK_S, correction.collect_usage),

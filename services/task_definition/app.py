@@ -30,6 +30,14 @@ from shared.config.settings import load_settings
 from shared.events import ConfigChanged
 from shared.runtime.service import Context, Periodic, Service
 from shared.snapshot.known_grid import KnownGrid
+from shared.web.json_text import BodyLimits
+
+#: the body of a task with its lists of files, jobs' parameters and templates; a catalogue as a whole
+BODY_LIMITS = {
+    "/api/v1/task/submit": BodyLimits(4 * 2**20, n_values=200_000),
+    "/api/v1/task/retry": BodyLimits(2**20, n_values=50_000),
+    "/api/v1/catalogue/import": BodyLimits(64 * 2**20, n_values=5_000_000),
+}
 
 
 def build(context: Context) -> Service:
@@ -53,6 +61,7 @@ def build(context: Context) -> Service:
             Periodic("parameters", REFRESH_EVERY_S, handlers.refresh_parameters, lease=False),
         ],
         web=_web(context, commands, tasks, Submission(tasks, catalogue, KnownGrid(context.cache))),
+        body_limits=BODY_LIMITS,
         on_start=[handlers.read_parameters],
     )
 

@@ -14,6 +14,7 @@ from shared.catalogue.import_file import InvalidCatalogue
 from shared.catalogue.importing import dataset_in_full, import_catalogue, list_datasets
 from shared.db.database import Database
 from shared.model.task_spec_problems import TaskProblem
+from shared.web.json_route import JsonRoute
 
 Anyone = Annotated[Caller, Depends(require())]
 Producer = Annotated[Caller, Depends(require("production"))]
@@ -24,7 +25,7 @@ FILES_SHOWN = 10_000
 
 def catalogue_routes(database: Database, tasks: TaskStore) -> APIRouter:
     """Import, list, show."""
-    router = APIRouter(prefix="/api/v1/catalogue", tags=["catalogue"])
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/catalogue", tags=["catalogue"])
 
     @router.post("/import")
     async def import_(caller: Producer, content: Annotated[dict[str, Any], Body()]) -> Response:

@@ -13,6 +13,7 @@ from services.task_definition.commands import Command, Commands
 from services.task_definition.envelope import Envelope, Id, refused
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.web.json_route import JsonRoute
 
 Commander = Annotated[Caller, Depends(require("user", "production"))]
 Producer = Annotated[Caller, Depends(require("production"))]
@@ -24,7 +25,10 @@ Place = Annotated[str | None, Body(max_length=255, embed=True)]
 
 def command_routes(database: Database, commands: Commands) -> APIRouter:
     """One route for each verb."""
-    routes, router = CommandRoutes(database, commands), APIRouter(prefix="/api/v1/task", tags=["commands"])
+    routes, router = (
+        CommandRoutes(database, commands),
+        APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["commands"]),
+    )
     for command in (
         routes.kill, routes.finish, routes.retry, routes.reactivate, routes.reload_input, routes.pause, routes.resume,
         routes.reassign, routes.avalanche, routes.increase_attempts,

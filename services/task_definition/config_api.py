@@ -15,6 +15,7 @@ from shared.db.database import Database
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ConfigChanged
+from shared.web.json_route import JsonRoute
 
 _SQL = Queries.beside(__file__, "config.sql")
 Anyone = Annotated[Caller, Depends(require())]
@@ -26,7 +27,10 @@ WRONG_VALUE, NOT_SET = 5, 2
 
 def config_routes(database: Database, tasks: TaskStore) -> APIRouter:
     """List, get, set, unset."""
-    routes, router = ConfigRoutes(database, tasks), APIRouter(prefix="/api/v1/config", tags=["config"])
+    routes, router = (
+        ConfigRoutes(database, tasks),
+        APIRouter(route_class=JsonRoute, prefix="/api/v1/config", tags=["config"]),
+    )
     router.get("/list")(routes.list_all)
     router.get("/get")(routes.get)
     router.post("/set")(routes.set)

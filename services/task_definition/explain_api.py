@@ -12,6 +12,7 @@ from services.task_definition.explanation import Explanation
 from services.task_definition.policy.commands import NOT_FOUND
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.web.json_route import JsonRoute
 
 Anyone = Annotated[Caller, Depends(require())]
 Everything = Annotated[Truth, Query(alias="all")]
@@ -19,7 +20,7 @@ Everything = Annotated[Truth, Query(alias="all")]
 
 def explain_routes(database: Database, explanation: Explanation) -> APIRouter:
     """By id in the path or in the query."""
-    router = APIRouter(prefix="/api/v1/explain", tags=["explain"])
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/explain", tags=["explain"])
 
     @router.get("/task/{task_id}")
     async def task(caller: Anyone, task_id: Id, everything: Everything = None) -> Response:

@@ -6,11 +6,12 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from services.task_definition.envelope import Envelope
+from shared.web.json_route import JsonRoute
 
 
 def system_routes() -> APIRouter:
     """One question."""
-    router = APIRouter(prefix="/api/v1/system", tags=["system"])
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/system", tags=["system"])
     router.get("/is_alive")(is_alive)
     return router
 

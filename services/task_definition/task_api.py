@@ -20,6 +20,7 @@ from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
 from shared.states.task import TASK
+from shared.web.json_route import JsonRoute
 
 Anyone = Annotated[Caller, Depends(require())]
 Submitter = Annotated[Caller, Depends(require("user", "production"))]
@@ -75,7 +76,7 @@ def _check_filters(by_name: Mapping[str, Any]) -> None:
 
 def submission_routes(database: Database, submission: Submission, tasks: TaskStore) -> APIRouter:
     """Submitting."""
-    router = APIRouter(prefix="/api/v1/task", tags=["task"])
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
 
     @router.post("/submit")
     async def submit(
@@ -105,7 +106,10 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
 
 def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRouter:
     """Asking."""
-    routes, router = TaskRoutes(database, tasks, reading), APIRouter(prefix="/api/v1/task", tags=["task"])
+    routes, router = (
+        TaskRoutes(database, tasks, reading),
+        APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"]),
+    )
     for question in (
         routes.get_status, routes.get_details, routes.get_detailed_info, routes.get_task_parameters, routes.get_job_ids,
         routes.get_job_descriptions, routes.get_datasets_and_files, routes.get_tasks_modified_since,

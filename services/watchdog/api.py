@@ -15,6 +15,7 @@ from shared.auth.web import install, require
 from shared.check import CHECKS, INVARIANTS, Violation, run_checks
 from shared.db.database import Database
 from shared.messaging import ledger
+from shared.web.json_route import JsonRoute
 
 Operator = Annotated[Caller, Depends(require("operator"))]
 
@@ -36,6 +37,7 @@ class ReplayRequest(BaseModel):
 def web_application(database: Database, authority: Authority) -> FastAPI:
     """Routes under /api/v1; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery watchdog")
+    web.router.route_class = JsonRoute
     install(web, authority)
     _add_check(web, database)
     _add_bus(web, database)

@@ -36,6 +36,7 @@ from shared.runtime.metrics import RuntimeMetrics
 from shared.runtime.periodic import PeriodicRunner
 from shared.runtime.service import Build, Context, Periodic, Service
 from shared.runtime.web import HttpServer, add_health, answer_database_errors
+from shared.web.intake import bound_requests
 
 log = logging.getLogger(__name__)
 
@@ -217,6 +218,7 @@ async def open_process(
             process.transport.attach(attached)
             web = service.web or FastAPI(title=f"Orrery {service.name}", docs_url=None, redoc_url=None)
             install(web, authority)
+            bound_requests(web, service.body_limits)
             answer_database_errors(web)
             add_health(web, ready=process.problems, registries=(own, registry))
             port = ports[name] if ports else (settings.http_port + index if settings.http_port else 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,6 +16,7 @@ from shared.config.settings import Settings
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.base import Event
+from shared.web.json_text import BodyLimits
 
 Handler = Callable[[Any, UnitOfWork], Awaitable[None]]
 """Called inside a transaction that already holds the inbox row of the event."""
@@ -41,6 +42,7 @@ class Service:
     """`work`: one shared quorum queue per pair, through the inbox; replicas compete.
     `news`: every replica gets it, it may be lost.
     `background`: loops that run until they are cancelled at the stop; one that fails is started again.
+    `body_limits`: the paths of `web` that take larger bodies than others.
     `on_news_interrupted`: called when the road of the news was broken and is open again: some may have been missed.
     `drains_dead_queue`: its replicas move the broker's dead letters into `parked_messages` (the watchdog does).
     """
@@ -50,6 +52,7 @@ class Service:
     news: Sequence[tuple[type[Event], NewsHandler]] = ()
     periodic: Sequence[Periodic] = ()
     web: FastAPI | None = None
+    body_limits: Mapping[str, BodyLimits] = field(default_factory=dict)
     background: Sequence[Callable[[], Awaitable[None]]] = ()
     on_start: Sequence[Callable[[], Awaitable[None]]] = ()
     drains_dead_queue: bool = False

@@ -17,6 +17,7 @@ from starlette.routing import Route
 
 from shared.db.database import is_retryable, is_unstorable, unavailable
 from shared.db.waits import RowHeld, SessionsBusy
+from shared.web.half_open import WholeRequestProtocol
 
 #: the API's number for a wrong value
 VALUE_REFUSED = 5
@@ -76,6 +77,7 @@ class HttpServer:
         self._host, self._wanted_port = host, port
         config = uvicorn.Config(
             web,
+            http=WholeRequestProtocol,
             log_config=None,
             access_log=False,
             server_header=False,

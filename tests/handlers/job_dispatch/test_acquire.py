@@ -145,6 +145,27 @@ async def test_pilots_that_share_a_token_and_count_from_1_get_different_jobs(
     assert given[:4] == given[4:] == [1, 2, 3, 4]
 
 
+async def test_a_call_that_is_larger_than_any_pilot_sends_is_refused_unread(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1)
+    cases = (
+        ("pilot/acquire_jobs", {"site_name": "Q1", "node": "n" * 16_384}, "at most 16384 are"),
+        ("pilot/acquire_jobs", {"site_name": "Q1", "more": [0] * 600}, "more than 500 values"),
+        ("pilot/update_worker_status", {"more": "n" * 70_000}, "at most 65536 are"),
+        ("pilot/get_job_status", {"job_ids": [1] * 12_000}, "more than 11000 values"),
+        ("job/kill", {"job_ids": [2**62] * 20_000}, "at most 262144 are"),
+        ("pilot/update_job", {"job_id": job_id, "job_status": "running", "more": [0] * 60_000}, "more than 50000"),
+        ("pilot/update_job", {"job_id": job_id, "job_status": "finished", "xml": "[" * 60}, "nested deeper than 50"),
+        ("pilot/update_jobs_bulk", {"job_list": [{"more": "x" * 900_000}] * 10}, "at most 8388608 are"),
+    )
+    for path, body, said in cases:
+        answer = await pilot.post(f"/api/v1/{path}", json=body)
+        assert answer.status_code == 200 and said in answer.json()["message"], (path, answer.text[:300])
+        assert answer.json()["success"] is False
+    assert await rows.statuses([job_id]) == ["activated"]
+
+
 async def test_a_reply_lost_with_its_process_is_given_again_by_another(
     rows: Rows, parts: Parts, context: Context, authority: Authority, pilot: httpx.AsyncClient
 ) -> None:
