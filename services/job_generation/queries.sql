@@ -284,6 +284,10 @@ SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigin
 -- name: scout_progress^
 SELECT count(*) FILTER (WHERE jf.is_master AND j.status IN ('finished', 'merging'))::int AS ok_files,
        count(DISTINCT j.job_id) FILTER (WHERE j.status IN ('finished', 'merging'))::int AS ok_jobs,
+       count(*) FILTER (WHERE jf.is_master AND j.status = ANY(:live::text[]) AND j.status <> 'merging')::int
+           AS live_files,
+       count(DISTINCT j.job_id) FILTER (WHERE j.status = ANY(:live::text[]) AND j.status <> 'merging')::int
+           AS live_jobs,
        count(DISTINCT j.job_id) FILTER (WHERE j.status = 'failed')::int AS failed_jobs
   FROM jobs j JOIN job_files jf USING (job_id) WHERE j.task_id = :task_id AND j.job_type = 'scout';
 

@@ -22,6 +22,7 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskPrepared, TaskProgressed
 from shared.model.job_report import JobReport
+from shared.states.job import LIVE
 
 MEASURED_COLUMNS = (
     "ram_count", "ram_unit", "cpu_time", "cpu_time_unit", "walltime", "walltime_unit", "io_intensity",
@@ -90,7 +91,7 @@ class Settling:
         """Open everything, give the task up, or wait; whether its state changed."""
         task = held.task
         masters = [dataset for dataset in await store.datasets(work, task.task_id) if dataset.is_master]
-        row = await QUERIES.row(work.connection, "scout_progress", task_id=task.task_id)
+        row = await QUERIES.row(work.connection, "scout_progress", task_id=task.task_id, live=list(LIVE))
         assert row is not None  # an aggregate always has one row
         progress = scouts.Progress(
             opened=sum(min(one.n_files_to_be_used, one.n_files) for one in masters),
@@ -98,6 +99,9 @@ class Settling:
             failed=sum(one.n_files_failed for one in masters),
             jobs_ok=row["ok_jobs"],
             jobs_failed=row["failed_jobs"],
+            live=row["live_files"],
+            jobs_live=row["live_jobs"],
+            files_per_job=task.rules.files_per_step,
         )
         verdict = scouts.judge(progress, task.rules.scout_success_rate, skip=go)
         if verdict.go:

@@ -51,8 +51,10 @@ class ScoutReport:
 
 @dataclass(frozen=True)
 class Progress:
-    """Opened files of the scouting task by how far they are; `ok` counts finished ones and those
-    waiting to be merged.
+    """Opened files of the scouting task, and its scout jobs, by how far they are.
+
+    `ok`, `jobs_ok`: finished, or waiting to be merged. `live`, `jobs_live`: files of jobs under way, and these jobs.
+    `failed`: given up; `jobs_failed`: every failed try. `files_per_job`: files of a scout job yet to be made.
     """
 
     opened: int
@@ -60,6 +62,19 @@ class Progress:
     failed: int
     jobs_ok: int
     jobs_failed: int
+    live: int = 0
+    jobs_live: int = 0
+    files_per_job: int = 1
+
+    @property
+    def scout_jobs(self) -> int:
+        """How many scout jobs there are in the end: those that succeeded or are under way, and those that the other
+        opened files make or made. A failed job and the one that tries its files again are one.
+
+        Example: of 50 files, five for each job, 15 are in 3 jobs that succeeded, 10 in 2 that run: 3 + 2 + 25 / 5 = 10.
+        """
+        rest = max(0, self.opened - self.ok - self.live)
+        return self.jobs_ok + self.jobs_live + math.ceil(rest / max(1, self.files_per_job))
 
     @property
     def ended(self) -> bool:
@@ -77,7 +92,7 @@ class Verdict:
 
 
 def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -> Verdict:
-    """Half of the scouts finished, or all ended and enough succeeded.
+    """Half of the scout jobs finished, whatever files they had, or all ended and enough succeeded.
 
     Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough.
     """
@@ -85,8 +100,9 @@ def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -
         return Verdict(True, False, "scouts are skipped")
     if progress.opened <= 0:
         return Verdict(False, False, "no file is open for scouts")
-    if progress.ok >= EARLY_FRACTION * progress.opened and progress.ok > 0:
-        return Verdict(True, False, f"{progress.ok} of {progress.opened} scout files were processed")
+    n_jobs = progress.scout_jobs
+    if progress.jobs_ok >= EARLY_FRACTION * n_jobs and progress.ok > 0:
+        return Verdict(True, False, f"{progress.jobs_ok} of {n_jobs} scout jobs succeeded")
     if not progress.ended:
         return Verdict(False, False, "scouts still run")
     done = progress.jobs_ok + progress.jobs_failed

@@ -105,3 +105,15 @@ async def test_a_task_that_was_put_back_to_scouted_goes_on_with_all_input(story:
     assert len(await story.ready(task_id)) == 1
     assert await story.status(task_id) == "running"
     assert await story.files(task_id) == ["picked"] * 20
+
+
+async def test_half_of_the_scout_jobs_are_enough_although_they_had_few_of_the_files(story: Story) -> None:
+    rule = {"skipScout": False, "nFilesPerJob": None, "nEventsPerJob": 500}
+    task_id = await story.task(n_files=20, opened=6, rule=rule)
+    large, small = await story.jobs_of(task_id)  # five files and one: 500 events are five files
+    held = "SELECT count(*) FROM job_files WHERE job_id = $1 AND is_master"
+    assert [await story.value(held, one) for one in (large, small)] == [5, 1]
+    await story.end([small], "finished", report=REPORT)
+    assert await story.status(task_id) == "running"
+    reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
+    assert reason == "1 of 2 scout jobs succeeded"

@@ -140,6 +140,27 @@ def test_half_of_the_scouts_are_enough_and_a_rate_below_the_wanted_one_gives_the
     assert verdict(0, 10, 0, 30).give_up
 
 
+@pytest.mark.parametrize(
+    ("ok", "jobs_ok", "live", "jobs_live", "files_per_job", "go"),
+    [
+        (9, 1, 1, 1, 1, True),  # one of two jobs
+        (1, 1, 9, 1, 1, True),  # one of two jobs, although it had one file of ten
+        (8, 1, 2, 2, 1, False),  # one of three jobs, although it had eight files of ten
+        (4, 2, 0, 0, 2, False),  # two of five: three are still to be made
+        (6, 3, 0, 0, 2, True),
+        (5, 5, 0, 0, 1, True),
+    ],
+)
+def test_scout_jobs_are_counted_and_not_their_files(
+    ok: int, jobs_ok: int, live: int, jobs_live: int, files_per_job: int, go: bool
+) -> None:
+    progress = scouts.Progress(10, ok, 0, jobs_ok, 0, live, jobs_live, files_per_job)
+    verdict = scouts.judge(progress, None)
+    assert verdict.go is go and not verdict.give_up
+    if go:
+        assert verdict.reason == f"{jobs_ok} of {progress.scout_jobs} scout jobs succeeded"
+
+
 def a_report(**values: Any) -> scouts.ScoutReport:
     given: dict[str, Any] = {"n_events": 1000, "input_bytes": 100 * 1024**2, "output_bytes": 500 * 1024 * 1000,
                              "walltime_s": 4600.0, "cores": 1, "core_power_hs06": 10.0}  # fmt: skip
