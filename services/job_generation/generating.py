@@ -106,7 +106,7 @@ class Generating:
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         request = SplitRequest(
             task, units, await self._pools(work, definition, len(units)), queues, chunk.kind == "scout",
-            limits.jobs_of_chunk,
+            min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk),
         )  # fmt: skip
         placement = plugin.split(request, self._random.getrandbits(SEED_BITS))
         advertises_again_at = await take_matches(work, task, placement)

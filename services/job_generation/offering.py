@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from services.job_generation import store
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
-from services.job_generation.policy.throttle import UNTHROTTLED_LABELS, ThrottleDecision, judge
+from services.job_generation.policy.throttle import OFFERED, UNTHROTTLED_LABELS, ThrottleDecision, judge
 from services.job_generation.policy.values import INPUT_TYPES, Dataset, Task
 from services.job_generation.settings import GenerationParameters, generation_parameters, throttle_limits
 from services.job_generation.sql import QUERIES
@@ -78,9 +78,9 @@ class Offering:
     ) -> int:  # fmt: skip
         chunks = await store.open_chunks(work, task.task_id)
         busy = {chunk.dataset_id or 0 for chunk in chunks if chunk.kind != "merge"}
-        max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
         n_open, n_offered = len(busy), 0
-        while n_open + n_offered < limits.open_chunks_of_task:
+        while n_open + n_offered < limits.open_chunks_of_task and decision.passes:
+            max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
             pick = next_pick(
                 datasets, task.rules, scouts=scouts, max_files=limits.files_of_chunk, max_jobs=max_jobs,
                 busy=frozenset(busy),
@@ -88,11 +88,12 @@ class Offering:
             if pick is None:
                 break
             busy.add(pick.dataset_id)
-            n_offered += await self._pick(work, task, pick)
+            n_offered += await self._pick(work, task, pick, max_jobs)
+            decision = await self._throttle(work, task)
         return n_offered
 
-    async def _pick(self, work: UnitOfWork, task: Task, pick: Pick) -> int:
-        """One chunk: files ready -> picked; zero if none was ready after all."""
+    async def _pick(self, work: UnitOfWork, task: Task, pick: Pick, max_jobs: int) -> int:
+        """One chunk of at most so many jobs: files ready -> picked; zero if none was ready after all."""
         [chunk_id] = await work.next_ids("chunk_ids", 1)
         whole = task.rules.keeps_boundaries_whole
         picked = await store.pick_files(work, pick.dataset_id, chunk_id, pick.n_files, whole_boundaries=whole)
@@ -105,8 +106,16 @@ class Offering:
             entity="file", task_id=task.task_id, ids=picked.ids, from_status="ready", to_status="picked", reason=reason
         )
         await store.insert_chunk(
-            work, chunk_id, task.task_id, pick.kind, picked, dataset_id=pick.dataset_id, priority=task.priority
+            work,
+            chunk_id,
+            task.task_id,
+            pick.kind,
+            picked,
+            dataset_id=pick.dataset_id,
+            priority=task.priority,
+            max_jobs=max_jobs,
         )
+        self._count_offered(task, min(max_jobs, len(picked.ids)))
         await store.apply_counters(work, changes)
         if whole:
             await store.open_files_in_use(work, pick.dataset_id)
@@ -127,6 +136,12 @@ class Offering:
         limits = throttle_limits(self._parameters, task.gshare, task.resource_type, analysis=task.is_analysis)
         applies = counted.throttled and task.prod_source_label not in UNTHROTTLED_LABELS
         return judge(counted.by_status, limits, share_is_throttled=applies)
+
+    def _count_offered(self, task: Task, n_jobs: int) -> None:
+        """Jobs offered since the share was counted."""
+        counted = self._counted.get((task.gshare, task.resource_type))
+        if counted is not None:
+            counted.by_status[OFFERED] = counted.by_status.get(OFFERED, 0) + n_jobs
 
     async def _hold_back(
         self, work: UnitOfWork, task: Task, decision: ThrottleDecision, limits: GenerationParameters

@@ -39,7 +39,7 @@ ON CONFLICT (task_id) DO UPDATE SET decided_at = orrery_now(), outcome = exclude
        numbers = excluded.numbers, retry_at = excluded.retry_at;
 
 -- name: open_chunks
-SELECT chunk_id, kind, dataset_id, queue, n_files FROM chunks
+SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs FROM chunks
  WHERE task_id = :task_id AND status = 'offered' ORDER BY chunk_id;
 
 -- name: scouts_were_made$
@@ -48,8 +48,9 @@ SELECT EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND kind = 'scout' AN
 -- name: insert_chunk!
 -- Its files are picked already. What it holds of each dataset stays when they leave it: a file that was cut into ranges
 -- of events counts once.
-INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, inputs)
-VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority, (
+INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, max_jobs,
+                    inputs)
+VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority, :max_jobs, (
     SELECT coalesce(jsonb_agg(jsonb_build_object('dataset_id', dataset_id, 'n_files', n_files, 'n_bytes', n_bytes,
                                                  'n_events', n_events) ORDER BY dataset_id), '[]')
       FROM (SELECT dataset_id, count(*) AS n_files, sum(n_bytes) AS n_bytes, sum(n_events) AS n_events
@@ -61,7 +62,7 @@ VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events,
 -- name: end_chunk^
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason
  WHERE chunk_id = :chunk_id AND task_id = :task_id AND status = 'offered'
-RETURNING chunk_id, kind, dataset_id, queue, n_files;
+RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs;
 
 -- name: count_chunk_jobs!
 UPDATE chunks SET n_jobs = :n_jobs, reason = :reason WHERE chunk_id = :chunk_id;
@@ -190,7 +191,12 @@ SELECT queue, resource_type, greatest(sum(n_jobs), 0)::int AS n_queued FROM queu
 
 -- name: jobs_of_share
 SELECT status, greatest(sum(n_jobs), 0)::bigint AS n_jobs FROM queue_statistics
- WHERE gshare = :gshare AND resource_type = :resource_type GROUP BY status;
+ WHERE gshare = :gshare AND resource_type = :resource_type GROUP BY status
+UNION ALL
+-- what chunks that are being brokered may become; merging is not throttled
+SELECT 'offered', coalesce(sum(least(c.n_files, c.max_jobs)), 0)::bigint
+  FROM chunks c JOIN tasks t USING (task_id)
+ WHERE c.status = 'offered' AND c.kind <> 'merge' AND t.gshare = :gshare AND t.resource_type = :resource_type;
 
 -- name: share_is_throttled$
 SELECT throttled FROM shares WHERE gshare = :gshare;

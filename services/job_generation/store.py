@@ -36,13 +36,14 @@ class LockedTask:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk of the task."""
+    """A chunk of the task; `max_jobs`: what the throttle of its share lets it make (None: any number)."""
 
     chunk_id: int
     kind: str
     dataset_id: int | None
     queue: str | None
     n_files: int
+    max_jobs: int | None = None
 
 
 async def lock_tasks(work: UnitOfWork, task_ids: Sequence[int]) -> list[LockedTask]:
@@ -193,12 +194,13 @@ async def pick_files(
 
 async def insert_chunk(
     work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: Picked, *, dataset_id: int | None,
-    queue: str | None = None, priority: int = 0,
+    queue: str | None = None, priority: int = 0, max_jobs: int | None = None,
 ) -> None:  # fmt: skip
     """A chunk that is offered from now on, with what its picked files are of each dataset."""
     await QUERIES.run(
         work.connection, "insert_chunk", chunk_id=chunk_id, task_id=task_id, kind=kind, dataset_id=dataset_id,
         n_files=len(picked.ids), n_events=picked.n_events, input_bytes=picked.n_bytes, queue=queue, priority=priority,
+        max_jobs=max_jobs,
     )  # fmt: skip
 
 

@@ -91,7 +91,7 @@ ANALYSIS_BROKERAGE = (
 
 def _throttle(component: str) -> tuple[KnownParameter, ...]:
     return (
-        P(component, "NQUEUELIMIT", "int", None, "jobs", "queued ones always allowed; -1: not set", -1,
+        P(component, "NQUEUELIMIT", "int", None, "jobs", "queued ones always allowed; -1: 4 x bunch", -1,
           suffixes=OF_THROTTLE),
         P(component, "NQUEUECAP", "int", None, "jobs", "queued ones never exceeded; -1: not set", -1,
           suffixes=OF_THROTTLE),

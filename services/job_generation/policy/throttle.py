@@ -7,18 +7,17 @@ from dataclasses import dataclass
 
 NOT_RUNNING = ("assigned", "activated", "starting")
 RUNNING = ("running", "sent")
+#: jobs that chunks on their way through brokerage may become
+OFFERED = "offered"
 UNTHROTTLED_LABELS = ("test", "ptest", "install")
 
 
 @dataclass(frozen=True)
 class ThrottleLimits:
-    """Names of the runtime parameters in comments; None means no such limit.
-
-    `n_queue_limit` starts high: the field's 4 x bunch is meant for a system that generates in cycles of minutes.
-    """
+    """Names of the runtime parameters in comments; None means no such limit, for `n_queue_limit` 4 x bunch."""
 
     threshold: float = 2.0  # THROTTLE_THRESHOLD
-    n_queue_limit: int | None = 20_000  # NQUEUELIMIT
+    n_queue_limit: int | None = None  # NQUEUELIMIT
     n_queue_cap: int | None = None  # NQUEUECAP
     n_running_cap: int | None = None  # NRUNNINGCAP
 
@@ -38,16 +37,22 @@ def judge(counts: Mapping[str, int], limits: ThrottleLimits, *, share_is_throttl
 
     bunch = min(max(500, int(running x T - not running)), 600); queue limit = configured, else 4 x bunch; the number of
     jobs is bunch / 2, or a fifth of the cap on queued jobs; with less than 0.9 x the limit queued it is at least a
-    twentieth of the limit. The first rule that matches stops generation.
+    twentieth of the limit. The first rule that matches stops generation. The limit is one for all tasks and chunks of
+    the share: jobs that offered chunks may still become (`offered`) count as queued.
+
+    Example: 100 running, 150 activated and 1900 offered jobs have a bunch of 500 and a limit of 2000: with 2050 queued
+    nothing is made. Where no job runs and the total walltime of those queued is not known, the limit alone decides.
     """
     running = sum(counts.get(state, 0) for state in RUNNING)
     not_running = sum(counts.get(state, 0) for state in NOT_RUNNING)
     defined, waiting = counts.get("defined", 0), counts.get("waiting", 0)
-    queued = not_running + defined
+    offered = counts.get(OFFERED, 0)
+    queued = not_running + defined + offered
     bunch = min(max(500, int(running * limits.threshold - not_running)), 600)
     limit = limits.n_queue_limit if limits.n_queue_limit is not None else 4 * bunch
     numbers: dict[str, float] = {
-        "running": running, "not_running": not_running, "defined": defined, "waiting": waiting,
+        "running": running, "not_running": not_running, "defined": defined, "offered": offered,
+        "waiting": waiting,
         "threshold": limits.threshold, "queue_limit": limit, "bunch": bunch,
     }  # fmt: skip
 

@@ -84,6 +84,25 @@ def test_the_number_of_jobs_of_a_pass_follows_the_bunch_the_cap_and_the_limit() 
     assert judge({"running": 0}, ThrottleLimits(n_queue_limit=20_000)).max_jobs == 1000
 
 
+@pytest.mark.parametrize(
+    ("counts", "bunch", "limit", "passes"),
+    [
+        ({}, 500, 2000, True),
+        ({"activated": 2000}, 500, 2000, True),
+        ({"activated": 2001}, 500, 2000, False),
+        ({"running": 100, "activated": 150, "offered": 1900}, 500, 2000, False),
+        ({"running": 100, "activated": 150, "offered": 1800}, 500, 2000, True),
+        ({"running": 2000, "activated": 3000}, 600, 2400, True),  # not more than 2 x running
+    ],
+)
+def test_the_limit_is_four_bunches_and_counts_what_was_offered(
+    counts: dict[str, int], bunch: int, limit: int, passes: bool
+) -> None:
+    decision = judge(counts, ThrottleLimits())
+    assert (decision.numbers["bunch"], decision.numbers["queue_limit"]) == (bunch, limit)
+    assert decision.passes is passes
+
+
 FAILED = Ended("failed", "payload")
 
 
