@@ -152,6 +152,11 @@ async def prepare(url: str) -> list[int]:
     database = await Database.connect(url, actor="benchmark")
     await load_grid(database)
     async with database.read() as connection:
+        await connection.execute(  # nothing runs here, and the throttle would soon have enough
+            "INSERT INTO parameters (app, component, key, value, type)"
+            " VALUES ('jedi', 'base_job_throttler', 'NQUEUELIMIT', '1000000', 'int')"
+        )
+        await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
         tasks = [await define_task(connection, JOBS_OF_TASK) for _ in range(N_REPLICAS + 1)]
         await connection.execute("ANALYZE")
     await database.close()
