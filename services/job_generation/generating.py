@@ -32,6 +32,7 @@ from services.job_generation.snapshot import QueueBook
 from services.job_generation.sql import QUERIES
 from services.job_generation.store import Chunk, LockedTask
 from services.job_generation.store_jobs import Batch, Seeds, Shapes
+from shared.brokerage.smallest_job import rounded_up
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import Candidate, JobsGenerated
@@ -186,7 +187,7 @@ class Generating:
             if dataset.type not in INPUT_TYPES or dataset.is_master:
                 continue
             per_master = float(dataset.attributes.get("nFilesPerJob") or dataset.attributes.get("ratio") or 1)
-            wanted = dataset.n_files if dataset.is_shared else int(n_master * max(1.0, per_master)) + 1
+            wanted = dataset.n_files if dataset.is_shared else n_master * rounded_up(per_master)
             units = await store.ready_units(work, dataset_id, min(wanted, MOST_SECONDARY_FILES))
             start = _start_of(definition, dataset, units)
             pools.append(Pool(dataset, tuple(units), start))

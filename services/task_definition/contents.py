@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import asyncpg
@@ -11,6 +10,7 @@ from services.task_definition.definition_store import DefinitionStore, Loaded, N
 from services.task_definition.policy.refine import InputPlan, Refined
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.task_store import TaskRow
+from shared.brokerage.smallest_job import least_secondary_files, most_secondary_files
 from shared.catalogue.port import OPEN, Catalogue, FeedRequest, FeedResult
 from shared.db.unit_of_work import UnitOfWork
 
@@ -85,7 +85,7 @@ class Contents:
             master_id = ids[masters[0].name, masters[0].stream]
             for one in plan.inputs:
                 if not one.is_master:
-                    await self._feed_secondary(work, task, one, master_id, ids, fed)
+                    await self._feed_secondary(work, task, plan, one, master_id, ids, fed)
         return sum(result.n_units for result in fed)
 
     async def _feed_masters(
@@ -132,15 +132,16 @@ class Contents:
         self,
         work: UnitOfWork,
         task: TaskRow,
+        plan: Refined,
         one: InputPlan,
         master_id: int,
         ids: dict[tuple[str, str], int],
         fed: list[FeedResult],
     ) -> None:
-        """Files by ratio to the master's, or all of them where jobs share them."""
+        """Files by ratio to the master's units, as jobs take them, or all of them where jobs share them."""
         dataset_id = await self._dataset_id(work, task, one, master_id, ids)
         ratio = one.files_per_master_file
-        n_units, n_files = sum(result.n_units for result in fed), sum(result.n_files for result in fed)
+        n_units = sum(result.n_units for result in fed)
         result = await self._catalogue.feed(
             work.connection,
             FeedRequest(
@@ -149,16 +150,17 @@ class Contents:
                 dataset=one.name,
                 type="input",
                 max_attempt=None,
-                max_files=None if ratio is None else math.ceil(n_units * ratio),
+                max_files=None if ratio is None else most_secondary_files(ratio, n_units),
                 names=one.names,
                 include=one.include,
                 exclude=one.exclude,
             ),
         )
-        if ratio is not None and result.n_files < math.ceil(n_files * ratio):
+        needed = 0 if ratio is None else least_secondary_files(ratio, n_units, plan.units_per_job)
+        if result.n_files < needed:
             raise InputTrouble(
-                f"secondary dataset {one.name} has {result.n_files} files, but {n_files} files of the master need "
-                f"{math.ceil(n_files * ratio)} (ratio {ratio:g})",
+                f"secondary dataset {one.name} has {result.n_files} files, but {n_units} files or ranges of events of "
+                f"the master need {needed} (ratio {ratio:g})",
                 temporary=one.state == OPEN,
             )
         await self._store.load(

@@ -70,8 +70,33 @@ def secondary_files(
     elif attributes.get("eventRatio"):
         wanted = holding(float(attributes["eventRatio"]) * n_events)
     else:
-        wanted = math.ceil(n_master * float(attributes.get("ratio") or 1) - 1e-9)
+        wanted = rounded_up(n_master * float(attributes.get("ratio") or 1))
     return min(wanted, n_files) if is_shared(attributes) else wanted
+
+
+def least_secondary_files(ratio: float, n_units: int, units_per_job: int | None) -> int:
+    """Secondary files that the units of a master (files, or ranges of their events) need at least, by ratio.
+
+    A job takes ratio files for each of its units, rounded up, and no other job takes them. A range counts as a file of
+    its own. Without a fixed number of units in a job only the sum is rounded up.
+
+    Example: 8 ranges with ratio 1 need 8 files, of however many files they are; 10 units with ratio 0.5 need 10 in
+    jobs of one unit, 7 in jobs of three (2 + 2 + 2 + 1), 5 in jobs of a size that is not known.
+    """
+    if units_per_job is None:
+        return rounded_up(n_units * ratio)
+    n_full, rest = divmod(n_units, units_per_job)
+    return n_full * rounded_up(units_per_job * ratio) + rounded_up(rest * ratio)
+
+
+def most_secondary_files(ratio: float, n_units: int) -> int:
+    """What they need where each unit is a job of its own: 10 units with ratio 0.5 need 10."""
+    return n_units * rounded_up(ratio)
+
+
+def rounded_up(n_files: float) -> int:
+    """Whole files: 0.1 x 30 is 3 files although it comes out a little above."""
+    return math.ceil(n_files - 1e-9)
 
 
 def _secondary_bytes(secondary: SecondaryInput, n_master: int, n_events: int) -> float:

@@ -63,6 +63,14 @@ class Refined:
     max_files: int | None = None
     max_events: int | None = None
 
+    @property
+    def units_per_job(self) -> int | None:
+        """Units of the master that a job has; None where other rules than a number decide."""
+        rules = rules_in_effect(self.split_rule)
+        if any(one.events_per_unit for one in self.inputs):
+            return 1 if "nEventsPerJob" in rules else None
+        return rules.get("nFilesPerJob")
+
 
 @dataclass(frozen=True)
 class Postponed:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import httpx
 import pytest
@@ -149,6 +150,31 @@ async def test_too_few_files_of_a_secondary_dataset_break_the_task_with_the_numb
     assert row["status"] == "broken"
     assert "8 files" in row["error_dialog"]
     assert await value_of(database, "SELECT count(*) FROM task_datasets WHERE task_id = $1", task_id) == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "ratio", "told"),
+    [
+        ({"nFiles": 4, "nEventsPerJob": 250}, 1, "16 files or ranges of events of the master need 16"),
+        ({"nFiles": 10, "nFilesPerJob": 1}, 0.5, "10 files or ranges of events of the master need 10"),
+        ({"nFiles": 2, "nEventsPerJob": 250}, 1, None),  # eight ranges
+        ({"nFiles": 8, "nFilesPerJob": 1}, 0.5, None),
+        ({"nFiles": 16, "nFilesPerJob": 2}, 0.5, None),
+    ],
+)
+async def test_the_ratio_is_checked_in_the_units_that_jobs_take(
+    database: Database, service: Service, producer: httpx.AsyncClient, rule: dict[str, Any], ratio: float,
+    told: str | None,
+) -> None:  # fmt: skip
+    inputs = [an_input(), an_input("mc.minbias", "MINBIAS", ratio=ratio)]
+    task_id, _ = await define(database, service, producer, production("ranges", inputs, **rule))
+    row = await task_row(database, task_id)
+    if told is None:
+        found = (await datasets(database, task_id))["input", "MINBIAS", "mc.minbias"]
+        assert (row["status"], found["n_files"]) == ("assigning", 8)
+    else:
+        assert row["status"] == "broken" and "mc.minbias has 8 files" in row["error_dialog"]
+        assert told in row["error_dialog"]
 
 
 async def test_shared_secondaries_need_no_ratio(

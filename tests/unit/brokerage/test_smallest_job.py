@@ -7,13 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.request import job_request
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, JobRequest
-from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, smallest_job
+from shared.brokerage.smallest_job import (
+    SecondaryInput,
+    SmallestJob,
+    least_secondary_files,
+    most_secondary_files,
+    secondary_files,
+    smallest_job,
+)
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_request, a_world
 
@@ -124,3 +133,16 @@ def test_merge_jobs_whose_queue_was_left_out_for_24_hours_still_go_where_the_tas
     assert request.inputs == UNMERGED, "they have to be moved there"
     waiting = {**row, "merge_waiting_since": NOW - timedelta(hours=23)}
     assert job_request(waiting, UNMERGED, JobLimits(), NOW).preassigned == ("HERE",)
+
+
+@given(
+    st.integers(1, 500).map(lambda percent: percent / 100), st.integers(0, 60), st.one_of(st.none(), st.integers(1, 9))
+)
+def test_the_check_of_a_ratio_asks_for_what_jobs_take_and_never_for_more_than_is_fed(
+    ratio: float, n_units: int, units_per_job: int | None
+) -> None:
+    jobs = [n_units] if units_per_job is None else [min(units_per_job, n_units - at)
+                                                   for at in range(0, n_units, units_per_job)]  # fmt: skip
+    taken = sum(secondary_files({"ratio": ratio}, 10**6, units, 0, int) for units in jobs)
+    least = least_secondary_files(ratio, n_units, units_per_job)
+    assert least == taken <= most_secondary_files(ratio, n_units)
