@@ -105,11 +105,13 @@ class Generating:
         units = await store.units_of_chunk(work, chunk.chunk_id, task)
         queues = await self.queues(work, task, candidates)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        seed = self._random.getrandbits(SEED_BITS)
+        await store.note_seed(work, chunk.chunk_id, seed)
         request = SplitRequest(
-            task, units, await self._pools(work, definition, len(units)), queues, chunk.kind == "scout",
+            task, units, await self._pools(work, definition, len(units), seed), queues, chunk.kind == "scout",
             min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk),
         )  # fmt: skip
-        placement = plugin.split(request, self._random.getrandbits(SEED_BITS))
+        placement = plugin.split(request, seed)
         advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
         if placement.jobs:
@@ -179,8 +181,13 @@ class Generating:
                 return await store_jobs.take_seeds(work, dataset, n_jobs)
         raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
 
-    async def _pools(self, work: UnitOfWork, definition: Definition, n_master: int) -> list[Pool]:
-        """What is open of each secondary dataset."""
+    async def _pools(self, work: UnitOfWork, definition: Definition, n_master: int, seed: int) -> list[Pool]:
+        """What is open of each secondary dataset: in order, or in an order drawn for this chunk where it is random.
+
+        A random dataset that is also repeated is drawn anew for each chunk: within a chunk a file comes again only
+        when all the others were taken (JEDI, Dataset attributes; that jobs of a chunk draw from one order is the choice
+        taken here).
+        """
         pools = []
         for dataset_id in sorted(definition.datasets):
             dataset = definition.datasets[dataset_id]
@@ -188,9 +195,13 @@ class Generating:
                 continue
             per_master = float(dataset.attributes.get("nFilesPerJob") or dataset.attributes.get("ratio") or 1)
             wanted = dataset.n_files if dataset.is_shared else n_master * rounded_up(per_master)
-            units = await store.ready_units(work, dataset_id, min(wanted, MOST_SECONDARY_FILES))
-            start = _start_of(definition, dataset, units)
-            pools.append(Pool(dataset, tuple(units), start))
+            wanted = min(wanted, MOST_SECONDARY_FILES)
+            if dataset.attributes.get("random"):
+                drawn = await store.random_ready_units(work, dataset_id, wanted, seed)
+                pools.append(Pool(dataset, tuple(drawn)))
+                continue
+            units = await store.ready_units(work, dataset_id, wanted)
+            pools.append(Pool(dataset, tuple(units), _start_of(definition, dataset, units)))
         return pools
 
     async def _start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:

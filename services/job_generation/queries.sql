@@ -143,6 +143,16 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
        boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
   FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files;
 
+-- name: random_ready_files
+-- As ready_files, in an order that the seed alone decides: a draw without putting back.
+SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+ ORDER BY hashtextextended(lfn, :seed::bigint), file_id LIMIT :n_files;
+
+-- name: note_seed!
+UPDATE chunks SET seed = :seed WHERE chunk_id = :chunk_id;
+
 -- name: files_to_jobs
 UPDATE task_files f SET status = 'running', job_id = n.job_id, last_attempt_time = orrery_now(), chunk_id = NULL
   FROM unnest(:ids::bigint[], :job_ids::bigint[]) AS n (file_id, job_id)

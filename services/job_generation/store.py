@@ -289,6 +289,19 @@ async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[U
     return [unit_of(row) for row in rows]
 
 
+async def random_ready_units(work: UnitOfWork, dataset_id: int, n_files: int, seed: int) -> list[Unit]:
+    """Unused units of a dataset, drawn at random from all of them: the same seed draws the same files."""
+    rows = await QUERIES.rows(
+        work.connection, "random_ready_files", dataset_id=dataset_id, n_files=n_files, seed=seed
+    )  # fmt: skip
+    return [unit_of(row) for row in rows]
+
+
+async def note_seed(work: UnitOfWork, chunk_id: int, seed: int) -> None:
+    """Remember what decides the draws of a chunk."""
+    await QUERIES.run(work.connection, "note_seed", chunk_id=chunk_id, seed=seed)
+
+
 async def open_all_files(work: UnitOfWork, task_id: int) -> bool:
     """Open all input for use; whether some of it was not."""
     return bool(await QUERIES.rows(work.connection, "open_all_files", task_id=task_id))

@@ -1,0 +1,54 @@
+"""Secondary datasets whose files are taken at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from services.job_generation.app import build
+from shared.runtime.service import Context
+from tests.handlers.events import started
+from tests.handlers.job_generation.story import Story
+
+_TAKEN = (
+    "SELECT array_agg(f.lfn ORDER BY f.lfn) AS names FROM job_files jf JOIN task_files f USING (file_id)"
+    " JOIN task_datasets d ON d.dataset_id = f.dataset_id WHERE d.stream_name = 'IN_MINBIAS' AND jf.task_id = $1"
+    " GROUP BY jf.job_id ORDER BY jf.job_id"
+)
+
+
+async def taken(story: Story, context: Context, seed: int, **secondary: object) -> Sequence[list[str]]:
+    """Names of the secondary files of each job of a new task, with a service whose random numbers start there."""
+    story.service = await started(build(replace(context, random=random.Random(seed))))
+    task_id = await story.task(n_files=8, secondary={"n_files": 40, **secondary})
+    await story.jobs_of(task_id)
+    return [row["names"] for row in await story.fetch(_TAKEN, task_id)]
+
+
+async def test_random_files_are_drawn_and_the_same_seed_draws_the_same(story: Story, context: Context) -> None:
+    first = await taken(story, context, 1, random=True, ratio=2)
+    names = [name for job in first for name in job]
+    assert [len(job) for job in first] == [2] * 8 and len(set(names)) == 16
+    assert names != sorted(names) and max(names) > "minbias._00016.root"  # not the first sixteen, in order
+    assert await taken(story, context, 1, random=True, ratio=2) == first
+    assert await taken(story, context, 2, random=True, ratio=2) != first
+
+
+async def test_without_the_attribute_files_are_taken_in_order(story: Story, context: Context) -> None:
+    found = await taken(story, context, 1, ratio=2)
+    assert [name for job in found for name in job] == [f"minbias._{number:05d}.root" for number in range(16)]
+
+
+async def test_the_seed_of_a_chunk_is_kept_when_it_becomes_jobs(story: Story) -> None:
+    task_id = await story.task(n_files=2, secondary={"n_files": 4, "random": True})
+    [chunk_id] = await story.ready(task_id)
+    assert await story.value("SELECT seed FROM chunks WHERE chunk_id = $1", chunk_id) is None
+    await story.broker(task_id, chunk_id)
+    seed = await story.value("SELECT seed FROM chunks WHERE chunk_id = $1", chunk_id)
+    drawn = await story.fetch(
+        "SELECT f.lfn FROM task_files f JOIN task_datasets d USING (dataset_id) WHERE f.task_id = $1"
+        " AND d.stream_name = 'IN_MINBIAS' ORDER BY hashtextextended(f.lfn, $2) LIMIT 2", task_id, seed,
+    )  # fmt: skip
+    used = await story.fetch(_TAKEN, task_id)
+    assert [row["names"] for row in used] == [[row["lfn"]] for row in drawn]
