@@ -7,23 +7,29 @@ like: a key that is not known here may be set if the caller says that it is mean
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.config.parameters import typed
+from shared.config.typed import typed
 
 TYPE_WORDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "json": "JSON", "str": "a text",
 }  # fmt: skip
 JEDI, SERVER = "jedi", "pandaserver"
 MOST_NEAR = 3
+#: the most of a parameter that states none, by its unit; ten years of time, so that no date leaves the calendar
+MOST_OF_UNIT = {
+    "s": 315_360_000.0, "h": 87_600.0, "days": 3650.0, "%": 1000.0, "": 1e6, "priority": 1e9, "events": 1e12,
+    "MB": 1e9, "GB": 1e9, "TB": 1e6, "kB/s": 1e12, "kB/s per core": 1e12,
+}  # fmt: skip
+MOST_OF_A_COUNT = 1e9
 
 
 @dataclass(frozen=True)
 class KnownParameter:
-    """`default` applies where nothing is set, None: it follows from something else; `least` to `most` are allowed.
+    """`default` applies where nothing is set, None: it follows from something else; `least` to `most` are allowed, in
+    its unit (`most` None: what is sensible in that unit).
 
     `suffixes`: what may stand behind the key, such as <gshare>; `only_family`: the key alone is not read.
     """
@@ -35,7 +41,7 @@ class KnownParameter:
     unit: str
     meaning: str
     least: float = 0.0
-    most: float = math.inf
+    most: float | None = None
     suffixes: tuple[str, ...] = ()
     only_family: bool = False
     app: str = JEDI
@@ -55,14 +61,16 @@ class KnownParameter:
         return bool(self.suffixes) and key.startswith(f"{self.key}_") and len(key) > len(self.key) + 1
 
     @property
+    def highest(self) -> float:
+        """The most that may be set."""
+        return MOST_OF_UNIT.get(self.unit, MOST_OF_A_COUNT) if self.most is None else self.most
+
+    @property
     def allowed(self) -> str:
         """The values that may be set, in words."""
         words = TYPE_WORDS[self.kind]
         if self.kind in ("int", "float"):
-            if self.least > -math.inf:
-                words += f" from {self.least:g}"
-            if self.most < math.inf:
-                words += f" to {self.most:g}"
+            words += f" from {_shown(self.least)} to {_shown(self.highest)}"
         return f"{words} ({self.unit})" if self.unit else words
 
     def checked(self, text: str) -> Any:
@@ -71,9 +79,17 @@ class KnownParameter:
             value = typed(text, self.kind)
         except ValueError as error:
             raise ValueError(f"{error}; allowed: {self.allowed}") from None
-        if isinstance(value, int | float) and not isinstance(value, bool) and not self.least <= value <= self.most:
-            raise ValueError(f"allowed: {self.allowed}")
+        self.check_range(value)
         return value
+
+    def check_range(self, value: Any) -> None:
+        """Raises ValueError for a number outside the range."""
+        if isinstance(value, int | float) and not isinstance(value, bool) and not self.least <= value <= self.highest:
+            raise ValueError(f"allowed: {self.allowed}")
+
+
+def _shown(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 1e6 else f"{number:g}"
 
 
 def find_parameter(known: tuple[KnownParameter, ...], component: str, key: str) -> KnownParameter | None:

@@ -152,7 +152,8 @@ WATCHDOGS = (
             ("holding", 48.0), ("queued", 168.0),
         )
     ),
-    P("job_timeout", "TIMEOUT_transferring_scale", "float", 1.0, "", "factor of the days that queues set", app=SERVER),
+    P("job_timeout", "TIMEOUT_transferring_scale", "float", 1.0, "", "factor of the days that queues set; 0: off",
+      most=1000, app=SERVER),
     P("watcher", "HEARTBEAT_TIMEOUT", "float", 0.0, "h", "without a heartbeat; 0: as for all others",
       suffixes=("production", "analysis", "<workflow>"), only_family=True, app=SERVER),
     P("rebroker", "FAST_REBRO_THRESHOLD_NQNR_RATIO", "float", 3.0, "", "waiting to running jobs of a share at a queue",

@@ -6,12 +6,14 @@ row `config` of table `versions` every 10 s. A policy never sees this object: ha
 
 from __future__ import annotations
 
-import json
 import logging
-import math
 from typing import Any, TypeVar, cast
 
 import asyncpg
+
+from shared.config.known import find_parameter
+from shared.config.known_parameters import KNOWN
+from shared.config.typed import typed
 
 log = logging.getLogger(__name__)
 
@@ -23,29 +25,6 @@ _ROWS = "SELECT app, component, key, vo, value, type FROM parameters"
 
 T = TypeVar("T")
 
-_TRUE, _FALSE = {"true", "1", "yes", "on"}, {"false", "0", "no", "off"}
-
-
-def typed(value: str, kind: str) -> Any:
-    """A stored value as its type: str, int, float, bool or json. Raises ValueError naming value and type."""
-    try:
-        if kind == "str":
-            return value
-        if kind == "int":
-            return int(value)
-        if kind == "float" and math.isfinite(float(value)):
-            return float(value)
-        if kind == "json":
-            return json.loads(value)
-        if kind == "bool" and value.strip().lower() in _TRUE | _FALSE:
-            return value.strip().lower() in _TRUE
-    except ValueError:
-        pass
-    else:
-        if kind not in ("bool", "float"):
-            raise ValueError(f"unknown type {kind!r}: allowed are str, int, float, bool, json")
-    raise ValueError(f"{value!r} is not of type {kind}")
-
 
 class Parameters:
     """A typed copy in memory; `get` never waits."""
@@ -55,8 +34,8 @@ class Parameters:
         self._values: dict[tuple[str, str, str, str | None], Any] = {}
 
     async def refresh(self, connection: asyncpg.Connection, *, force: bool = False) -> bool:
-        """Read the table again if its version changed; whether it did. A row that does not fit its type is left out
-        (the default applies) and logged."""
+        """Read the table again if its version changed; whether it did. A row that does not fit its type, or lies
+        outside the range of a known parameter, is left out (the default applies) and logged."""
         version = await connection.fetchval(_VERSION, VERSION_NAME) or 0
         if version == self.version and not force:
             return False
@@ -64,8 +43,14 @@ class Parameters:
         for row in await connection.fetch(_ROWS):
             try:
                 value = typed(row["value"], row["type"])
+                known = find_parameter(KNOWN, row["component"], row["key"])
+                if known is not None:
+                    known.check_range(value)
             except ValueError as error:
-                log.error("parameter %s.%s ignored: %s", row["component"], row["key"], error)
+                log.error(
+                    "parameter %s.%s = %r ignored, its default applies: %s",
+                    row["component"], row["key"], row["value"], error,
+                )  # fmt: skip
                 continue
             values[row["app"], row["component"], row["key"], row["vo"] or None] = value
         self._values, self.version = values, version

@@ -14,7 +14,8 @@ from shared.brokerage.decision import Decision
 from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
 from shared.brokerage.world import World
 from shared.brokerage.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
-from shared.config.parameters import Parameters, typed
+from shared.config.parameters import Parameters
+from shared.config.typed import typed
 from shared.model.problems import InvalidGrid
 from shared.model.task_file import TaskFile
 from shared.model.world_file import WorldFile

@@ -9,7 +9,7 @@ import orjson
 
 from shared.config.known import JEDI, find_parameter, near_names
 from shared.config.known_parameters import KNOWN
-from shared.config.parameters import typed
+from shared.config.typed import typed
 from shared.model.task_spec_problems import TaskProblem
 
 TYPES = ("str", "int", "float", "bool", "json")

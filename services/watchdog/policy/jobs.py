@@ -14,6 +14,8 @@ from enum import StrEnum
 
 from shared.states.job import QUEUED
 
+#: what a queue states beyond this is no limit anybody lives to see
+LONGEST_DAYS = 3650.0
 #: priority from which the stricter limits hold
 HIGH_PRIORITY = 800
 #: a queue that started nothing for so long does not hold high-priority jobs back
@@ -107,7 +109,7 @@ class Limits:
         if rule.name == TRANSFERRING.name:
             high = job.priority >= HIGH_PRIORITY
             days = job.queue.transfer_time_high_days if high else job.queue.transfer_time_low_days
-            return timedelta(days=days) * self.hours.get(rule.name, 1.0)
+            return timedelta(days=min(days * self.hours.get(rule.name, 1.0), LONGEST_DAYS))
         return timedelta(hours=self.hours.get(rule.name, rule.limit_h))
 
     @property

@@ -200,7 +200,7 @@ def test_a_parameter_that_is_not_set_is_shown_with_its_default_and_an_unknown_on
 ):
     services.says("config/get", None)
     outcome = orrery("config", "get", "taskbrokerage.RETRY_S")
-    assert outcome.code == 0 and "1800" in outcome.out and "from 1 (s)" in outcome.out
+    assert outcome.code == 0 and "1800" in outcome.out and "from 1 to 315,360,000 (s)" in outcome.out
     assert json.loads(orrery("config", "get", "taskbrokerage.RETRY_S", "--json").out)["value"] is None
     outcome = orrery("config", "get", "taskbrokerage.RETRYS")
     assert outcome.code == 1 and "did you mean taskbrokerage.RETRY_S" in outcome.err

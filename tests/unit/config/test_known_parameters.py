@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,18 @@ def test_a_known_parameter_is_stored_with_the_type_and_application_that_are_read
             "taskbrokerage",
             "DISK_THRESHOLD",
             "plenty",
-            ["taskbrokerage.DISK_THRESHOLD = 'plenty'", "a number from 0 (TB)"],
+            ["taskbrokerage.DISK_THRESHOLD = 'plenty'", "a number from 0 to 1,000,000 (TB)"],
         ),
-        ("taskbrokerage", "DISK_THRESHOLD_Express", "-1", ["DISK_THRESHOLD_Express = '-1'", "a number from 0 (TB)"]),
+        (
+            "taskbrokerage",
+            "DISK_THRESHOLD_Express",
+            "-1",
+            ["DISK_THRESHOLD_Express = '-1'", "a number from 0 to 1,000,000 (TB)"],
+        ),
         ("taskbrokerage", "INPUT_SIZE_FRACTION", "101", ["'101'", "a number from 0 to 100 (%)"]),
         ("jobgen", "NFILES_Express", "2.5", ["'2.5'", "a whole number from 1 to 50000"]),
         ("jobgen", "JOB_SUBMISSION", "maybe", ["'maybe'", "true or false"]),
-        ("jobbroker", "NW_THRESHOLD", "nan", ["'nan'", "a number from 0"]),
+        ("jobbroker", "NW_THRESHOLD", "nan", ["'nan'", "a number from 0 to 1,000,000"]),
         ("share_correction", "WMSHistory", "{", ["'{'", "JSON"]),
         ("jobbroker", "NQUEUED_SAT_CUP", "5", ["did you mean jobbroker.NQUEUED_SAT_CAP"]),
         ("taskbroker", "NQUEUED_NUC_CAP", "5", ["did you mean taskbrokerage.NQUEUED_NUC_CAP"]),
@@ -168,3 +174,17 @@ def test_a_key_of_a_plugin_is_taken_with_the_type_that_is_stated_or_seen() -> No
         setting_of("my_plugin", "FACTOR", "two", "int", None, new=True)
     with pytest.raises(InvalidSetting, match="allowed: str, int"):
         setting_of("my_plugin", "FACTOR", "two", "tensor", None, new=True)
+
+
+@pytest.mark.parametrize("parameter", [one for one in KNOWN if one.kind in ("int", "float")], ids=lambda one: one.key)
+def test_every_number_has_a_range_and_its_ends_make_no_date_leave_the_calendar(parameter) -> None:
+    assert -1e10 < parameter.least < parameter.highest <= 1e12
+    with pytest.raises(
+        ValueError, match=f"from {re.escape(parameter.allowed.partition(' from ')[2].partition(' ')[0])} to"
+    ):
+        parameter.checked("1e308" if parameter.kind == "float" else str(10**30))
+    seconds = {"s": 1.0, "h": 3600.0, "days": 86_400.0}.get(parameter.unit)
+    if seconds is not None:
+        now = datetime(2026, 3, 1, tzinfo=UTC)
+        span = timedelta(seconds=parameter.highest * seconds)
+        assert now - span < now + span

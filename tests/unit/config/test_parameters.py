@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.config.parameters import Parameters, typed
+from shared.config.parameters import Parameters
 from shared.config.settings import Settings, SettingsError, load_settings
+from shared.config.typed import typed
 from shared.db import Database
 
 
@@ -87,3 +88,18 @@ def test_every_wrong_variable_is_named_at_once(monkeypatch: pytest.MonkeyPatch) 
     assert "ORRERY_DATABASE_URL is not set" in text
     assert "ORRERY_HTTP_PORT='http'" in text
     assert "ORRERY_LOG_FORMAT='xml'" in text and "'plain' or 'json'" in text
+
+
+async def test_a_stored_value_outside_its_range_is_read_as_the_default_and_reported(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    parameters = Parameters()
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO parameters (app, component, key, value, type) VALUES"
+            " ('jedi', 'jobgen', 'THROTTLED_RETRY_S', '1e308', 'float'), ('jedi', 'plugin', 'OWN', '1e308', 'float')"
+        )
+        await parameters.refresh(connection, force=True)
+    assert parameters.get("jobgen", "THROTTLED_RETRY_S", default=30.0) == 30.0
+    assert "jobgen.THROTTLED_RETRY_S = '1e308' ignored, its default applies: allowed: a number from 1" in caplog.text
+    assert parameters.get("plugin", "OWN", default=1.0) == 1e308, "a plugin's own parameters are its own affair"
