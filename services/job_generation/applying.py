@@ -88,6 +88,7 @@ class Applying:
         await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
         await work.because("results counted")
         await store_results.mark_applied(work, ids)
+        await store_results.count_ended_jobs(work, task.task_id, jobs)
         return files
 
 

@@ -222,6 +222,11 @@ SELECT job_id, task_id, chunk_id, status, job_type, queue, resource_type, gshare
 -- name: mark_applied!
 UPDATE jobs SET results_applied_at = orrery_now() WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL;
 
+-- name: count_ended_jobs!
+INSERT INTO task_job_counts AS c (task_id, n_finished, n_failed) VALUES (:task_id, :n_finished, :n_failed)
+ON CONFLICT (task_id) DO UPDATE SET n_finished = c.n_finished + excluded.n_finished,
+       n_failed = c.n_failed + excluded.n_failed;
+
 -- name: end_merging_jobs
 UPDATE jobs SET status = :to_status::text, state_change_time = orrery_now(), end_time = orrery_now(),
        error_source = :error_source, error_dialog = :error_dialog

@@ -94,6 +94,16 @@ async def mark_applied(work: UnitOfWork, job_ids: Sequence[int]) -> None:
     await QUERIES.run(work.connection, "mark_applied", job_ids=sorted(job_ids))
 
 
+async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[JobRow]) -> None:
+    """Add the jobs that finished and failed to the task's; closed and cancelled ones are neither."""
+    statuses = [job.status for job in jobs]
+    n_finished, n_failed = statuses.count("finished"), statuses.count("failed")
+    if n_finished or n_failed:
+        await QUERIES.run(
+            work.connection, "count_ended_jobs", task_id=task_id, n_finished=n_finished, n_failed=n_failed
+        )
+
+
 async def end_merging_jobs(
     work: UnitOfWork, job_ids: Sequence[int], to_status: str, reason: str, *, error: str | None = None
 ) -> list[JobRow]:

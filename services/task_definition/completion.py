@@ -66,12 +66,13 @@ class Completion:
         task = await self._tasks.lock(work.connection, event.task_id)
         if task is None:
             return
+        jobs = await _SQL.row(work.connection, "ended_jobs", task_id=task.task_id)
         await _SQL.run(
             work.connection,
             "note_progress",
             task_id=task.task_id,
             progress=progress_percent(event.files_total, event.files_finished),
-            failure_rate=failure_rate_percent(event.files_finished, event.files_failed),
+            failure_rate=0 if jobs is None else failure_rate_percent(jobs["n_finished"], jobs["n_failed"]),
         )
         await self.settle(work, task)
 

@@ -22,6 +22,9 @@ SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id
        EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:on_node::text[])) AS on_node_jobs,
        EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND status = 'offered') AS chunks;
 
+-- name: ended_jobs^
+SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = :task_id;
+
 -- name: note_progress!
 UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, modification_time = orrery_now()
  WHERE task_id = :task_id AND (progress, failure_rate) IS DISTINCT FROM (:progress::int, :failure_rate::int);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from shared.events import JobsExpired, JobsFinished, TaskPrepared, TaskProgressed
+from shared.events import JobsExpired, JobsFailed, JobsFinished, TaskPrepared, TaskProgressed
 from tests.handlers.events import deliver
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
@@ -145,3 +145,15 @@ async def test_the_text_of_a_job_is_forgotten_a_week_after_it_left(story: Story)
     async with story.database.begin(reason="forget") as work:
         await forget.run(work)
     assert await story.fetch("SELECT job_id FROM job_specs") == [{"job_id": jobs[0]}]
+
+
+async def test_finished_and_failed_jobs_of_a_task_are_counted_once_and_others_are_neither(story: Story) -> None:
+    task_id = await story.task(n_files=4)
+    jobs = await story.jobs_of(task_id)
+    counted = "SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = $1"
+    await story.end(jobs[:1], "failed", source="payload")
+    await story.hear(JobsFailed(job_ids=(jobs[0],)))  # it is said again
+    await story.end(jobs[1:2], "closed", source="dispatch")
+    assert await story.fetch(counted, task_id) == [{"n_finished": 0, "n_failed": 1}]
+    await story.end(jobs[2:], "finished")
+    assert await story.fetch(counted, task_id) == [{"n_finished": 2, "n_failed": 1}]

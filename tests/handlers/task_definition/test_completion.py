@@ -86,6 +86,20 @@ async def test_progress_is_noted_and_rounded_down(
     assert (row["status"], row["progress"], row["failure_rate"]) == ("running", 99, 0)
 
 
+async def test_the_failure_rate_is_that_of_jobs_and_not_of_files(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running")
+    async with database.begin(reason="job generation counted") as work:
+        await work.connection.execute("INSERT INTO task_job_counts VALUES ($1, 9, 3)", task_id)
+    progressed = TaskProgressed(
+        task_id=task_id, status="running", files_finished=200, files_failed=0, files_total=200, live_jobs=0
+    )
+    await deliver(database, service, progressed)
+    assert (await task_row(database, task_id))["failure_rate"] == 25
+
+
 async def test_a_broken_task_has_its_jobs_killed_once_and_then_ends(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
