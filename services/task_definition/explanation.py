@@ -41,6 +41,7 @@ class Explanation:
             "decisions": _unpacked(decisions),
             "chunks": [dict(row) for row in await _SQL.rows(connection, "open_chunks", task_id=task_id)],
             "queues": [dict(row) for row in await _SQL.rows(connection, "queues_of_task", task_id=task_id)],
+            "messages": [dict(row) for row in await _SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "failures": [dict(row) for row in await _SQL.rows(connection, "failures_of_task", task_id=task_id)],
             "history": [
                 dict(row) for row in await _SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)

@@ -30,6 +30,15 @@ SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.dec
 -- name: generation_decision
 SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;
 
+-- name: messages_of_task
+-- Messages about the task that a service could not handle: those that come again, and those that were put aside.
+SELECT consumer, reason, attempts, retry_at, NULL::timestamptz AS parked_at, created_at AS at FROM deferred_messages
+ WHERE task_ids <> '{}' AND task_ids @> ARRAY[:task_id::bigint]
+UNION ALL
+SELECT consumer, reason, NULL, NULL, parked_at, parked_at FROM parked_messages
+ WHERE task_ids <> '{}' AND replayed_at IS NULL AND task_ids @> ARRAY[:task_id::bigint]
+ ORDER BY at DESC LIMIT 5;
+
 -- name: history_of_task
 -- Changes of the task itself, the latest first.
 SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log

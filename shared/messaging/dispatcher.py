@@ -179,6 +179,7 @@ class Dispatcher:
                 attempts=attempts,
                 after_s=failure.retry_after_s,
             )
+            await ledger.name_tasks(work.connection, delivery.consumer, event)
 
     async def _record_wait(self, delivery: Delivery, event: Event, reason: str) -> None:
         """Somebody held what the handler needs: the message comes again later, and others have its session now. That
@@ -209,6 +210,8 @@ class Dispatcher:
                 event_id=event.event_id,
                 task_id=task_id,
             )
+            concerned = await ledger.name_tasks(work.connection, delivery.consumer, event)
+            await ledger.note_error(work.connection, concerned, f"{delivery.consumer}: {reason}")
             if task_id is not None:
                 await ledger.hold_task(work.connection, task_id, reason)
 

@@ -8,8 +8,12 @@ from datetime import datetime
 
 import asyncpg
 
+from shared.events.base import Event
 from shared.messaging.subscription import Deferred, Delivery
 from shared.states import TASK
+from shared.states.task import FINAL
+
+LONGEST_DIALOG = 2000
 
 _DEFER = """
 INSERT INTO deferred_messages (event_id, consumer, routing_key, body, reason, attempts, waits, retry_at)
@@ -48,6 +52,29 @@ UPDATE tasks
 SET old_status = status, status = 'pending', error_dialog = $2, retry_at = NULL,
     state_change_time = orrery_now(), modification_time = orrery_now()
 WHERE task_id = $1 AND status = ANY($3)
+"""
+
+_CONCERNED = """
+WITH concerned AS (
+    SELECT unnest($3::bigint[]) AS task_id
+    UNION SELECT task_id FROM jobs WHERE job_id = ANY($4)
+    UNION SELECT task_id FROM jobs_archive WHERE job_id = ANY($4)
+    UNION SELECT j.task_id FROM transfers t JOIN jobs j USING (job_id) WHERE t.transfer_id = ANY($5)
+), listed AS (
+    SELECT coalesce(array_agg(task_id ORDER BY task_id), '{}') AS task_ids FROM concerned
+), deferred AS (
+    UPDATE deferred_messages SET task_ids = l.task_ids FROM listed l WHERE consumer = $1 AND event_id = $2
+), parked AS (
+    UPDATE parked_messages SET task_ids = l.task_ids FROM listed l
+    WHERE consumer = $1 AND event_id = $2 AND replayed_at IS NULL
+)
+SELECT task_ids FROM listed
+"""
+
+# What has ended keeps what it ended with; a row that somebody holds is not waited for.
+_NOTE_ERROR = """
+UPDATE tasks SET error_dialog = $2, modification_time = orrery_now()
+WHERE task_id IN (SELECT task_id FROM tasks WHERE task_id = ANY($1) AND status <> ALL($3) FOR UPDATE SKIP LOCKED)
 """
 
 # A replayed message becomes a deferred one that is due: only the consumer that failed gets it again.
@@ -146,6 +173,25 @@ async def park(
 async def hold_task(connection: asyncpg.Connection, task_id: int, reason: str) -> None:
     """Set a task pending with `reason` if it is in a state that can wait; its old status is kept."""
     await connection.execute(_HOLD_TASK, task_id, reason, HOLDABLE)
+
+
+async def name_tasks(connection: asyncpg.Connection, consumer: str, event: Event) -> list[int]:
+    """Write down which tasks a deferred or parked message is about, by their ids or those of jobs and transfers."""
+
+    def ids(*names: str) -> list[int]:
+        return [one for name in names for one in getattr(event, name, ())]
+
+    task_id = getattr(event, "task_id", None)
+    found: list[int] = await connection.fetchval(
+        _CONCERNED, consumer, event.event_id, [] if task_id is None else [task_id],
+        ids("job_ids", "failed_job_ids"), ids("transfer_ids"),
+    )  # fmt: skip
+    return found
+
+
+async def note_error(connection: asyncpg.Connection, task_ids: Sequence[int], reason: str) -> None:
+    """Show the owners of tasks that have not ended why nothing happens."""
+    await connection.execute(_NOTE_ERROR, list(task_ids), reason[:LONGEST_DIALOG], sorted(FINAL))
 
 
 async def parked(connection: asyncpg.Connection, limit: int = 100) -> list[Parked]:

@@ -60,6 +60,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines.append(f"  will be looked at again at {moment(task['retry_at'])}")
     if task["status"] in ("pending", "paused", "throttled") and task["old_status"]:
         lines.append(f"  goes back to {task['old_status']} then")
+    lines += ["  " + line for line in message_lines(found.get("messages", ()))]
     lines.append(f"  input: {counts(found['files'])}")
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
@@ -129,6 +130,19 @@ def queue_line(queue: Facts) -> str:
         terms = ", ".join(f"{name} {value:.4g}" for name, value in known)
         return f"{queue['name']}: passed, weight {queue.get('weight') or 0:.4g}{f' ({terms})' if terms else ''}"
     return f"{queue['name']}: {queue['check']} ({queue['tier']}): {queue['found']}, {queue['wanted']}"
+
+
+def message_lines(messages: Sequence[Facts]) -> list[str]:
+    """What a service could not do for the task, and whether it tries again."""
+    return [
+        f"{one['consumer']} could not handle a message about it: {one['reason']} "
+        + (
+            f"(put aside at {moment(one['parked_at'])}: an operator replays it)"
+            if one["parked_at"]
+            else f"(try {one['attempts'] + 1} at {moment(one['retry_at'])})"
+        )
+        for one in messages
+    ]
 
 
 def failure_lines(failures: Sequence[Facts]) -> list[str]:
