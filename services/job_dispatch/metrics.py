@@ -30,6 +30,12 @@ class DispatchMetrics:
         self.reports = Counter(
             "orrery_job_reports", "Reports of pilots, by effect and command", ["effect", "command"], registry=registry
         )
+        self.lost_fields = Counter(
+            "orrery_report_fields_lost",
+            "Fields of reports that were not kept because their values cannot be, by field",
+            ["field"],
+            registry=registry,
+        )
         self.report_batch = Histogram(
             "orrery_report_batch",
             "Reports in one transaction",

@@ -27,6 +27,7 @@ from services.job_dispatch.picks import Granted
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.reports import Verdict
 from services.job_dispatch.queries_of_jobs import JobQueries
+from services.job_dispatch.report_fields import read_report
 from services.job_dispatch.reporting import Reporting
 from services.job_dispatch.requests import (
     FAILED,
@@ -40,7 +41,6 @@ from services.job_dispatch.requests import (
     TIMEOUT,
     AcquireJobs,
     BadRequest,
-    UpdateJob,
     WorkerUpdate,
     parse,
 )
@@ -210,7 +210,7 @@ class PilotApi:
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot."""
-        verdict = await self._reporting.report(parse(UpdateJob, await fields_of(request, REPORT)).report())
+        verdict = await self._reporting.report(read_report(await fields_of(request, REPORT)))
         return Response(_told(verdict), media_type="application/json")
 
     async def update_jobs_bulk(self, request: Request) -> Response:
@@ -237,7 +237,7 @@ class PilotApi:
         if not isinstance(fields, dict):
             return {"success": False, "message": "job_list: must hold objects", "data": {"StatusCode": FAILED}}
         try:
-            verdict = await self._reporting.report(parse(UpdateJob, fields).report())
+            verdict = await self._reporting.report(read_report(fields))
         except BadRequest as error:
             return {"success": False, "message": str(error), "data": {"StatusCode": error.code}}
         return {"success": True, "message": "", "data": {"StatusCode": OK, "command": verdict.command}}

@@ -24,18 +24,20 @@ class Reporting:
     ) -> None:
         self._database = database
         self._store = store
-        self._metrics = metrics
+        self.metrics = metrics
         self._coalescer: Coalescer[Report, Verdict] = Coalescer(self.handle, key=lambda one: one.job_id, limits=limits)
 
     async def report(self, report: Report) -> Verdict:
         """The verdict, after its effect was committed. Raises TooLate when PostgreSQL is away."""
+        for field in report.lost:
+            self.metrics.lost_fields.labels(field).inc()
         verdict = await self._coalescer.submit(report)
-        self._metrics.reports.labels(verdict.effect, verdict.command if len(verdict.command) < 16 else "other").inc()
+        self.metrics.reports.labels(verdict.effect, verdict.command if len(verdict.command) < 16 else "other").inc()
         return verdict
 
     async def handle(self, reports: Sequence[Report]) -> list[Verdict]:
         """One transaction for a batch with at most one report per job."""
-        self._metrics.report_batch.observe(len(reports))
+        self.metrics.report_batch.observe(len(reports))
         async with self._database.begin(reason=REASON) as work:
             jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in reports])
             rows = {job_id: job.row for job_id, job in jobs.items()}

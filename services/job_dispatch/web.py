@@ -19,7 +19,8 @@ from starlette.types import Receive, Scope, Send
 from services.job_dispatch.body import BadBody
 from services.job_dispatch.job_api import JobApi
 from services.job_dispatch.pilot_api import PREFIX, PilotApi, come_again, envelope, refused
-from services.job_dispatch.requests import FAILED, INVALID, ROLE, AcquireJobs, BadRequest, UpdateJob, WorkerUpdate
+from services.job_dispatch.report_fields import UpdateJob
+from services.job_dispatch.requests import FAILED, INVALID, ROLE, AcquireJobs, BadRequest, WorkerUpdate
 from shared.web.intake import SEAT, Crowded, Room
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ to stop; the same final report twice has the effect of one; of two different fin
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -28,15 +28,20 @@ ALREADY_DONE = "alreadydone"
 PAYLOAD_CODES = OUT_OF_MEMORY_CODES | {1104, 1124, 1150, 1213, 1305, 1367, 1368}
 KILLED_BY_SERVER = 1144
 
+#: fields with impossible values that a dialog names
+MOST_LOST_TOLD = 3
+
 
 @dataclass(frozen=True)
 class Report:
-    """One `update_job`; `stored` is what `job_reports` keeps of a final one."""
+    """One `update_job`; `stored` is what `job_reports` keeps of a final one, `lost` names fields with impossible
+    values."""
 
     job_id: int
     job_status: str
     attempt_number: int | None = None
     stored: dict[str, Any] = field(default_factory=dict)
+    lost: tuple[str, ...] = ()
 
     @property
     def is_final(self) -> bool:
@@ -117,13 +122,19 @@ def _effect(reported: str, status: str) -> Effect:
 
 def blame(stored: dict[str, Any]) -> Blame:
     """Who is to blame for a failed job: the payload if it ended with an error or the pilot stopped it for what it did,
-    otherwise the pilot or what is below it (PanDA pilot: error codes)."""
+    otherwise the pilot or what is below it (PanDA pilot: error codes). The dialog names what was not understood."""
     pilot_code = int(stored.get("pilot_error_code") or 0)
     exit_code = int(stored.get("exe_error_code") or stored.get("trans_exit_code") or 0)
     pilot_diag = str(stored.get("pilot_error_diag") or "")
     if exit_code and pilot_code not in OUT_OF_MEMORY_CODES:
         text = str(stored.get("exe_error_diag") or pilot_diag or f"payload ended with code {exit_code}")
-        return Blame("payload", exit_code, text)
+        return Blame("payload", exit_code, text + _not_understood(stored))
     if pilot_code in PAYLOAD_CODES:
-        return Blame("payload", pilot_code, pilot_diag or f"pilot stopped the payload, code {pilot_code}")
-    return Blame("pilot", pilot_code, pilot_diag or f"pilot failed, code {pilot_code}")
+        text = pilot_diag or f"pilot stopped the payload, code {pilot_code}"
+        return Blame("payload", pilot_code, text + _not_understood(stored))
+    return Blame("pilot", pilot_code, (pilot_diag or f"pilot failed, code {pilot_code}") + _not_understood(stored))
+
+
+def _not_understood(stored: Mapping[str, Any]) -> str:
+    lost: Mapping[str, str] = stored.get("lost_fields") or {}
+    return "".join(f"; {field} {value!r} was not understood" for field, value in list(lost.items())[:MOST_LOST_TOLD])

@@ -182,3 +182,11 @@ class Rows:
             row = await connection.fetchrow("SELECT * FROM jobs WHERE job_id = $1", job_id)
         assert row is not None
         return row
+
+    async def report(self, job_id: int) -> dict[str, Any]:
+        """The stored final report."""
+        async with self.database.read() as connection:
+            found: dict[str, Any] = await connection.fetchval(
+                "SELECT report FROM job_reports WHERE job_id = $1", job_id
+            )
+        return found
