@@ -5,7 +5,7 @@ No clock, no network, no random state of its own: the fleet drives it in real ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -62,15 +62,19 @@ class Slot:
 
 
 class Pilot:
-    """`name` is unique among all pilots ever: its requests' keys are made of it."""
+    """`name` is unique among all pilots ever: its requests' keys are made of it. `on_end` hears how each job ended,
+    when it ends."""
 
-    def __init__(self, name: str, slot: Slot, profile: Profile) -> None:
+    def __init__(
+        self, name: str, slot: Slot, profile: Profile, *, on_end: Callable[[str], None] = lambda outcome: None
+    ) -> None:
         self.name = name
         self.slot = slot
         self.phase = Phase.ASKING
         self.payload: Payload | None = None
         self.outcomes: dict[str, int] = {}
         self._profile = profile
+        self._on_end = on_end
         self._n_asked = 0
         self._n_jobs = 0
         self._n_unanswered = 0
@@ -185,9 +189,10 @@ class Pilot:
             self._not_before_s = now_s + self.payload.stage_out_s
 
     def _final_reports(self, payload: Payload) -> list[dict[str, Any]]:
-        right = report.final(payload, self.slot.node, self.slot.queue)
-        reports = [report.malformed(right)] if payload.bad_report and payload.fault is None else []
-        return [*reports, right, *([right] if payload.duplicate_report else [])]
+        final = report.final(payload, self.slot.node, self.slot.queue)
+        if payload.ends_as == Fault.BAD_REPORT:
+            final = report.malformed(final)
+        return [final, final] if payload.duplicate_report else [final]
 
     def _final_answered(self, now_s: float, code: int) -> None:
         self._reports.pop(0)
@@ -195,7 +200,7 @@ class Pilot:
             self._finish_job(now_s, "refused report")
         elif not self._reports:
             assert self.payload is not None
-            self._finish_job(now_s, self.payload.fault.value if self.payload.fault else "finished")
+            self._finish_job(now_s, self.payload.ends_as)
 
     def _finish_job(self, now_s: float, outcome: str) -> None:
         self._count(outcome)
@@ -207,6 +212,7 @@ class Pilot:
 
     def _count(self, outcome: str) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+        self._on_end(outcome)
 
     def _end(self, reason: str, *, leaves_job: bool = False) -> None:
         if leaves_job:

@@ -164,11 +164,11 @@ class Fleet:
                 continue
             self._number += 1
             name = f"{self.options.fleet_id}-{self._number}"
-            pilot = Pilot(name, Slot(site.name, node, site.offer), self._profile)
+            slot = Slot(site.name, node, site.offer)
+            pilot = Pilot(name, slot, self._profile, on_end=lambda outcome: self.tally.outcomes.update([outcome]))
             self.tally.pilots += 1
             end = await self._live(pilot, worker_id=self._number)
             self.tally.endings[end.reason] += 1
-            self.tally.outcomes.update(pilot.outcomes)
             if end.reason == "no job" and self._fixed:
                 await self._pause(self._rng.uniform(0.5, 1.0))
 

@@ -49,6 +49,13 @@ class Payload:
     bad_report: bool
 
     @property
+    def ends_as(self) -> str:
+        """The kind of its failure, or "finished"; a payload that failed has nothing to list badly."""
+        if self.fault is not None:
+            return self.fault.value
+        return Fault.BAD_REPORT.value if self.bad_report else "finished"
+
+    @property
     def runs_s(self) -> float:
         """How long the payload runs before it ends or fails."""
         return self.walltime_s * (self.fault_at if self.fault in (Fault.PAYLOAD, Fault.MEMORY) else 1.0)

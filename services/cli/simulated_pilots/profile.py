@@ -16,7 +16,7 @@ class Fault(StrEnum):
     VANISH = "vanish"  # the node dies: heartbeats stop
     SILENT = "silent"  # the pilot takes the job and is never heard of again
     DUPLICATE = "duplicate"  # the final report is sent twice
-    BAD_REPORT = "bad_report"  # the final report is malformed at first
+    BAD_REPORT = "bad_report"  # the list of outputs in the final report is cut off
 
 
 #: rates of an ordinary grid; jobs of pilots that vanish or stay silent wait for the watchdog, so none do by default

@@ -49,8 +49,7 @@ def live(one: Pilot, *, jobs: int = 1, most: int = 500) -> list[tuple[str, dict[
             left -= 1 if left else 0
             one.answered(now, given)
         else:
-            refused = action.fields["job_output_report"] == '{"broken": {"guid": "'
-            one.answered(now, {"StatusCode": 30} if refused else OK)
+            one.answered(now, OK)
     raise AssertionError("the pilot never ends")
 
 
@@ -169,11 +168,13 @@ def test_a_vanished_and_a_silent_pilot_leave_their_jobs_behind() -> None:
     assert states(live(silent)) == [] and silent.next(0) == End("silent", leaves_job=True)
 
 
-def test_a_duplicate_is_sent_twice_and_a_bad_report_is_followed_by_the_right_one() -> None:
+def test_a_duplicate_is_sent_twice_and_a_bad_report_once_as_no_pilot_sends_another() -> None:
     assert states(live(pilot(quiet(duplicate=1.0)))).count("finished") == 2
     one = pilot(quiet(bad_report=1.0))
     finals = [fields for method, fields in live(one) if fields.get("job_status") == "finished"]
-    assert len(finals) == 2 and json.loads(finals[1]["job_output_report"]) and one.outcomes == {"finished": 1}
+    assert len(finals) == 1 and one.outcomes == {"bad_report": 1}
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(finals[0]["job_output_report"])
 
 
 def test_a_terminated_pilot_blames_itself() -> None:
@@ -244,3 +245,17 @@ def test_fixed_queues_share_the_pilots() -> None:
     for wrong in ("=3", "A=x", "A=0"):
         with pytest.raises(ValueError, match="not allowed"):
             _queues([wrong], 10)
+
+
+def test_the_end_of_each_job_is_told_when_it_ends_and_not_when_its_pilot_does() -> None:
+    told: list[str] = []
+    one = Pilot("fleet-1", Slot("Q1", "node1", {}), quiet(), on_end=told.append)
+    now = 0.0
+    while not told:
+        action = one.next(now)
+        assert not isinstance(action, End)
+        if isinstance(action, Wait):
+            now = action.until_s
+        else:
+            one.answered(now, {"StatusCode": "0", "jobs": [SPEC]} if action.method == "acquire_jobs" else OK)
+    assert told == ["finished"] and not isinstance(one.next(now), End)
