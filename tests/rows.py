@@ -84,6 +84,29 @@ async def job_file(connection: asyncpg.Connection, job_id: int, file_id: int, **
     await insert(connection, "job_files", {"job_id": job_id, "file_id": file_id, **dict(row), **values})
 
 
+async def register(connection: asyncpg.Connection, file_id: int, **values: Any) -> None:
+    """What task_definition does with an output: it is in the catalogue, and its row says how large it is."""
+    await change(
+        connection,
+        "UPDATE task_files SET fsize = coalesce($2, fsize, 1000), checksum = coalesce($3, checksum),"
+        " guid = coalesce($4, guid) WHERE file_id = $1",
+        file_id, values.get("size_bytes"), values.get("checksum"), values.get("guid"),
+    )  # fmt: skip
+    await connection.execute(
+        "INSERT INTO catalogue.datasets (scope, name, kind)"
+        " SELECT 'mc', d.dataset_name, 'dataset' FROM task_files f JOIN task_datasets d USING (dataset_id)"
+        " WHERE f.file_id = $1 ON CONFLICT (name) DO NOTHING",
+        file_id,
+    )
+    await connection.execute(
+        "INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes, checksum)"
+        " SELECT c.dataset_id, 'mc', f.lfn, f.fsize, f.checksum"
+        " FROM task_files f JOIN task_datasets d USING (dataset_id) JOIN catalogue.datasets c"
+        " ON c.name = d.dataset_name WHERE f.file_id = $1 ON CONFLICT DO NOTHING",
+        file_id,
+    )
+
+
 async def log(connection: asyncpg.Connection, task_id: int, entity: str, *, to_status: str, **values: Any) -> None:
     now = await connection.fetchval("SELECT orrery_now()")
     row = {"at": now, "entity": entity, "task_id": task_id, "to_status": to_status, "actor": "test",

@@ -88,11 +88,12 @@ FULL JOIN queue_statistics s USING (queue, resource_type, gshare, user_name, sta
 WHERE coalesce(j.n_jobs, 0) <> coalesce(s.n_jobs, 0) OR coalesce(j.n_cores, 0) <> coalesce(s.n_cores, 0);
 
 -- name: count_workers()
--- Workers of each queue as job_dispatch last heard of them; rows that changed nothing are not written.
+-- Workers of each queue as job_dispatch last heard of them; rows that changed nothing are not written. A pilot calls
+-- itself started, a factory calls it running or submitted.
 INSERT INTO queue_activity AS known (queue, running_workers, submitted_workers, last_pilot_at)
-SELECT queue, count(*) FILTER (WHERE status = 'running'), count(*) FILTER (WHERE status = 'submitted'),
-       max(updated_at) FILTER (WHERE status = 'running')
-FROM workers WHERE status IN ('running', 'submitted') GROUP BY queue ORDER BY queue
+SELECT queue, count(*) FILTER (WHERE status IN ('started', 'running')), count(*) FILTER (WHERE status = 'submitted'),
+       max(updated_at) FILTER (WHERE status IN ('started', 'running'))
+FROM workers WHERE status IN ('started', 'running', 'submitted') GROUP BY queue ORDER BY queue
 ON CONFLICT (queue) DO UPDATE
 SET running_workers = excluded.running_workers, submitted_workers = excluded.submitted_workers,
     last_pilot_at = greatest(known.last_pilot_at, excluded.last_pilot_at)
@@ -105,7 +106,7 @@ RETURNING queue;
 -- Queues whose workers are all gone.
 UPDATE queue_activity SET running_workers = 0, submitted_workers = 0
 WHERE (running_workers > 0 OR submitted_workers > 0)
-  AND queue NOT IN (SELECT queue FROM workers WHERE status IN ('running', 'submitted'))
+  AND queue NOT IN (SELECT queue FROM workers WHERE status IN ('started', 'running', 'submitted'))
 RETURNING queue;
 
 -- name: forget_history(older_than)!

@@ -8,7 +8,7 @@ from services.job_dispatch.inputs import cric_queue
 from services.job_dispatch.lifecycle import Lifecycle
 from services.job_dispatch.policy.inputs import ANALYSIS_LABELS
 from services.job_dispatch.policy.outputs import PRODUCTION_OUTPUT, HoldingJob, plan_outputs
-from services.job_dispatch.store import LockedJob, NewTransfer, QueuePlace, Store, TaskFacts
+from services.job_dispatch.store import LockedJob, NewTransfer, QueuePlace, Store, StoredReport, TaskFacts
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TransfersRequested
 from shared.model.job_report import JobReport
@@ -22,7 +22,8 @@ class Outputs:
         self._lifecycle = lifecycle
 
     async def registered(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """Holding jobs whose outputs the catalogue knows: merging, transferring or finished."""
+        """Holding jobs whose outputs the catalogue knows: merging, transferring or finished; failed ones whose log it
+        knows."""
         locked = await self._store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         if not jobs:
@@ -30,13 +31,16 @@ class Outputs:
         places = await self._store.queue_places(work.connection, [job.row.queue for job in jobs.values()])
         tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         reports = await self._store.stored_reports(work.connection, sorted(jobs))
+        failed = [job_id for job_id in sorted(jobs) if job_id in reports and reports[job_id].state == "failed"]
         plan = plan_outputs(
             [
-                _holding(job, places.get(job.row.queue), tasks[job.row.task_id], reports.get(job.job_id, {}))
+                _holding(job, places.get(job.row.queue), tasks[job.row.task_id], reports.get(job.job_id))
                 for job in jobs.values()
+                if job.job_id not in failed
             ]
         )
         move = self._lifecycle.to
+        await move(work, jobs, failed, "failed", reason="reported by the pilot; its log is registered")
         await move(work, jobs, [one.job_id for one in plan.merge], "merging", reason="outputs will be merged")
         await move(work, jobs, [one.job_id for one in plan.finish], "finished", reason="outputs are registered")
         await self._transfer(work, jobs, plan.transfer)
@@ -65,10 +69,10 @@ class Outputs:
         await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are at the nucleus")
 
 
-def _holding(job: LockedJob, place: QueuePlace | None, task: TaskFacts, report: Mapping[str, object]) -> HoldingJob:
+def _holding(job: LockedJob, place: QueuePlace | None, task: TaskFacts, report: StoredReport | None) -> HoldingJob:
     queue = cric_queue(place) if place is not None else None
     write = queue.storages("write", job.prod_source_label in ANALYSIS_LABELS) if queue is not None else ()
-    files = JobReport.from_stored(report).outputs
+    files = JobReport.from_stored(report.report).outputs if report is not None else ()
     return HoldingJob(
         job_id=job.job_id,
         task_id=job.row.task_id,

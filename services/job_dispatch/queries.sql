@@ -170,6 +170,16 @@ INSERT INTO job_reports (job_id, attempt_number, state, report)
 SELECT * FROM unnest(:job_ids::bigint[], :attempts::smallint[], :states::text[], :reports::jsonb[])
 ON CONFLICT (job_id) DO NOTHING;
 
+-- name: expected_outputs
+-- The files that jobs are to write; job_files has the inputs of merge jobs too, which others wrote.
+SELECT jf.job_id, f.lfn, d.type IN ('log', 'trn_log') AS is_log,
+       coalesce(d.attributes ->> 'allowNoOutput', 'false') <> 'false' AS may_be_absent
+  FROM job_files jf
+  JOIN task_files f ON f.file_id = jf.file_id AND f.out_job_id = jf.job_id
+  JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY jf.job_id, f.file_id;
+
 -- name: input_facts
 -- Per job and input dataset: how much of it the job reads, and how much of that is at the queue's storages.
 SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_bytes,
@@ -229,7 +239,7 @@ RETURNING transfer_id;
 SELECT DISTINCT job_id FROM transfers WHERE job_id = ANY(:job_ids::bigint[]) AND status IN ('requested', 'active');
 
 -- name: stored_reports
-SELECT job_id, report FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]) ORDER BY job_id;
+SELECT job_id, state, report FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]) ORDER BY job_id;
 
 -- name: note_pilots!
 INSERT INTO queue_activity (queue, last_pilot_at)
@@ -249,7 +259,10 @@ DELETE FROM job_claims WHERE request_key IN (
      ORDER BY claimed_at LIMIT :size::int FOR UPDATE SKIP LOCKED);
 
 -- name: forget_workers!
-DELETE FROM workers WHERE status = 'finished' AND updated_at < orrery_now() - make_interval(secs => :older_than_s);
+-- Workers that ended a while ago, and those that were not heard of for longer than any pilot lives.
+DELETE FROM workers
+ WHERE status = 'finished' AND updated_at < orrery_now() - make_interval(secs => :older_than_s)
+    OR updated_at < orrery_now() - make_interval(secs => :silent_s);
 
 -- name: next_dispatcher_number$
 SELECT nextval('dispatcher_numbers');

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from services.job_dispatch.coalescer import Coalescer, CoalescerLimits
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.moves import moves_of
-from services.job_dispatch.policy.reports import Blame, Effect, JobRow, Report, Verdict, blame, judge
+from services.job_dispatch.policy.reports import Blame, Effect, JobRow, Report, Verdict, ending, judge
 from services.job_dispatch.store import LockedJob, Store
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -46,8 +47,26 @@ class Reporting:
                 judge(one, rows.get(one.job_id), (stored[one.job_id],) if one.job_id in stored else ())
                 for one in reports
             ]
-            await self._apply(work, jobs, list(zip(reports, verdicts, strict=True)))
-        return verdicts
+            judged, blames = await self._endings(work, list(zip(reports, verdicts, strict=True)))
+            await self._apply(work, jobs, judged, blames)
+        return [verdict for _, verdict in judged]
+
+    async def _endings(
+        self, work: UnitOfWork, judged: Sequence[tuple[Report, Verdict]]
+    ) -> tuple[list[tuple[Report, Verdict]], dict[int, Blame]]:
+        """Final reports of the jobs' owners held against the files that the jobs were to write."""
+        ends = [report.job_id for report, verdict in judged if verdict.effect in _ENDS]
+        expected = await self._store.expected_outputs(work.connection, sorted(ends))
+        settled, blames = [], {}
+        for report, verdict in judged:
+            if verdict.effect not in _ENDS:
+                settled.append((report, verdict))
+                continue
+            effect, found = ending(report, expected.get(report.job_id, ()))
+            settled.append((report, replace(verdict, effect=effect)))
+            if found is not None:
+                blames[report.job_id] = found
+        return settled, blames
 
     async def _stored_attempts(
         self, work: UnitOfWork, reports: Sequence[Report], rows: Mapping[int, JobRow]
@@ -59,7 +78,11 @@ class Reporting:
         return await self._store.reported_attempts(work.connection, doubtful) if doubtful else {}
 
     async def _apply(
-        self, work: UnitOfWork, jobs: Mapping[int, LockedJob], judged: Sequence[tuple[Report, Verdict]]
+        self,
+        work: UnitOfWork,
+        jobs: Mapping[int, LockedJob],
+        judged: Sequence[tuple[Report, Verdict]],
+        blames: Mapping[int, Blame],
     ) -> None:
         groups: dict[Effect, list[Report]] = {}
         for report, verdict in judged:
@@ -68,8 +91,8 @@ class Reporting:
         await self._store.heartbeats(work.connection, beats)
         for effect in (Effect.STARTING, Effect.RUNNING):
             await self._start(work, jobs, groups.get(effect, ()), effect)
-        await self._end(work, jobs, groups.get(Effect.HOLDING, ()), Effect.HOLDING)
-        await self._end(work, jobs, groups.get(Effect.FAILED, ()), Effect.FAILED)
+        for effect in _ENDS:
+            await self._end(work, jobs, groups.get(effect, ()), effect, blames)
 
     async def _start(
         self, work: UnitOfWork, jobs: Mapping[int, LockedJob], reports: Sequence[Report], effect: Effect
@@ -80,15 +103,27 @@ class Reporting:
             work.emit(JobsStarted(job_ids=tuple(sorted(started)), moves=moves))
 
     async def _end(
-        self, work: UnitOfWork, jobs: Mapping[int, LockedJob], reports: Sequence[Report], effect: Effect
+        self,
+        work: UnitOfWork,
+        jobs: Mapping[int, LockedJob],
+        reports: Sequence[Report],
+        effect: Effect,
+        blames: Mapping[int, Blame],
     ) -> None:
         if not reports:
             return
         ordered = sorted(reports, key=lambda one: one.job_id)
-        blames: dict[int, Blame] = {one.job_id: blame(one.stored) for one in ordered} if effect is Effect.FAILED else {}
         await self._store.insert_reports(
             work.connection,
-            [(one.job_id, jobs[one.job_id].row.attempt_number, one.job_status, one.stored) for one in ordered],
+            [
+                (
+                    one.job_id,
+                    jobs[one.job_id].row.attempt_number,
+                    "failed" if one.job_id in blames else "finished",
+                    one.stored,
+                )
+                for one in ordered
+            ],
         )
         ended = await self._store.end(work.connection, [one.job_id for one in ordered], effect.value, blames)
         moves = moves_of((jobs[job_id].row for job_id in ended), effect.value)
@@ -99,4 +134,5 @@ class Reporting:
         await self._coalescer.close()
 
 
+_ENDS = (Effect.HOLDING, Effect.FAILED)
 _WITH_PILOT = ("sent", "starting", "running")

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from services.job_dispatch.policy.reports import Blame, JobRow
+from services.job_dispatch.policy.reports import Blame, ExpectedOutput, JobRow
 from services.job_dispatch.sql import QUERIES
 from shared.events import LaneJob
 from shared.states import JOB, Owner
@@ -67,6 +67,14 @@ class TaskFacts:
     nucleus: str | None
     split_rule: Mapping[str, Any]
     nucleus_storage: str | None
+
+
+@dataclass(frozen=True)
+class StoredReport:
+    """A final report; `state` is what it made of the job, which may be failed where the pilot reported success."""
+
+    state: str
+    report: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class Store:
     async def insert_reports(
         self, connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
     ) -> None:
-        """(job, attempt, state, report); a stored report is never replaced."""
+        """(job, attempt, what the report makes of the job, report); a stored report is never replaced."""
         if reports:
             await QUERIES.insert_reports(
                 connection,
@@ -157,9 +165,19 @@ class Store:
                 reports=[dict(one[3]) for one in reports],
             )
 
-    async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
+    async def expected_outputs(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int]
+    ) -> dict[int, list[ExpectedOutput]]:
+        """The files that these jobs are to write, by job."""
+        found: dict[int, list[ExpectedOutput]] = {}
+        for row in await QUERIES.expected_outputs(connection, job_ids=list(job_ids)) if job_ids else ():
+            one = ExpectedOutput(row["lfn"], row["is_log"], row["may_be_absent"])
+            found.setdefault(row["job_id"], []).append(one)
+        return found
+
+    async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, StoredReport]:
         rows = await QUERIES.stored_reports(connection, job_ids=list(job_ids))
-        return {row["job_id"]: row["report"] for row in rows}
+        return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}
 
     async def queue_places(self, connection: asyncpg.Connection, queues: Sequence[str]) -> dict[str, QueuePlace]:
         rows = await QUERIES.queue_places(connection, queues=sorted(set(queues)))

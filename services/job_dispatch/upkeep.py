@@ -86,12 +86,13 @@ class Upkeep:
             self._windows.divide(residue(replicas, self._identity.name))
 
     async def forget(self, work: UnitOfWork) -> None:
-        """Claims whose pilots cannot ask again, finished workers, replicas that have gone."""
+        """Claims whose pilots cannot ask again, finished and silent workers, replicas that have gone."""
         get = self._parameters.get
         claims_s = float(get(COMPONENT, "CLAIMS_KEPT_S", default=86_400))
         workers_s = float(get(COMPONENT, "FINISHED_WORKERS_KEPT_S", default=86_400))
         await QUERIES.forget_claims(work.connection, older_than_s=claims_s, size=FORGET_SLICE)
-        await QUERIES.forget_workers(work.connection, older_than_s=workers_s)
+        silent_s = float(get(COMPONENT, "SILENT_WORKERS_KEPT_S", default=345_600))
+        await QUERIES.forget_workers(work.connection, older_than_s=workers_s, silent_s=silent_s)
         await QUERIES.forget_replicas(work.connection, dead_s=REPLICA_DEAD_S)
 
 

@@ -19,6 +19,7 @@ from shared.model.job_report import JobReport
 from shared.states.job import FINAL
 
 GONE_AFTER_END = ("running", "defined")
+LOG_TYPES = ("log", "trn_log")
 
 
 class Applying:
@@ -30,8 +31,8 @@ class Applying:
     async def apply(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""
         changes = CounterChanges()
-        await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
-        final = [job for job in jobs if job.status in FINAL]
+        empty = await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
+        final = [*(job for job in jobs if job.status in FINAL), *empty]
         await self._apply_plain(work, task, [job for job in final if job.job_type != "merge"], changes)
         await self._apply_merges(work, task, [job for job in final if job.job_type == "merge"], changes)
         await store.apply_counters(work, changes)
@@ -123,7 +124,8 @@ def _outputs(files: Iterable[JobFile], ends: dict[int, Ended], reports: dict[int
             report = reports.get(file.job_id)
             found = {one.lfn: one for one in report.outputs} if report is not None else {}
             one = found.get(file.lfn)
-            status = outcomes.of_output(ended)
+            is_log = file.dataset_type in LOG_TYPES
+            status = outcomes.of_output(ended, is_registered=file.is_registered, is_log=is_log)
             if one is None:
                 yield OutputEnd(file.file_id, file.status, status)
             else:

@@ -27,7 +27,6 @@ from shared.states.job import LIVE
 
 MERGEABLE = ("ready", "scouting", "scouted", "running", "finishing", "pending", "throttled", "exhausted")
 BEFORE_MERGING = tuple(status for status in LIVE if status != "merging")
-UNDECIDED = ("ready", "picked", "running", "prepared")
 
 
 class Merging:
@@ -36,11 +35,13 @@ class Merging:
     def __init__(self, parameters: Parameters, generating: Generating) -> None:
         self._parameters, self._generating = parameters, generating
 
-    async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> None:
-        """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer."""
+    async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> list[JobRow]:
+        """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer. Those
+        that wrote nothing to be merged, which was allowed, are finished and come back to have their results applied.
+        """
         producers = [job.job_id for job in jobs]
         if not producers:
-            return
+            return []
         reports = await store_results.reports(work, producers)
         ends = []
         for file in await store_results.files_of_jobs(work, producers):
@@ -49,13 +50,19 @@ class Merging:
             if file.owner_id is not None:  # running as the input of a merge job: the event was said again
                 continue
             reported = _reported(reports.get(file.job_id), file.lfn)
+            waits = "ready" if file.is_registered else "nooutput"
             ends.append(
                 OutputEnd(
-                    file.file_id, file.status, "ready" if file.status == "running" else "cancelled",
+                    file.file_id, file.status, waits if file.status == "running" else "cancelled",
                     boundary_id=file.job_id, max_attempt=MERGE_ATTEMPTS, **reported,
                 )
             )  # fmt: skip
         await store_results.end_outputs(work, task.task_id, ends, changes, "produced; waits to be merged")
+        outputs = await store_results.unmerged_outputs(work, task.task_id, producers)
+        empty = [job for job in producers if all(row["status"] == "nooutput" for row in outputs.get(job, ()))]
+        ended = await store_results.end_merging_jobs(work, empty, "finished", "it wrote nothing to be merged")
+        _announce(work, JobsFinished, ended, "finished")
+        return ended
 
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
         """Offer a chunk of merge jobs for each queue that has a full group, or whose other jobs all ended."""
@@ -177,7 +184,7 @@ class Merging:
         """
         touched = sorted({file.out_job_id for files in merge_files.values() for file in files if file.out_job_id})
         outputs = await store_results.unmerged_outputs(work, task.task_id, touched)
-        merged = [job for job in touched if all(row["status"] == "finished" for row in outputs.get(job, ()))]
+        merged = [job for job in touched if _all_merged(outputs.get(job, ()))]
         given_up = [job for job in touched if any(row["status"] == "failed" for row in outputs.get(job, ()))]
         ended = await store_results.end_merging_jobs(work, merged, "finished", "its outputs were merged")
         why = f"its outputs could not be merged in {MERGE_ATTEMPTS} attempts"
@@ -201,9 +208,14 @@ def waits_for_merge(outputs: Sequence[Row]) -> bool:
 
 def ended_by_merge(job: JobRow, outputs: Sequence[Row]) -> outcomes.Ended:
     """How the input of a killed pre-merge job ended: if all its outputs were merged after all, it was processed."""
-    if outputs and all(row["status"] == "finished" for row in outputs):
+    if outputs and _all_merged(outputs):
         return outcomes.Ended("finished")
     return outcomes.Ended(job.status, job.error_source)
+
+
+def _all_merged(outputs: Sequence[Row]) -> bool:
+    """Whether nothing that the job wrote waits for a merge job any more, or was given up."""
+    return all(row["status"] in ("finished", "nooutput") for row in outputs)
 
 
 def _must_merge_something(definition: Definition, placed: Sequence[PlacedJob]) -> None:

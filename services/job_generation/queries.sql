@@ -236,7 +236,9 @@ RETURNING job_id, task_id, queue, resource_type, gshare, user_name, core_count;
 -- name: files_of_jobs
 SELECT jf.job_id, jf.is_master, jf.type AS dataset_type, f.file_id, f.dataset_id, f.type, f.status, f.lfn, f.attempt_nr,
        f.max_attempt, f.failed_attempt, f.max_failure, f.job_id AS owner_id, f.out_job_id, f.ram_count,
-       coalesce(f.n_events, 0) AS events
+       coalesce(f.n_events, 0) AS events,
+       -- an output has no size before it is registered
+       f.fsize IS NOT NULL AS is_registered
   FROM job_files jf JOIN task_files f USING (file_id)
  WHERE jf.job_id = ANY(:job_ids::bigint[]) ORDER BY f.file_id, jf.job_id;
 

@@ -39,7 +39,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class JobFile:
-    """One file of a job. `owner_id` is the job that uses it now."""
+    """One file of a job. `owner_id` is the job that uses it now; `is_registered`: an output that the catalogue has."""
 
     job_id: int
     is_master: bool
@@ -53,6 +53,7 @@ class JobFile:
     out_job_id: int | None
     ram_mb: int | None
     n_events: int
+    is_registered: bool
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ async def files_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobFil
             row["job_id"], row["is_master"], row["dataset_type"], row["file_id"], row["dataset_id"], row["status"],
             row["lfn"],
             Attempts(row["attempt_nr"], row["max_attempt"], row["failed_attempt"], row["max_failure"]),
-            row["owner_id"], row["out_job_id"], row["ram_count"], row["events"],
+            row["owner_id"], row["out_job_id"], row["ram_count"], row["events"], row["is_registered"],
         )
         for row in await QUERIES.rows(work.connection, "files_of_jobs", job_ids=sorted(job_ids))
     ]  # fmt: skip

@@ -46,8 +46,9 @@ SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finis
   FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id FOR NO KEY UPDATE;
 
 -- name: stray_outputs
--- Files that were registered before their job failed after all: another attempt produced them under other names.
+-- Files that were registered before their job failed or was killed after all: another attempt produced them under
+-- other names.
 SELECT d.dataset_name, f.lfn
   FROM task_datasets d JOIN task_files f USING (dataset_id)
- WHERE d.task_id = :task_id AND d.type IN ('output', 'log') AND f.status IN ('failed', 'cancelled', 'nooutput')
+ WHERE d.task_id = :task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.status IN ('failed', 'cancelled', 'nooutput')
  ORDER BY d.dataset_id, f.file_id;

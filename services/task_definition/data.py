@@ -41,18 +41,20 @@ class Data:
         self._catalogue, self._parameters, self._random = catalogue, parameters, rng
 
     async def on_outputs_produced(self, event: OutputsProduced, work: UnitOfWork) -> None:
-        """Files, sizes and checksums as the pilots reported them, at the storage where they were written."""
+        """Files, sizes and checksums as the pilots reported them, at the storage where they were written: those that a
+        pilot listed, and of a job that failed the log alone."""
         jobs = await _SQL.rows(work.connection, "holding_jobs", job_ids=list(event.job_ids))
         if not jobs:
             return
         storages = await self._output_storages(work.connection, jobs)
         reported = {row["job_id"]: _reported(row["report"]) for row in jobs}
+        failed = {row["job_id"] for row in jobs if row["reported_state"] == "failed"}
         rows = await _SQL.rows(work.connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
         known = await self._known_storages(work.connection, reported.values())
         files, measured = [], []
         for row in rows:
-            found = _file_of(reported[row["job_id"]], row["lfn"])
-            if found is None:
+            found = reported[row["job_id"]].get(row["lfn"])
+            if found is None or (row["job_id"] in failed and not row["is_log"]):
                 continue
             storage = found.storage if found.storage in known else storages[row["job_id"]]
             measured.append((row["file_id"], found))
@@ -67,10 +69,10 @@ class Data:
 
     @staticmethod
     async def _known_storages(
-        connection: asyncpg.Connection, reports: Iterable[Mapping[str, ReportedFile] | None]
+        connection: asyncpg.Connection, reports: Iterable[Mapping[str, ReportedFile]]
     ) -> dict[str | None, str]:
         """Which of the storages that pilots name exist, with their sites."""
-        named = sorted({one.storage for report in reports if report for one in report.values() if one.storage})
+        named = sorted({one.storage for report in reports for one in report.values() if one.storage})
         rows = await _SQL.rows(connection, "sites_of_storages", storages=named) if named else []
         return {row["storage"]: row["site"] for row in rows}
 
@@ -188,17 +190,9 @@ def output_storage(place: Mapping[str, Any] | None, label: str, queue: str) -> s
     return str(place["default_storage"] or next(iter(place["site_storages"] or ()), queue))
 
 
-def _reported(report: Mapping[str, Any] | None) -> dict[str, ReportedFile] | None:
-    """Files by name; None where the pilot did not list any."""
-    outputs = JobReport.from_stored(report or {}).outputs
-    return {one.lfn: one for one in outputs} if outputs else None
-
-
-def _file_of(reported: Mapping[str, ReportedFile] | None, lfn: str) -> ReportedFile | None:
-    """What was reported of a file. A pilot that lists no file at all vouches for every one without measuring it."""
-    if reported is None:
-        return ReportedFile(lfn, None, 0, None)
-    return reported.get(lfn)
+def _reported(report: Mapping[str, Any] | None) -> dict[str, ReportedFile]:
+    """Files by name."""
+    return {one.lfn: one for one in JobReport.from_stored(report or {}).outputs}
 
 
 async def _describe(connection: asyncpg.Connection, measured: Sequence[tuple[int, ReportedFile]]) -> None:

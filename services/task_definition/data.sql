@@ -1,6 +1,6 @@
 -- name: produced_outputs
--- Outputs of holding jobs whose pilots reported success, with the report once for each job.
-SELECT j.job_id, j.task_id, j.queue, f.file_id, f.lfn, f.status AS file_status, d.dataset_name, d.type
+-- Outputs of holding jobs.
+SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log
   FROM jobs j
   JOIN job_files jf ON jf.job_id = j.job_id
   JOIN task_files f ON f.file_id = jf.file_id
@@ -10,7 +10,7 @@ SELECT j.job_id, j.task_id, j.queue, f.file_id, f.lfn, f.status AS file_status, 
  ORDER BY f.file_id;
 
 -- name: holding_jobs
-SELECT j.job_id, j.queue, j.prod_source_label, r.report
+SELECT j.job_id, j.queue, j.prod_source_label, r.report, r.state AS reported_state
   FROM jobs j LEFT JOIN job_reports r ON r.job_id = j.job_id
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' ORDER BY j.job_id;
 

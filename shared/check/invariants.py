@@ -23,6 +23,7 @@ INVARIANTS: dict[str, str] = {
     "I10": "each committed change has its event, published in the end and applied once per consumer",
     "I11": "output names, serial numbers and random seeds are unique in a task",
     "I13": "Redis and RabbitMQ hold no truth: PostgreSQL alone knows what comes next",
+    "I14": "contents and catalogue agree on every finished output",
 }
 
 #: Too heavy, or about time rather than about a commit: left out when only some tasks are checked after a step.

@@ -6,7 +6,7 @@ to stop; the same final report twice has the effect of one; of two different fin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -28,8 +28,11 @@ ALREADY_DONE = "alreadydone"
 PAYLOAD_CODES = OUT_OF_MEMORY_CODES | {1104, 1124, 1150, 1213, 1305, 1367, 1368}
 KILLED_BY_SERVER = 1144
 
-#: fields with impossible values that a dialog names
-MOST_LOST_TOLD = 3
+#: Orrery's own code: the pilot reported success without an output that it should have transferred
+MISSING_OUTPUT = 9001
+
+#: fields with impossible values, and files, that a dialog names
+MOST_TOLD = 3
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,15 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class ExpectedOutput:
+    """A file that a job was made to write; `may_be_absent`: its dataset has allowNoOutput."""
+
+    lfn: str
+    is_log: bool = False
+    may_be_absent: bool = False
+
+
+@dataclass(frozen=True)
 class Blame:
     """Whose failure it was: only the payload's counts against the user's attempts."""
 
@@ -120,6 +132,29 @@ def _effect(reported: str, status: str) -> Effect:
     return Effect.HEARTBEAT
 
 
+def ending(report: Report, expected: Sequence[ExpectedOutput]) -> tuple[Effect, Blame | None]:
+    """What a final report of the job's owner does, and whom its failure is blamed on; None where it succeeded.
+
+    Success needs every expected output in the pilot's list, unless its dataset has allowNoOutput; no list is never
+    "all" (PanDA: Adder). A job whose listed files are to be registered goes to holding: all outputs of one that
+    succeeded, the log of one that failed.
+    """
+    listed = report.stored.get("outputs") or {}
+    if report.job_status == "failed":
+        found: Blame | None = blame(report.stored)
+    else:
+        missing = [one.lfn for one in expected if one.lfn not in listed and not one.may_be_absent]
+        found = _missing(missing, report.stored) if missing else None
+    has_log = any(one.is_log and one.lfn in listed for one in expected)
+    return Effect.HOLDING if found is None or has_log else Effect.FAILED, found
+
+
+def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:
+    named = ", ".join(lfns[:MOST_TOLD]) + (f" and {len(lfns) - MOST_TOLD} more" if len(lfns) > MOST_TOLD else "")
+    what = "expected output is" if len(lfns) == 1 else "expected outputs are"
+    return Blame("pilot", MISSING_OUTPUT, f"{what} missing in the pilot's list: {named}{_not_understood(stored)}")
+
+
 def blame(stored: dict[str, Any]) -> Blame:
     """Who is to blame for a failed job: the payload if it ended with an error or the pilot stopped it for what it did,
     otherwise the pilot or what is below it (PanDA pilot: error codes). The dialog names what was not understood."""
@@ -137,4 +172,4 @@ def blame(stored: dict[str, Any]) -> Blame:
 
 def _not_understood(stored: Mapping[str, Any]) -> str:
     lost: Mapping[str, str] = stored.get("lost_fields") or {}
-    return "".join(f"; {field} {value!r} was not understood" for field, value in list(lost.items())[:MOST_LOST_TOLD])
+    return "".join(f"; {field} {value!r} was not understood" for field, value in list(lost.items())[:MOST_TOLD])

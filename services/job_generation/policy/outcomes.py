@@ -80,11 +80,14 @@ def attempts_left(file: Attempts) -> bool:
     return file.max_failure is None or file.failed_attempt < file.max_failure
 
 
-def of_output(job: Ended) -> str:
-    """The next state of an output that was to be produced."""
+def of_output(job: Ended, *, is_registered: bool, is_log: bool = False) -> str:
+    """The next state of an output that was to be produced. What the catalogue has of a job that succeeded is finished,
+    and so is the log of one that failed; what a job may leave out (allowNoOutput) and did is nooutput."""
     if job.succeeded:
-        return "finished"
-    return "failed" if job.status == "failed" else "cancelled"
+        return "finished" if is_registered else "nooutput"
+    if job.status == "failed":
+        return "finished" if is_log and is_registered else "failed"
+    return "cancelled"
 
 
 def of_seed(job: Ended) -> str:

@@ -114,9 +114,10 @@ def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputPlan:
 
 
 def _unmerged(final: OutputPlan) -> OutputPlan:
+    inherited = {name: value for name, value in final.attributes.items() if name == "allowNoOutput"}
     return OutputPlan(
         f"{UNMERGED_PREFIX}{final.name}", final.scope, f"trn_{final.type}", f"TRN_{final.stream}",
-        token=UNMERGED_STORAGE, attributes={"transient": True}, final=final.name,
+        token=UNMERGED_STORAGE, attributes={"transient": True, **inherited}, final=final.name,
     )  # fmt: skip
 
 

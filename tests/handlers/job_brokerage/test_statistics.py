@@ -193,6 +193,20 @@ async def test_workers_are_counted_and_forgotten(database, statistics) -> None:
         assert await work.connection.fetchval("SELECT running_workers + submitted_workers FROM queue_activity") == 0
 
 
+async def test_a_worker_that_its_pilot_started_is_counted_until_it_is_finished(database, statistics) -> None:
+    async with database.begin(reason="test") as work:
+        await work.connection.execute(
+            "INSERT INTO workers (harvester_id, worker_id, queue, status) VALUES ('h', 1, 'Q_ALPHA', 'started'),"
+            " ('h', 2, 'Q_ALPHA', 'started'), ('h', 3, 'Q_ALPHA', 'finished')"
+        )
+        await statistics.count_workers(work)
+        row = await work.connection.fetchrow("SELECT running_workers, submitted_workers FROM queue_activity")
+        assert tuple(row) == (2, 0)
+        await work.connection.execute("UPDATE workers SET status = 'finished'")
+        await statistics.count_workers(work)
+        assert await work.connection.fetchval("SELECT running_workers FROM queue_activity") == 0
+
+
 async def test_history_is_forgotten_after_four_days(database, statistics) -> None:
     async with database.read() as connection:
         now = await connection.fetchval("SELECT orrery_now()")

@@ -8,6 +8,7 @@ from typing import Any
 import asyncpg
 
 from shared.db import Database
+from tests import rows
 
 SHAPES = {
     "small": ("managed", "SCORE", 1, 2000, 10_000, 3600),
@@ -190,3 +191,13 @@ class Rows:
                 "SELECT report FROM job_reports WHERE job_id = $1", job_id
             )
         return found
+
+    async def output(self, job_id: int, lfn: str, *, kind: str = "output", task_id: int = 1, **attributes: Any) -> int:
+        """A file that the job is to write; its id."""
+        async with self.database.read() as connection:
+            dataset_id = await rows.dataset(connection, task_id, type=kind, attributes=attributes)
+            file_id: int = await rows.file(
+                connection, task_id, dataset_id, type=kind, lfn=lfn, status="running", out_job_id=job_id
+            )
+            await rows.job_file(connection, job_id, file_id)
+        return file_id

@@ -14,6 +14,7 @@ import pytest
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.reports import Effect, Report
 from shared.auth import Authority
+from shared.events import OutputsRegistered
 from shared.model.job_report import JobReport
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
@@ -278,6 +279,46 @@ async def test_a_file_of_an_impossible_size_has_none_so_that_no_sum_can_overflow
     assert await update(pilot, job_id, "finished", xml={"out.1": {"fsize": 2**63 - 1}}) == "NULL"
     report = await rows.report(job_id)
     assert report["outputs"] == {"out.1": {}} and report["lost_fields"] == {"fsize of out.1": str(2**63 - 1)}
+
+
+@pytest.mark.parametrize(
+    ("listed", "status", "missing"),
+    [
+        (None, "failed", "out.1, log.1"), ({}, "failed", "out.1, log.1"), ({"log.1": {"fsize": 1}}, "holding", "out.1"),
+        ({"out.1": {"fsize": 1}}, "failed", "log.1"), ({"out.1": {}, "log.1": {}}, "holding", None),
+    ],
+)  # fmt: skip
+async def test_success_without_an_expected_output_is_a_failure_of_the_pilot_that_names_the_file(
+    rows: Rows, pilot: httpx.AsyncClient, listed: Any, status: str, missing: str | None
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    await rows.output(job_id, "out.1")
+    await rows.output(job_id, "may.1", allowNoOutput=True)
+    await rows.output(job_id, "log.1", kind="log")
+    assert await update(pilot, job_id, "finished", job_output_report=listed) == "NULL"
+    row = await rows.row(job_id)
+    found = (row["status"], row["error_source"], row["error_code"])
+    assert found == ((status, "pilot", 9001) if missing else (status, None, None))
+    assert missing is None or row["error_dialog"].endswith(f"missing in the pilot's list: {missing}")
+    async with rows.database.read() as connection:
+        state = await connection.fetchval("SELECT state FROM job_reports WHERE job_id = $1", job_id)
+    assert state == ("failed" if missing else "finished")
+
+
+async def test_a_failed_job_with_its_log_in_the_list_fails_once_the_log_is_registered(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    await rows.output(job_id, "log.1", kind="log")
+    assert await update(pilot, job_id, "failed", pilot_error_code=1305, xml={"log.1": {"fsize": 7}}) == "NULL"
+    assert await rows.statuses([job_id]) == ["holding"]
+    assert [event["job_ids"] for event in await rows.events("outputs.produced.v1")] == [[job_id]]
+    async with rows.database.begin(reason="test") as work:
+        await parts.handlers.on_outputs_registered(OutputsRegistered(job_ids=(job_id,)), work)
+    row = await rows.row(job_id)
+    assert (row["status"], row["error_source"], row["error_code"]) == ("failed", "payload", 1305)
+    (event,) = await rows.events("jobs.failed.v1")
+    assert [(one["from_status"], one["to_status"]) for one in event["moves"]] == [("holding", "failed")]
 
 
 ODD = {

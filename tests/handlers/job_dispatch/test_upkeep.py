@@ -12,7 +12,7 @@ from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
-async def test_old_claims_finished_workers_and_dead_replicas_are_forgotten(rows: Rows, parts: Parts) -> None:
+async def test_old_claims_finished_and_silent_workers_and_dead_replicas_are_forgotten(rows: Rows, parts: Parts) -> None:
     async with rows.database.pool.acquire() as connection:
         await connection.execute(
             "INSERT INTO job_claims VALUES ('old', 1, orrery_now() - interval '2 days'), ('new', 2, orrery_now())"
@@ -20,7 +20,8 @@ async def test_old_claims_finished_workers_and_dead_replicas_are_forgotten(rows:
         await connection.execute(
             "INSERT INTO workers VALUES ('H', 1, 'Q1', 'finished', 1, orrery_now() - interval '2 days'),"
             " ('H', 2, 'Q1', 'started', 1, orrery_now() - interval '2 days'),"
-            " ('H', 3, 'Q1', 'finished', 1, orrery_now())"
+            " ('H', 3, 'Q1', 'finished', 1, orrery_now()),"
+            " ('H', 4, 'Q1', 'started', 1, orrery_now() - interval '5 days')"
         )
         await connection.execute("INSERT INTO dispatch_replicas VALUES ('dead', orrery_now() - interval '2 hours')")
     async with rows.database.begin(reason="test") as work:

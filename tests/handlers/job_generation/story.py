@@ -173,11 +173,31 @@ class Story:
                     " AND NOT ($2 = 'activated' AND status <> 'defined')",
                     list(job_ids), status, source, to,
                 )  # fmt: skip
+            if to in ("finished", "merging"):
+                await self._register(work.connection, job_ids, report)
             for job_id in job_ids if report is not None else ():
                 await work.connection.execute(
                     "INSERT INTO job_reports (job_id, attempt_number, state, report) VALUES ($1, 1, $2, $3)",
                     job_id, to, report,
                 )  # fmt: skip
+
+    async def _register(self, connection: Any, job_ids: Sequence[int], report: Any) -> None:
+        """What task_definition does before these states: all outputs are registered, or those that a report lists."""
+        outputs = await connection.fetch(
+            "SELECT file_id, lfn FROM task_files"
+            " WHERE out_job_id = ANY($1::bigint[]) AND status IN ('running', 'defined')",
+            list(job_ids),
+        )
+        listed = (report or {}).get("outputs")
+        for row in outputs:
+            if listed is None:
+                await rows.register(connection, row["file_id"])
+            elif row["lfn"] in listed:
+                one = listed[row["lfn"]]
+                checksum = f"ad:{one['adler32']}" if one.get("adler32") else None
+                await rows.register(
+                    connection, row["file_id"], size_bytes=one.get("fsize", 0), checksum=checksum, guid=one.get("guid")
+                )
 
     async def end(
         self, job_ids: Sequence[int], to: str, *, source: str | None = None, report: Any = None

@@ -13,10 +13,11 @@ async def waiting(story: Story, n_files: int = 4, **values: Any) -> tuple[int, l
     """A task whose jobs all wait to be merged: task, jobs, merge chunks."""
     task_id = await story.task(n_files=n_files, merge=True, **values)
     jobs = await story.jobs_of(task_id)
-    outputs = await story.fetch("SELECT lfn FROM task_files WHERE type = 'trn_output'")
+    outputs = await story.fetch("SELECT lfn, type FROM task_files WHERE type IN ('trn_output', 'trn_log')")
+    sizes = {"trn_output": 1000, "trn_log": 0}
     for job_id in jobs:
         await story.move([job_id], "merging", report={
-            "job_status": "finished", "outputs": {one["lfn"]: {"fsize": 1000} for one in outputs},
+            "job_status": "finished", "outputs": {one["lfn"]: {"fsize": sizes[one["type"]]} for one in outputs},
         })  # fmt: skip
     from shared.events import JobsMerging
 

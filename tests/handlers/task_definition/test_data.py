@@ -13,8 +13,10 @@ from tests.handlers.task_definition.steps import rows_of, value_of
 from tests.rows import dataset, file, insert, job, task
 
 
-async def a_holding_job(database: Database, job_id: int, report: dict | None, *, queue: str = "Q_GAMMA") -> int:
-    """A job with an output and a log, whose pilot reported success; the output's file id."""
+async def a_holding_job(
+    database: Database, job_id: int, report: dict | None, *, queue: str = "Q_GAMMA", state: str = "finished"
+) -> int:
+    """A job with an output and a log, whose pilot reported its end; the output's file id."""
     async with database.read() as connection:
         task_id = await task(connection, task_id=job_id * 100)
         await job(connection, task_id, job_id=job_id, status="holding", queue=queue)
@@ -33,7 +35,7 @@ async def a_holding_job(database: Database, job_id: int, report: dict | None, *,
                 {"job_id": job_id, "file_id": file_id, "dataset_id": dataset_id, "task_id": task_id, "type": kind},
             )
         if report is not None:
-            row = {"job_id": job_id, "attempt_number": 1, "state": "finished", "report": report}
+            row = {"job_id": job_id, "attempt_number": 1, "state": state, "report": report}
             await insert(connection, "job_reports", row)
         return file_id
 
@@ -98,6 +100,21 @@ async def test_a_file_that_the_pilot_did_not_list_is_not_registered(database: Da
     await deliver(database, service, OutputsProduced(job_ids=(1,)))
     assert await value_of(database, "SELECT n_files FROM catalogue.datasets WHERE name = 'mc.output'") == 0
     assert await value_of(database, "SELECT n_files FROM catalogue.datasets WHERE name = 'mc.log'") == 1
+
+
+@pytest.mark.parametrize("report", [None, {"job_status": "finished"}, {"job_status": "finished", "outputs": {}}])
+async def test_no_list_registers_nothing(database: Database, service: Service, report: dict | None) -> None:
+    await a_holding_job(database, 1, report)
+    assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == (OutputsRegistered(job_ids=(1,)),)
+    assert await value_of(database, "SELECT count(*) FROM catalogue.files WHERE lfn LIKE '%.1'") == 0
+
+
+async def test_of_a_failed_job_the_log_alone_is_registered(database: Database, service: Service) -> None:
+    await a_holding_job(database, 1, reported(1), state="failed")
+    assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == (OutputsRegistered(job_ids=(1,)),)
+    found = await rows_of(database, "SELECT lfn, size_bytes FROM catalogue.files WHERE lfn LIKE '%.1'")
+    assert [tuple(row) for row in found] == [("log.1", 10)]
+    assert await value_of(database, "SELECT fsize FROM task_files WHERE lfn = 'output.1'") is None
 
 
 async def test_a_storage_that_a_pilot_names_counts_if_it_exists(database: Database, service: Service) -> None:

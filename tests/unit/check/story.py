@@ -59,6 +59,7 @@ async def tell(connection: asyncpg.Connection) -> Story:
         await rows.file(connection, task, output, type="output", status=status, out_job_id=job)
         for status, job in (("finished", archived), ("running", live))
     ]
+    await rows.register(connection, outputs[0])
     seed = await rows.file(connection, task, seeds, type="random_seed", status="running", job_id=live)
     for job, file in ((archived, files[0]), (live, files[1])):
         await rows.job_file(connection, job, file, is_master=True)

@@ -171,6 +171,34 @@ async def statistics_drifted(connection: asyncpg.Connection, story: Story) -> No
     )
 
 
+async def lost_output_of_ended_task(connection: asyncpg.Connection, story: Story) -> None:
+    ended = await rows.task(connection, status="finished")
+    dataset = await rows.dataset(connection, ended, type="output", n_files=1, n_files_used=1, n_files_failed=1)
+    file = await rows.file(connection, ended, dataset, type="output", status="failed", out_job_id=story.archived_job)
+    await rows.log(connection, ended, "file", entity_ids=[file], from_status="running", to_status="failed")
+    await rows.register(connection, file)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM catalogue.files",
+        "UPDATE catalogue.files SET size_bytes = 1",
+        "UPDATE catalogue.files SET checksum = 'x'",
+    ],
+)
+async def test_a_finished_output_that_the_catalogue_has_not_or_has_otherwise_is_found(
+    database: Database, damage: str
+) -> None:
+    async with database.read() as connection:
+        story = await tell(connection)
+        await connection.execute(damage)
+        found = await run_checks(connection, [story.task])
+    assert [(one.check, one.entity_id) for one in found] == [
+        ("i14_finished_output_not_in_catalogue", story.finished_output)
+    ]
+
+
 PLANTS: dict[str, Plant] = {
     "i1_file_succeeded_twice": second_success,
     "i1_file_in_two_live_jobs": second_live_job,
@@ -209,6 +237,10 @@ PLANTS: dict[str, Plant] = {
     "i11_output_name_twice": same_output_name,
     "i11_serial_number_behind": sql("UPDATE output_templates SET serial_nr = 2 WHERE dataset_id = $1", "output"),
     "i11_seed_used_twice": second_seed_user,
+    "i14_finished_output_not_in_catalogue": sql(
+        "UPDATE task_files SET fsize = 0 WHERE file_id = $1", "finished_output"
+    ),
+    "i14_catalogue_has_unfinished_output": lost_output_of_ended_task,
     "i13_task_without_next_step": task_with_nothing_to_do,
     "i13_statistics_differ_at_rest": statistics_drifted,
 }  # fmt: skip

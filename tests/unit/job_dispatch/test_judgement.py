@@ -13,7 +13,16 @@ from services.job_dispatch.policy.commands import steps_of
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.moves import moves_of, slices
 from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
-from services.job_dispatch.policy.reports import Effect, JobRow, Report, blame, judge
+from services.job_dispatch.policy.reports import (
+    MISSING_OUTPUT,
+    Effect,
+    ExpectedOutput,
+    JobRow,
+    Report,
+    blame,
+    ending,
+    judge,
+)
 from services.job_dispatch.report_fields import read_report
 from shared.model.job_report import JobReport
 from shared.states import JOB, Owner
@@ -80,6 +89,42 @@ def test_a_command_is_passed_on_and_none_is_the_word_null() -> None:
 def test_blame(stored: dict[str, Any], source: str, code: int) -> None:
     found = blame(stored)
     assert (found.source, found.code) == (source, code) and found.dialog
+
+
+OUT, LOG, OPTIONAL = ExpectedOutput("out"), ExpectedOutput("log", is_log=True), ExpectedOutput("opt", False, True)
+
+
+@pytest.mark.parametrize(
+    ("state", "listed", "effect", "missing"),
+    [
+        ("finished", ("out", "log"), Effect.HOLDING, None),
+        ("finished", ("out", "log", "opt", "unheard of"), Effect.HOLDING, None),
+        ("finished", ("log",), Effect.HOLDING, "out"),  # failed; its log is registered first
+        ("finished", ("out",), Effect.FAILED, "log"),
+        ("finished", (), Effect.FAILED, "out, log"),
+        ("failed", ("log",), Effect.HOLDING, ""),
+        ("failed", (), Effect.FAILED, ""),
+        ("failed", ("out",), Effect.FAILED, ""),
+    ],
+)
+def test_success_needs_every_expected_output_in_the_list_and_no_list_is_never_all(
+    state: str, listed: tuple[str, ...], effect: Effect, missing: str | None
+) -> None:
+    report = Report(1, state, 1, {"outputs": {lfn: {} for lfn in listed}})
+    found, blamed = ending(report, [OUT, LOG, OPTIONAL])
+    assert found is effect and (blamed is None) == (missing is None)
+    if missing:
+        assert blamed is not None and (blamed.source, blamed.code) == ("pilot", MISSING_OUTPUT)
+        assert blamed.dialog.endswith(f"missing in the pilot's list: {missing}")
+
+
+def test_a_job_without_expected_outputs_succeeds_without_a_list() -> None:
+    assert ending(Report(1, "finished"), []) == (Effect.HOLDING, None)
+
+
+def test_of_many_missing_outputs_the_first_are_named_and_the_rest_counted() -> None:
+    _, blamed = ending(Report(1, "finished"), [ExpectedOutput(f"f{number}") for number in range(9)])
+    assert blamed is not None and blamed.dialog.endswith("f0, f1, f2 and 6 more")
 
 
 def need(job_id: int, *, here: bool) -> InputNeed:

@@ -143,9 +143,13 @@ def test_attempts_never_exceed_their_limits_whatever_happens(
 
 
 def test_outputs_of_a_job_that_did_not_run_are_cancelled_and_of_one_that_failed_are_failed() -> None:
-    assert [of_output(one) for one in (Ended("finished"), FAILED, Ended("closed"), Ended("cancelled"))] == [
-        "finished", "failed", "cancelled", "cancelled",
-    ]  # fmt: skip
+    ends = (Ended("finished"), FAILED, Ended("closed"), Ended("cancelled"))
+    assert [of_output(one, is_registered=True) for one in ends] == ["finished", "failed", "cancelled", "cancelled"]
+
+
+def test_the_log_of_a_failed_job_is_finished_where_it_is_registered_and_what_may_be_left_out_is_nooutput() -> None:
+    assert [of_output(FAILED, is_registered=one, is_log=True) for one in (True, False)] == ["finished", "failed"]
+    assert of_output(Ended("finished"), is_registered=False) == "nooutput"
 
 
 def test_half_of_the_scouts_are_enough_and_a_rate_below_the_wanted_one_gives_the_task_up() -> None:
