@@ -34,7 +34,7 @@ class Unavailable(Exception):
 
 @dataclass
 class ClaimLimits:
-    """`batch`: lines of one statement; `give_up_after_s`: how long PostgreSQL may be away; waits between tries.
+    """`batch`: lines of one statement; `give_up_after_s`: how long a request may wait; waits between tries.
 
     A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
     paused): its queue is read again.
@@ -82,17 +82,33 @@ class Claims:
         self._numbers = itertools.count(1)
         self._queue = _Queue()
         self._free: deque[int] = deque(range(sessions.count))
-        self._by_key: dict[str, asyncio.Future[Granted | None]] = {}
+        self._by_key: dict[str, Request] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     async def acquire(self, offer: Offer, key: str | None = None) -> Granted | None:
         """The best job for the offer, committed; None when nothing fits. The same key gets the same job as long as a
         pilot has it, then another.
 
-        Raises Unavailable when PostgreSQL is away for too long.
+        Raises Unavailable when its time is over before a job could be looked for (PostgreSQL is away, or there is too
+        much to do). Nothing is picked for a request whose time is over or whose callers have all gone; a claim that is
+        being made at that moment can no longer be taken back, and answers whoever repeats its key.
         """
-        if key is not None and key in self._by_key:
-            return await asyncio.shield(self._by_key[key])
+        request = self._by_key.get(key) if key is not None else None
+        if request is None:
+            request = self._admit(offer, key)
+        request.n_callers += 1
+        limit = asyncio.get_running_loop().call_later(request.deadline - self._clock(), self._expire, request)
+        try:
+            # others may wait for the same key: then the end of this caller must not end the claim
+            return await (request.future if key is None else asyncio.shield(request.future))
+        finally:
+            limit.cancel()
+            request.n_callers -= 1
+            if request.n_callers == 0 and not request.in_flight:
+                request.future.cancel()  # nobody waits for it: nothing is picked for it any more
+
+    def _admit(self, offer: Offer, key: str | None) -> Request:
+        """A new request, on its way."""
         loop, number = asyncio.get_running_loop(), next(self._numbers)
         request = Request(
             offer=offer,
@@ -103,20 +119,29 @@ class Claims:
             future=loop.create_future(),
         )
         if key is not None:
-            self._by_key[key] = request.future
+            self._by_key[key] = request
             request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
-        try:
-            await self._prepare(request)
-        except BaseException as error:  # others may wait for the same key
-            _fail(request, error if isinstance(error, Exception) else Unavailable("the request was broken off"))
-            raise
+        if offer.task_id is None and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing:
+            self._enter(request)
+        else:
+            self._keep(loop.create_task(self._prepare(request)))
+        return request
+
+    def _enter(self, request: Request) -> None:
         self._queue.waiting.append(request)
         self._schedule()
-        # others may wait for the same key: then the end of this caller must not end the claim
-        return await (request.future if key is None else asyncio.shield(request.future))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _expire(self, request: Request) -> None:
+        """Its time is over. A claim that is being made is waited for: it may have given the request a job."""
+        if not request.in_flight:
+            _fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
 
     async def _prepare(self, request: Request) -> None:
-        """Open the queue's windows, or read the candidates of the one task that is asked for."""
+        """Open the queue's windows, or read the candidates of the one task that is asked for; then it may be served."""
         offer = request.offer
         try:
             if offer.task_id is not None:
@@ -126,9 +151,10 @@ class Claims:
             if self.windows.shapes.has_missing:
                 await self.windows.shapes.load_missing()
         except Exception as error:
-            if is_retryable(error):
-                raise Unavailable(f"the jobs of {offer.queue} could not be read: {error}") from error
-            raise
+            away = Unavailable(f"the jobs of {offer.queue} could not be read: {error}")
+            _fail(request, away if is_retryable(error) else error)
+        else:
+            self._enter(request)
 
     async def _candidates(self, offer: Offer, task_id: int) -> deque[Picked]:
         wanted = self._picks.candidates_wanted(offer.queue)
@@ -158,22 +184,25 @@ class Claims:
             if not batch:
                 return
             session = self._free.popleft()
-            task = asyncio.get_running_loop().create_task(self._run(session, batch))
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
+            self._keep(asyncio.get_running_loop().create_task(self._run(session, batch)))
 
     def _next_batch(self) -> list[Request]:
         """Pick for what waits, up to a full statement; requests that get nothing are answered here."""
         batch: list[Request] = []
         while self._queue.waiting and len(batch) < self.limits.batch:
             request = self._queue.waiting.popleft()
+            if request.n_callers == 0:
+                request.future.cancel()
             if request.future.done():
+                continue
+            if self._clock() > request.deadline:
+                self._expire(request)
                 continue
             found = self._picks.next(request)
             if isinstance(found, Waits):
                 self._after(found.reads, request)
             elif found is not None or request.must_look_up:
-                request.pick = found
+                request.pick, request.in_flight = found, True
                 batch.append(request)
             else:
                 _answer(request, None)
@@ -223,7 +252,7 @@ class Claims:
         """Answer those that got a job; the others pick again, before everybody who came later."""
         again = []
         for request, outcome in zip(batch, outcomes, strict=True):
-            pick, request.pick = request.pick, None
+            pick, request.pick, request.in_flight = request.pick, None, False
             if outcome.job_id is not None:
                 if outcome.known and pick is not None:
                     self.windows.unused(request.offer.queue, pick)
@@ -250,6 +279,7 @@ class Claims:
             log.error("a claim failed: %s: %s", type(error).__name__, error)
         again = []
         for request in batch:
+            request.in_flight = False
             if request.pick is not None:
                 self.windows.lost(request.pick.job_id)
                 request.pick = None

@@ -30,7 +30,8 @@ class Granted:
 class Request:
     """One acquire on its way. `number` counts arrivals.
 
-    `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick.
+    `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick. `n_callers`: who waits for it now;
+    without a key it is one. `in_flight`: its claim is being made, and nobody knows the outcome.
     """
 
     offer: Offer
@@ -42,6 +43,8 @@ class Request:
     candidates: deque[Picked] | None = None
     pick: Picked | None = None
     n_lost: int = 0
+    n_callers: int = 0
+    in_flight: bool = False
 
 
 @dataclass(frozen=True)
