@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -24,6 +24,8 @@ from shared.events import LaneJob
 
 log = logging.getLogger(__name__)
 
+NEWS_TOGETHER_S = 1.0
+
 
 @dataclass
 class WindowLimits:
@@ -32,7 +34,8 @@ class WindowLimits:
     refill_size: int = 256
     refill_below: int = 64
     first_read: int = 4_000  # entries at the first touch of a queue, over all its lanes
-    most_entries: int = 20_000  # of one queue; more arrivals than this and its windows are forgotten
+    most_news: int = 20_000  # of one queue within a second; reading it again is cheaper than following them
+    most_of_lane: int = 4_096  # entries in memory; the rest of a longer lane is read when it is its turn
     idle_after_s: float = 300.0
     sweep_after_s: float = 45.0
     sweep_spread_s: float = 15.0
@@ -48,6 +51,12 @@ class OpenQueue:
     window: QueueWindow
     used_at: float
     sweep_at: float
+
+
+def _shorten(ids: OrderedDict[int, None], most: int) -> None:
+    """The oldest go."""
+    while len(ids) > most:
+        ids.popitem(last=False)
 
 
 class Windows:
@@ -74,6 +83,8 @@ class Windows:
         self._arrived_while_opening: dict[str, list[LaneJob]] = {}
         self._refills: dict[Lane, asyncio.Task[None]] = {}
         self._gone: OrderedDict[int, None] = OrderedDict()
+        self._held_back: OrderedDict[int, None] = OrderedDict()
+        self._news: dict[str, tuple[float, int]] = {}
         self._lost: dict[int, float] = {}
         self._owns: Callable[[int], bool] | None = None
 
@@ -102,7 +113,7 @@ class Windows:
         return found
 
     def _unwanted(self, job_id: int) -> bool:
-        return job_id in self._gone or job_id in self.in_flight
+        return job_id in self._gone or job_id in self.in_flight or job_id in self._held_back
 
     # -- what became of a pick
 
@@ -111,8 +122,7 @@ class Windows:
         for job_id in job_ids:
             self.in_flight.discard(job_id)
             self._gone[job_id] = None
-        while len(self._gone) > self.limits.remembered_ids:
-            self._gone.popitem(last=False)
+        _shorten(self._gone, self.limits.remembered_ids)
 
     def lost(self, job_id: int) -> None:
         """Not claimed: it was locked or is no longer activated, or nobody knows. Looked at again soon, because the
@@ -133,22 +143,47 @@ class Windows:
 
     # -- arrivals
 
-    def arrive(self, jobs: Iterable[LaneJob]) -> None:
+    def arrive(self, jobs: Sequence[LaneJob]) -> None:
         """Jobs were activated. Those of queues that nobody here uses are ignored: the first touch will read them."""
-        touched = set()
+        touched: dict[str, set[Lane]] = {}
+        n_news = Counter(job.queue for job in jobs)
+        for queue, count in n_news.items():
+            if self._is_too_much(queue, count):
+                self.forget(queue)
         for job in jobs:
             self._gone.pop(job.job_id, None)
+            self._held_back.pop(job.job_id, None)
             self._lost.pop(job.job_id, None)
             self.shapes.expect(job.shape_id)
             if job.queue in self._arrived_while_opening:
                 self._arrived_while_opening[job.queue].append(job)
             opened = self._queues.get(job.queue)
             if opened is not None:
-                opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
-                touched.add(job.queue)
-        for queue in touched:
-            if len(self._queues[queue].window) > self.limits.most_entries:
+                lane = opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+                touched.setdefault(job.queue, set()).add(lane)
+        for lanes in touched.values():
+            for lane in lanes:
+                if len(lane) > self.limits.most_of_lane and not lane.refilling:
+                    lane.shorten(self.limits.most_of_lane // 2)
+
+    def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
+        """Jobs were throttled: not offered until they are activated again. `per_queue`: how many of each queue."""
+        for queue, count in per_queue.items():
+            if self._is_too_much(queue, count):
                 self.forget(queue)
+        for job_id in job_ids:
+            self._held_back[job_id] = None
+        _shorten(self._held_back, self.limits.remembered_ids)
+
+    def _is_too_much(self, queue: str, count: int) -> bool:
+        """More news of a queue within a second than it is worth following."""
+        now = self._clock()
+        since, before = self._news.get(queue, (now, 0))
+        if now - since >= NEWS_TOGETHER_S:
+            since, before = now, 0
+        is_too_much = before + count > self.limits.most_news
+        self._news[queue] = (now, 0) if is_too_much else (since, before + count)
+        return is_too_much
 
     def reread(self, queue: str) -> asyncio.Task[None]:
         """Read a queue again from the start, whatever is known of it."""
@@ -189,7 +224,14 @@ class Windows:
         except BaseException:
             lane.refill_failed()
             raise
+        self._read(entries)
         lane.end_refill(entries, size)
+
+    def _read(self, entries: Iterable[Entry]) -> None:
+        """They are activated, whatever news of them was missed."""
+        if self._held_back:
+            for _, job_id in entries:
+                self._held_back.pop(job_id, None)
 
     def _refill_ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
         self._refills.pop(lane, None)
@@ -223,6 +265,7 @@ class Windows:
         for (gshare, shape_id), entries in by_lane.items():
             self.shapes.expect(shape_id)
             lane = window.lane(gshare, shape_id, complete=False)
+            self._read(entries)
             lane.begin_refill()
             lane.end_refill(entries, limit)
         await self.shapes.load_missing()
@@ -247,6 +290,7 @@ class Windows:
             self._lost.pop(job_id, None)
         for job in found:
             opened = self._queues.get(job.queue)
+            self._held_back.pop(job.job_id, None)
             if opened is not None and job.job_id not in self.in_flight:
                 opened.window.lane(job.gshare, job.shape_id, complete=True).push((-job.priority, job.job_id))
         return len(found)

@@ -7,7 +7,7 @@ long: what is before the cursor came by a read or by news, what is behind it wil
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 
 #: (negated priority, job id): the smallest is served first
 Entry = tuple[int, int]
@@ -53,6 +53,18 @@ class Lane:
         if self.refilling:
             self._buffer.append(entry)
         elif self.complete or (self.cursor is not None and entry < self.cursor):
+            self.push(entry)
+
+    def shorten(self, most: int) -> None:
+        """Keep the first `most` entries; the others are left to the next read, like all that it has not come to."""
+        if len(self) <= most:
+            return
+        kept = nsmallest(most, [*self._heaps[OWN], *self._heaps[FOREIGN]])
+        if self.cursor is None or kept[-1] < self.cursor or self.complete:
+            self.cursor, self.complete = kept[-1], False
+        self._heaps = ([], [])
+        self._members.clear()
+        for entry in kept:
             self.push(entry)
 
     def begin_refill(self) -> Entry | None:

@@ -46,9 +46,11 @@ class QueueWindow:
             lane = lanes[shape_id] = Lane(gshare, shape_id, complete=complete, owns=self.owns)
         return lane
 
-    def arrive(self, gshare: str, shape_id: int, entry: Entry) -> None:
+    def arrive(self, gshare: str, shape_id: int, entry: Entry) -> Lane:
         """A job was activated at this queue. A lane that was not there had nothing: the window is all of it."""
-        self.lane(gshare, shape_id, complete=True).arrive(entry)
+        lane = self.lane(gshare, shape_id, complete=True)
+        lane.arrive(entry)
+        return lane
 
     def lanes(self) -> list[Lane]:
         """All lanes of all shares."""

@@ -14,11 +14,12 @@ from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from services.job_dispatch.policy.ranking import Ranks
 from shared.auth import Authority
-from shared.events import JobsActivated, JobsDispatched, JobsThrottled, LaneJob, TaskCommanded
+from shared.events import JobMove, JobsActivated, JobsDispatched, JobsThrottled, LaneJob, TaskCommanded
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
+OFFER = Offer("Q1", PilotKind())
 ACQUIRE = "/api/v1/pilot/acquire_jobs"
 
 
@@ -323,6 +324,64 @@ async def test_a_window_full_of_killed_jobs_is_read_again_instead_of_tried_throu
     assert granted is not None and granted.job_id == left
     lost = parts.claims._metrics.claims.labels("lost")._value.get()
     assert 0 < lost <= 2 * parts.claims.limits.lost_before_reread
+
+
+async def test_a_pause_leaves_the_window_as_it_is_without_its_own_jobs(rows: Rows, parts: Parts) -> None:
+    paused, other, third = await rows.jobs(3)
+    await parts.windows.open("Q1")
+    await rows.becomes(paused, "throttled")
+    before = parts.windows._queues["Q1"].window
+    move = JobMove(
+        task_id=1, queue="Q1", resource_type="SCORE", gshare="MC", user_name="alice", from_status="activated",
+        to_status="throttled", n_jobs=1, n_cores=1,
+    )  # fmt: skip
+    await parts.news.on_jobs_throttled(JobsThrottled(job_ids=(paused,), moves=(move,)))
+    assert parts.windows._queues["Q1"].window is before
+    granted = await parts.claims.acquire(OFFER)
+    assert granted is not None and granted.job_id == other
+    assert parts.claims._metrics.claims.labels("lost")._value.get() == 0
+    await rows.becomes(paused, "activated")
+    lane_job = LaneJob(job_id=paused, queue="Q1", gshare="MC", shape_id=rows.shapes["small"], priority=100)
+    await parts.news.on_jobs_activated(JobsActivated(job_ids=(paused,), lane_jobs=(lane_job,)))
+    granted = await parts.claims.acquire(OFFER)
+    assert granted is not None and granted.job_id == paused
+    assert (last := await parts.claims.acquire(OFFER)) is not None and last.job_id == third
+
+
+async def test_a_release_whose_news_was_lost_is_found_by_the_next_reading(rows: Rows, parts: Parts) -> None:
+    (job_id,) = await rows.jobs(1)
+    await parts.windows.open("Q1")
+    await parts.news.on_jobs_throttled(JobsThrottled(job_ids=(job_id,)))
+    assert await parts.claims.acquire(OFFER) is None
+    await parts.windows.reread("Q1")
+    granted = await parts.claims.acquire(OFFER)
+    assert granted is not None and granted.job_id == job_id
+
+
+async def test_a_window_is_dropped_for_much_news_at_once_and_never_for_what_it_holds(rows: Rows, parts: Parts) -> None:
+    now = 1000.0
+    parts.windows._clock = lambda: now
+    parts.windows.limits.most_news, parts.windows.limits.most_of_lane = 50, 16
+    await parts.windows.open("Q1")
+    window = parts.windows._queues["Q1"].window
+    ids = await rows.jobs(200)
+    for first in range(0, 200, 40):
+        now += 1.0
+        await parts.news.on_jobs_activated(activated(rows, ids[first : first + 40]))
+    assert parts.windows._queues["Q1"].window is window and len(window) <= 16
+    got = [await parts.claims.acquire(OFFER) for _ in ids]
+    assert [one.job_id for one in got if one is not None] == ids  # what the window did not keep was read again
+    more = await rows.jobs(60)
+    for first in (0, 30):  # 60 within one second
+        await parts.news.on_jobs_activated(activated(rows, more[first : first + 30]))
+    assert not parts.windows.is_open("Q1")
+    assert (next_one := await parts.claims.acquire(OFFER)) is not None and next_one.job_id == more[0]
+
+
+def activated(rows: Rows, job_ids: list[int]) -> JobsActivated:
+    shape_id = rows.shapes["small"]
+    lanes = [LaneJob(job_id=one, queue="Q1", gshare="MC", shape_id=shape_id, priority=100) for one in job_ids]
+    return JobsActivated(job_ids=tuple(job_ids), lane_jobs=tuple(lanes))
 
 
 async def test_throttled_jobs_are_not_offered_and_return_when_released(

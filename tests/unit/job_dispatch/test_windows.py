@@ -80,7 +80,7 @@ def test_reads_and_arrivals_in_any_interleaving_lose_nothing(
     rng.shuffle(todo)
     reading: list[tuple[int, int]] | None = None
     while todo or news or reading is not None or not lane.complete:
-        step = rng.choice(("store", "news", "read", "serve"))
+        step = rng.choice(("store", "news", "read", "serve", "shorten"))
         if step == "store" and todo:
             entry = todo.pop()
             stored.add(entry)
@@ -94,6 +94,8 @@ def test_reads_and_arrivals_in_any_interleaving_lose_nothing(
             cursor = lane.begin_refill()
             taken = {job_id for _, job_id in stored if job_id in served}
             reading = sorted(e for e in stored if (cursor is None or e > cursor) and e[1] not in taken)[:size]
+        elif step == "shorten" and reading is None:
+            lane.shorten(rng.randint(1, 4))
         elif step == "serve" and (head := lane.head(0, lambda one: one in served)) is not None:
             served.append(lane.pop(head[2])[1])
     served += [one for one in drain(lane) if one not in served]
