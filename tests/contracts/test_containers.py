@@ -1,0 +1,105 @@
+"""What is needed to start the containers and to reach every service through one address, read from the files."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.cli.addresses import SERVICES
+
+PROJECT = Path(__file__).parents[2]
+COMPOSE = (PROJECT / "compose.yaml").read_text()
+GATEWAY = (PROJECT / "deploy" / "docker" / "gateway.conf").read_text()
+MAKE_SECRETS = PROJECT / "deploy" / "docker" / "make_secrets.sh"
+#: what each service has under the same name; the gateway answers /livez itself
+OF_EACH = {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """A `location` of the gateway and the address that it hands requests to; `exact`: with the sign `=`."""
+
+    path: str
+    exact: bool
+    target: str
+
+    def takes(self, path: str) -> bool:
+        return path == self.path if self.exact else path.startswith(self.path)
+
+
+def locations() -> list[Location]:
+    targets = dict(re.findall(r"set \$(\w+) (\S+);", GATEWAY))
+    found = re.findall(r"location (= )?(/\S*) {\s*proxy_pass \$(\w+);\s*}", GATEWAY)
+    return [Location(path, bool(exact), targets[name]) for exact, path, name in found]
+
+
+def target_of(path: str) -> str | None:
+    """As nginx chooses: an exact location, else the longest prefix."""
+    fitting = [one for one in locations() if one.takes(path)]
+    best = max(fitting, key=lambda one: (one.exact, len(one.path)), default=None)
+    return best.target if best else None
+
+
+def paths_of(web: Any) -> set[str]:
+    """Those that it serves: of its document, and plain routes."""
+    return (set(web.openapi()["paths"]) | {route.path for route in web.routes if hasattr(route, "path")}) - OF_EACH
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_every_path_of_every_service_is_routed_to_it_by_the_gateway(service, context) -> None:
+    web = importlib.import_module(f"services.{service}.app").build(context).web
+    host = service.replace("_", "-")
+    wrong = {path: target_of(path) for path in paths_of(web) if target_of(path) != f"http://{host}:8080"} if web else {}
+    assert wrong == {}
+
+
+async def test_the_gateway_has_no_location_that_no_service_answers(context) -> None:
+    paths = set[str]()
+    for service in SERVICES:
+        web = importlib.import_module(f"services.{service}.app").build(context).web
+        paths |= paths_of(web) if web else set()
+    assert [one.path for one in locations() if not any(one.takes(path) for path in paths)] == []
+
+
+def blocks_of(section: str) -> dict[str, str]:
+    """The text of each container under its name."""
+    text = COMPOSE.split(f"\n{section}:\n")[1].split("\nvolumes:\n")[0]
+    names = re.split(r"^  ([\w-]+):\n", text, flags=re.MULTILINE)[1:]
+    return dict(zip(names[::2], names[1::2], strict=True))
+
+
+def test_one_container_builds_the_image_that_all_of_ours_use() -> None:
+    blocks, shared = blocks_of("services"), COMPOSE.split("\nservices:\n")[0]
+    assert [name for name, text in blocks.items() if "build:" in text] == ["setup"] and "build:" not in shared
+    # never pulled: an image that is nowhere but here would be looked for elsewhere before it is built
+    assert "x-image: &image\n  image: orrery:local\n  pull_policy: never\n" in shared
+    assert "x-service: &service\n  <<: *image\n" in shared and "    setup:\n      condition:" in shared
+    assert "    image: orrery:local\n" in blocks["setup"] and "    <<: *image\n" in blocks["orrery"]
+    for name in SERVICES:
+        block = blocks[name.replace("_", "-")]
+        assert "    <<: *service\n" in block and "image:" not in block and f"services.{name}" in block
+
+
+def test_the_secrets_step_writes_every_password_that_compose_asks_for_and_never_changes_them(tmp_path) -> None:
+    file = tmp_path / ".env"
+    make = ["sh", str(MAKE_SECRETS), str(file)]
+    subprocess.run(make, check=True, capture_output=True)
+    first = file.read_text()
+    subprocess.run(make, check=True, capture_output=True)
+    written = dict(line.split("=") for line in first.splitlines())
+    asked = set(re.findall(r"\${(\w+):\?", COMPOSE))
+    assert set(written) == asked and all(len(value) == 48 for value in written.values())
+    assert file.read_text() == first and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_readme_names_the_secrets_step_before_compose_up() -> None:
+    for name in ("README.md", "deploy/README.md"):
+        text = (PROJECT / name).read_text()
+        assert 0 < text.index("sh deploy/docker/make_secrets.sh") < text.index("docker compose up"), name
