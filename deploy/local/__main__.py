@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
-from deploy.local.servers import ensure_servers, running_servers, stop_servers
+from deploy.local.servers import VARIABLE_OF, ensure_servers, named_servers, processes_of, running_servers, stop_servers
 from deploy.local.supervisor import Supervisor
 from deploy.local.system import LocalSystem, start_system
 
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _up(options: argparse.Namespace) -> int:
     system = LocalSystem(options.directory)
     if system.is_running():
-        print("already up; `down` stops it")
+        _say("already up; `down` stops it")
         return _status(options)
     system = start_system(
         options.directory,
@@ -41,10 +41,10 @@ def _up(options: argparse.Namespace) -> int:
         embedded=options.embedded,
         durable=not options.volatile,
         owner_pid=options.owner_pid,
-        say=lambda text: print(text, flush=True),
+        say=_say,
     )
     _print_processes(system)
-    print(f"logs: {system.directory / 'logs'}    stop: python -m deploy.local down (make down)")
+    _say(f"logs: {system.directory / 'logs'}    stop: python -m deploy.local down (make down)")
     return 0
 
 
@@ -53,8 +53,8 @@ def _down(options: argparse.Namespace) -> int:
     was_running = system.is_running()
     left = system.stop()
     if left:
-        print(f"stopped what was left: {', '.join(left)}")
-    print("stopped" if was_running or left else "nothing is running")
+        _say(f"stopped what was left: {', '.join(left)}")
+    _say("stopped" if was_running or left else "nothing is running")
     return 0
 
 
@@ -63,24 +63,35 @@ def _status(options: argparse.Namespace) -> int:
     record = system.record
     if options.json:
         entries = [entry | {"ready": services.is_ready(entry["url"])} for entry in record.get("processes", [])]
-        print(json.dumps(record | {"state": system.state, "processes": entries}, indent=1))
+        pids = {name: identity.pid for name, identity in processes_of(system.directory).items()}
+        _say(json.dumps(record | {"state": system.state, "processes": entries, "server_pids": pids}, indent=1))
         return 0 if system.state == "ready" else 1
-    print(f"{system.state}{': ' + record['problem'] if record.get('problem') else ''}")
+    _say(f"{system.state}{': ' + record['problem'] if record.get('problem') else ''}")
     if system.state in ("starting", "ready", "stopping"):
         _print_processes(system)
     return 0 if system.state == "ready" else 1
 
 
 def _print_processes(system: LocalSystem) -> None:
-    record = system.record
-    for variable, url in record.get("servers", {}).items():
-        print(f"  {variable:22} {_without_password(url) or '(none)'}")
+    """A line for the supervisor, each server and each copy of a service: name, state, process id, address."""
+    record, servers, named = system.record, processes_of(system.directory), named_servers(system.directory)
+    supervisor = system.supervisor
+    if supervisor and processes.is_alive(supervisor):
+        _say(_line("supervisor", "running", supervisor.pid))
+    for name, variable in VARIABLE_OF.items():
+        url, identity = record.get("servers", {}).get(variable), servers.get(name)
+        state = "running" if identity else "none" if not url else "named" if name in named else "down"
+        _say(_line(name, state, identity.pid if identity else None, f"{_without_password(url or '')}  {variable}"))
     for entry in record.get("processes", []):
         identity = processes.ProcessIdentity.from_dict(entry["process"])
         alive = processes.is_alive(identity)
         state = "ready" if alive and services.is_ready(entry["url"]) else "running" if alive else "down"
-        pid = identity.pid if identity and alive else "-"
-        print(f"  {entry['name']:22} {state:8} pid {pid!s:8} {entry['url']}  restarts {entry['restarts']}")
+        pid = identity.pid if identity and alive else None
+        _say(_line(entry["name"], state, pid, f"{entry['url']}  restarts {entry['restarts']}"))
+
+
+def _line(name: str, state: str, pid: int | None, more: str = "") -> str:
+    return f"  {name:22} {state:8} pid {pid or '-'!s:8} {more}".rstrip()
 
 
 def _without_password(url: str) -> str:
@@ -102,11 +113,11 @@ def _servers(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     choice = {"durable": not options.volatile, "embedded": options.embedded}
     if options.stop:
-        print(f"stopped: {', '.join(stop_servers(options.directory)) or 'nothing was running'}")
+        _say(f"stopped: {', '.join(stop_servers(options.directory)) or 'nothing was running'}")
         return 0
     if not command:
         for variable, value in ensure_servers(options.directory, say=_note, **choice).environment().items():
-            print(f"export {variable}='{value}'")
+            _say(f"export {variable}='{value}'")
         return 0
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end_in_order)
@@ -150,6 +161,14 @@ def _supervise(options: argparse.Namespace) -> int:
         owner=owner,
         say=_log_line,
     ).run()
+
+
+def _say(text: str) -> None:
+    """A line on standard output. Where the reader has gone (`make up | head`) the work goes on in silence."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _note(text: str) -> None:

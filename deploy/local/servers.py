@@ -35,6 +35,23 @@ _STOP_SIGNALS = {"redis": signal.SIGTERM, "rabbitmq": signal.SIGTERM, "postgresq
 _VARIABLES = DATABASE_URL, RABBITMQ_URL, REDIS_URL = "ORRERY_DATABASE_URL", "ORRERY_RABBITMQ_URL", "ORRERY_REDIS_URL"
 
 
+#: which variable says where a server is
+VARIABLE_OF = {"postgresql": DATABASE_URL, "rabbitmq": RABBITMQ_URL, "redis": REDIS_URL}
+
+
+def processes_of(directory: Path) -> dict[str, ProcessIdentity]:
+    """The processes of a directory's private servers that live; one that the environment names has none of ours."""
+    record = read_record(directory.resolve() / RECORD, directory.resolve())
+    found = {name: ProcessIdentity.from_dict((record.get(name) or {}).get("process")) for name in VARIABLE_OF}
+    return {name: identity for name, identity in found.items() if identity and processes.is_alive(identity)}
+
+
+def named_servers(directory: Path) -> set[str]:
+    """The servers that are not private: the environment named them when they were chosen."""
+    named = read_record(directory.resolve() / RECORD, directory.resolve()).get("named") or {}
+    return {name for name, variable in VARIABLE_OF.items() if variable in named}
+
+
 @dataclass(frozen=True)
 class ServerAddresses:
     """Where the servers are. Without RabbitMQ all services run in one process; without Redis nothing is cached."""

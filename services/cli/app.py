@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -43,6 +45,23 @@ app = typer.Typer(
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"orrery {version('orrery')}")
+        raise typer.Exit
+
+
+@app.callback()
+def everything(
+    wanted: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """What all verbs have in common."""
+
+
 for module in (submission, tasks, jobs, explain, task_commands, watching, grid, slots):
     module.register(app)
 for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs):
@@ -61,8 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; saying so again at exit helps nobody
         sys.exit(0)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """What is still to be written. Where the reader has gone nobody needs it, and nobody is told at the exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _warn_of_variables() -> None:

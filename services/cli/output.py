@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -38,10 +39,14 @@ COLOURS = {
 
 
 def console(*, error: bool = False) -> Console:
-    """A console as wide as the terminal; lines are never wrapped when the output goes to a program."""
+    """A console as wide as the terminal. Tables for a program are as wide as COLUMNS says, or 200 columns where that is
+    not set; other lines for a program are never wrapped."""
     stream = sys.stderr if error else sys.stdout
-    width = None if stream.isatty() else 200
-    return Console(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty())
+    if stream.isatty():
+        return Console(file=stream, highlight=False)
+    columns = "" if error else os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() and int(columns) > 0 else 200
+    return Console(file=stream, width=width, highlight=False, soft_wrap=True)
 
 
 def print_json(value: Any) -> None:

@@ -74,32 +74,34 @@ def _name_of(row: dict[str, Any]) -> str:
 
 
 def get(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
-    """One value with its type; of a known parameter that is not set what applies instead."""
+    """One parameter, in one shape whether it is set or not: the value that was set, and what applies without it."""
     component, key = parts(name)
     found = connect().get("task_definition", "config/get", component=component, key=key, vo=vo, app=application)
-    if found is None:
-        found = _default_of(component, key)
+    shown = _parameter(component, key, found if isinstance(found, dict) else None)
     if as_json:
-        print_json(found)
-    elif isinstance(found, dict):
-        print_facts(found.items())
+        print_json(shown)
     else:
-        typer.echo(found)
+        print_facts((field.replace("_", " "), value) for field, value in shown.items())
 
 
-def _default_of(component: str, key: str) -> dict[str, Any]:
-    """What a parameter is that is not set. Raises Refused for one that no service reads."""
+def _parameter(component: str, key: str, row: dict[str, Any] | None) -> dict[str, Any]:
+    """A parameter's row (None: not set) beside what is known of it. Raises Refused for one that nobody set or reads."""
     from shared.config.known import find_parameter, near_names
     from shared.config.known_parameters import KNOWN
 
     known = find_parameter(KNOWN, component, key)
-    if known is None:
+    if known is None and row is None:
         near = near_names(KNOWN, component, key)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise Refused(f"{component}.{key} is not set, and no service reads it{hint}")
+    row = row or {}
     return {
-        "name": f"{component}.{key}", "set": False, "value": None, "default": known.default, "type": known.kind,
-        "allowed": known.allowed, "meaning": known.meaning,
+        "name": f"{component}.{key}", "set": bool(row), "value": row.get("value"),
+        "default": known.default if known else None, "type": row.get("type") or (known.kind if known else None),
+        "allowed": known.allowed if known else None, "meaning": known.meaning if known else None,
+        "app": row.get("app") or (known.app if known else None), "vo": row.get("vo"),
+        "changed_at": row.get("changed_at"), "changed_by": row.get("changed_by"),
+        "description": row.get("description"),
     }  # fmt: skip
 
 

@@ -7,10 +7,13 @@ from typing import Annotated
 import typer
 
 from services.cli.commands.options import Json, Limit, connect, help_text, rows_of
-from services.cli.failures import Refused
+from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import age, print_json, print_table
+from shared.states.job import MEANINGS
 
+#: jobs killed with one request; a refusal names that many
+AT_ONCE = 20
 COLUMNS = (
     ("job", "job_id"),
     ("task", "task_id"),
@@ -28,6 +31,8 @@ COLUMNS = (
 
 def register(app: typer.Typer) -> None:
     app.command("jobs", help=help_text("List jobs, the newest first.", "job_dispatch", "user"))(jobs)
+    text = help_text("Kill jobs; every id is tried.", "job_dispatch", "user (own jobs), production or operator")
+    app.command("kill-job", help=text)(kill_job)
 
 
 def jobs(
@@ -42,6 +47,8 @@ def jobs(
     as_json: Json = False,
 ) -> None:
     """One line per job; finished jobs come from the archive."""
+    if status is not None and status not in MEANINGS:
+        raise WrongUsage(f"--status: value {status!r}: allowed are {', '.join(MEANINGS)}")
     client = connect()
     job_ids = read_ids(ids) if ids else None
     rows = []
@@ -57,3 +64,31 @@ def jobs(
     missing = sorted(set(job_ids or ()) - {row.get("job_id") for row in rows})
     if missing and not (task or status or queue) and len(rows) < limit:
         raise Refused(f"there is no job {', '.join(map(str, missing))}")
+
+
+def kill_job(
+    ids: Annotated[
+        list[str],
+        typer.Argument(metavar="ID...", help="Job ids; - reads them from standard input.", show_default=False),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Kill; a pilot that has a job is told at its next report."""
+    client, wanted, results = connect(), read_ids(ids), list[dict[str, object]]()
+    for start in range(0, len(wanted), AT_ONCE):
+        some = wanted[start : start + AT_ONCE]
+        try:
+            answer = client.envelope("POST", "job_dispatch", "job/kill", json={"job_ids": some})
+            killed, said = answer.get("data") or [], str(answer.get("message") or "")
+        except Refused as refusal:
+            killed, said = [], refusal.message
+        for place, job_id in enumerate(some):
+            done = place < len(killed) and bool(killed[place])
+            reason = "" if done else next((one for one in said.split("; ") if f"job {job_id}:" in one), said)
+            results.append({"job_id": job_id, "outcome": "killed" if done else "refused", "message": reason})
+    if as_json:
+        print_json(results)
+    else:
+        print_table(results, (("job", "job_id"), ("kill", "outcome"), ("", "message")))
+    if any(one["outcome"] == "refused" for one in results):
+        raise typer.Exit(Refused.exit_code)

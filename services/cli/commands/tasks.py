@@ -39,6 +39,8 @@ DATASET_COLUMNS = (
     ("on hold", "n_files_on_hold"),
     ("events used", lambda row: f"{row.get('n_events_used') or 0}/{row['n_events']}" if row.get("n_events") else ""),
 )
+#: what is asked first of a task, and the words for it
+_FIRST = {"task_id": "task", "task_name": "name", "status": "status", "error_dialog": "reason"}
 _LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
 
 
@@ -99,7 +101,9 @@ def task(
 def _show(details: Mapping[str, Any]) -> None:
     facts = details.get("task") if isinstance(details.get("task"), Mapping) else details
     assert isinstance(facts, Mapping)
-    print_facts((name.replace("_", " "), value) for name, value in facts.items() if name not in _LATER)
+    first = [(label, facts.get(name)) for name, label in _FIRST.items()]
+    rest = [(name.replace("_", " "), value) for name, value in facts.items() if name not in {*_LATER, *_FIRST}]
+    print_facts([*first, *rest])
     if details.get("datasets"):
         typer.echo("")
         print_table(rows_of(details["datasets"]), DATASET_COLUMNS, title="datasets")

@@ -31,6 +31,8 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServices]:
 
 @pytest.fixture
 def orrery(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+    monkeypatch.delenv("COLUMNS", raising=False)
+
     def run(*arguments: str, stdin: str = "") -> Outcome:
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
         capsys.readouterr()

@@ -38,6 +38,7 @@ def test_every_verb_says_which_service_and_role_it_needs(orrery):
     for verb in (
         "submit",
         "tasks",
+        "kill-job",
         "task",
         "jobs",
         "explain",

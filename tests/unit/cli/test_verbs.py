@@ -1,12 +1,14 @@
 """Every verb against fake services: what it asks, what it prints, with which code it ends."""
 
 import json
+import re
 
 import pytest
 
 from services.cli.commands.tasks import says
 from services.cli.failures import WrongUsage
 from services.cli.output import cell
+from shared.states.job import MEANINGS
 
 TASK = {"taskName": "mc.one", "nEvents": 3}
 
@@ -268,3 +270,70 @@ def test_what_a_task_says_begins_with_the_nearest_miss_and_is_cut_only_in_a_narr
         "89 policy"
     )
     assert says("free space 3.44771e+07 GB", 80) == "free space 34,477,100 GB"
+
+
+def test_a_task_begins_with_its_id_its_name_its_status_and_the_reason(services, orrery):
+    details = {
+        "vo": "demo",
+        "status": "pending",
+        "task_id": 7,
+        "error_dialog": "no queue has room",
+        "task_name": "mc.7",
+    }
+    services.says("task/get_details", details)
+    lines = [line.rstrip().split(maxsplit=1) for line in orrery("task", "7").out.splitlines()]
+    assert lines[:4] == [["task", "7"], ["name", "mc.7"], ["status", "pending"], ["reason", "no queue has room"]]
+    assert ["vo", "demo"] in lines
+
+
+@pytest.mark.parametrize(("columns", "most"), [("70", 70), ("150", 150), ("", 200), ("nonsense", 200)])
+def test_a_table_that_is_piped_keeps_to_columns(services, orrery, monkeypatch, columns, most):
+    monkeypatch.setenv("COLUMNS", columns)
+    services.says("task/list", [{"task_id": 3, "status": "failed", "task_name": "n" * 300, "error_dialog": "e" * 300}])
+    lines = orrery("tasks").out.splitlines()
+    assert most - 20 < max(len(line.rstrip()) for line in lines) <= most
+
+
+def test_the_version_is_printed(orrery):
+    outcome = orrery("--version")
+    assert outcome.code == 0 and re.fullmatch(r"orrery \d+\.\d+\.\d+\n", outcome.out)
+
+
+def test_every_job_that_is_named_is_killed_or_says_why_not(services, orrery):
+    def answer(arguments):
+        killed = [one == 5 for one in arguments["job_ids"]]
+        return 200, {"success": any(killed), "message": "job 6: is finished", "data": killed}
+
+    services.answers["job/kill"] = answer
+    outcome = orrery("kill-job", "5", "6", "--json")
+    assert outcome.code == 1
+    assert [(one["job_id"], one["outcome"], one["message"]) for one in json.loads(outcome.out)] == [
+        (5, "killed", ""), (6, "refused", "job 6: is finished")
+    ]  # fmt: skip
+    assert services.asked("job/kill") == [{"job_ids": [5, 6]}]
+    assert orrery("kill-job", "5").code == 0
+    outcome = orrery("kill-job", "6")
+    assert outcome.code == 1 and "is finished" in outcome.out
+
+
+def test_jobs_in_a_state_that_there_is_not_are_refused_with_the_states(services, orrery):
+    outcome = orrery("jobs", "--status", "nonsense")
+    assert outcome.code == WrongUsage.exit_code and services.requests == []
+    said = " ".join(outcome.err.split())
+    assert "'nonsense'" in said and all(state in said for state in MEANINGS)
+
+
+def test_a_parameter_has_one_shape_set_or_not_as_text_and_as_json(services, orrery):
+    row = {"app": "jedi", "component": "taskbrokerage", "key": "RETRY_S", "vo": None, "value": "60", "type": "float",
+           "description": "", "changed_at": "2026-03-01T12:00:00Z", "changed_by": "ann"}  # fmt: skip
+    services.says("config/get", row)
+    is_set, text = (
+        json.loads(orrery("config", "get", "taskbrokerage.RETRY_S", "--json").out),
+        orrery("config", "get", "taskbrokerage.RETRY_S").out,
+    )
+    services.says("config/get", None)
+    unset = json.loads(orrery("config", "get", "taskbrokerage.RETRY_S", "--json").out)
+    assert list(is_set) == list(unset)
+    assert (is_set["set"], is_set["value"], is_set["default"]) == (True, "60", unset["default"])
+    assert (unset["set"], unset["value"]) == (False, None)
+    assert re.search(r"name +taskbrokerage.RETRY_S", text) and re.search(r"default +1,?800", text) and "60" in text
