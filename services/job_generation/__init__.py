@@ -6,7 +6,7 @@ Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of j
 `task.progressed`, `task.prepared`.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, job_retry_history, outputs and random seeds
 in task_files; the counters of task_datasets; attempts, owners and states of files; what scouts measure;
-generation_decisions; the move of counted jobs to jobs_archive.
+generation_decisions and task_job_counts; the move of counted jobs to jobs_archive.
 
 Every transaction locks the task's row first, then its datasets, files and jobs, each in order of id. That makes each
 task sequential, whatever arrives twice, late or in another order; tasks are independent of each other.

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from shared.catalogue import BuiltInCatalogue, NewFile
+from shared.catalogue.importing import import_catalogue
 from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
@@ -150,6 +151,26 @@ async def test_too_few_files_of_a_secondary_dataset_break_the_task_with_the_numb
     assert row["status"] == "broken"
     assert "8 files" in row["error_dialog"]
     assert await value_of(database, "SELECT count(*) FROM task_datasets WHERE task_id = $1", task_id) == 0
+
+
+async def test_a_boundary_of_a_group_is_a_lumi_block_and_its_files_lie_together(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    blocks = (2, 1, 2, 1, 3)
+    files = [{"lfn": f"L.{number}", "size_bytes": 10, "n_events": 50, "lumi_block": block}
+             for number, block in enumerate(blocks)]  # fmt: skip
+    async with database.begin(reason="a dataset with luminosity blocks") as work:
+        lumi = {"scope": "data", "name": "data.lumi", "files": files}
+        await import_catalogue(work.connection, {"format": "orrery-catalogue/1", "datasets": [lumi]})
+    for group, expected in ((3, [1, 1, 2, 2, 3]), (None, [None] * 5)):
+        task = production(f"lumi.{group}", [an_input("data.lumi")], groupBoundaryID=group)
+        task_id, _ = await define(database, service, producer, task)
+        found = await rows_of(
+            database,
+            "SELECT boundary_id FROM task_files WHERE task_id = $1 AND type = 'input' ORDER BY file_id",
+            task_id,
+        )
+        assert [row["boundary_id"] for row in found] == expected
 
 
 @pytest.mark.parametrize(
