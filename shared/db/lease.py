@@ -8,6 +8,7 @@ minute and wakes up believing that it still holds the lease finds another term a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import asyncpg
@@ -35,6 +36,15 @@ INSERT INTO leases (name, partition, holder, term, acquired_at, expires_at)
 VALUES ($1, $2, $3, 1, orrery_now(), orrery_now() + make_interval(secs => $4))
 ON CONFLICT (name, partition) DO NOTHING
 RETURNING term
+"""
+
+# SKIP LOCKED: a lease inside a fenced transaction cannot be taken over anyway.
+_RENEW = """
+WITH mine AS MATERIALIZED (
+    SELECT name, partition FROM leases WHERE holder = $1 AND name = ANY($2) FOR UPDATE SKIP LOCKED
+)
+UPDATE leases SET expires_at = orrery_now() + make_interval(secs => $3)
+FROM mine WHERE leases.name = mine.name AND leases.partition = mine.partition
 """
 
 _FENCE = "SELECT 1 FROM leases WHERE name = $1 AND partition = $2 AND holder = $3 AND term = $4 FOR UPDATE"
@@ -72,6 +82,12 @@ async def take(database: Database, name: str, *, holder: str, duration_s: float,
         if term is None:
             term = await work.connection.fetchval(_CREATE, *arguments)
     return None if term is None else Lease(name, holder, term, partition)
+
+
+async def renew(database: Database, names: Sequence[str], *, holder: str, duration_s: float) -> None:
+    """Prolong those of these leases that `holder` still has."""
+    async with database.begin(reason="leases prolonged") as work:
+        await work.connection.execute(_RENEW, holder, list(names), float(duration_s))
 
 
 async def release(database: Database, lease: Lease) -> None:

@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 3.0
 REBUILD_AFTER = 5  # looks in a row with a consumer missing: then everything is connected anew
-HEARTBEAT_S = 15
+#: RabbitMQ gives a peer up after two that it missed, and its messages to others
+HEARTBEAT_S = 8
 
 
 class RabbitMQTransport:

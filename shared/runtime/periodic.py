@@ -15,8 +15,9 @@ from shared.runtime.service import Periodic
 
 log = logging.getLogger(__name__)
 
-SHORTEST_LEASE_S = 15.0
-LEASE_PERIODS = 3.0
+#: however rarely the work is done: a holder that was stopped is succeeded after so long
+LEASE_S = 10.0
+RENEW_EVERY_S = 3.0
 FIRST_RUN_WITHIN_S = 2.0
 LONGEST_RETRY_S = 30.0
 
@@ -68,7 +69,7 @@ class PeriodicRunner:
         started = time.monotonic()
         try:
             if periodic.lease:
-                held = await self._take(periodic, lease_name)
+                held = await self._take(lease_name)
                 if held is None:
                     return Outcome.DONE
             async with self._database.begin(reason=f"periodic {periodic.name}") as work:
@@ -88,6 +89,18 @@ class PeriodicRunner:
         self._metrics.periodic_seconds.labels(self._service, periodic.name).observe(time.monotonic() - started)
         return outcome
 
+    async def keep_leases(self) -> None:
+        """Until `stop`: prolong what is held between two runs of the work."""
+        while not await self._stopped_within(RENEW_EVERY_S):
+            if not self._held:
+                continue
+            try:
+                await lease.renew(self._database, sorted(self._held), holder=self._holder, duration_s=LEASE_S)
+            except Exception as error:
+                if not is_retryable(error):
+                    raise
+                log.warning("leases could not be prolonged: %s", error)
+
     async def stop(self) -> None:
         """Begin no further run and give the leases back."""
         self._stopping.set()
@@ -102,9 +115,8 @@ class PeriodicRunner:
         """Begin no further run."""
         self._stopping.set()
 
-    async def _take(self, periodic: Periodic, name: str) -> lease.Lease | None:
-        duration_s = max(SHORTEST_LEASE_S, LEASE_PERIODS * periodic.every_s)
-        held = await lease.take(self._database, name, holder=self._holder, duration_s=duration_s)
+    async def _take(self, name: str) -> lease.Lease | None:
+        held = await lease.take(self._database, name, holder=self._holder, duration_s=LEASE_S)
         self._metrics.lease_held.labels(name).set(0 if held is None else 1)
         if held is None:
             self._held.pop(name, None)

@@ -101,6 +101,7 @@ class Process:
             self._begin(entry, "deferred messages", _deferred_loop(entry.dispatcher))
             for action in entry.service.background:
                 self._begin(entry, f"background of {name}", action)
+            self._begin(entry, f"leases of {name}", entry.periodic.keep_leases)
             for periodic in entry.service.periodic:
                 self._begin_periodic(entry, periodic, None)
         if self.running:

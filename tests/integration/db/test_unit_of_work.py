@@ -15,8 +15,9 @@ from shared.db import Database, UnitOfWork, lease, migrate
 from shared.db.partitions import keep_partitions
 from shared.events import TaskDefined
 from shared.runtime.metrics import RuntimeMetrics
-from shared.runtime.periodic import Outcome, PeriodicRunner
+from shared.runtime.periodic import LEASE_S, Outcome, PeriodicRunner
 from shared.runtime.service import Periodic
+from tests.integration.messaging.bus import eventually
 
 
 async def _rows(database: Database, query: str, *arguments: object) -> list[asyncpg.Record]:
@@ -100,8 +101,7 @@ async def test_a_holder_that_lost_its_lease_cannot_commit(database: Database) ->
     first = await lease.take(database, "sweep", holder="a", duration_s=60)
     assert first is not None
     assert await lease.take(database, "sweep", holder="b", duration_s=60) is None
-    async with database.begin(reason="the lease runs out: the holder was stopped for too long") as work:
-        await work.connection.execute("UPDATE leases SET expires_at = orrery_now()")
+    await _leases_run_out(database)  # the holder was stopped for too long
     second = await lease.take(database, "sweep", holder="b", duration_s=60)
     assert second is not None and second.term == first.term + 1
     with pytest.raises(lease.LeaseLost, match="term 1 of a is over"):
@@ -144,6 +144,44 @@ async def test_of_two_replicas_one_does_the_periodic_work(database: Database) ->
     await runners["a"].stop()
     assert await runners["b"].run_once(periodic["b"], "watchdog.sweep") is Outcome.DONE
     assert done[-1] == "b"
+
+
+async def test_a_lease_outlives_its_holder_by_seconds_and_not_by_the_period_of_the_work(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work is done once an hour: the replica that lives must not wait for hours."""
+
+    async def run(work: UnitOfWork) -> None:
+        pass
+
+    def runner_of(holder: str) -> PeriodicRunner:
+        metrics = RuntimeMetrics(CollectorRegistry())
+        return PeriodicRunner(database, metrics, service="watchdog", holder=holder, jitter=random.Random(1))
+
+    monkeypatch.setattr("shared.runtime.periodic.RENEW_EVERY_S", 0.01)
+    holder = runner_of("a")
+    assert await holder.run_once(Periodic("sweep", 3600.0, run), "watchdog.sweep") is Outcome.DONE
+    left = "SELECT extract(epoch FROM expires_at - orrery_now())::float AS left_s FROM leases"
+    assert (await _rows(database, left))[0]["left_s"] <= LEASE_S
+    await _leases_run_out(database)
+    keeping = asyncio.create_task(holder.keep_leases())
+
+    async def is_prolonged() -> bool:
+        return bool((await _rows(database, left))[0]["left_s"] > LEASE_S / 2)
+
+    await eventually(is_prolonged)
+    holder.request_stop()
+    await keeping
+    assert await lease.take(database, "watchdog.sweep", holder="b", duration_s=60) is None
+    await _leases_run_out(database)  # it was stopped
+    assert await lease.take(database, "watchdog.sweep", holder="b", duration_s=60) is not None
+    await lease.renew(database, ["watchdog.sweep"], holder="a", duration_s=60)
+    assert (await _rows(database, "SELECT holder, term FROM leases"))[0]["holder"] == "b"
+
+
+async def _leases_run_out(database: Database) -> None:
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("UPDATE leases SET expires_at = orrery_now()")
 
 
 async def test_a_failing_periodic_is_counted_and_changes_nothing(database: Database) -> None:
