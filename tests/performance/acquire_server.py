@@ -50,6 +50,7 @@ async def serve_dispatch() -> None:
     for action in parts.service.on_start:
         await action()
     loops = [asyncio.create_task(_repeat(database, one)) for one in parts.service.periodic]
+    loops.append(asyncio.create_task(parts.commands.work_off(database)))
     await serve(web)
     for loop in loops:
         loop.cancel()
