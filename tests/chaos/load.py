@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tests.performance.bench_latency import load_grid, task_without_input
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.5
+TASK_JOBS = 60
 # jobs whose results were counted: what comes after the last service has done its part
 _COUNTED = """
 SELECT (SELECT count(*) FROM jobs WHERE task_id = ANY($1) AND status = 'finished' AND results_applied_at IS NOT NULL)
@@ -32,28 +33,30 @@ SELECT (SELECT count(*) FROM jobs WHERE task_id = ANY($1) AND status = 'finished
 
 
 class Load:
-    """The tasks of one run, and a look at what became of them."""
+    """Tasks that are submitted as fast as their jobs end, and a look at what became of them. `copy`: the replica of
+    task_definition that is asked."""
 
-    def __init__(self, system: LocalSystem) -> None:
-        self.system = system
+    def __init__(
+        self, system: LocalSystem, database: asyncpg.Connection, http: httpx.AsyncClient, *, copy: int
+    ) -> None:
+        self._database, self._http = database, http
+        self._url = system.urls["task-definition"][copy] + "/api/v1/task/submit"
         self.task_ids: list[int] = []
+        self.n_jobs = 0
         self._samples: list[tuple[float, int]] = []
 
-    async def submit(self, *, n_tasks: int, n_jobs: int) -> None:
-        """Tasks of so many jobs each; the grid first."""
-        token = issue(addresses_of(self.system), "chaos", ["operator"])
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as http:
-            await load_grid(self.system, http)
-            url = self.system.urls["task-definition"][0] + "/api/v1/task/submit"
-            for _ in range(n_tasks):
-                task = task_without_input(f"user.chaos.{uuid.uuid4().hex[:12]}", n_jobs=n_jobs)
-                answer = (await http.post(url, json={"task_parameters": task})).json()
-                assert answer["success"], answer
-                self.task_ids.append(int(answer["data"]))
+    async def keep(self, n_ahead: int) -> None:
+        """Submit so much that `n_ahead` jobs are not counted yet."""
+        while self.n_jobs - await self.look() < n_ahead:
+            task = task_without_input(f"user.chaos.{uuid.uuid4().hex[:12]}", n_jobs=TASK_JOBS)
+            answer = (await self._http.post(self._url, json={"task_parameters": task})).json()
+            assert answer["success"], answer
+            self.task_ids.append(int(answer["data"]))
+            self.n_jobs += TASK_JOBS
 
-    async def look(self, database: asyncpg.Connection) -> int:
+    async def look(self) -> int:
         """Note how many jobs are counted by now."""
-        counted = int(await database.fetchval(_COUNTED, self.task_ids))
+        counted = int(await self._database.fetchval(_COUNTED, self.task_ids))
         self._samples.append((time.monotonic(), counted))
         return counted
 
@@ -64,12 +67,25 @@ class Load:
         first_at, first = before[-1] if before else self._samples[0]
         return (last - first) / max(last_at - first_at, POLL_S)
 
-    async def statuses(self, database: asyncpg.Connection) -> dict[str, int]:
+    async def standing(self) -> dict[str, int]:
         """The tasks by their status."""
-        rows: Sequence[Any] = await database.fetch(
+        rows: Sequence[Any] = await self._database.fetch(
             "SELECT status, count(*) AS n FROM tasks WHERE task_id = ANY($1) GROUP BY status", self.task_ids
         )
         return {row["status"]: row["n"] for row in rows}
+
+
+@asynccontextmanager
+async def load_on(system: LocalSystem, *, copy: int) -> AsyncIterator[Load]:
+    """The example grid, and a load for the length of a block."""
+    token = issue(addresses_of(system), "chaos", ["operator"])
+    database = await asyncpg.connect(system.environment["ORRERY_DATABASE_URL"])
+    try:
+        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as http:
+            await load_grid(system, http)
+            yield Load(system, database, http, copy=copy)
+    finally:
+        await database.close()
 
 
 @contextmanager

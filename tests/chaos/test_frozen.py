@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 
-import asyncpg
 import pytest
 
 from deploy.local.processes import ProcessIdentity, is_alive
@@ -19,7 +18,7 @@ from deploy.local.services import SERVICES
 from deploy.local.system import LocalSystem
 from services.cli.addresses import RUN_FILE_VARIABLE
 from tests.chaos.conftest import ROOT
-from tests.chaos.load import POLL_S, Load, pilots
+from tests.chaos.load import POLL_S, Load, load_on, pilots
 
 pytestmark = pytest.mark.chaos
 
@@ -27,31 +26,26 @@ BACK_WITHIN_S = 15.0
 WINDOW_S = 3.0
 #: before that the messages that the stopped process holds are not missed yet
 MISSED_AFTER_S = 4.0
-N_TASKS, N_JOBS, N_PILOTS, PAYLOAD_S = 8, 250, 12, 0.5
+N_AHEAD, N_PILOTS, PAYLOAD_S = 180, 12, 0.5
 
 
 async def test_one_frozen_replica_of_each_service_delays_only_its_own_work(two_of_each: LocalSystem) -> None:
-    load = Load(two_of_each)
-    database = await asyncpg.connect(two_of_each.environment["ORRERY_DATABASE_URL"])
     for name in ("jobbroker.RETRY_ANALYSIS_S", "jobgen.THROTTLED_RETRY_S"):
         _orrery(two_of_each, "config", "set", name, "2")
-    try:
-        await load.submit(n_tasks=N_TASKS, n_jobs=N_JOBS)
+    async with load_on(two_of_each, copy=1) as load:
+        await load.keep(N_AHEAD)
         with pilots(two_of_each, count=N_PILOTS, payload_s=PAYLOAD_S):
-            await _until(lambda: _has_rate(load, database), 60.0, "the work has begun")
-            recovered = {service: await _freeze(two_of_each, load, database, service) for service in SERVICES}
+            recovered = {service: await _freeze(two_of_each, load, service) for service in SERVICES}
             too_late = {service: after_s for service, after_s in recovered.items() if after_s > BACK_WITHIN_S}
             assert not too_late, f"seconds until the rate was back: {recovered}"
-            await _until(lambda: _all_done(load, database), 120.0, "all tasks are done")
-        assert await load.look(database) == N_TASKS * N_JOBS, "each job finished once, none more"
-    finally:
-        await database.close()
+            await _until(lambda: _all_done(load), 90.0, "all tasks are done")
+        assert await load.look() == load.n_jobs, "each job finished once, none more"
     _orrery(two_of_each, "check")
 
 
-async def _freeze(system: LocalSystem, load: Load, database: asyncpg.Connection, service: str) -> float:
+async def _freeze(system: LocalSystem, load: Load, service: str) -> float:
     """Stop one replica in the middle of its work; seconds until the rate was back. Returns when it was replaced."""
-    await _until(lambda: _has_rate(load, database), 60.0, f"work moves before {service} is stopped")
+    await _until(lambda: _has_rate(load), 60.0, f"work moves before {service} is stopped")
     before = load.rate(WINDOW_S)
     stopped = system.process(service)
     assert stopped is not None
@@ -59,32 +53,28 @@ async def _freeze(system: LocalSystem, load: Load, database: asyncpg.Connection,
     at = time.monotonic()
 
     async def is_back() -> bool:
-        if await load.look(database) == N_TASKS * N_JOBS:
-            return True
+        await load.keep(N_AHEAD)
         return time.monotonic() - at > MISSED_AFTER_S and load.rate(WINDOW_S) >= 0.5 * before
 
     await _until(is_back, 60.0, f"the rate is back after {service} was stopped")
     after_s = time.monotonic() - at
-    await _until(lambda: _is_replaced(system, service, stopped, load, database), 60.0, f"{service} is replaced")
+    await _until(lambda: _is_replaced(system, service, stopped, load), 60.0, f"{service} is replaced")
     return after_s
 
 
-async def _has_rate(load: Load, database: asyncpg.Connection) -> bool:
-    counted = await load.look(database)
-    assert counted < N_TASKS * N_JOBS, "there must be work until every service was stopped once"
+async def _has_rate(load: Load) -> bool:
+    await load.keep(N_AHEAD)
     return load.rate(WINDOW_S) > 1.0
 
 
-async def _is_replaced(
-    system: LocalSystem, service: str, stopped: ProcessIdentity, load: Load, database: asyncpg.Connection
-) -> bool:
-    await load.look(database)
+async def _is_replaced(system: LocalSystem, service: str, stopped: ProcessIdentity, load: Load) -> bool:
+    await load.keep(N_AHEAD)
     entries = [one for one in system.record["processes"] if (one["service"], one["replica"]) == (service, 0)]
     return not is_alive(stopped) and entries[0]["ready"]
 
 
-async def _all_done(load: Load, database: asyncpg.Connection) -> bool:
-    return await load.statuses(database) == {"done": N_TASKS}
+async def _all_done(load: Load) -> bool:
+    return set(await load.standing()) == {"done"}
 
 
 async def _until(condition: Callable[[], Awaitable[bool]], patience_s: float, what: str) -> None:
