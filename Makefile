@@ -43,7 +43,7 @@ demo: $(VENV)/installed ## the whole path with 200 simulated pilots (ARGS=--embe
 test: $(VENV)/installed ## unit, handler, integration, contract and simulation tests against real servers
 	@$(TEST_SERVERS) $(RUN) -m pytest -n $(IN_PARALLEL) --dist loadfile --ignore tests/chaos --ignore tests/performance $(ARGS)
 
-chaos: $(VENV)/installed ## kill -9 of services and servers in the middle of a small demo
+chaos: $(VENV)/installed ## kill -9 of services and servers in the middle of a small demo, frozen processes
 	@$(RUN) -m pytest tests/chaos --timeout 300 $(ARGS)
 
 lint: $(VENV)/installed ## ruff, mypy, import contracts, generated diagrams
