@@ -18,6 +18,7 @@ from services.job_brokerage.statistics import (
 )
 from services.job_brokerage.store import BrokerageStore
 from services.job_brokerage.task_files import TaskFiles
+from services.job_brokerage.waking import QueueWaking
 from shared import events
 from shared.brokerage.policy import JOB_BROKERAGE, JobBrokerage
 from shared.catalogue import BuiltInCatalogue
@@ -28,6 +29,9 @@ from shared.runtime.service import Context, Periodic, Service
 from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
 from shared.snapshot.usage import UsageSnapshot
+from shared.waits.store import forget_waits
+from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
+from shared.waits.waker import LOOK_EVERY_S, WakeMetrics
 from shared.web.json_text import BodyLimits
 
 # Every event that moves jobs from one state to another.
@@ -52,7 +56,11 @@ def build(context: Context) -> Service:
     catalogue = BuiltInCatalogue()
     store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
     slots = QueueSlots(statistics.mark)
-    chunks = ChunkHandlers(store, snapshot, usage, parameters, find_policy, context.random, context.metrics)
+    wakes = WakeMetrics.of(context.metrics)
+    waking = QueueWaking(context.database, snapshot, usage, parameters, statistics, wakes)
+    chunks = ChunkHandlers(
+        store, snapshot, usage, parameters, find_policy, context.random, context.metrics, wakes, waking.note
+    )
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)
@@ -66,9 +74,16 @@ def build(context: Context) -> Service:
         await snapshot.start()
         await read_parameters()
 
+    async def on_statistics_changed(event: events.StatisticsChanged) -> None:
+        await snapshot.on_statistics_changed(event)
+        await waking.on_statistics_changed(event)
+
     async def forget(work: UnitOfWork) -> None:
         await store.forget_old(work)
         await statistics.forget_old(work)
+
+    async def forget_waits_of_queues(work: UnitOfWork) -> None:
+        await forget_waits(work.connection, "queue")
 
     return Service(
         name="job-brokerage",
@@ -79,7 +94,7 @@ def build(context: Context) -> Service:
         ],
         news=[
             (events.GridChanged, snapshot.on_grid_changed),
-            (events.StatisticsChanged, snapshot.on_statistics_changed),
+            (events.StatisticsChanged, on_statistics_changed),
             (events.ConfigChanged, read_parameters),
         ],
         periodic=[
@@ -89,6 +104,8 @@ def build(context: Context) -> Service:
             Periodic("forget-slots", FORGET_SLOTS_EVERY_S, slots.forget_expired),
             Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
             Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
+            Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
+            Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_queues),
             Periodic("forget-history", FORGET_EVERY_S, forget),
         ],
         web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue), slots),

@@ -14,7 +14,7 @@ from shared.brokerage.analysis_facts import AnalysisInput
 from shared.brokerage.decision import Decision
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import JobBrokerage
-from shared.brokerage.request import JobRequest
+from shared.brokerage.request import JobRequest, local_data
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
@@ -23,6 +23,9 @@ from shared.messaging.failures import Permanent
 from shared.snapshot import Snapshot
 from shared.snapshot.expected import expected_of_chunk
 from shared.snapshot.usage import UsageSnapshot, read_own
+from shared.waits.causes import causes_of
+from shared.waits.store import note_placed, note_wait
+from shared.waits.waker import WakeMetrics
 
 FindPolicy = Callable[[str, str], JobBrokerage]
 
@@ -44,7 +47,10 @@ class ChunkHandlers:
         find_policy: FindPolicy,
         rng: random.Random,
         metrics: CollectorRegistry,
+        wakes: WakeMetrics,
+        on_wait: Callable[[], None],
     ) -> None:
+        self._wakes, self._on_wait = wakes, on_wait
         self._store, self._snapshot, self._usage, self._parameters = store, snapshot, usage, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
@@ -57,10 +63,11 @@ class ChunkHandlers:
         request = await self._load(event, work)
         if request is None:
             return
-        decision = await self._decide(request, event, work)
+        request, decision = await self._decide(request, event, work)
         decision_id = await self._store.save(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
+            await self._wait(work, request, decision, decision_id)
             work.emit(
                 ChunkUnplaceable(
                     chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id,
@@ -68,6 +75,7 @@ class ChunkHandlers:
                 )
             )  # fmt: skip
             return
+        self._wakes.placed(await note_placed(work, "queue", event.task_id, event.chunk_id))
         candidates = tuple(
             Candidate(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
             for one in decision.candidates
@@ -77,6 +85,22 @@ class ChunkHandlers:
                 chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id, candidates=candidates
             )
         )
+
+    async def _wait(self, work: UnitOfWork, request: JobRequest, decision: Decision, decision_id: int) -> None:
+        """Keep what held the task: whatever lifts it wakes the task before its time."""
+        columns = self._snapshot.world.columns
+        has_input = None
+        if decision.names == columns.labels:
+            has_input = local_data(columns, request).missing_files <= 0
+        floor = None if request.is_analysis else request.limits.queued_jobs_floor
+        assert decision.retry_at is not None
+        futile = await note_wait(
+            work, "queue", request.task_id, causes_of(decision, floor=floor, has_input=has_input), decision.retry_at,
+            n_jobs=request.n_jobs, decision_id=decision_id, chunk_id=request.chunk_id,
+            world_version=decision.world_version, config_version=self._parameters.version,
+        )  # fmt: skip
+        self._wakes.futile(futile)
+        self._on_wait()
 
     async def _load(self, event: ChunkOffered, work: UnitOfWork) -> JobRequest | None:
         row = await self._store.offered_chunk(work, event.chunk_id)
@@ -105,7 +129,7 @@ class ChunkHandlers:
         )  # fmt: skip
         return analysis_input(row, history, usage, own, self._parameters)
 
-    async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> Decision:
+    async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> tuple[JobRequest, Decision]:
         """On the world in memory; before saying no, on a world that is certainly current."""
         policy = self._find_policy(request.vo, ANALYSIS_LABEL if request.is_analysis else request.label)
         self._snapshot.withdraw(event.chunk_id)
@@ -116,7 +140,7 @@ class ChunkHandlers:
             decision = policy.decide(self._snapshot.world, request, seed)
         weights = {label: one.weight for label, one in zip(decision.chosen, decision.candidates, strict=True)}
         self._snapshot.assign(event.chunk_id, expected_of_chunk(weights, request.n_jobs))
-        return decision
+        return request, decision
 
     def _count(self, decision: Decision) -> None:
         self._decided.labels(decision.outcome).inc()

@@ -13,11 +13,16 @@ from services.job_generation.policy.plugin import JobGeneration
 from services.job_generation.settling import Settling
 from services.job_generation.snapshot import QueueBook
 from services.job_generation.store_jobs import Shapes
+from services.job_generation.waking import ShareWaking
 from shared import events
 from shared.config.parameters import REFRESH_EVERY_S, Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
+from shared.waits.store import forget_waits
+from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
+from shared.waits.waker import LOOK_EVERY_S as WAKE_EVERY_S
+from shared.waits.waker import WakeMetrics
 
 GROUP = "orrery.job_generation"
 LOOK_EVERY_S = 5.0
@@ -32,19 +37,21 @@ def find_plugin(vo: str, label: str) -> JobGeneration:
     return plugin
 
 
-def build_handlers(context: Context, parameters: Parameters) -> Handlers:
+def build_handlers(context: Context, parameters: Parameters, offering: Offering) -> Handlers:
     """The handlers with everything they need."""
     book = QueueBook()
     generating = Generating(parameters, book, Shapes(), context.random, find_plugin)
     merges = Merging(parameters, generating)
-    settling = Settling(parameters, book, Offering(parameters), merges)
+    settling = Settling(parameters, book, offering, merges)
     return Handlers(parameters, generating, merges, Applying(parameters, merges), settling)
 
 
 def build(context: Context) -> Service:
     """Put the service together."""
     parameters = Parameters()
-    handlers = build_handlers(context, parameters)
+    wakes = WakeMetrics.of(context.metrics)
+    offering = Offering(parameters, wakes)
+    handlers, waking = build_handlers(context, parameters, offering), ShareWaking(offering.judge_share, wakes)
 
     async def read_parameters(event: events.ConfigChanged | None = None) -> None:
         async with context.database.read() as connection:
@@ -52,6 +59,9 @@ def build(context: Context) -> Service:
 
     async def refresh(work: UnitOfWork) -> None:
         await parameters.refresh(work.connection)
+
+    async def forget_waits_of_shares(work: UnitOfWork) -> None:
+        await forget_waits(work.connection, "share")
 
     return Service(
         name="job-generation",
@@ -71,6 +81,8 @@ def build(context: Context) -> Service:
         periodic=[
             Periodic("refresh", REFRESH_EVERY_S, refresh, lease=False),
             Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.look_at_idle_tasks),
+            Periodic("wake", WAKE_EVERY_S, waking.look, lease=False),
+            Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
             Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
         ],

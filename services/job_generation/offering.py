@@ -14,9 +14,12 @@ from services.job_generation.policy.values import INPUT_TYPES, Dataset, Task
 from services.job_generation.settings import GenerationParameters, generation_parameters, throttle_limits
 from services.job_generation.sql import QUERIES
 from services.job_generation.store import LockedTask
+from services.job_generation.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered
+from shared.waits.store import note_placed, note_wait
+from shared.waits.waker import WakeMetrics
 
 COUNTS_ARE_FRESH_FOR = timedelta(seconds=5)
 
@@ -33,8 +36,8 @@ class _Counted:
 class Offering:
     """Offers the next chunks of a task whose row is locked."""
 
-    def __init__(self, parameters: Parameters) -> None:
-        self._parameters = parameters
+    def __init__(self, parameters: Parameters, wakes: WakeMetrics) -> None:
+        self._parameters, self._wakes = parameters, wakes
         self._counted: dict[tuple[str, str], _Counted] = {}
 
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
@@ -53,12 +56,17 @@ class Offering:
         if not any(_has_open_input(dataset) for dataset in datasets):
             return 0
         decision = await self._throttle(work, task)
+        if force and not decision.passes:
+            # What it was told to go on for may have just happened.
+            self._counted.pop((task.gshare, task.resource_type), None)
+            decision = await self._throttle(work, task)
         if not decision.passes:
-            await self._hold_back(work, task, decision, limits)
+            await self._hold_back(work, task, datasets, decision, limits)
             return 0
         n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts)
         if n_offered and held.retry_at:
             await store.set_retry_at(work, task.task_id, None)
+            self._wakes.placed(await note_placed(work, "share", task.task_id))
         return n_offered
 
     async def _opened(self, work: UnitOfWork, task: Task) -> tuple[list[Dataset], bool]:
@@ -127,15 +135,18 @@ class Offering:
         key = (task.gshare, task.resource_type)
         counted = self._counted.get(key)
         if counted is None or not timedelta(0) <= work.now - counted.at < COUNTS_ARE_FRESH_FOR:
-            rows = await QUERIES.rows(
-                work.connection, "jobs_of_share", gshare=task.gshare, resource_type=task.resource_type
-            )
-            throttled = await QUERIES.value(work.connection, "share_is_throttled", gshare=task.gshare)
-            counted = _Counted(work.now, {row["status"]: row["n_jobs"] for row in rows}, throttled is not False)
-            self._counted[key] = counted
+            counted = self._counted[key] = await _count(work, *key)
         limits = throttle_limits(self._parameters, task.gshare, task.resource_type, analysis=task.is_analysis)
         applies = counted.throttled and task.prod_source_label not in UNTHROTTLED_LABELS
         return judge(counted.by_status, limits, share_is_throttled=applies)
+
+    async def judge_share(
+        self, work: UnitOfWork, gshare: str, resource_type: str, *, analysis: bool
+    ) -> ThrottleDecision:
+        """Whether a share has enough queued, by the counts as they are now."""
+        counted = await _count(work, gshare, resource_type)
+        limits = throttle_limits(self._parameters, gshare, resource_type, analysis=analysis)
+        return judge(counted.by_status, limits, share_is_throttled=counted.throttled)
 
     def _count_offered(self, task: Task, n_jobs: int) -> None:
         """Jobs offered since the share was counted."""
@@ -144,19 +155,29 @@ class Offering:
             counted.by_status[OFFERED] = counted.by_status.get(OFFERED, 0) + n_jobs
 
     async def _hold_back(
-        self, work: UnitOfWork, task: Task, decision: ThrottleDecision, limits: GenerationParameters
-    ) -> None:
+        self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset], decision: ThrottleDecision,
+        limits: GenerationParameters,
+    ) -> None:  # fmt: skip
         retry_at = work.now + timedelta(seconds=limits.throttled_retry_s)
         await store.set_retry_at(work, task.task_id, retry_at)
         await store.record_decision(
             work, task.task_id, "throttled", decision.reason, numbers=decision.numbers, retry_at=retry_at
         )
+        n_files = sum(_open_files(dataset) for dataset in datasets if _has_open_input(dataset))
+        n_jobs = max(1, min(limits.jobs_of_chunk, n_files // (task.rules.n_files_per_job or 1)))
+        causes = causes_of_share(task.resource_type, analysis=task.is_analysis)
+        self._wakes.futile(await note_wait(work, "share", task.task_id, causes, retry_at, n_jobs=n_jobs))
+
+
+async def _count(work: UnitOfWork, gshare: str, resource_type: str) -> _Counted:
+    rows = await QUERIES.rows(work.connection, "jobs_of_share", gshare=gshare, resource_type=resource_type)
+    throttled = await QUERIES.value(work.connection, "share_is_throttled", gshare=gshare)
+    return _Counted(work.now, {row["status"]: row["n_jobs"] for row in rows}, throttled is not False)
+
+
+def _open_files(dataset: Dataset) -> int:
+    return min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
 
 
 def _has_open_input(dataset: Dataset) -> bool:
-    return (
-        dataset.type in INPUT_TYPES
-        and dataset.is_master
-        and dataset.status == "ready"
-        and min(dataset.n_files_to_be_used, dataset.n_files) > dataset.n_files_used
-    )
+    return dataset.type in INPUT_TYPES and dataset.is_master and dataset.status == "ready" and _open_files(dataset) > 0

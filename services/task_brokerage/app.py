@@ -6,6 +6,7 @@ from functools import cache
 
 from services.task_brokerage.handlers import RemainingWorkHandlers, TaskHandlers
 from services.task_brokerage.store import TaskBrokerageStore
+from services.task_brokerage.waking import NucleusWaking
 from shared import events
 from shared.brokerage.policy import TASK_BROKERAGE, TaskBrokerage
 from shared.catalogue import BuiltInCatalogue
@@ -15,9 +16,11 @@ from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
 from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
+from shared.waits.store import forget_waits
+from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
+from shared.waits.waker import LOOK_EVERY_S, WakeMetrics
 
 CORRECT_EVERY_S = 120.0
-LOOK_AGAIN_EVERY_S = 5.0
 
 
 @cache
@@ -31,7 +34,9 @@ def build(context: Context) -> Service:
     """Put the service together."""
     parameters, snapshot = Parameters(), Snapshot(context.database, context.cache)
     store = TaskBrokerageStore(BuiltInCatalogue())
-    tasks = TaskHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics)
+    wakes = WakeMetrics.of(context.metrics)
+    tasks = TaskHandlers(store, snapshot, parameters, find_policy, context.random, context.metrics, wakes)
+    waking = NucleusWaking(snapshot, parameters, wakes)
     remaining = RemainingWorkHandlers(store)
 
     async def refresh(work: UnitOfWork) -> None:
@@ -41,6 +46,9 @@ def build(context: Context) -> Service:
     async def read_parameters(event: events.ConfigChanged | None = None) -> None:
         async with context.database.read() as connection:
             await parameters.refresh(connection)
+
+    async def forget_waits_of_nuclei(work: UnitOfWork) -> None:
+        await forget_waits(work.connection, "nucleus")
 
     async def start() -> None:
         await snapshot.start()
@@ -62,7 +70,8 @@ def build(context: Context) -> Service:
         ],
         periodic=[
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
-            Periodic("look-again", LOOK_AGAIN_EVERY_S, tasks.look_again),
+            Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
+            Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_nuclei),
             Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
         ],
         on_start=[start],

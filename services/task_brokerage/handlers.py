@@ -18,13 +18,14 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
 from shared.snapshot import Snapshot
+from shared.waits.causes import causes_of
+from shared.waits.store import note_placed, note_wait
+from shared.waits.waker import WakeMetrics
 
 FindPolicy = Callable[[str, str], TaskBrokerage]
 
 # A seed fits a bigint with room to spare.
 SEED_BITS = 62
-# Tasks made due in one look, as many as the watchdog reminds of in one; the next comes a period later.
-RELEASED_AT_ONCE = 1000
 
 
 class TaskHandlers:
@@ -38,7 +39,9 @@ class TaskHandlers:
         find_policy: FindPolicy,
         rng: random.Random,
         metrics: CollectorRegistry,
+        wakes: WakeMetrics,
     ) -> None:
+        self._wakes = wakes
         self._store, self._snapshot, self._parameters = store, snapshot, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
@@ -57,20 +60,22 @@ class TaskHandlers:
         """A task that was held, or whose time to look again has come; others than assigning are not ours."""
         await self._broker(event.task_id, work)
 
-    async def look_again(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: tasks that found no nucleus need not wait any longer once the grid has changed."""
-        await self._store.look_again(work, RELEASED_AT_ONCE)
-
     async def _broker(self, task_id: int, work: UnitOfWork) -> None:
         request = await self._load(task_id, work)
         if request is None:
             return
         decision = await self._decide(request, work)
-        await self._store.save(work, decision)
+        decision_id = await self._store.save(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
             await self._store.keep_waiting(work, task_id, decision.retry_at, decision.reason())
+            futile = await note_wait(
+                work, "nucleus", task_id, causes_of(decision), decision.retry_at, decision_id=decision_id,
+                world_version=decision.world_version, config_version=self._parameters.version,
+            )  # fmt: skip
+            self._wakes.futile(futile)
             return
+        self._wakes.placed(await note_placed(work, "nucleus", task_id))
         nucleus = decision.chosen[0]
         await work.because(f"nucleus {nucleus} chosen")
         await self._store.assign(work, task_id, nucleus)

@@ -96,25 +96,6 @@ UPDATE tasks
 SET retry_at = :retry_at, error_dialog = :reason, modification_time = orrery_now()
 WHERE task_id = :task_id AND status = 'assigning';
 
--- name: look_again(most)!
--- Tasks that found no nucleus in a grid that has changed since are due now. Their time to look again is still that of
--- the decision: one that was reminded, and not yet looked at, is left alone.
-WITH waiting AS (
-    SELECT t.task_id, t.retry_at
-    FROM tasks t
-    CROSS JOIN LATERAL (
-        SELECT d.world_version, d.retry_at FROM brokerage_decisions d
-        WHERE d.task_id = t.task_id AND d.kind = 'task'
-        ORDER BY d.decision_id DESC LIMIT 1) decided
-    WHERE t.status = 'assigning' AND t.retry_at > orrery_now() AND t.retry_at = decided.retry_at
-      AND decided.world_version < (SELECT version FROM versions WHERE name = 'grid')
-    ORDER BY t.current_priority DESC, t.task_id
-    LIMIT :most)
-UPDATE tasks t
-SET retry_at = orrery_now(), modification_time = orrery_now()
-FROM waiting
-WHERE t.task_id = waiting.task_id AND t.status = 'assigning' AND t.retry_at = waiting.retry_at;
-
 -- name: insert_decision(kind, task_id, chunk_id, plugin, seed, world_version, outcome, chosen, retry_at, summary, names, codes, found, wanted, weights, terms, checks)$
 INSERT INTO brokerage_decisions (kind, task_id, chunk_id, plugin, seed, world_version, outcome, chosen, retry_at, summary,
                                  names, codes, found, wanted, weights, terms, checks)

@@ -99,7 +99,3 @@ class TaskBrokerageStore:
     async def keep_waiting(self, work: UnitOfWork, task_id: int, retry_at: datetime, reason: str) -> None:
         """The task stays assigning, says why, and when it is looked at again."""
         await queries.keep_waiting(work.connection, task_id=task_id, retry_at=retry_at, reason=reason)
-
-    async def look_again(self, work: UnitOfWork, max_tasks: int) -> None:
-        """Tasks that no nucleus of an earlier grid took are due now, the most urgent first."""
-        await queries.look_again(work.connection, most=max_tasks)

@@ -1,10 +1,10 @@
-"""Watchdog: everything that happens because time passed.
+"""Watchdog: everything that happens because time passed, or because it need not.
 
-Consumes: nothing by queue; hears config.changed. Emits: jobs.expired; task.released, task.completed (exhausted),
-task.command_requested; and, in the reconciling sweep, again the events of rows that nobody seems to have heard of
-(see `sweeps.py`). Owns: pending -> what it came from | exhausted and throttled of tasks; failed and closed of jobs
-whose time is over or whose queue has too many; `frozen_time`, `throttled_time`, `num_throttled`; the tables watch_runs
-and sweep_marks.
+Consumes: tasks.woken (waiting tasks go on before their time); hears config.changed. Emits: jobs.expired;
+task.released, task.completed (exhausted), task.command_requested; and, in the reconciling sweep, again the events of
+rows that nobody seems to have heard of (see `sweeps.py`). Owns: pending -> what it came from | exhausted and
+throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
+`throttled_time`, `num_throttled`; the tables watch_runs and sweep_marks.
 
 `policy/` has the tables: limits of jobs by state, waits of tasks, thresholds of fast rebrokerage, the grace after an
 outage of our own. HTTP: the invariants (`/api/v1/check`), messages put aside (`/api/v1/bus/...`) and who did what

@@ -7,7 +7,7 @@ from prometheus_client import Counter
 from services.watchdog.api import web_application
 from services.watchdog.handlers import Watchdog
 from shared.config.parameters import Parameters
-from shared.events import ConfigChanged
+from shared.events import ConfigChanged, TasksWoken
 from shared.runtime.service import Context, Periodic, Service
 
 #: how often the turn of each watch is tried; the real periods are runtime parameters (`limits.py`)
@@ -20,6 +20,7 @@ def build(context: Context) -> Service:
     watchdog = Watchdog(context.database, Parameters(), expired, swept)
     return Service(
         name="watchdog",
+        work=[(TasksWoken, watchdog.on_tasks_woken)],
         news=[(ConfigChanged, watchdog.on_config_changed)],
         periodic=[
             Periodic("jobs-with-pilots", TICK_S, watchdog.watch_jobs_with_pilots),

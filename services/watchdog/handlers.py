@@ -19,7 +19,7 @@ from services.watchdog.policy.jobs import JobFacts, Verdict
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ConfigChanged, JobsExpired, TaskCompleted, TaskReleased
+from shared.events import ConfigChanged, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
 from shared.states.job import QUEUED
 
 log = logging.getLogger(__name__)
@@ -149,27 +149,39 @@ class Watchdog:
             await store.give_back_turn(work.connection, "tasks", last.at)
         return more
 
+    async def on_tasks_woken(self, event: TasksWoken, work: UnitOfWork) -> None:
+        """What held waiting tasks has changed: pending ones go on, the others are looked at where they are."""
+        limits = self._limits.pending()
+        for task in await store.woken_pending_tasks(work.connection, event.task_ids):
+            await self._release(work, task, task_policy.wake(task, limits, event.cause, work.now))
+        reason = f"woken before its time by {event.cause}"
+        for task_id, status in await store.woken_tasks(work.connection, event.task_ids):
+            work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
+
     async def _release_pending(self, work: UnitOfWork) -> int:
         """How many went on or were exhausted."""
         limits = self._limits.pending()
         n_released = 0
         for task in await store.pending_tasks(work.connection, limits):
             release = task_policy.release(task, limits, work.now)
-            if release is None:
-                continue
-            await work.because(release.reason)
-            if not await store.release_task(work.connection, task, release):
-                continue
-            n_released += 1
-            if release.to_status == "exhausted":
-                work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
-            else:
-                work.emit(
-                    TaskReleased(
-                        task_id=task.task_id, status=release.to_status, reason=release.reason, released_at=work.now
-                    )
-                )
+            if release is not None:
+                n_released += await self._release(work, task, release)
         return n_released
+
+    async def _release(self, work: UnitOfWork, task: task_policy.PendingTask, release: task_policy.Release) -> bool:
+        """Whether it was still pending."""
+        await work.because(release.reason)
+        if not await store.release_task(work.connection, task, release):
+            return False
+        if release.to_status == "exhausted":
+            work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
+        else:
+            work.emit(
+                TaskReleased(
+                    task_id=task.task_id, status=release.to_status, reason=release.reason, released_at=work.now
+                )
+            )
+        return True
 
     async def watch_attempts(self, work: UnitOfWork) -> None:
         """Production tasks that fail again and again make no jobs for a while; then they go on."""

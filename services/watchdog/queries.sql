@@ -122,6 +122,18 @@ SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state
  ORDER BY t.current_priority DESC, t.task_id
  LIMIT :most;
 
+-- name: woken_pending_tasks
+SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
+       p.status AS parent_status
+  FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+ WHERE t.task_id = ANY(:task_ids::bigint[]) AND t.status = 'pending' AND t.retry_at IS NOT NULL
+ ORDER BY t.task_id;
+
+-- name: woken_tasks
+SELECT task_id, status FROM tasks
+ WHERE task_id = ANY(:task_ids::bigint[]) AND status = ANY(:statuses::text[]) AND retry_at IS NOT NULL
+ ORDER BY task_id;
+
 -- name: release_task^
 -- frozen_time keeps when it first became pending; the error stays readable until something new happens.
 UPDATE tasks

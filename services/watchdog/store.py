@@ -35,6 +35,8 @@ SWEEPS = aiosql.from_path(_HERE / "queries_sweep.sql", "asyncpg", mandatory_para
 EXPIRABLE = {target: JOB.sources(target, Owner.WATCHDOG) for target in ("failed", "closed")}
 THROTTLEABLE = TASK.sources("throttled", Owner.WATCHDOG)
 MOST_TASKS = 1000
+#: states other than pending in which a task may wait for a queue, a nucleus or its share
+WOKEN_STATES = ("assigning", "ready", "scouting", "scouted", "running", "prepared", "finishing")
 
 # Rows in a condition for longer than the age, whose last announcement is 1, 2, 4 ... 64 ages ago; a row that came into
 # the condition after its mark was made is new.
@@ -204,15 +206,27 @@ async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -
         longest_wait_s=(PENDING_WAIT * limits.wait_scale).total_seconds(), labels=list(limits.timeout_h),
         timeouts_s=[hours * 3600 for hours in limits.timeout_h.values()], ended=sorted(ENDED_PARENTS), most=MOST_TASKS,
     )  # fmt: skip
-    return [
-        PendingTask(
-            task_id=row["task_id"], old_status=row["old_status"], priority=row["current_priority"],
-            label=row["prod_source_label"] or "", pending_since=row["state_change_time"],
-            waiting_since=row["frozen_time"] or row["state_change_time"], retry_at=row["retry_at"],
-            parent_status=row["parent_status"],
-        )
-        async for row in rows
-    ]  # fmt: skip
+    return [_pending_task(row) async for row in rows]
+
+
+async def woken_pending_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[PendingTask]:
+    """Those of these tasks that are pending and wait for a time."""
+    return [_pending_task(row) async for row in QUERIES.woken_pending_tasks(connection, task_ids=list(task_ids))]
+
+
+async def woken_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Those of these tasks (id, status) that wait for a time in another state."""
+    rows = QUERIES.woken_tasks(connection, task_ids=list(task_ids), statuses=list(WOKEN_STATES))
+    return [(row["task_id"], row["status"]) async for row in rows]
+
+
+def _pending_task(row: asyncpg.Record) -> PendingTask:
+    return PendingTask(
+        task_id=row["task_id"], old_status=row["old_status"], priority=row["current_priority"],
+        label=row["prod_source_label"] or "", pending_since=row["state_change_time"],
+        waiting_since=row["frozen_time"] or row["state_change_time"], retry_at=row["retry_at"],
+        parent_status=row["parent_status"],
+    )  # fmt: skip
 
 
 async def release_task(connection: asyncpg.Connection, task: PendingTask, release: Release) -> bool:

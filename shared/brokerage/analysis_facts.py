@@ -132,7 +132,7 @@ def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -
         disk=given.own.disk,
         task_class=task_class,
         slots_in_hi_sites=slots_hi,
-        share_usage_percent=_share_usage(usage),
+        share_usage_percent=share_usage(usage),
         site_class=_by_row(columns, {queue: float(one) for queue, one in site_class.items()}).astype(np.int64),
         queued=_by_row(columns, {queue: one.queued for queue, one in here.items()}),
         running=_by_row(columns, {queue: one.running for queue, one in here.items()}),
@@ -182,7 +182,7 @@ def _slots(counts: Iterable[JobsCounted], site_class: Mapping[str, int]) -> tupl
     return max(0, found[1]), max(0, found[0])
 
 
-def _share_usage(usage: Usage) -> float:
+def share_usage(usage: Usage) -> float:
     """Running cores of User Analysis in percent of what is due to it, or those of everything below its level-1 share in
     percent of what is due to that, whichever is less; NaN without a target, 0 if nothing runs."""
     running: dict[str, int] = {}

@@ -7,6 +7,7 @@ row `config` of table `versions` every 10 s. A policy never sees this object: ha
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any, TypeVar, cast
 
 import asyncpg
@@ -31,6 +32,9 @@ class Parameters:
 
     def __init__(self) -> None:
         self.version = -1
+        #: keys with the version at which this process saw them change, and the version that it read first
+        self.changed_in: dict[str, int] = {}
+        self.first_version = -1
         self._values: dict[tuple[str, str, str, str | None], Any] = {}
 
     async def refresh(self, connection: asyncpg.Connection, *, force: bool = False) -> bool:
@@ -53,8 +57,20 @@ class Parameters:
                 )  # fmt: skip
                 continue
             values[row["app"], row["component"], row["key"], row["vo"] or None] = value
+        if self.version < 0:
+            self.first_version = version
+        else:
+            different = {key for key in values.keys() | self._values.keys() if values.get(key) != self._values.get(key)}
+            self.changed_in.update({name: version for _, _, name, _ in different})
         self._values, self.version = values, version
         return True
+
+    def changed_since(self, names: Iterable[str], version: int) -> bool:
+        """Whether one of these (COMPONENT.KEY, or a KEY_<share> of them) may have changed after a version."""
+        if version < self.first_version:
+            return True
+        keys = tuple(name.partition(".")[2] for name in names)
+        return any(changed > version and key.startswith(keys) for key, changed in self.changed_in.items())
 
     def set_for_test(self, component: str, key: str, value: Any, *, app: str = "jedi", vo: str | None = None) -> None:
         """Put a value without a database (dry runs and tests)."""

@@ -34,6 +34,7 @@ from shared.events.task import (
     TaskReady,
     TaskRegistered,
     TaskReleased,
+    TasksWoken,
 )
 from shared.events.transfers import TransfersCompleted, TransfersRequested
 
@@ -77,6 +78,7 @@ __all__ = [
     "TaskReady",
     "TaskRegistered",
     "TaskReleased",
+    "TasksWoken",
     "TransfersCompleted",
     "TransfersRequested",
 ]

@@ -69,6 +69,13 @@ class TaskReleased(TaskEvent):
     released_at: datetime | None = None
 
 
+class TasksWoken(Event):
+    """What held these waiting tasks may hold no longer: they are to be looked at before their time."""
+
+    task_ids: tuple[int, ...]
+    cause: str
+
+
 class TaskJumboSwitched(TaskEvent):
     """Jumbo jobs were switched on or off for the task."""
 

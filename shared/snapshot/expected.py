@@ -33,6 +33,10 @@ class ExpectedJobs:
             del self._chunks[chunk_id]
         return bool(known)
 
+    def expects(self, chunk_id: int) -> bool:
+        """Whether jobs of this chunk are expected."""
+        return chunk_id in self._chunks
+
     def forget_old(self, now_s: float) -> bool:
         """Drop what was expected too long ago; whether there was any."""
         return self.counted([chunk_id for chunk_id, one in self._chunks.items() if now_s - one.at_s > LIFETIME_S])

@@ -104,6 +104,10 @@ class Snapshot:
         if self._expected.counted(chunk_ids):
             self._show(self._counted)
 
+    def expects(self, chunk_id: int) -> bool:
+        """Whether jobs of a chunk are counted here although the statistics do not have them yet."""
+        return self._expected.expects(chunk_id)
+
     async def on_grid_changed(self, event: GridChanged) -> None:
         """News: the columns are built again."""
         if event.grid_version != self._counted.version:

@@ -147,6 +147,8 @@ TABLES: Mapping[str, Table] = {
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),
     "transfers": Table(inserts=_only(JD), others=_only(TD), deletes=_only(TD)),
     "brokerage_decisions": Table(inserts=_only(TB, JB), deletes=_only(JB)),
+    # written by who told the task to wait
+    "waits": _whole(JB, TB, JG),
     "task_remaining_work": _whole(TB),
     "nucleus_remaining_work": _whole(TB),
     "sites": _whole(JB),

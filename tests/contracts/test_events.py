@@ -94,7 +94,7 @@ def test_an_event_survives_its_journey_as_text() -> None:
 
 
 def _sample(name: str) -> object:
-    if name in ("job_ids", "transfer_ids", "candidates", "queues"):
+    if name in ("job_ids", "task_ids", "transfer_ids", "candidates", "queues"):
         return ()
     if name.endswith("_at"):
         return "2026-03-01T12:00:00Z"

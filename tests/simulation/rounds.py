@@ -12,7 +12,7 @@ from tests.simulation.services import Services
 #: what only refreshes or forgets: when all is idle it is often left out, which makes waiting cheap
 UPKEEP = frozenset(
     {"refresh", "parameters", "publish-statistics", "count-workers", "forget-history", "forget-claims", "ranks",
-     "queue-activity"}
+     "queue-activity", "forget-waits"}
 )  # fmt: skip
 UPKEEP_CHANCE = 0.1
 
@@ -28,9 +28,13 @@ class Rounds:
         self._due_at_s: dict[tuple[str, str], float] = {}
         self._round: list[tuple[str, Periodic | None]] = []
 
-    def begin(self) -> None:
+    def begin(self, *, upkeep: bool = False) -> None:
         """Everything that is due once, in any order; and the deferred messages of every service."""
-        due = [(name, one) for name, one in self._due() if one.name not in UPKEEP or self._rng.random() < UPKEEP_CHANCE]
+        due = [
+            (name, one)
+            for name, one in self._due()
+            if upkeep or one.name not in UPKEEP or self._rng.random() < UPKEEP_CHANCE
+        ]
         self._round = [*due, *self._deferred()]
         self._rng.shuffle(self._round)
 

@@ -21,6 +21,7 @@ from tests.simulation.rounds import Rounds
 from tests.simulation.scenario import queue_names
 from tests.simulation.services import Services
 from tests.simulation.users import Users
+from tests.simulation.waiting import Patience
 
 #: how long things go wrong in a run: its beginning, or nearly to its end
 FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
@@ -28,6 +29,8 @@ LAST_STEP = 4_000
 CHECK_ALL_EVERY = 50
 #: steps that a failure tells about
 TRACED = 25
+#: of so many seeds one has queues that are full with their first jobs: tasks wait, and go on as they drain
+FULL_SEEDS = 3
 SHORTEST_LEAP_S, LONGEST_LEAP_S = 20.0, 600.0
 #: after the last task ended: rounds of periodic work, so far apart that the statistics are audited in each
 CLOSING_ROUNDS, CLOSING_LEAP_S = 3, 200.0
@@ -50,6 +53,7 @@ class Report:
     seed: int
     steps: int = 0
     deaths: int = 0
+    waited: int = 0
     simulated_s: float = 0.0
     fingerprint: str = ""
     statuses: dict[int, str] = field(default_factory=dict)
@@ -80,6 +84,7 @@ class Simulation:
         self.database = await SimulatedDatabase.open(self._url, now=self.clock, crashes=self.crashes)
         self.database.on_commit.append(self._note_news)
         self.checker = await Checker.connect(self._url)
+        self.patience = await Patience.connect(self._url)
         self.schedule = SeededSchedule(self.rng, self.clock)
         metrics = MessagingMetrics(CollectorRegistry())
         self.transport = InProcessTransport(self.database, metrics, schedule=self.schedule)
@@ -89,6 +94,8 @@ class Simulation:
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
         try:
             await self.services.start()
+            if self.report.seed % FULL_SEEDS == 0:
+                await self.users.narrow_queues()
             await self.users.submit_all()
             await self._loop()
             await self._close()
@@ -99,6 +106,7 @@ class Simulation:
         finally:
             await self.services.stop()
             await self.checker.close()
+            await self.patience.close()
             await self.database.close()
         return self.report
 
@@ -181,9 +189,12 @@ class Simulation:
 
     async def _wait(self) -> None:
         """Nothing to do: time passes, longer each time, and all periodic work is due."""
+        self._complain(await self.patience.look(self.clock(), faulty=self.report.steps < self.faulty_steps))
+        if self.patience.suspects:
+            self._idle_s = SHORTEST_LEAP_S
         self.clock.advance(self._idle_s * self.rng.uniform(0.5, 1.0))
         self._idle_s = min(self._idle_s * 3, LONGEST_LEAP_S)
-        self.rounds.begin()
+        self.rounds.begin(upkeep=bool(self.patience.suspects))
 
     async def _leap(self) -> None:
         """Time passes although there is something to do."""
@@ -237,6 +248,7 @@ class Simulation:
         tasks = await self.checker.tasks()
         self.report.statuses = {row["task_id"]: row["status"] for row in tasks}
         self.report.simulated_s = self.clock.elapsed_s
+        self.report.waited = self.patience.n_waited
         if not self._seen.ended:
             lines = (f"task {r['task_id']}: {r['status']} until {r['retry_at']}, {r['error_dialog']}" for r in tasks)
             raise NeverEnded(f"{self.report.replay}: after {self.clock()}:" + "".join(f"\n  {line}" for line in lines))

@@ -34,6 +34,12 @@ class Users:
         self._task_ids: list[int] = []
         self.ended: set[int] = set()
 
+    async def narrow_queues(self) -> None:
+        """No more jobs are queued anywhere than one, and two for each that runs."""
+        parameter = {"app": "jedi", "component": "jobbroker", "key": "NQUEUELIMITSITE", "value": 0}
+        reply = await self._client.post("/api/v1/config/set", parameter)
+        assert reply.status == 200 and reply.json()["success"], reply.text
+
     async def submit_all(self) -> None:
         for task in tasks():
             reply = await self._client.post("/api/v1/task/submit", {"task_parameters": task})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from services.task_definition.policy.waiting import waits_for
 from shared.brokerage.filters.analysis import (
     DISK_QUOTA,
     QUEUED_CORES,
@@ -66,6 +67,9 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     generation = found.get("generation")
     if generation:
         lines.append(f"  job generation at {moment(generation['decided_at'])}: {generation['reason']}")
+        if generation["outcome"] == "throttled" and generation["retry_at"]:
+            at = f"{str(generation['retry_at'])[11:16]} UTC"
+            lines.append(f"    waits for: fewer queued jobs of share {task['gshare']} or {at}")
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
     lines += ["  " + line for line in failure_lines(found["failures"])]
@@ -90,6 +94,9 @@ def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
     lines += exclusion_lines(summary)
     lines += [f"    {note}" for note in summary.get("notes", ())]
     lines += governed_lines(decision)
+    waits = waits_for(decision)
+    if waits:
+        lines.append(f"    waits for: {waits}")
     if decision["outcome"] == "none" and decision["retry_at"]:
         lines.append(f"    tried again at {moment(decision['retry_at'])}")
     if everything:

@@ -71,8 +71,19 @@ def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release 
     due = task.retry_at or task.pending_since + limits.wait(task.priority)
     if now < due:
         return None
-    target = task.old_status if task.old_status in HOLDABLE else "ready"
-    return Release(target, f"waited until {due:%Y-%m-%d %H:%M:%S} as {task.old_status or 'pending'}")
+    return Release(_came_from(task), f"waited until {due:%Y-%m-%d %H:%M:%S} as {task.old_status or 'pending'}")
+
+
+def wake(task: PendingTask, limits: PendingLimits, cause: str, now: datetime) -> Release:
+    """What held it may hold no longer: back to where it came from before its time; exhausted if pending too long."""
+    at_its_time = release(task, limits, now)
+    if at_its_time is not None and at_its_time.to_status == "exhausted":
+        return at_its_time
+    return Release(_came_from(task), f"woken before its time by {cause}")
+
+
+def _came_from(task: PendingTask) -> str:
+    return task.old_status if task.old_status in HOLDABLE else "ready"
 
 
 @dataclass(frozen=True)

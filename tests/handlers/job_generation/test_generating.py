@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.events import ChunkBrokered, JobsGenerated, TaskPrepared, TaskReady
+from shared.events import ChunkBrokered, ChunkOffered, JobsGenerated, TaskPrepared, TaskReady, TaskReleased
 from tests.handlers.events import deliver
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
@@ -305,3 +305,29 @@ async def test_a_job_takes_events_of_several_ranges_of_one_file_but_not_over_its
 async def test_an_unknown_task_is_ignored(story: Story) -> None:
     event = ChunkBrokered(chunk_id=1, task_id=10**9, decision_id=1, candidates=())
     assert await deliver(story.database, story.service, event) == ()
+
+
+async def look_for_hungry_shares(story: Story) -> list[tuple[tuple[int, ...], str]]:
+    run = next(one.run for one in story.service.periodic if one.name == "wake")
+    async with story.database.begin(reason="look") as work:
+        await run(work)
+        return [(event.task_ids, event.cause) for event in work.emitted]
+
+
+async def test_a_throttled_share_goes_on_as_soon_as_it_is_hungry_the_most_important_tasks_first(story: Story) -> None:
+    async with story.database.read() as connection:
+        await connection.execute(
+            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
+            "VALUES ('Q_ALPHA', 'SCORE', 'MC', 'u', 'activated', 30000, 30000)"
+        )
+    tasks = [await story.task(n_files=1, current_priority=priority)
+             for priority in (100, 900)]  # fmt: skip
+    for task_id in tasks:
+        assert not [one for one in await story.hear(TaskReady(task_id=task_id)) if isinstance(one, ChunkOffered)]
+    assert await look_for_hungry_shares(story) == []
+    await story.value("UPDATE queue_statistics SET n_jobs = 10 RETURNING 1")
+    assert await look_for_hungry_shares(story) == [((tasks[1], tasks[0]), "a hungry share")]
+    assert await look_for_hungry_shares(story) == []
+    released = TaskReleased(task_id=tasks[1], status="ready", reason="woken before its time by a hungry share")
+    assert [one for one in await story.hear(released) if isinstance(one, ChunkOffered)]
+    assert await story.value("SELECT placed_at IS NOT NULL FROM waits WHERE task_id = $1", tasks[1])

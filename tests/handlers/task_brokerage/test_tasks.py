@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from services.task_brokerage import handlers
+from services.task_brokerage import waking
 from services.task_brokerage.app import build
 from shared.brokerage.explain import explain_row
 from shared.db import Database
-from shared.events import TaskDefined, TaskReady, TaskReleased
+from shared.events import TaskDefined, TaskReady, TaskReleased, TasksWoken
 from shared.messaging.failures import Permanent
 from shared.runtime.service import Service
 from tests import rows
@@ -87,35 +87,31 @@ async def test_a_released_task_is_looked_at_again(database, context) -> None:
     assert (task["status"], task["retry_at"], task["error_dialog"]) == ("ready", None, None)
 
 
-async def look_again(database: Database, service: Service) -> None:
-    [periodic] = [one for one in service.periodic if one.name == "look-again"]
-    assert periodic.lease
-    async with database.begin(reason="test") as work:
-        await periodic.run(work)
+async def look(database: Database, service: Service) -> list[tuple[int, ...]]:
+    """One look at the waiting tasks; who was woken, and why it was."""
+    for name in ("refresh", "wake"):
+        [periodic] = [one for one in service.periodic if one.name == name]
+        async with database.begin(reason="test") as work:
+            await periodic.run(work)
+            woken = [event for event in work.emitted if isinstance(event, TasksWoken)]
+    assert {event.cause for event in woken} <= {"the grid"}
+    return [event.task_ids for event in woken]
 
 
-async def due(database: Database) -> list[int]:
-    async with database.read() as connection:
-        found = await connection.fetch("SELECT task_id FROM tasks WHERE retry_at <= orrery_now() ORDER BY task_id")
-    return [row["task_id"] for row in found]
-
-
-async def test_tasks_without_nucleus_are_due_as_soon_as_the_grid_has_changed(database, context) -> None:
+async def test_tasks_without_nucleus_are_woken_as_soon_as_the_grid_has_changed(database, context) -> None:
     service = await started(build(context))
     task_ids = [await a_task(database) for _ in range(3)]
     for task_id in task_ids:
         await deliver(database, service, TaskDefined(task_id=task_id))
-    await look_again(database, service)
-    assert await due(database) == [], "nothing has changed"
+    assert await look(database, service) == [], "nothing has changed"
     await load_grid(database)
-    await look_again(database, service)
-    assert await due(database) == task_ids
-    released = TaskReleased(task_id=task_ids[0], status="assigning", reason="its time has come")
+    assert await look(database, service) == [tuple(task_ids)]
+    released = TaskReleased(task_id=task_ids[0], status="assigning", reason="woken")
     (ready,) = await deliver(database, service, released)
     assert isinstance(ready, TaskReady)
 
 
-async def test_a_task_that_no_nucleus_of_the_grid_takes_is_due_once_for_each_change_of_the_grid(
+async def test_a_task_that_no_nucleus_of_the_grid_takes_is_woken_once_for_each_change_of_the_grid(
     database, context
 ) -> None:
     files = small_grid()
@@ -126,12 +122,14 @@ async def test_a_task_that_no_nucleus_of_the_grid_takes_is_due_once_for_each_cha
     task_id = await a_task(database)
     await deliver(database, service, TaskDefined(task_id=task_id))
     await load_grid(database, files)
-    await look_again(database, service)
-    assert await due(database) == [task_id]
-    again = TaskReleased(task_id=task_id, status="assigning", reason="its time has come")
+    assert await look(database, service) == [(task_id,)]
+    again = TaskReleased(task_id=task_id, status="assigning", reason="woken")
     assert await deliver(database, service, again) == ()
-    await look_again(database, service)
-    assert await due(database) == [], "it was decided on this grid"
+    async with database.read() as connection:  # its back-off is over
+        await connection.execute(
+            "UPDATE waits SET not_before = NULL, wake_nr = wake_nr + 1, changed_by = pg_current_xact_id()::text::bigint"
+        )
+    assert await look(database, service) == [], "it was decided on this grid"
 
 
 async def test_a_task_that_was_reminded_and_one_that_is_not_assigning_are_left_alone(database, context) -> None:
@@ -140,26 +138,47 @@ async def test_a_task_that_was_reminded_and_one_that_is_not_assigning_are_left_a
     for task_id in (reminded, held):
         await deliver(database, service, TaskDefined(task_id=task_id))
     async with database.read() as connection:
-        await connection.execute(
-            "UPDATE tasks SET retry_at = orrery_now() + interval '10 minutes' WHERE task_id = $1", reminded
-        )
+        await connection.execute("UPDATE waits SET retry_at = orrery_now() WHERE task_id = $1", reminded)
         await connection.execute("UPDATE tasks SET status = 'pending' WHERE task_id = $1", held)
     await load_grid(database)
-    await look_again(database, service)
-    assert await due(database) == []
+    assert await look(database, service) == []
 
 
-async def test_no_more_tasks_are_due_at_once_than_are_looked_at_in_one_go(database, context, monkeypatch) -> None:
-    monkeypatch.setattr(handlers, "RELEASED_AT_ONCE", 2)
+async def test_after_a_new_grid_tasks_are_woken_in_slices_the_most_urgent_first(database, context, monkeypatch) -> None:
+    monkeypatch.setattr(waking, "SLICE", 2)
     service = await started(build(context))
     task_ids = [await a_task(database, current_priority=priority) for priority in (100, 300, 200)]
     for task_id in task_ids:
         await deliver(database, service, TaskDefined(task_id=task_id))
     await load_grid(database)
-    await look_again(database, service)
-    assert await due(database) == task_ids[1:], "the most urgent first"
-    await look_again(database, service)
-    assert await due(database) == task_ids
+    assert await look(database, service) == [tuple(task_ids[1:])], "the most urgent first"
+    assert await look(database, service) == [], "not before these are decided about"
+    for task_id in task_ids[1:]:
+        await deliver(database, service, TaskReleased(task_id=task_id, status="assigning", reason="woken"))
+    assert await look(database, service) == [(task_ids[0],)]
+
+
+async def test_tasks_without_nucleus_are_woken_when_nuclei_have_less_to_do(database, context, monkeypatch) -> None:
+    monkeypatch.setattr(waking, "WORK_COUNTS_EVERY", timedelta(0))
+    files = small_grid()
+    for site in ("ALPHA", "BETA"):
+        files["storages"][f"{site}_DATADISK"]["space_free"] = 100
+    await load_grid(database, files)
+    service = await started(build(context))
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO nucleus_remaining_work (nucleus, priority, hs06_s) VALUES ('ALPHA', 1, 9)"
+        )
+    task_id = await a_task(database)
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    run = next(one.run for one in service.periodic if one.name == "wake")
+    woken = []
+    for hs06_s in (9, 9, 3):
+        async with database.begin(reason="test") as work:
+            await work.connection.execute("UPDATE nucleus_remaining_work SET hs06_s = $1", float(hs06_s))
+            await run(work)
+            woken.append([(event.task_ids, event.cause) for event in work.emitted])
+    assert woken == [[], [], [((task_id,), "work of the nucleus")]]
 
 
 @pytest.mark.parametrize("status", ["ready", "running", "pending", "aborted"])

@@ -16,6 +16,7 @@ import pytest
 
 from shared.brokerage.document import Exclusion, document_of
 from shared.brokerage.governed_by import GOVERNED_BY
+from shared.brokerage.lifts import LIFTED_BY
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset
 from shared.brokerage.software import SoftwareNeeds
@@ -86,6 +87,7 @@ class Case:
         return Exclusion(
             name=QUEUE, check=self.check, tier=self.tier, temporary=self.temporary, found=self.found,
             wanted=self.wanted, parameters=list(GOVERNED_BY.get(self.check, ())),
+            lifts=[lift.value for lift in LIFTED_BY[self.check]],
         )  # fmt: skip
 
 

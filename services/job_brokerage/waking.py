@@ -1,0 +1,242 @@
+"""Which waiting tasks go on when statistics, the grid, parameters, advertisements or usage change."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+
+from services.job_brokerage.statistics import QueueStatistics
+from shared.brokerage.analysis_facts import share_usage
+from shared.brokerage.lifts import Lift
+from shared.brokerage.room import room
+from shared.brokerage.usage import percent_of_shares
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import StatisticsChanged, TasksWoken
+from shared.snapshot import Snapshot
+from shared.snapshot.usage import UsageSnapshot
+from shared.waits.index import USER, WORKING_GROUP, Group, WaitIndex
+from shared.waits.store import Wake
+from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
+from shared.waits.wide import Wide, WideChanges
+
+_SQL = Queries.beside(__file__, "waking.sql")
+
+ROOM, CAP, SHARE = "room at a queue", "usage of the user or group", "usage of the share"
+LOOK_AT_ALL_EVERY = timedelta(seconds=30)
+LOOK_AT_CAPS_EVERY = timedelta(seconds=2)
+LOOK_FOR_PILOTS_EVERY = timedelta(seconds=10)
+NEEDS_ARE_FRESH_FOR = timedelta(seconds=5)
+#: jobs of a placed task that this replica knows nothing of yet take room for so long
+UNSEEN_COUNTS_FOR = timedelta(seconds=5)
+CHUNKS_REMEMBERED = 5000
+_USED = {"user_running_jobs": "running_jobs", "user_queued_jobs": "queued_jobs", "user_running_cores": "running_cores",
+         "user_queued_cores": "queued_cores", "disk_quota": "disk_used_gb"}  # fmt: skip
+SHARE_USAGE = "share_usage"
+
+
+class QueueWaking:
+    """`look` once a second and after news; the plan reads only what somebody waits for."""
+
+    def __init__(
+        self,
+        database: Database,
+        snapshot: Snapshot,
+        usage: UsageSnapshot,
+        parameters: Parameters,
+        statistics: QueueStatistics,
+        metrics: WakeMetrics,
+    ) -> None:
+        self._database, self._snapshot, self._usage = database, snapshot, usage
+        self._parameters, self._statistics = parameters, statistics
+        self._waker = Waker("queue", self._plan, metrics)
+        self._wide = WideChanges()
+        self._looked_at: dict[str, datetime] = {}
+        self._counted_chunks: dict[int, None] = {}
+        self._shares: dict[str, tuple[float, float]] = {}
+        self._capped: dict[str, float] = {}
+
+    async def on_statistics_changed(self, event: StatisticsChanged) -> None:
+        """News: these queues may have room."""
+        self._counted_chunks.update(dict.fromkeys(event.chunk_ids))
+        for chunk_id in list(self._counted_chunks)[: max(0, len(self._counted_chunks) - CHUNKS_REMEMBERED)]:
+            del self._counted_chunks[chunk_id]
+        columns, held_at = self._snapshot.world.columns, self._waker.index.held_at
+        labels = [columns.labels[row] for queue in event.queues for row in columns.rows_of_queue.get(queue, ())]
+        wanted = labels if self._waker.is_behind else [label for label in labels if held_at(label)]
+        if not wanted or event.occurred_at is None:
+            return
+        for label in wanted:
+            self._waker.dirty.setdefault(label, event.occurred_at)
+        async with self._database.begin(reason="wakes") as work:
+            await self.look(work)
+
+    def note(self) -> None:
+        """A task of this replica has begun to wait."""
+        self._waker.is_behind = True
+
+    async def look(self, work: UnitOfWork) -> None:
+        """Periodic, on every replica, and after news."""
+        for cause, task_ids in (await self._waker.look(work)).items():
+            work.emit(TasksWoken(task_ids=task_ids, cause=cause))
+
+    async def _plan(self, index: WaitIndex, work: UnitOfWork) -> Sequence[Wake]:
+        world, now = self._snapshot.world, work.now
+        if self._is_time("all queues", now, LOOK_AT_ALL_EVERY):
+            index.forget_empty_groups()
+            for label in index.labels():
+                self._waker.dirty.setdefault(label, now)
+        if self._is_time("pilots", now, LOOK_FOR_PILOTS_EVERY):
+            await self._note_pilots(index, work)
+        given = Counter[str]()
+        need = await self._need(index, work, given)
+        taken, in_slices = self._taken(index, now)
+        chosen: dict[int, Wake] = {}
+        for label in sorted(self._waker.dirty):
+            row = world.columns.row_of_label.get(label)
+            left = 0.0 if row is None else self._choose(label, row, index, need, taken, given, chosen, now)
+            if left <= 0:
+                del self._waker.dirty[label]
+            if len(chosen) >= AT_ONCE:
+                break
+        for wake in await self._of_caps(index, work, need, taken):
+            chosen.setdefault(wake.task_id, wake)
+        for wake in self._wide.wakes(index, await self._state(index, work), need, now, at_most=SLICE - in_slices):
+            chosen.setdefault(wake.task_id, wake)
+        return list(chosen.values())
+
+    def _choose(
+        self, label: str, row: int, index: WaitIndex, need: Callable[[str], float], taken: Counter[str],
+        given: Counter[str], chosen: dict[int, Wake], now: datetime,
+    ) -> float:  # fmt: skip
+        """Tasks for the room at one row, in order, until it is taken; the room that there was, 0 if nobody is held."""
+        world, since = self._snapshot.world, self._waker.dirty[label]
+        groups: list[Group] = []
+        most = 0.0
+        for held, members in index.held_at(label).items():
+            jobs = room(world, row, held, now) if members else 0.0
+            if jobs > 0:
+                most = max(most, jobs)
+                groups.extend(members.values())
+        n_held = 0
+        for one in index.in_order(groups, need):
+            n_held += 1
+            if taken[label] >= most or len(chosen) >= AT_ONCE:
+                break
+            if one.task_id not in chosen:
+                chosen[one.task_id] = Wake(one.task_id, one.wake_nr, ROOM, since, label)
+                taken[label] += one.n_jobs
+                given[one.gshare] += one.n_jobs
+        return most if n_held else 0.0
+
+    def _taken(self, index: WaitIndex, now: datetime) -> tuple[Counter[str], int]:
+        """Jobs for which tasks were woken, by row, that no statistics have yet; and tasks of slices not decided."""
+        taken, in_slices = Counter[str](), 0
+        for one in list(index.woken.values()):
+            at = one.placed_at or one.woken_at
+            limit = WOKEN_COUNTS_FOR if one.placed_at is None else UNSEEN_COUNTS_FOR
+            is_seen = one.placed_chunk_id is not None and (
+                one.placed_chunk_id in self._counted_chunks or self._snapshot.expects(one.placed_chunk_id)
+            )
+            if at is None or now - at > limit or is_seen:
+                index.drop(one.task_id)
+            elif one.woken_for is not None:
+                taken[one.woken_for] += one.n_jobs
+            else:
+                in_slices += 1
+        return taken, in_slices
+
+    async def _of_caps(
+        self, index: WaitIndex, work: UnitOfWork, need: Callable[[str], float], taken: Counter[str]
+    ) -> list[Wake]:
+        """Tasks that caps of users, groups or the share held, as far as these have room now."""
+        held = [group for group in index.groups.values() if group.causes.caps]
+        if not held:
+            return []
+        if self._is_time("caps", work.now, LOOK_AT_CAPS_EVERY):
+            await self._read_usage(held, work)
+        found: list[Wake] = []
+        for owner in sorted({group.owner for group in held}):
+            groups, left = [], math.inf
+            for group in (one for one in held if one.owner == owner):
+                jobs = min((self._left(owner, name, limit) for name, limit in group.causes.caps), default=0.0)
+                if jobs > 0:
+                    groups.append(group)
+                    left = min(left, jobs)
+            for one in index.in_order(groups, need):
+                if taken[owner] >= min(left, SLICE) or len(found) >= AT_ONCE:
+                    break
+                cause = SHARE if any(name == SHARE_USAGE for name, _ in one.causes.caps) else CAP
+                found.append(Wake(one.task_id, one.wake_nr, cause, work.now, owner))
+                taken[owner] += one.n_jobs
+        return found
+
+    def _left(self, owner: str, name: str, limit: float) -> float:
+        """How much more is allowed by one cap; at the cap itself there is room for one more decision."""
+        used = self._capped.get(name if name == SHARE_USAGE else f"{owner}:{name}")
+        if used is None or math.isnan(used):
+            return 0.0
+        return limit - used + 1 if used <= limit else 0.0
+
+    async def _read_usage(self, held: Iterable[Group], work: UnitOfWork) -> None:
+        owners = sorted({group.owner for group in held})
+        users = [one.removeprefix(USER) for one in owners if one.startswith(USER)]
+        groups = [one.removeprefix(WORKING_GROUP) for one in owners if one.startswith(WORKING_GROUP)]
+        rows = [(USER, row) for row in await _SQL.rows(work.connection, "usage_of_users", users=users)]
+        if groups:
+            rows += [(WORKING_GROUP, row) for row in await _SQL.rows(work.connection, "usage_of_groups", groups=groups)]
+        self._capped = {f"{kind}{row[0]}:{name}": row[column] for kind, row in rows for name, column in _USED.items()}
+        if any(name == SHARE_USAGE for group in held for name, _ in group.causes.caps):
+            self._capped[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
+
+    async def _need(self, index: WaitIndex, work: UnitOfWork, given: Counter[str]) -> Callable[[str], float]:
+        """How much a share has of what is due to it: running cores, and what it was just given, by its part."""
+        n_shares = len({group.gshare for group in index.groups.values()})
+        if n_shares > 1 and self._is_time("needs", work.now, NEEDS_ARE_FRESH_FOR):
+            rows = await _SQL.rows(work.connection, "shares_and_usage")
+            due = percent_of_shares([(row["gshare"], row["value"], row["parent"]) for row in rows])
+            self._shares = {row["gshare"]: (float(row["cores"]), due.get(row["gshare"], 0.0)) for row in rows}
+        shares = self._shares
+
+        def need(gshare: str) -> float:
+            cores, part = shares.get(gshare, (0.0, 0.0))
+            return (cores + given[gshare]) / part if part > 0 else math.inf
+
+        return need
+
+    async def _state(self, index: WaitIndex, work: UnitOfWork) -> Wide:
+        """What changed last; asked only for what somebody waits for."""
+        wanted = {lift for group in index.groups.values() for lift in group.causes.lifts}
+        changed_at = {}
+        for lift, query in ((Lift.ADVERTISEMENT, "advertised_at"), (Lift.REPLICA, "replicas_changed_at")):
+            at = await _SQL.value(work.connection, query) if lift in wanted else None
+            if at is not None:
+                changed_at[lift] = at
+        parameters = self._parameters
+        return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at)
+
+    async def _note_pilots(self, index: WaitIndex, work: UnitOfWork) -> None:
+        """Queues that were left out because no pilot asked: a request that found no work is no news by itself."""
+        columns, held_s = self._snapshot.world.columns, dict[str, float]()
+        for label in index.labels():
+            limits = [
+                held.limit for held, members in index.held_at(label).items() if members and held.check == "pilots"
+            ]
+            if limits and label in columns.row_of_label:
+                held_s[columns.queues[columns.row_of_label[label]].name] = min(limits)
+        if held_s:
+            rows = await _SQL.rows(
+                work.connection, "queues_with_pilots_again", queues=sorted(held_s), within_s=min(held_s.values())
+            )
+            self._statistics.mark([row["queue"] for row in rows])
+
+    def _is_time(self, what: str, now: datetime, every: timedelta) -> bool:
+        at = self._looked_at.get(what)
+        if at is not None and timedelta(0) <= now - at < every:
+            return False
+        self._looked_at[what] = now
+        return True

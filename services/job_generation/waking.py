@@ -1,0 +1,83 @@
+"""Tasks whose share had enough queued go on as soon as it is hungry again, as many as it may make jobs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from services.job_generation.policy.throttle import ThrottleDecision
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TasksWoken
+from shared.waits.causes import Causes
+from shared.waits.index import Group, WaitIndex
+from shared.waits.store import Wake
+from shared.waits.waker import WOKEN_COUNTS_FOR, WakeMetrics, Waker
+
+SHARE = "a hungry share"
+#: of tasks that were offered again it takes so long until their jobs are counted
+OFFERED_COUNTS_FOR = timedelta(seconds=5)
+
+
+class Judge(Protocol):
+    """Whether a share has enough queued."""
+
+    def __call__(
+        self, work: UnitOfWork, gshare: str, resource_type: str, *, analysis: bool
+    ) -> Awaitable[ThrottleDecision]: ...
+
+
+def causes_of_share(resource_type: str, *, analysis: bool) -> Causes:
+    """What holds a throttled task: jobs of its share and this resource type."""
+    return Causes(caps=((resource_type, float(analysis)),))
+
+
+class ShareWaking:
+    """One question for each share and resource type that holds anybody, whoever waits."""
+
+    def __init__(self, judge: Judge, metrics: WakeMetrics) -> None:
+        self._judge = judge
+        self._waker = Waker("share", self._plan, metrics)
+
+    async def look(self, work: UnitOfWork) -> None:
+        """Periodic, on every replica."""
+        for cause, task_ids in (await self._waker.look(work)).items():
+            work.emit(TasksWoken(task_ids=task_ids, cause=cause))
+
+    async def _plan(self, index: WaitIndex, work: UnitOfWork) -> Sequence[Wake]:
+        index.forget_empty_groups()
+        by_share: dict[tuple[str, str, bool], list[Group]] = {}
+        for group in index.groups.values():
+            for resource_type, analysis in group.causes.caps:
+                by_share.setdefault((group.gshare, resource_type, bool(analysis)), []).append(group)
+        taken = self._taken(index, work)
+        found: list[Wake] = []
+        for key, groups in sorted(by_share.items()):
+            gshare, resource_type, analysis = key
+            decision = await self._judge(work, gshare, resource_type, analysis=analysis)
+            left = decision.max_jobs - taken[gshare] if decision.passes else 0
+            for one in index.in_order(groups, _no_need):
+                if left <= 0:
+                    break
+                found.append(Wake(one.task_id, one.wake_nr, SHARE, work.now, gshare))
+                left -= one.n_jobs
+        return found
+
+    def _taken(self, index: WaitIndex, work: UnitOfWork) -> Counter[str]:
+        """Jobs that woken tasks will make, by share."""
+        taken = Counter[str]()
+        for one in list(index.woken.values()):
+            at, limit = (
+                (one.woken_at, WOKEN_COUNTS_FOR) if one.placed_at is None else (one.placed_at, OFFERED_COUNTS_FOR)
+            )
+            if at is None or work.now - at > limit:
+                index.drop(one.task_id)
+            else:
+                taken[one.gshare] += one.n_jobs
+        return taken
+
+
+def _no_need(gshare: str) -> float:
+    """Within one share priority and age decide."""
+    return 0.0

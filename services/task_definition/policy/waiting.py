@@ -1,0 +1,74 @@
+"""What a task without a place waits for, in one line; pure: a stored decision in, text out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.brokerage.lifts import Lift
+
+Facts = Mapping[str, Any]
+SHOWN_QUEUES = 3
+#: checks of room, and what they count
+ROOM = {
+    "queued": "queued",
+    "activated_and_starting": "activated and starting",
+    "long_queue": "queued",
+    "transferring": "transferring",
+    "vp_overloaded": "queued",
+    "user_queue": "of the user queued",
+    "analysis_stabilizer": "of the user queued",
+}
+_NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
+#: said with the queue or the limit itself, or as the time
+_SAID_OTHERWISE = {Lift.QUEUE.value, Lift.TIME.value, Lift.NOTHING.value, Lift.PARAMETER.value}
+
+
+def waits_for(decision: Facts) -> str:
+    """ "room at BNL (100 queued, at most 40), the grid or 19:50 UTC"; empty if the decision found a place."""
+    if decision["outcome"] != "none":
+        return ""
+    held = [one for one in decision["queues"] if one.get("check")]
+    by_queue = sorted((one for one in held if Lift.QUEUE.value in one.get("lifts", ())), key=_nearness)
+    texts = [_at_queue(one) for one in by_queue[:SHOWN_QUEUES]]
+    if len(by_queue) > SHOWN_QUEUES:
+        texts.append(f"one of {len(by_queue) - SHOWN_QUEUES} more queues")
+    limits = {_limit(one): None for one in held if {Lift.USER.value, Lift.SHARE.value} & set(one.get("lifts", ()))}
+    texts += list(limits)
+    others = {lift: None for one in held for lift in one.get("lifts", ())}
+    said = _SAID_OTHERWISE | {Lift.USER.value, Lift.SHARE.value}
+    texts += [lift for lift in others if lift not in said]
+    if decision["retry_at"]:
+        texts.append(f"{str(decision['retry_at'])[11:16]} UTC")
+    return joined(texts)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """ "a, b or c"."""
+    return " or ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)
+
+
+def _number(text: str) -> float | None:
+    found = _NUMBER.search(text)
+    return float(found[1]) if found else None
+
+
+def _nearness(one: Facts) -> tuple[int, float, str]:
+    """Room first, where the fewest are too many."""
+    found, wanted = _number(one["found"]), _number(one["wanted"])
+    beyond = found - wanted if found is not None and wanted is not None else 0.0
+    return one["check"] not in ROOM, beyond, one["name"]
+
+
+def _at_queue(one: Facts) -> str:
+    found, wanted = _number(one["found"]), _number(one["wanted"])
+    if one["check"] in ROOM and found is not None and wanted is not None:
+        return f"room at {one['name']} ({found:g} {ROOM[one['check']]}, at most {wanted:g})"
+    if one["check"] == "pilots":
+        return f"a pilot at {one['name']}"
+    return f"{one['name']} ({one['check']}: {one['found']}, {one['wanted']})"
+
+
+def _limit(one: Facts) -> str:
+    return f"fewer {one['found']} ({one['wanted']})"

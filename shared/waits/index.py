@@ -1,0 +1,198 @@
+"""Waiting tasks by cause. Pure: no clock, no database.
+
+Tasks with equal causes and share are one group, so that what changed is compared once for all of them, and an event
+costs what it changes: the groups at one queue, not the tasks that wait.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shared.brokerage.room import Held
+from shared.waits.causes import Causes
+
+#: need of a share (less is more urgent), minus the priority, since when it waits, task
+Order = tuple[float, int, datetime, int]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A row of `waits` with what orders its task. `resource_type`, `user`, `working_group`: whose limits hold it."""
+
+    task_id: int
+    wake_nr: int
+    n_jobs: int
+    gshare: str
+    priority: int
+    since: datetime
+    decided_at: datetime
+    retry_at: datetime
+    user: str = ""
+    working_group: str = ""
+    resource_type: str = ""
+    vo: str = ""
+    causes: Causes = field(default_factory=Causes)
+    world_version: int = 0
+    config_version: int = 0
+    not_before: datetime | None = None
+    woken_at: datetime | None = None
+    woken_for: str | None = None
+    placed_at: datetime | None = None
+    placed_chunk_id: int | None = None
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], causes: Causes) -> Waiting:
+        """A stored row."""
+        return cls(**{**{name: row[name] for name in _STORED}, "causes": causes})
+
+
+_STORED = tuple(name for name in Waiting.__dataclass_fields__ if name != "causes")
+GroupKey = tuple[Causes, str, str]
+USER, WORKING_GROUP = "user ", "group "
+
+
+class Group:
+    """Tasks with equal causes and share, the most important first; with equal user or group where those are limited."""
+
+    def __init__(self, key: GroupKey) -> None:
+        self.causes, self.gshare, self.owner = key
+        self._heap: list[tuple[int, datetime, int, int]] = []
+
+    def push(self, one: Waiting) -> None:
+        heapq.heappush(self._heap, (-one.priority, one.since, one.task_id, one.wake_nr))
+
+    def in_order(self, waiting: Mapping[int, Waiting]) -> Iterator[Waiting]:
+        """Those that still wait, best first; looks at no more of them than are taken, and forgets those that went."""
+        taken = []
+        try:
+            while self._heap:
+                entry = heapq.heappop(self._heap)
+                one = waiting.get(entry[2])
+                if one is None or one.wake_nr != entry[3]:
+                    continue
+                taken.append(entry)
+                yield one
+        finally:
+            for entry in taken:
+                heapq.heappush(self._heap, entry)
+
+
+class WaitIndex:
+    """`waiting`: tasks that may be woken now. Those that back off are `resting`, those that were woken are `woken`."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, Waiting] = {}
+        self.woken: dict[int, Waiting] = {}
+        self.groups: dict[GroupKey, Group] = {}
+        self._resting: dict[int, Waiting] = {}
+        self._rest_until: list[tuple[datetime, int, int]] = []
+        self._at: dict[str, dict[Held, dict[GroupKey, Group]]] = {}
+        self._interned: dict[Causes, Causes] = {}
+        self._arrived: list[Waiting] = []
+
+    def __len__(self) -> int:
+        return len(self.waiting) + len(self._resting)
+
+    def arrived(self) -> list[Waiting]:
+        """Who began to wait since this was asked last; told once."""
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def put(self, one: Waiting, now: datetime) -> Iterable[str]:
+        """A row as it is now; the rows of queues that have to be looked at because nobody was waiting there for it."""
+        known = self.waiting.get(one.task_id)
+        if known is not None and known.wake_nr == one.wake_nr and one.woken_at is None and one.placed_at is None:
+            return ()
+        self.drop(one.task_id)
+        if one.woken_at is not None or one.placed_at is not None:
+            self.woken[one.task_id] = one
+            return ()
+        if one.not_before is not None and one.not_before > now:
+            self._resting[one.task_id] = one
+            heapq.heappush(self._rest_until, (one.not_before, one.task_id, one.wake_nr))
+            return ()
+        return self._wait(one)
+
+    def drop(self, task_id: int) -> None:
+        """It waits no longer."""
+        for where in (self.waiting, self.woken, self._resting):
+            where.pop(task_id, None)
+
+    def rested(self, now: datetime) -> Iterable[str]:
+        """Those whose back-off is over may be woken again; the rows of queues to look at."""
+        labels: set[str] = set()
+        while self._rest_until and self._rest_until[0][0] <= now:
+            _, task_id, wake_nr = heapq.heappop(self._rest_until)
+            one = self._resting.get(task_id)
+            if one is not None and one.wake_nr == wake_nr:
+                del self._resting[task_id]
+                labels.update(self._wait(one))
+        return labels
+
+    def labels(self) -> Iterable[str]:
+        """The rows of queues at which somebody was held."""
+        return self._at
+
+    def held_at(self, label: str) -> Mapping[Held, Mapping[GroupKey, Group]]:
+        """The checks that held somebody at a row, with whom."""
+        return self._at.get(label, {})
+
+    def in_order(self, groups: Iterable[Group], need: Callable[[str], float]) -> Iterator[Waiting]:
+        """Tasks of these groups: the share that needs most first, then priority, then age.
+
+        `need` is asked again after each task, as the caller may have given the share something by then.
+        """
+        heads: list[tuple[Order, int, Waiting, Iterator[Waiting]]] = []
+
+        def push(place: int, tasks: Iterator[Waiting]) -> None:
+            one = next(tasks, None)
+            if one is not None:
+                heapq.heappush(heads, (_order(one, need), place, one, tasks))
+
+        for place, group in enumerate(groups):
+            push(place, group.in_order(self.waiting))
+        while heads:
+            order, place, one, tasks = heapq.heappop(heads)
+            now_needed = _order(one, need)
+            if now_needed > order and heads and now_needed > heads[0][0]:
+                heapq.heappush(heads, (now_needed, place, one, tasks))
+                continue
+            yield one
+            push(place, tasks)
+
+    def _wait(self, one: Waiting) -> Iterable[str]:
+        causes = self._interned.setdefault(one.causes, one.causes)
+        key = (causes, one.gshare, owner_of(one) if causes.caps else "")
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(key)
+            for held, labels in causes.queues:
+                for label in labels:
+                    self._at.setdefault(label, {}).setdefault(held, {})[key] = group
+        self.waiting[one.task_id] = one
+        self._arrived.append(one)
+        group.push(one)
+        return [label for _, labels in causes.queues for label in labels]
+
+    def forget_empty_groups(self) -> None:
+        """Groups of which nobody waits any more: they would be asked for nothing."""
+        for key, group in list(self.groups.items()):
+            if next(group.in_order(self.waiting), None) is None:
+                del self.groups[key]
+                self._interned.pop(group.causes, None)
+                for held, labels in group.causes.queues:
+                    for label in labels:
+                        self._at.get(label, {}).get(held, {}).pop(key, None)
+
+
+def owner_of(one: Waiting) -> str:
+    """Whose caps hold the task: its working group's, or its user's."""
+    return WORKING_GROUP + one.working_group if one.working_group else USER + one.user
+
+
+def _order(one: Waiting, need: Callable[[str], float]) -> Order:
+    return need(one.gshare), -one.priority, one.since, one.task_id

@@ -1,0 +1,83 @@
+"""What lifts checks of many tasks at once, without saying for how many there is room: a new grid, a parameter, an
+
+advertisement, a replica. Tasks that were decided on before it are looked at again in slices, the next when the last has
+been decided about, so that no change is followed by a stampede.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from shared.brokerage.lifts import Lift
+from shared.waits.index import Group, WaitIndex, Waiting
+from shared.waits.store import Wake
+
+GRID, PARAMETER, ADVERTISEMENT, REPLICA, NUCLEUS = (
+    "the grid", "a runtime parameter", "an advertisement", "a replica", "work of the nucleus",
+)  # fmt: skip
+_OF_THE_GRID = frozenset({Lift.GRID, Lift.LINK, Lift.STORAGE})
+
+
+@dataclass(frozen=True)
+class Wide:
+    """The state of things now. `changed_at`: when something of each kind happened last, if it is known.
+
+    `parameters_changed(names, version)`: whether one of these may have changed after a version.
+    """
+
+    world_version: int
+    config_version: int
+    parameters_changed: Callable[[Iterable[str], int], bool]
+    changed_at: Mapping[Lift, datetime] = field(default_factory=dict)
+
+    def cause(self, one: Waiting) -> str | None:
+        """What has changed for a task since it was decided about; None: nothing."""
+        lifts = one.causes.lifts
+        if one.world_version < self.world_version and lifts & _OF_THE_GRID:
+            return GRID
+        names = one.causes.parameters if one.config_version < self.config_version else frozenset[str]()
+        if names and self.parameters_changed(names, one.config_version):
+            return PARAMETER
+        for lift, cause in ((Lift.ADVERTISEMENT, ADVERTISEMENT), (Lift.REPLICA, REPLICA), (Lift.NUCLEUS, NUCLEUS)):
+            at = self.changed_at.get(lift)
+            if lift in lifts and at is not None and at > one.decided_at:
+                return cause
+        return None
+
+    @property
+    def state(self) -> tuple[object, ...]:
+        """Equal as long as nothing changed."""
+        return self.world_version, self.config_version, tuple(sorted(self.changed_at.items()))
+
+
+class WideChanges:
+    """Who is still to be looked at since the last change: asked once for everybody, later only for who waits anew."""
+
+    def __init__(self) -> None:
+        self._state: tuple[object, ...] | None = None
+        self._due: deque[tuple[int, int]] = deque()
+
+    def wakes(
+        self, index: WaitIndex, wide: Wide, need: Callable[[str], float], now: datetime, *, at_most: int
+    ) -> list[Wake]:
+        """The next slice. Asking twice gives the same: a task stays due until it no longer waits."""
+        arrived = index.arrived()
+        if wide.state != self._state:
+            self._state = wide.state
+            arrived = list(index.in_order(list[Group](index.groups.values()), need))
+            self._due.clear()
+        self._due.extend((one.task_id, one.wake_nr) for one in arrived if wide.cause(one) is not None)
+        found: list[Wake] = []
+        kept: list[tuple[int, int]] = []
+        while self._due and len(found) < at_most:
+            task_id, wake_nr = self._due.popleft()
+            one = index.waiting.get(task_id)
+            cause = wide.cause(one) if one is not None and one.wake_nr == wake_nr else None
+            if cause is not None:
+                found.append(Wake(task_id, wake_nr, cause, now))
+                kept.append((task_id, wake_nr))
+        self._due.extendleft(reversed(kept))
+        return found
