@@ -17,6 +17,7 @@ from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
 from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
+from shared.model.split_precedence import rules_in_effect
 
 ANALYSIS_TYPE = "anal"
 
@@ -111,7 +112,7 @@ def analysis_input(
     row: Mapping[str, Any], history: TaskHistory, usage: Usage, own: OwnUsage, parameters: Parameters
 ) -> AnalysisInput:
     """What analysis brokerage also needs of an offered chunk's task."""
-    rules = row["split_rule"] or {}
+    rules = rules_in_effect(row["split_rule"] or {})
     group = row["working_group"] or ""
     facts = TaskFacts(
         task_id=row["task_id"],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from scipy.stats import t as student_t
 
+from services.job_brokerage.request import TaskHistory, analysis_input
 from shared.brokerage.classes import (
     CLASS_A,
     CLASS_B,
@@ -21,7 +23,8 @@ from shared.brokerage.classes import (
     classify_task,
     wait_metrics,
 )
-from shared.brokerage.usage import percent_of_shares
+from shared.brokerage.usage import OwnUsage, Usage, percent_of_shares
+from shared.config.parameters import Parameters
 from tests.unit.brokerage.analysis_worlds import SHARE
 from tests.unit.brokerage.worlds import NOW
 
@@ -96,3 +99,10 @@ def test_tasks_are_s_a_b_or_c_by_share_progress_and_the_users_slots(express, hi,
 def test_what_is_due_to_a_share_is_its_part_of_its_parents_part() -> None:
     shares = [("Analysis", 20.0, None), ("Production", 80.0, None), (SHARE, 3.0, "Analysis"), ("ART", 1.0, "Analysis")]
     assert percent_of_shares(shares)[SHARE] == 15.0
+
+
+def test_files_of_a_job_that_another_split_rule_disables_do_not_count_for_what_remains() -> None:
+    row: dict[str, Any] = dict.fromkeys(("task_id", "user_name", "working_group", "gshare", "vo"))
+    for rule, expected in (({"nFilesPerJob": 10}, 10), ({"nFilesPerJob": 10, "nEventsPerJob": 5}, 100)):
+        given = analysis_input({**row, "split_rule": rule}, TaskHistory(100, 0), Usage(), OwnUsage(), Parameters())
+        assert given.task.progress.remaining_jobs == expected
