@@ -139,12 +139,14 @@ def job_request(
 
     A chunk with a queue of its own (merging) may go nowhere else; once that queue has been left out for 24 hours, the
     chunk goes where the task may go. The priority of merge jobs is the task's: their own only says that they are
-    dispatched first. `secondary`: the task's input that follows the chunk's files.
+    dispatched first. Units whose memory was raised after a failure form chunks of their own, which need that memory.
+    `secondary`: the task's input that follows the chunk's files.
     Raises UnknownUnit, InvalidArchitecture or ValueError if the task's needs make no sense.
     """
     rules = row["split_rule"] or {}
     is_merge = row["kind"] == "merge"
     needs: WorkNeeds = needs_of_merge_job(row) if is_merge else needs_of_task(row)
+    needs = replace(needs, ram_mb=max(needs.ram_mb, row.get("chunk_ram_mb") or 0))
     own_queue = names_in(row["chunk_queue"])
     waiting_since = row.get("merge_waiting_since")
     if is_merge and waiting_since and (now - waiting_since).total_seconds() >= limits.preassignment_of_merging_s:

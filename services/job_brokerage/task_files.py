@@ -86,6 +86,7 @@ class TaskFiles:
             bytes=chunk["input_bytes"],
             queue=chunk["queue"],
             priority=chunk["priority"],
+            ram_mb=chunk["ram_mb"],
             waiting_since=chunk["waiting_since"],
             inputs=None if held is None else [_part(one, 0) for one in held],
             seed=await queries.seed_of_file(connection, task_id=chunk["task_id"], chunk_id=chunk_id),

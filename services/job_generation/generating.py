@@ -120,7 +120,7 @@ class Generating:
         await store.apply_counters(work, changes)
         if not placement.jobs:
             retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
-            await self._no_jobs(work, task, placement, queues, min(retry_at, advertises_again_at or retry_at))
+            await self._no_jobs(work, task, chunk, placement, queues, min(retry_at, advertises_again_at or retry_at))
         return len(placement.jobs)
 
     async def _insert(
@@ -223,13 +223,16 @@ class Generating:
         await store.give_back(work, task.task_id, chunk.chunk_id, changes, f"not used by the chunk: {why}"[:1000], ids)
 
     async def _no_jobs(
-        self, work: UnitOfWork, task: Task, placement: Placement, queues: Sequence[QueueFacts], retry_at: datetime
-    ) -> None:
+        self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement, queues: Sequence[QueueFacts],
+        retry_at: datetime,
+    ) -> None:  # fmt: skip
         """No job fits anywhere although queues were ranked: wait, and say why."""
         why = "; ".join(placement.reasons) or "none of the ranked queues exists any more"
         reason = f"no job could be made for {len(queues)} ranked queues: {why}"
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
-        if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
+        if chunk.ram_mb is not None:
+            await store.hold_memory(work, chunk.chunk_id, retry_at)
+        elif task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
             await store.set_retry_at(work, task.task_id, retry_at)

@@ -86,12 +86,15 @@ class Handlers:
         """Jobs of a chunk; a task whose jobs cannot be defined is broken."""
         try:
             if chunk.kind == "merge":
-                await self._merges.generate(work, held, chunk, candidates)
+                n_jobs = await self._merges.generate(work, held, chunk, candidates)
             else:
-                await self._generating.generate(work, held, chunk, candidates)
+                n_jobs = await self._generating.generate(work, held, chunk, candidates)
+            if n_jobs == 0:
+                await store.return_chunk(work, chunk.chunk_id, "no job was made of it")
         except Undefinable as error:
             reason = f"jobs cannot be defined: {error}"
             await self._give_back(work, held.task, chunk, reason[:1000])
+            await store.return_chunk(work, chunk.chunk_id, reason[:1000])
             await store.record_decision(work, held.task.task_id, "broken", reason[:4000])
             if held.task.status in BREAKABLE:
                 await store.move_task(work, held.task, "tobroken", reason=reason, keep=True)
@@ -108,8 +111,14 @@ class Handlers:
             work, task.task_id, "unplaceable", event.reason[:4000],
             numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id}, retry_at=event.retry_at,
         )  # fmt: skip
+        only_memory_waits = chunk.ram_mb is not None and chunk.kind != "merge" and task.status in GENERATING
+        if only_memory_waits:
+            await store.hold_memory(work, chunk.chunk_id, event.retry_at)
+            await self._settle_again(work, task.task_id)  # units that need less go on
         if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
             await store.move_task(work, task, "pending", reason=event.reason, retry_at=event.retry_at, keep=True)
+        elif only_memory_waits:
+            return
         elif task.status in GENERATING or chunk.kind == "merge":
             await store.set_retry_at(work, task.task_id, event.retry_at)
         if task.status not in GENERATING:
@@ -138,6 +147,7 @@ class Handlers:
             return
         if held.task.status not in GENERATING:
             await self._withdraw(work, held.task)
+            await store.release_memory(work, event.task_id)
         go = event.command == "avalanche"
         await self._settle_again(work, event.task_id, force=True, go=go)
 
@@ -145,6 +155,7 @@ class Handlers:
         """Periodic: tasks that were held back and whose time has come."""
         for held in await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE)):
             await store.set_retry_at(work, held.task.task_id, None)
+            await store.release_memory(work, held.task.task_id)
             await self._settling.settle(work, held, force=True, tell=False)
 
     async def archive(self, work: UnitOfWork) -> None:

@@ -80,14 +80,14 @@ class Merging:
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])
             groups = policy.groups(producers, task.rules, complete=queue not in busy)
-            groups = groups[: limits.merge_jobs_of_chunk]
-            units = [unit for group in groups for producer in group for unit in producer.files]
-            if units:
-                await self._offer_chunk(work, task, queue, units)
+            for ram_mb, units in _by_memory(groups[: limits.merge_jobs_of_chunk]).items():
+                await self._offer_chunk(work, task, queue, units, ram_mb)
                 n_offered += 1
         return n_offered
 
-    async def _offer_chunk(self, work: UnitOfWork, task: Task, queue: str, units: Sequence[Unit]) -> None:
+    async def _offer_chunk(
+        self, work: UnitOfWork, task: Task, queue: str, units: Sequence[Unit], ram_mb: int | None
+    ) -> None:
         [chunk_id] = await work.next_ids("chunk_ids", 1)
         changes = CounterChanges()
         reason = f"taken into merge chunk {chunk_id}"
@@ -95,7 +95,7 @@ class Merging:
         picked = Picked(ids, sum(unit.events or 0 for unit in units), sum(unit.size_bytes for unit in units))
         await store.insert_chunk(
             work, chunk_id, task.task_id, "merge", picked, dataset_id=units[0].dataset_id, queue=queue,
-            priority=policy.MERGE_PRIORITY,
+            priority=policy.MERGE_PRIORITY, ram_mb=ram_mb,
         )  # fmt: skip
         await store.apply_counters(work, changes)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
@@ -197,6 +197,15 @@ class Merging:
         _announce(work, JobsFinished, ended, "finished")
         _announce(work, JobsFailed, cancelled, "cancelled")
         return [*ended, *cancelled]
+
+
+def _by_memory(groups: Sequence[Sequence[policy.Producer]]) -> dict[int | None, list[Unit]]:
+    """Units of the groups by the memory that merging them was raised to."""
+    found: dict[int | None, list[Unit]] = {}
+    for group in groups:
+        units = [unit for producer in group for unit in producer.files]
+        found.setdefault(max((unit.ram_mb or 0 for unit in units), default=0) or None, []).extend(units)
+    return found
 
 
 def waits_for_merge(outputs: Sequence[Row]) -> bool:

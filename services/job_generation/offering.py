@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from services.job_generation import store
@@ -63,7 +63,7 @@ class Offering:
         if not decision.passes:
             await self._hold_back(work, task, datasets, decision, limits)
             return 0
-        n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts)
+        n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts, force=force)
         if n_offered and held.retry_at:
             await store.set_retry_at(work, task.task_id, None)
             self._wakes.placed(await note_placed(work, "share", task.task_id))
@@ -82,31 +82,41 @@ class Offering:
 
     async def _pick_all(
         self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset], limits: GenerationParameters,
-        decision: ThrottleDecision, *, scouts: bool,
+        decision: ThrottleDecision, *, scouts: bool, force: bool,
     ) -> int:  # fmt: skip
         chunks = await store.open_chunks(work, task.task_id)
-        busy = {chunk.dataset_id or 0 for chunk in chunks if chunk.kind != "merge"}
+        busy = {(chunk.dataset_id or 0, chunk.ram_mb) for chunk in chunks if chunk.kind != "merge"}
         n_open, n_offered = len(busy), 0
+        raised = await store.raised_memory(work, task, [one.dataset_id for one in datasets if one.is_master])
+        if raised and not force:
+            busy |= await store.held_memory(work, task.task_id)
         while n_open + n_offered < limits.open_chunks_of_task and decision.passes:
             max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
             pick = next_pick(
                 datasets, task.rules, scouts=scouts, max_files=limits.files_of_chunk, max_jobs=max_jobs,
-                busy=frozenset(busy),
+                busy=frozenset(busy), raised=raised,
             )  # fmt: skip
             if pick is None:
                 break
-            busy.add(pick.dataset_id)
-            n_offered += await self._pick(work, task, pick, max_jobs)
+            busy.add((pick.dataset_id, pick.ram_mb))
+            n_files = await self._pick(work, task, pick, max_jobs)
+            n_offered += n_files > 0
+            datasets = [
+                replace(one, n_files_used=one.n_files_used + n_files) if one.dataset_id == pick.dataset_id else one
+                for one in datasets
+            ]
             decision = await self._throttle(work, task)
         return n_offered
 
     async def _pick(self, work: UnitOfWork, task: Task, pick: Pick, max_jobs: int) -> int:
-        """One chunk of at most so many jobs: files ready -> picked; zero if none was ready after all."""
+        """One chunk of at most so many jobs: files ready -> picked; how many, zero if none was ready after all."""
         [chunk_id] = await work.next_ids("chunk_ids", 1)
         whole = task.rules.keeps_boundaries_whole
-        picked = await store.pick_files(work, pick.dataset_id, chunk_id, pick.n_files, whole_boundaries=whole)
+        picked = await store.pick_files(work, task, chunk_id, pick)
         if not picked.ids:
             return 0
+        if pick.ram_mb is not None:
+            await store.release_memory(work, task.task_id, pick.ram_mb)
         changes = CounterChanges()
         changes.moved(pick.dataset_id, "input", "ready", "picked", len(picked.ids), picked.n_events)
         reason = f"taken into chunk {chunk_id}"
@@ -114,21 +124,15 @@ class Offering:
             entity="file", task_id=task.task_id, ids=picked.ids, from_status="ready", to_status="picked", reason=reason
         )
         await store.insert_chunk(
-            work,
-            chunk_id,
-            task.task_id,
-            pick.kind,
-            picked,
-            dataset_id=pick.dataset_id,
-            priority=task.priority,
-            max_jobs=max_jobs,
-        )
+            work, chunk_id, task.task_id, pick.kind, picked, dataset_id=pick.dataset_id, priority=task.priority,
+            max_jobs=max_jobs, ram_mb=pick.ram_mb,
+        )  # fmt: skip
         self._count_offered(task, min(max_jobs, len(picked.ids)))
         await store.apply_counters(work, changes)
         if whole:
             await store.open_files_in_use(work, pick.dataset_id)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
-        return 1
+        return len(picked.ids)
 
     async def _throttle(self, work: UnitOfWork, task: Task) -> ThrottleDecision:
         """The decision for the task's share and resource type; counts are at most a few seconds old."""

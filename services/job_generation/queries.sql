@@ -39,7 +39,7 @@ ON CONFLICT (task_id) DO UPDATE SET decided_at = orrery_now(), outcome = exclude
        numbers = excluded.numbers, retry_at = excluded.retry_at;
 
 -- name: open_chunks
-SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs FROM chunks
+SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb FROM chunks
  WHERE task_id = :task_id AND status = 'offered' ORDER BY chunk_id;
 
 -- name: scouts_were_made$
@@ -49,8 +49,9 @@ SELECT EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND kind = 'scout' AN
 -- Its files are picked already. What it holds of each dataset stays when they leave it: a file that was cut into ranges
 -- of events counts once.
 INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, max_jobs,
-                    inputs)
-VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority, :max_jobs, (
+                    ram_mb, inputs)
+VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority,
+        :max_jobs, :ram_mb, (
     SELECT coalesce(jsonb_agg(jsonb_build_object('dataset_id', dataset_id, 'n_files', n_files, 'n_bytes', n_bytes,
                                                  'n_events', n_events) ORDER BY dataset_id), '[]')
       FROM (SELECT dataset_id, count(*) AS n_files, sum(n_bytes) AS n_bytes, sum(n_events) AS n_events
@@ -62,7 +63,25 @@ VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events,
 -- name: end_chunk^
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason
  WHERE chunk_id = :chunk_id AND task_id = :task_id AND status = 'offered'
-RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs;
+RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb;
+
+-- name: return_chunk!
+-- A chunk of which no job was made was not used.
+UPDATE chunks SET status = 'returned', reason = coalesce(reason, :reason)
+ WHERE chunk_id = :chunk_id AND status = 'used' AND n_jobs = 0;
+
+-- name: hold_memory!
+-- Units of this chunk's memory are not tried before a time.
+UPDATE chunks SET retry_at = :retry_at WHERE chunk_id = :chunk_id;
+
+-- name: held_memory
+-- Memory whose time has not come.
+SELECT DISTINCT dataset_id, ram_mb FROM chunks WHERE task_id = :task_id AND retry_at > orrery_now();
+
+-- name: release_memory!
+-- What waits of a task may be tried: all, or of one memory.
+UPDATE chunks SET retry_at = NULL
+ WHERE task_id = :task_id AND retry_at IS NOT NULL AND (:ram_mb::bigint IS NULL OR ram_mb = :ram_mb::bigint);
 
 -- name: count_chunk_jobs!
 UPDATE chunks SET n_jobs = :n_jobs, reason = :reason WHERE chunk_id = :chunk_id;
@@ -92,10 +111,31 @@ UPDATE task_datasets SET status = :to_status::text, modification_time = orrery_n
  WHERE task_id = :task_id AND type = ANY(:types::text[]) AND status = ANY(:allowed::text[])
 RETURNING dataset_id;
 
+-- name: raised_memory
+-- Memory above the task's that ready units of its datasets need: one step in the index for each, however many units.
+SELECT d.dataset_id, raised.ram_count
+  FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+  CROSS JOIN LATERAL (
+       WITH RECURSIVE step AS (
+           SELECT (SELECT min(f.ram_count) FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.status = 'ready'
+                      AND f.ram_count > :task_ram_mb::bigint) AS ram_count
+           UNION ALL
+           SELECT (SELECT min(f.ram_count) FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.status = 'ready'
+                      AND f.ram_count > step.ram_count)
+             FROM step WHERE step.ram_count IS NOT NULL)
+       SELECT ram_count FROM step WHERE ram_count IS NOT NULL) raised
+ ORDER BY d.dataset_id, raised.ram_count;
+
 -- name: pick_files^
-WITH chosen AS MATERIALIZED (
-    SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+-- Units that need the task's memory, or those whose memory was raised to one value.
+WITH ordinary AS MATERIALIZED (
+    SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND :ram_mb::bigint IS NULL
+       AND (ram_count IS NULL OR ram_count <= :task_ram_mb::bigint)
      ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
+raised AS MATERIALIZED (
+    SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND ram_count = :ram_mb::bigint
+     ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
+chosen AS (SELECT file_id FROM ordinary UNION ALL SELECT file_id FROM raised),
 picked AS (
     UPDATE task_files f SET status = 'picked', chunk_id = :chunk_id FROM chosen c WHERE f.file_id = c.file_id
     RETURNING f.file_id, f.lfn, f.fsize, f.n_events)
@@ -104,9 +144,12 @@ SELECT (SELECT coalesce(array_agg(file_id ORDER BY file_id), '{}') FROM picked) 
        (SELECT coalesce(sum(fsize), 0)::bigint FROM (SELECT DISTINCT lfn, fsize FROM picked) whole) AS n_bytes;
 
 -- name: pick_whole_boundaries^
--- As pick_files, with everything that is ready of each boundary that was begun.
+-- As pick_files, with everything that is ready of each boundary that was begun: units of a boundary were in one job, so
+-- that the memory of all was raised together.
 WITH begun AS MATERIALIZED (
     SELECT file_id, boundary_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+       AND CASE WHEN :ram_mb::bigint IS NULL THEN ram_count IS NULL OR ram_count <= :task_ram_mb::bigint
+                ELSE ram_count = :ram_mb::bigint END
      ORDER BY file_id LIMIT :n_files),
 chosen AS MATERIALIZED (
     SELECT f.file_id FROM task_files f
@@ -340,8 +383,12 @@ UPDATE tasks SET ram_count = coalesce(:ram_count, ram_count), ram_unit = coalesc
  WHERE task_id = :task_id;
 
 -- name: idle_tasks
-SELECT task_id FROM tasks WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
- ORDER BY retry_at, task_id LIMIT :count;
+SELECT task_id
+  FROM (SELECT task_id, retry_at FROM tasks WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
+        UNION ALL
+        SELECT c.task_id, c.retry_at FROM chunks c JOIN tasks t USING (task_id)
+         WHERE c.retry_at <= orrery_now() AND t.status = ANY(:statuses::text[])) due
+ GROUP BY task_id ORDER BY min(retry_at), task_id LIMIT :count;
 
 -- name: archive_jobs
 WITH old AS MATERIALIZED (

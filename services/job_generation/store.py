@@ -12,6 +12,7 @@ from typing import Any
 import asyncpg
 
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.picking import Pick
 from services.job_generation.policy.rules import BadRule, rules_of
 from services.job_generation.policy.values import Dataset, Task, Template, Unit
 from services.job_generation.sql import QUERIES
@@ -36,7 +37,10 @@ class LockedTask:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A chunk of the task; `max_jobs`: what the throttle of its share lets it make (None: any number)."""
+    """A chunk of the task; `max_jobs`: what the throttle of its share lets it make (None: any number); `ram_mb`: what
+
+    the memory of its units was raised to, None for the task's.
+    """
 
     chunk_id: int
     kind: str
@@ -44,6 +48,7 @@ class Chunk:
     queue: str | None
     n_files: int
     max_jobs: int | None = None
+    ram_mb: int | None = None
 
 
 async def lock_tasks(work: UnitOfWork, task_ids: Sequence[int]) -> list[LockedTask]:
@@ -180,27 +185,59 @@ class Picked:
     n_bytes: int
 
 
-async def pick_files(
-    work: UnitOfWork, dataset_id: int, chunk_id: int, n_files: int, *, whole_boundaries: bool = False
-) -> Picked:
-    """The next ready files of a dataset: ready -> picked. With `whole_boundaries` as many more as theirs have,
-    so that no boundary is split between two chunks.
+async def return_chunk(work: UnitOfWork, chunk_id: int, reason: str) -> None:
+    """A chunk of which no job was made counts as returned, not as used."""
+    await QUERIES.run(work.connection, "return_chunk", chunk_id=chunk_id, reason=reason)
+
+
+async def raised_memory(work: UnitOfWork, task: Task, dataset_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Memory above the task's that ready units need, in MB of the task's unit, by dataset."""
+    found: dict[int, list[int]] = {}
+    for row in await QUERIES.rows(
+        work.connection, "raised_memory", dataset_ids=list(dataset_ids), task_ram_mb=task.needs.ram_mb
+    ):
+        found.setdefault(row["dataset_id"], []).append(row["ram_count"])
+    return found
+
+
+async def hold_memory(work: UnitOfWork, chunk_id: int, retry_at: datetime | None) -> None:
+    """Units of the chunk's raised memory wait; the others of the task go on."""
+    await QUERIES.run(work.connection, "hold_memory", chunk_id=chunk_id, retry_at=retry_at)
+
+
+async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | None]]:
+    """Datasets and the raised memory whose units wait."""
+    return {tuple(row) for row in await QUERIES.rows(work.connection, "held_memory", task_id=task_id)}
+
+
+async def release_memory(work: UnitOfWork, task_id: int, ram_mb: int | None = None) -> None:
+    """Units of one raised memory, or of any, need not wait longer."""
+    await QUERIES.run(work.connection, "release_memory", task_id=task_id, ram_mb=ram_mb)
+
+
+async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) -> Picked:
+    """The next ready files of a dataset and of one memory: ready -> picked. Where a job takes whole boundaries, as many
+
+    more as theirs have, so that no boundary is split between two chunks.
     """
-    query = "pick_whole_boundaries" if whole_boundaries else "pick_files"
-    row = await QUERIES.row(work.connection, query, dataset_id=dataset_id, chunk_id=chunk_id, n_files=n_files)
+    query = "pick_whole_boundaries" if task.rules.keeps_boundaries_whole else "pick_files"
+    row = await QUERIES.row(
+        work.connection, query, dataset_id=pick.dataset_id, chunk_id=chunk_id, n_files=pick.n_files,
+        ram_mb=pick.ram_mb, task_ram_mb=task.needs.ram_mb,
+    )  # fmt: skip
     assert row is not None  # an aggregate always has one row
     return Picked(row["ids"], row["n_events"], row["n_bytes"])
 
 
 async def insert_chunk(
     work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: Picked, *, dataset_id: int | None,
-    queue: str | None = None, priority: int = 0, max_jobs: int | None = None,
+    queue: str | None = None, priority: int = 0, max_jobs: int | None = None, ram_mb: int | None = None,
 ) -> None:  # fmt: skip
     """A chunk that is offered from now on, with what its picked files are of each dataset."""
     await QUERIES.run(
         work.connection, "insert_chunk", chunk_id=chunk_id, task_id=task_id, kind=kind, dataset_id=dataset_id,
         n_files=len(picked.ids), n_events=picked.n_events, input_bytes=picked.n_bytes, queue=queue, priority=priority,
-        max_jobs=max_jobs,
+        max_jobs=max_jobs, ram_mb=ram_mb,
     )  # fmt: skip
 
 

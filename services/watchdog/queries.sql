@@ -160,11 +160,11 @@ UPDATE tasks SET retry_at = orrery_now() + make_interval(secs => :again_s), modi
 RETURNING task_id, status;
 
 -- name: forget_waiting!
--- A task that had a chunk placed since it first waited starts to wait anew.
+-- A task that had jobs made of a chunk since it first waited starts to wait anew.
 UPDATE tasks t SET frozen_time = NULL
  WHERE t.frozen_time IS NOT NULL AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending')
    AND EXISTS (SELECT FROM chunks c
-                WHERE c.task_id = t.task_id AND c.status = 'used' AND c.ended_at > t.frozen_time);
+                WHERE c.task_id = t.task_id AND c.status = 'used' AND c.n_jobs > 0 AND c.ended_at > t.frozen_time);
 
 -- name: throttle_candidates
 -- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No

@@ -96,6 +96,7 @@ class ChunkPart(_Part):
     bytes: Count | None = None
     queue: str | None = None
     priority: int | None = None
+    ram_mb: Count | None = Field(None, description="memory of its units, raised after a failure; in the task's unit")
     waiting_since: datetime | None = Field(None, description="merging: since when chunks of this queue found no place")
     inputs: list[InputPart] | None = Field(None, description="what the chunk holds; null: all of the task's input")
     seed: int | None = Field(None, ge=0, description="of the ranking of queues; null: 0")

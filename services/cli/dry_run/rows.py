@@ -169,5 +169,6 @@ def _chunk(task: Mapping[str, Any], file: TaskFile, datasets: tuple[Mapping[str,
         "chunk_bytes": totals["bytes"] if chunk.bytes is None else chunk.bytes,
         "chunk_queue": chunk.queue,
         "chunk_priority": task["current_priority"] if chunk.priority is None else chunk.priority,
+        "chunk_ram_mb": chunk.ram_mb,
         "merge_waiting_since": chunk.waiting_since,
     }

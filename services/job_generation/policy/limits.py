@@ -100,6 +100,19 @@ def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: i
     return int(total * RAM_COMPENSATION)
 
 
+def memory_refusal(needs: WorkNeeds, queue: QueueFacts, raised_mb: int | None) -> str | None:
+    """Why a job of units whose memory was raised has too little in the queue's slot; None if it has enough.
+
+    What the task itself asks for was compared when the queue was ranked.
+    """
+    if (raised_mb or 0) <= needs.ram_mb:
+        return None
+    needed = ram_mb(needs, cores_of_job(needs, queue.core_count), raised_mb=raised_mb)
+    if queue.max_rss_mb <= 0 or needed <= queue.max_rss_mb:
+        return None
+    return f"needs {needed} MB of memory, {queue.queue} has {queue.max_rss_mb}"
+
+
 def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
     """Why these totals are too much for one job at this queue; None if they fit.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
@@ -14,11 +14,15 @@ GENERATING = ("ready", "scouting", "running")
 
 @dataclass(frozen=True)
 class Pick:
-    """Take up to `n_files` files of `dataset_id` for a chunk of this kind."""
+    """Take up to `n_files` files of `dataset_id` for a chunk of this kind; `ram_mb`: those whose memory was raised to
+
+    that, None: those that need the task's memory.
+    """
 
     dataset_id: int
     n_files: int
     kind: str
+    ram_mb: int | None = None
 
 
 def wants_scouts(status: str, rules: SplitRules, *, scouts_made: bool, all_opened: bool) -> bool:
@@ -44,14 +48,21 @@ def next_pick(
     scouts: bool,
     max_files: int,
     max_jobs: int,
-    busy: frozenset[int],
+    busy: frozenset[tuple[int, int | None]],
+    raised: Mapping[int, Sequence[int]] | None = None,
 ) -> Pick | None:
     """The first master dataset with open files that no offered chunk is working on, or None.
 
-    Never more files than `max_jobs` jobs can take when the number of files of a job is known.
+    Units whose memory was raised come first (`raised`, by dataset), each memory in a chunk of its own. `busy` are the
+    datasets and memory (None: the task's) that are worked on, or wait. Never more files than `max_jobs` jobs can take
+    when the number of files of a job is known.
     """
     for dataset in sorted(datasets, key=lambda one: one.dataset_id):
-        if not dataset.is_master or dataset.status != "ready" or dataset.dataset_id in busy:
+        if not dataset.is_master or dataset.status != "ready":
+            continue
+        classes = (*(raised or {}).get(dataset.dataset_id, ()), None)
+        free = [ram_mb for ram_mb in classes if (dataset.dataset_id, ram_mb) not in busy]
+        if not free:
             continue
         left = min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
         if left <= 0:
@@ -59,5 +70,5 @@ def next_pick(
         limit = min(left, max_files)
         if rules.n_files_per_job is not None or rules.n_events_per_job is not None:
             limit = min(limit, max_jobs * (rules.n_files_per_job or 1))
-        return Pick(dataset.dataset_id, limit, "scout" if scouts else "normal")
+        return Pick(dataset.dataset_id, limit, "scout" if scouts else "normal", free[0])
     return None

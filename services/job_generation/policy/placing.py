@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.job_generation.policy.limits import limits_at
+from services.job_generation.policy.limits import limits_at, memory_refusal
 from services.job_generation.policy.splitting import NoSecondaryLeft, Pool, cut_one, in_order_of_boundaries, inseparable
 from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
 from shared.brokerage.draw import uniform_of, weighted_choice
@@ -79,6 +79,10 @@ class _Placing:
         queue, new = self.queues[key], 0
         room = self.run_length if queue.max_jobs is None else min(self.run_length, queue.max_jobs - self.made[key])
         while new < room and self.position < len(self.units) and len(self.result.jobs) < self.max_jobs:
+            short = memory_refusal(self.task.needs, queue, self.units[self.position].ram_mb)
+            if short is not None:
+                self.refused[key] = short
+                break
             cut = cut_one(
                 self.units, self.position, self.pools, self.limits[key], self.task.rules, self.task.needs, queue
             )

@@ -20,6 +20,7 @@ from services.job_generation.app import build as build_job_generation
 from services.task_brokerage.app import build as build_task_brokerage
 from services.task_definition.app import build as build_task_definition
 from shared.auth import install
+from shared.brokerage.explain import explain_row
 from shared.db import Database
 from shared.events import ChunkOffered, TaskDefined, TaskReady
 from shared.model.task_file import parse_task_file
@@ -179,6 +180,21 @@ async def test_ranking_queues_live_equals_the_dry_run_of_world_and_task_saved_be
     offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
     row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
     assert row["chosen"]
+
+
+async def test_ranking_queues_for_units_of_raised_memory_live_equals_the_dry_run_and_leaves_small_queues_out(
+    stopped,
+) -> None:
+    task_id, said = await a_task(stopped, production(nucleus="ALPHA", skipScout=True, coreCount=1), "production")
+    async with stopped.database.begin(reason="every unit ran out of memory once") as work:
+        await work.connection.execute("UPDATE task_files SET ram_count = 8000 WHERE task_id = $1", task_id)
+    offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
+    service = await started(build_job_brokerage(replace(stopped, metrics=CollectorRegistry())))
+    assert (await saved_task(service, stopped, task_id))["chunk"]["ram_mb"] == 8000
+    row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
+    assert {name.partition("/")[2] for name in row["chosen"]} <= {"SCORE_HIMEM"}
+    checks = {entry["name"]: entry.get("check") for entry in explain_row(row)}
+    assert checks["Q_ALPHA/SCORE"] == "memory_too_large", "slots of 2000 MB"
 
 
 async def test_ranking_queues_without_input_live_equals_the_dry_run_of_world_and_task_saved_before(stopped) -> None:

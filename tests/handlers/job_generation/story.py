@@ -135,11 +135,12 @@ class Story:
         return chunks_in(said)
 
     async def broker(
-        self, task_id: int, chunk_id: int, *queues: str, max_jobs: int | None = None
+        self, task_id: int, chunk_id: int, *queues: str, max_jobs: int | None = None, resource_type: str = "SCORE"
     ) -> Sequence[Event]:  # fmt: skip
         """Brokerage ranked these queues."""
         candidates = tuple(
-            Candidate(queue=one, resource_type="SCORE", weight=1.0, max_jobs=max_jobs) for one in queues or ("Q_ALPHA",)
+            Candidate(queue=one, resource_type=resource_type, weight=1.0, max_jobs=max_jobs)
+            for one in queues or ("Q_ALPHA",)
         )
         event = ChunkBrokered(chunk_id=chunk_id, task_id=task_id, decision_id=1, candidates=candidates)
         return await self.hear(event)
@@ -153,11 +154,15 @@ class Story:
         )  # fmt: skip
         return await self.hear(event)
 
-    async def jobs_of(self, task_id: int, *queues: str) -> list[int]:
+    async def jobs_of(self, task_id: int, *queues: str, resource_type: str = "SCORE") -> list[int]:
         """Offer and broker until nothing is offered any more; all job ids."""
         chunks = await self.ready(task_id)
         while chunks:
-            chunks = [new for chunk in chunks for new in chunks_in(await self.broker(task_id, chunk, *queues))]
+            chunks = [
+                new
+                for chunk in chunks
+                for new in chunks_in(await self.broker(task_id, chunk, *queues, resource_type=resource_type))
+            ]
         found = await self.fetch("SELECT job_id FROM jobs WHERE task_id = $1 ORDER BY job_id", task_id)
         return [row["job_id"] for row in found]
 
@@ -206,6 +211,15 @@ class Story:
         await self.move(job_ids, to, source=source, report=report)
         event = {"finished": JobsFinished, "merging": JobsMerging}.get(to, JobsFailed)
         return await self.hear(event(job_ids=tuple(job_ids)))
+
+    async def look_at_idle_tasks(self) -> list[Event]:
+        """What generation does periodically."""
+        periodic = next(one for one in self.service.periodic if one.name == "look-at-idle-tasks")
+        async with self.database.begin(reason="periodic") as work:
+            await periodic.run(work)
+            said = list(work.emitted)
+        await self.check()
+        return said
 
     async def status(self, task_id: int) -> str:
         return str(await self.value("SELECT status FROM tasks WHERE task_id = $1", task_id))

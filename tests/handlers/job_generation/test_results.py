@@ -106,11 +106,61 @@ async def test_a_job_out_of_memory_asks_for_more_the_next_time(story: Story) -> 
     jobs = await story.jobs_of(task_id)
     report = {"job_status": "failed", "pilot_error_code": 1212, "max_pss": 2_500 * 1024, "core_count": 1}
     [chunk_id] = chunks_in(await story.end(jobs, "failed", source="payload", report=report))
-    [job_id] = generated_in(await story.broker(task_id, chunk_id))
+    [job_id] = generated_in(await story.broker(task_id, chunk_id, resource_type="SCORE_HIMEM"))
     ram = await story.value(
         "SELECT ram_mb FROM requirement_shapes JOIN jobs USING (shape_id) WHERE job_id = $1", job_id
     )
     assert ram == 2700  # 3000 x 0.9
+
+
+OUT_OF_MEMORY = {"job_status": "failed", "pilot_error_code": 1212, "max_pss": 7_000 * 1024, "core_count": 1}
+
+
+async def chunks_of(story: Story, task_id: int) -> list[tuple[int, int | None, int, str]]:
+    found = await story.fetch(
+        "SELECT chunk_id, ram_mb, n_files, status FROM chunks WHERE task_id = $1 ORDER BY chunk_id", task_id
+    )
+    return [(row["chunk_id"], row["ram_mb"], row["n_files"], row["status"]) for row in found]
+
+
+async def test_units_whose_memory_was_raised_form_a_chunk_of_their_own(story: Story) -> None:
+    task_id = await story.task(n_files=4)
+    jobs = await story.jobs_of(task_id)
+    await story.end(jobs[:2], "failed", source="payload", report=OUT_OF_MEMORY)
+    await story.end(jobs[2:], "failed", source="payload")
+    offered = [row[1:] for row in await chunks_of(story, task_id) if row[3] == "offered"]
+    assert offered == [(8000, 2, "offered"), (None, 2, "offered")]
+
+
+async def test_memory_that_no_queue_has_lets_the_other_units_go_on_and_is_tried_again_at_its_time(
+    story: Story,
+) -> None:
+    task_id = await story.task(n_files=4)
+    jobs = await story.jobs_of(task_id)
+    [raised] = chunks_in(await story.end(jobs[:1], "failed", source="payload", report=OUT_OF_MEMORY))
+    await story.unplaceable(task_id, raised)
+    assert await story.status(task_id) == "running"
+    [ordinary] = chunks_in(await story.end(jobs[1:2], "failed", source="payload"))
+    assert [row[1:] for row in await chunks_of(story, task_id)][-1] == (None, 1, "offered"), "the others go on"
+    await story.end([*jobs[2:], *generated_in(await story.broker(task_id, ordinary))], "finished")
+    assert await story.files(task_id) == ["ready", "finished", "finished", "finished"]
+    assert await story.status(task_id) == "running", "one unit still waits for memory"
+    async with story.database.begin(reason="an hour later") as work:
+        await work.connection.execute("UPDATE chunks SET retry_at = retry_at - interval '1 hour'")
+    await story.look_at_idle_tasks()
+    [(_, ram_mb, n_files, _)] = [row for row in await chunks_of(story, task_id) if row[3] == "offered"]
+    assert (ram_mb, n_files) == (8000, 1)
+
+
+async def test_splitting_leaves_out_a_queue_whose_slots_have_less_memory_than_was_raised(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    jobs = await story.jobs_of(task_id)
+    [raised] = chunks_in(await story.end(jobs, "failed", source="payload", report=OUT_OF_MEMORY))
+    await story.broker(task_id, raised)
+    reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
+    assert "needs 7200 MB of memory" in reason
+    [(*_, status)] = [row for row in await chunks_of(story, task_id) if row[0] == raised]
+    assert status == "returned", "no job was made of it"
 
 
 async def test_ended_and_counted_jobs_leave_the_hot_table(story: Story) -> None:

@@ -89,9 +89,10 @@ async def test_a_job_whose_file_was_given_more_memory_is_asked_about_by_itself(s
     task_id = await story.task(n_files=3)
     async with story.database.read() as connection:
         await connection.execute("UPDATE task_files SET ram_count = 4000 WHERE lfn LIKE '%00001.root'")
-    [chunk_id] = await story.ready(task_id)
-    await story.broker(task_id, chunk_id, "Q_ALPHA")
-    assert await story.files(task_id) == ["running", "picked", "running"]
+    raised, ordinary = await story.ready(task_id)
+    await story.broker(task_id, raised, "Q_ALPHA", resource_type="SCORE_HIMEM")
+    await story.broker(task_id, ordinary, "Q_ALPHA")
+    assert await story.files(task_id) == ["running", "ready", "running"]
     assert await matched(story) == 4
 
 
@@ -116,7 +117,7 @@ async def test_dispatch_asks_about_the_jobs_that_were_made_as_generation_did(sto
     real = site_matches.accepted
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(site_matches, "accepted", lambda advert, jobs: asked.extend(jobs) or real(advert, jobs))
-        await story.jobs_of(task_id)
+        await story.jobs_of(task_id, resource_type="SCORE_HIMEM")
     async with story.database.read() as connection:
         rows = await QUERIES.job_facts(
             connection, job_ids=await connection.fetchval("SELECT array_agg(job_id) FROM jobs")

@@ -78,17 +78,20 @@ async def test_a_running_task_that_waits_for_a_queue_is_left_to_job_generation(
     assert found == START, "job generation's own look at it must not be put off"
 
 
-async def test_a_placed_chunk_makes_the_task_forget_how_long_it_waited(
+async def test_a_chunk_of_which_jobs_were_made_makes_the_task_forget_how_long_it_waited(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     waited = START - timedelta(days=3)
     task = await rows.task(connection, status="running", frozen_time=waited)
     other = await rows.task(connection, status="running", frozen_time=waited)
-    await rows.chunk(connection, task, status="used", ended_at=START - MINUTE)
+    without_jobs = await rows.task(connection, status="running", frozen_time=waited)
+    await rows.chunk(connection, task, status="used", n_jobs=1, ended_at=START - MINUTE)
     await rows.chunk(connection, other, status="returned", ended_at=START - MINUTE)
+    await rows.chunk(connection, without_jobs, status="used", n_jobs=0, ended_at=START - MINUTE)
     await stage.run(stage.watchdog.watch_tasks)
     assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", task) is None
     assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", other) == waited
+    assert await stage.value("SELECT frozen_time FROM tasks WHERE task_id = $1", without_jobs) == waited
 
 
 async def test_a_task_that_asks_not_to_be_throttled_is_not_however_often_its_files_were_tried(

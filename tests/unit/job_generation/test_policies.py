@@ -32,6 +32,17 @@ def test_a_rule_that_makes_no_sense_is_refused_with_its_name_and_value(rule: str
         rules_of({rule: value})
 
 
+def test_units_whose_memory_was_raised_form_picks_of_their_own_and_what_waits_lets_the_others_go_on() -> None:
+    dataset = a_dataset(2, n_files=10, n_files_to_be_used=10, n_files_used=3)
+    options: Any = {"scouts": False, "max_files": 5000, "max_jobs": 100, "raised": {2: [4000, 8000]}}
+    busy: set[tuple[int, int | None]] = set()
+    found = []
+    while (pick := next_pick([dataset], rules_of({}), busy=frozenset(busy), **options)) is not None:
+        found.append((pick.ram_mb, pick.n_files))
+        busy.add((2, pick.ram_mb))
+    assert found == [(4000, 7), (8000, 7), (None, 7)]
+
+
 def test_scouts_are_made_once_and_again_only_while_the_task_is_scouting() -> None:
     rules, skips = rules_of({}), rules_of({"skipScout": True})
     assert wants_scouts("ready", rules, scouts_made=False, all_opened=True)
@@ -50,9 +61,9 @@ def test_a_chunk_takes_open_files_of_the_first_dataset_that_no_chunk_works_on() 
     options: dict[str, Any] = {"scouts": False, "max_files": 50, "max_jobs": 10}
     pick = next_pick(datasets, rules_of({}), busy=frozenset(), **options)
     assert pick is not None and (pick.dataset_id, pick.n_files, pick.kind) == (2, 50, "normal")
-    pick = next_pick(datasets, rules_of({"nFilesPerJob": 3}), busy=frozenset({2}), **options)
+    pick = next_pick(datasets, rules_of({"nFilesPerJob": 3}), busy=frozenset({(2, None)}), **options)
     assert pick is not None and (pick.dataset_id, pick.n_files) == (3, 30)
-    assert next_pick(datasets, rules_of({}), busy=frozenset({2, 3}), **options) is None
+    assert next_pick(datasets, rules_of({}), busy=frozenset({(2, None), (3, None)}), **options) is None
 
 
 LOW = ThrottleLimits(n_queue_limit=1000)
