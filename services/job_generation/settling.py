@@ -57,9 +57,9 @@ class Settling:
         n_offered += await self._merges.offer(work, held, force=force)
         datasets = await store.datasets(work, held.task.task_id)
         if not n_offered and await self._is_worked_on(work, held.task, datasets):
-            await self._prepare(work, held.task)
+            await self._prepare(work, held.task, datasets)
             held = await self._again(work, held)
-        if tell:
+        if tell or held.task.status == "defined":
             await self.tell(work, held.task, datasets)
 
     async def _again(self, work: UnitOfWork, held: LockedTask) -> LockedTask:
@@ -143,8 +143,14 @@ class Settling:
             return False
         return await store.live_jobs(work, task.task_id) == 0
 
-    async def _prepare(self, work: UnitOfWork, task: Task) -> None:
-        """Nothing is left to do: outputs are complete, the final status can be decided."""
+    async def _prepare(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> None:
+        """Nothing is left to do: outputs are complete, the final status can be decided.
+
+        A task that runs until its input is closed does not end before: its definition looks at the open input again.
+        """
+        if task.rules.runs_until_closed and any(one.is_master and one.is_open for one in datasets):
+            await store.move_task(work, task, "defined", reason="all input was worked on, but it is still open")
+            return
         await store.move_datasets(work, task.task_id, OUTPUTS, "prepared", "no more files will be added")
         if await store.move_task(work, task, "prepared", reason="all input was worked on"):
             work.emit(TaskPrepared(task_id=task.task_id))

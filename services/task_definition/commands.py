@@ -18,12 +18,13 @@ from services.task_definition.task_store import TaskRow, TaskStore
 from shared.auth import Caller
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted, TaskReady, TaskRegistered, TaskReleased
+from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted, TaskRegistered, TaskReleased
 from shared.model.task_spec import CHANGEABLE, parse_task
 from shared.model.task_spec_problems import InvalidTask
 
 log = logging.getLogger(__name__)
 MORE_ATTEMPTS = 5
+ANALYSIS_TYPE = "anal"
 REOPENED_BY_RETRY = ("failed",)
 REOPENED_BY_RELOAD = ("failed", "lost", "missing")
 
@@ -175,11 +176,16 @@ class Commands:
             return Reply(rules.OK, f"task {task.task_id}: {back}; it stays {task.status}")
         await self._catalogue.reopen(work.connection, await self._store.reopen_datasets(work.connection, task.task_id))
         await self._store.renew(work.connection, task.task_id)
-        target = rules.retried_status(task.status, task.old_status, has_scout_data=task.has_scout_data)
+        target = rules.retried_status(
+            task.status, task.old_status, has_scout_data=task.has_scout_data,
+            needs_nucleus=rules.needs_nucleus(
+                is_analysis=task.task_type == ANALYSIS_TYPE, nucleus=task.nucleus, site=task.site, cloud=task.cloud
+            ),
+        )  # fmt: skip
         await self._tasks.move(work, task.task_id, target, reason, sources=["toretry"])
         await self._announce(work, task, command, target)
-        if target == "ready":
-            work.emit(TaskReady(task_id=task.task_id, nucleus=task.nucleus))
+        if target in ("ready", "assigning"):
+            emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         await self._retry_children(work, task, command)
         return Reply(rules.OK, f"task {task.task_id} is retried: {reopened} units of input re-opened")
 

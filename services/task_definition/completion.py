@@ -34,6 +34,7 @@ from shared.events import (
 )
 from shared.states import DATASET, JOB, Owner
 from shared.states.job import ON_NODE, QUEUED
+from shared.states.task import FINAL
 
 _SQL = Queries.beside(__file__, "completion.sql")
 _ENDINGS = ("aborting", "toabort", "finishing", "passed", "prepared", "tobroken", "reassigning")
@@ -66,15 +67,20 @@ class Completion:
         task = await self._tasks.lock(work.connection, event.task_id)
         if task is None:
             return
-        jobs = await _SQL.row(work.connection, "ended_jobs", task_id=task.task_id)
+        if task.status in FINAL:
+            return  # what was said before the end: the end noted its own progress
+        await self._note_progress(work, task.task_id, event.files_total, event.files_finished)
+        await self.settle(work, task)
+
+    async def _note_progress(self, work: UnitOfWork, task_id: int, n_files: int, n_finished: int) -> None:
+        jobs = await _SQL.row(work.connection, "ended_jobs", task_id=task_id)
         await _SQL.run(
             work.connection,
             "note_progress",
-            task_id=task.task_id,
-            progress=progress_percent(event.files_total, event.files_finished),
+            task_id=task_id,
+            progress=progress_percent(n_files, n_finished),
             failure_rate=0 if jobs is None else failure_rate_percent(jobs["n_finished"], jobs["n_failed"]),
         )
-        await self.settle(work, task)
 
     async def on_task_prepared(self, event: TaskPrepared, work: UnitOfWork) -> None:
         task = await self._tasks.lock(work.connection, event.task_id)
@@ -160,6 +166,7 @@ class Completion:
             n_events_finished=events_finished,
             goal=task.goal,
             parent_status=parent,
+            demands_input=not (row["is_defined"] and rule.get("allowEmptyInput")),
             input_open=bool(row["input_open"]) and bool(rule.get("runUntilClosed")),
             fail_when_goal_unreached=bool(rule.get("failWhenGoalUnreached")),
             use_exhausted=bool(rule.get("useExhausted")),
@@ -171,6 +178,9 @@ class Completion:
         if not await self._tasks.move(work, task.task_id, status, reason, error_dialog=dialog):
             return
         await self._tasks.end(work.connection, task.task_id)
+        row = await _SQL.row(work.connection, "end_facts", task_id=task.task_id)
+        assert row is not None
+        await self._note_progress(work, task.task_id, row["n_files"], row["n_files_finished"])
         await self._close_datasets(work.connection, task.task_id, status)
         work.emit(TaskCompleted(task_id=task.task_id, status=status))
 

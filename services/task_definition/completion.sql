@@ -4,7 +4,8 @@ SELECT count(*) AS n_datasets, coalesce(sum(n_files), 0)::bigint AS n_files,
        coalesce(sum(n_files_finished), 0)::bigint AS n_files_finished,
        coalesce(sum(n_files_failed), 0)::bigint AS n_files_failed,
        CASE WHEN bool_and(n_events IS NOT NULL) THEN sum(n_events)::bigint END AS n_events,
-       bool_or(state = 'open' AND type = 'input') AS input_open
+       bool_or(state = 'open' AND type = 'input') AS input_open,
+       EXISTS (SELECT FROM job_parameters_templates WHERE task_id = :task_id) AS is_defined
   FROM task_datasets
  WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL;
 

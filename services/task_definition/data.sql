@@ -26,7 +26,7 @@ SELECT q.queue, q.site, q.data -> 'astorages' AS astorages, s.data ->> 'default_
 UPDATE task_files f SET fsize = m.fsize, guid = m.guid, checksum = m.checksum
   FROM (SELECT * FROM unnest(:file_ids::bigint[], :sizes::bigint[], :guids::text[], :checksums::text[])
                  AS u (file_id, fsize, guid, checksum)) m
- WHERE f.file_id = m.file_id;
+ WHERE f.file_id = m.file_id AND f.status NOT IN ('finished', 'failed', 'cancelled', 'nooutput');
 
 -- name: requested_transfers
 -- In order of id, locked: two deliveries of the same request do not start a transfer twice.

@@ -44,7 +44,7 @@ class Handlers:
         return [
             (TaskRegistered, self._definition.on_task_registered),
             (TaskReleased, self.on_task_released),
-            (TaskProgressed, self._completion.on_task_progressed),
+            (TaskProgressed, self.on_task_progressed),
             (TaskPrepared, self._completion.on_task_prepared),
             (TaskCompleted, self._commands.on_task_completed),
             (TaskCommandRequested, self._commands.on_task_command_requested),
@@ -56,6 +56,12 @@ class Handlers:
         """A task that was put back goes on with its definition or its end; other states are others' business."""
         await self._definition.on_task_released(event, work)
         await self._completion.on_task_released(event, work)
+
+    async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
+        """A task whose open input was worked on is defined again: its input is looked at once more."""
+        await self._completion.on_task_progressed(event, work)
+        if event.status == "defined":
+            await self._definition.define(work, event.task_id)
 
     async def on_config_changed(self, event: ConfigChanged) -> None:
         await self.read_parameters()

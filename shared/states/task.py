@@ -123,6 +123,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["finishing"], ["passed"], "no job left", _TD),
     *arrows(["finished", "failed", "aborted", "exhausted"], ["toretry"], "retry", _TD),
     *arrows(["toretry"], ["ready", "running", "scouting"], "files re-opened", _TD),
+    *arrows(["toretry"], ["assigning"], "files re-opened, but no nucleus was chosen yet", _TD),
     *arrows(["toretry"], ["finished", "failed", "aborted", "exhausted"], "nothing left to retry", _TD),
     *arrows(["finished", "failed", "aborted", "exhausted", "done"], ["toincexec"], "incremental execution", _TD),
     *arrows(["toincexec"], ["rerefine"], "parameters merged", _TD),

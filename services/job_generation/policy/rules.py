@@ -45,6 +45,7 @@ class SplitRules:
     respects_split_rule: bool = False
     reads_over_lan: bool = False
     copies_to_scratch: bool = False
+    runs_until_closed: bool = False
     seed_offset: int = 0
 
     @property
@@ -97,6 +98,7 @@ _FLAGS = {
     "skip_scout": "skipScout",
     "respects_split_rule": "respectSplitRule",
     "copies_to_scratch": "useLocalIO",
+    "runs_until_closed": "runUntilClosed",
 }
 
 

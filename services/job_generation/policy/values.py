@@ -61,7 +61,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset of a task; `attributes` as in JEDI: Dataset attributes."""
+    """One dataset of a task; `attributes` as in JEDI: Dataset attributes. `is_open`: the catalogue may add files."""
 
     dataset_id: int
     name: str
@@ -80,6 +80,7 @@ class Dataset:
     destination: str | None = None
     container_name: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    is_open: bool = False
 
     @property
     def is_master(self) -> bool:

@@ -70,11 +70,19 @@ def resumed_status(status: str, old_status: str | None) -> str:
     return wanted if (status, wanted) in allowed else "ready"
 
 
-def retried_status(came_from: str, old_status: str | None, *, has_scout_data: bool) -> str:
-    """Ready; a task that was exhausted while it scouted or ran goes straight on, to running if its scouts measured."""
+def needs_nucleus(*, is_analysis: bool, nucleus: str | None, site: str | None, cloud: str | None) -> bool:
+    """Whether a nucleus has to be chosen before jobs are made: not for analysis and pre-assigned tasks."""
+    return not (is_analysis or nucleus or site or cloud not in (None, "WORLD"))
+
+
+def retried_status(came_from: str, old_status: str | None, *, has_scout_data: bool, needs_nucleus: bool = False) -> str:
+    """Ready, or assigning where the task ended before a nucleus was chosen; a task that was exhausted while it scouted
+
+    or ran goes straight on, to running if its scouts measured.
+    """
     if came_from == "exhausted" and old_status in ("running", "scouting"):
         return "running" if has_scout_data else "scouting"
-    return "ready"
+    return "assigning" if needs_nucleus else "ready"
 
 
 def reassigned_status(old_status: str | None, *, has_target: bool) -> str:

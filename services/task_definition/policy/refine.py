@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.task_definition.policy.commands import needs_nucleus
 from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
 from shared.catalogue.port import OPEN, DatasetFacts
 from shared.model.split_precedence import rules_in_effect
@@ -142,8 +143,8 @@ def refiner_for(vo: str, label: str) -> Refiner:
 def _next_status(spec: TaskSpec) -> str:
     """Analysis and pre-assigned tasks need no nucleus chosen."""
     given = spec.parameters
-    assigned = given.nucleus or given.site or (given.cloud not in (None, "WORLD"))
-    return "ready" if spec.is_analysis or assigned else "assigning"
+    needed = needs_nucleus(is_analysis=spec.is_analysis, nucleus=given.nucleus, site=given.site, cloud=given.cloud)
+    return "assigning" if needed else "ready"
 
 
 def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:

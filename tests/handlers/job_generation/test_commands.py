@@ -66,3 +66,17 @@ async def test_a_task_that_was_held_back_is_looked_at_again_when_its_time_comes(
         assert len(chunks_in(work.emitted)) == 1
     assert await story.files(task_id) == ["picked"] * 2
     await story.check()
+
+
+async def test_a_task_that_runs_until_its_input_is_closed_does_not_end_while_it_is_open(story: Story) -> None:
+    task_id = await story.task(n_files=1, rule={"runUntilClosed": True})
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE task_datasets SET state = 'open' WHERE type = 'input'")
+    said = await story.end(await story.jobs_of(task_id), "finished")
+    assert await story.status(task_id) == "defined"
+    assert [event.status for event in said if isinstance(event, TaskProgressed)] == ["defined"]
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE task_datasets SET state = 'frozen' WHERE type = 'input'")
+    await set_status(story, task_id, "ready")
+    await story.ready(task_id)
+    assert await story.status(task_id) == "prepared"

@@ -170,6 +170,17 @@ async def test_an_exhausted_task_is_retried_by_its_owner_and_goes_on_where_it_wa
     assert (await task_row(database, task_id))["status"] == "scouting"
 
 
+@pytest.mark.parametrize(("status", "old_status"), [("aborted", None), ("exhausted", "assigning"), ("failed", None)])
+async def test_a_task_that_ended_before_it_had_a_nucleus_is_given_one_when_it_is_retried(
+    database: Database, producer: httpx.AsyncClient, service: Service, status: str, old_status: str | None
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, status, old_status=old_status, nucleus=None)
+    assert (await command(producer, "retry", task_id))["success"]
+    assert (await task_row(database, task_id))["status"] == "assigning"
+    assert (await announced(database))[-2:] == [TaskCommanded.routing_key(), TaskDefined.routing_key()]
+
+
 async def test_a_retry_may_change_a_few_parameters_only(
     database: Database, producer: httpx.AsyncClient, task_id: int
 ) -> None:
@@ -299,7 +310,7 @@ async def test_a_retry_takes_finished_children_along(
     await put(database, task_id, "done")
     await deliver(database, service, TaskRegistered(task_id=child))
     await end_files(database, child, finished=19, failed=1)
-    await put(database, child, "finished")
+    await put(database, child, "finished", nucleus="ALPHA")
     await end_files(database, task_id, finished=19, failed=1)
     await put(database, task_id, "finished")
     assert (await command(producer, "retry", task_id))["data"] == 0

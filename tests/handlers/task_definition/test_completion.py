@@ -1,15 +1,16 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
-from shared.events import TaskCommanded, TaskCompleted, TaskPrepared, TaskProgressed
+from shared.events import TaskCommanded, TaskCompleted, TaskPrepared, TaskProgressed, TaskReady, TaskRegistered
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
-from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
-from tests.handlers.task_definition.world import production
-from tests.rows import file
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
+from tests.handlers.task_definition.world import an_input, production
+from tests.rows import change, file
 
 
 async def prepared(
@@ -98,6 +99,64 @@ async def test_the_failure_rate_is_that_of_jobs_and_not_of_files(
     )
     await deliver(database, service, progressed)
     assert (await task_row(database, task_id))["failure_rate"] == 25
+
+
+async def test_progress_that_comes_after_the_end_changes_nothing_and_the_end_notes_its_own(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=20)
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    before = await task_row(database, task_id)
+    assert (before["status"], before["progress"], before["failure_rate"]) == ("done", 100, 0)
+    late = TaskProgressed(
+        task_id=task_id, status="running", files_finished=199, files_failed=1, files_total=200, live_jobs=1
+    )
+    assert await deliver(database, service, late) == ()
+    assert await task_row(database, task_id) == before
+
+
+@pytest.mark.parametrize(
+    ("is_defined", "allowed", "status"),
+    [(False, False, "failed"), (False, True, "failed"), (True, True, "done"), (True, False, "failed")],
+)
+async def test_a_task_without_any_input_is_done_only_if_it_was_defined_and_may_be_empty(
+    database: Database, service: Service, producer: httpx.AsyncClient, is_defined: bool, allowed: bool, status: str
+) -> None:
+    empty = production("empty", [an_input("data.growing")], allowEmptyInput=True)
+    task_id = await submit(producer, empty)
+    if is_defined:
+        await deliver(database, service, TaskRegistered(task_id=task_id))
+    async with database.read() as connection:
+        await change(connection, "UPDATE tasks SET status = 'finishing', split_rule = $2::jsonb WHERE task_id = $1",
+                     task_id, {"allowEmptyInput": True} if allowed else {})  # fmt: skip
+    progressed = TaskProgressed(
+        task_id=task_id, status="finishing", files_finished=0, files_failed=0, files_total=0, live_jobs=0
+    )
+    await deliver(database, service, progressed)
+    assert (await task_row(database, task_id))["status"] == status
+
+
+async def test_a_task_that_runs_until_its_input_is_closed_is_defined_again_when_all_of_it_was_worked_on(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    catalogue = BuiltInCatalogue()
+    async with database.begin(reason="test") as work:
+        await catalogue.add_files(work.connection, [NewFile("data.growing", "G.0", 10, "ALPHA_DATADISK", 5)])
+    parameters = production("growing", [an_input("data.growing")], runUntilClosed=True, nucleus="ALPHA", nFilesPerJob=1)
+    task_id, _ = await define(database, service, producer, parameters)
+    await end_files(database, task_id, finished=1)
+    progressed = TaskProgressed(
+        task_id=task_id, status="defined", files_finished=1, files_failed=0, files_total=1, live_jobs=0
+    )
+    await put(database, task_id, "defined")
+    await deliver(database, service, progressed)
+    assert (await task_row(database, task_id))["status"] == "pending", "it waits for new files"
+    async with database.begin(reason="test") as work:
+        await catalogue.freeze(work.connection, ["data.growing"])
+    await put(database, task_id, "defined")
+    assert list(await deliver(database, service, progressed)) == [TaskReady(task_id=task_id, nucleus="ALPHA")]
+    state = "SELECT state FROM task_datasets WHERE task_id = $1 AND type = 'input'"
+    assert await value_of(database, state, task_id) == "frozen"
 
 
 async def test_a_broken_task_has_its_jobs_killed_once_and_then_ends(
