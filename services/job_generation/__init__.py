@@ -9,8 +9,11 @@ in task_files; the counters of task_datasets; attempts, owners and states of fil
 generation_decisions and task_job_counts; rows of waits for tasks held by their share; the move of counted jobs to
 jobs_archive.
 
-Every transaction locks the task's row first, then its datasets, files and jobs, each in order of id. That makes each
-task sequential, whatever arrives twice, late or in another order; tasks are independent of each other.
+Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id. That
+makes each task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. The
+jobs that a transaction may end are locked by one statement: with merge jobs, the jobs whose outputs they merge. Whoever
+else locks several jobs (reports, commands) does so in order of id too, and takes no task's row after them, so that
+nobody waits in a circle.
 
 ==================  ===============================================================================================
 `policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging

@@ -130,7 +130,7 @@ class Handlers:
 
     async def _apply(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         tasks = await store.lock_tasks(work, await store_results.tasks_of_jobs(work, job_ids))
-        jobs = await store_results.lock_jobs(work, job_ids) if tasks else []
+        jobs = await store_results.lock_jobs_with_producers(work, job_ids) if tasks else []
         for held in tasks:
             of_task = [job for job in jobs if job.task_id == held.task.task_id]
             ended = [job for job in of_task if job.status in FINAL or job.status == "merging"]

@@ -262,6 +262,13 @@ SELECT job_id, task_id, chunk_id, status, job_type, queue, resource_type, gshare
        error_code, attempt_number
   FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL ORDER BY job_id FOR NO KEY UPDATE;
 
+-- name: producers_of_merges
+-- Jobs whose unmerged outputs are the input of these merge jobs.
+SELECT DISTINCT f.out_job_id AS job_id
+  FROM jobs j JOIN job_files jf ON jf.job_id = j.job_id AND jf.is_master JOIN task_files f ON f.file_id = jf.file_id
+ WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.job_type = 'merge' AND j.results_applied_at IS NULL
+   AND f.out_job_id IS NOT NULL;
+
 -- name: mark_applied!
 UPDATE jobs SET results_applied_at = orrery_now() WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL;
 

@@ -90,6 +90,14 @@ async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
     return [JobRow(*row) for row in await QUERIES.rows(work.connection, "lock_jobs", job_ids=list(job_ids))]
 
 
+async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
+    """As `lock_jobs`, and in the same order the jobs whose outputs these merge: they may end with them."""
+    rows = await QUERIES.rows(work.connection, "producers_of_merges", job_ids=list(job_ids))
+    wanted = set(job_ids)
+    locked = await lock_jobs(work, sorted({*wanted, *(row["job_id"] for row in rows)}))
+    return [job for job in locked if job.job_id in wanted]
+
+
 async def mark_applied(work: UnitOfWork, job_ids: Sequence[int]) -> None:
     """The end of these jobs is counted in this transaction."""
     await QUERIES.run(work.connection, "mark_applied", job_ids=sorted(job_ids))

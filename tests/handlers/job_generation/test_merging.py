@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from services.job_dispatch.store import Store
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_site_matches import advertise
@@ -62,6 +64,32 @@ async def test_a_merge_job_reads_the_unmerged_files_and_writes_the_final_ones(st
     assert await story.files(task_id) == ["running"] * 2
     history = await story.fetch("SELECT old_job_id, relation_type FROM job_retry_history ORDER BY old_job_id")
     assert [(row["old_job_id"], row["relation_type"]) for row in history] == [(job, "merge") for job in jobs]
+
+
+async def blocked(story: Story, process_id: int) -> None:
+    """Returns once somebody waits for a lock of this server process."""
+    async with story.database.read() as connection:
+        question = "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND $1 = ANY(pg_blocking_pids(pid)))"
+        while not await connection.fetchval(question, process_id):
+            await connection.execute("SELECT pg_sleep(0.005)")
+
+
+async def test_a_kill_that_races_with_the_end_of_a_merge_waits_in_the_same_order_and_nobody_is_thrown_out(
+    story: Story,
+) -> None:
+    """The kill has the lock of the producer, the end of the merge job comes, the kill goes on to the merge job."""
+    task_id, [producer], [chunk_id] = await waiting(story, n_files=1)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    await story.move([merge_id], "finished")
+    store = Store()
+    async with asyncio.timeout(20), story.database.begin(reason="kill") as kill:
+        await store.lock_jobs(kill.connection, [producer])
+        process_id = await kill.connection.fetchval("SELECT pg_backend_pid()")
+        ending = asyncio.create_task(story.hear(JobsFinished(job_ids=(merge_id,))))
+        await blocked(story, process_id)
+        await store.lock_jobs(kill.connection, [producer, merge_id])
+    await ending
+    assert await story.files(task_id) == ["finished"]
 
 
 async def test_a_finished_merge_finishes_the_jobs_that_waited_and_their_input(story: Story) -> None:
