@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +45,9 @@ class Caller:
         outgoing: list[dict[str, Any]] = []
 
         async def receive() -> dict[str, Any]:
-            return incoming.pop() if incoming else {"type": "http.disconnect"}
+            if not incoming:
+                await asyncio.get_running_loop().create_future()  # the caller waits for its answer
+            return incoming.pop()
 
         async def send(message: dict[str, Any]) -> None:
             outgoing.append(message)
