@@ -60,13 +60,15 @@ def build(context: Context) -> Service:
             Periodic("left-overs", settings.left_overs_every_s, completion.settle_left_overs),
             Periodic("parameters", REFRESH_EVERY_S, handlers.refresh_parameters, lease=False),
         ],
-        web=_web(context, commands, tasks, Submission(tasks, catalogue, KnownGrid(context.cache))),
+        web=_web(context, commands, tasks, Submission(tasks, catalogue, KnownGrid(context.cache)), parameters),
         body_limits=BODY_LIMITS,
         on_start=[handlers.read_parameters],
     )
 
 
-def _web(context: Context, commands: Commands, tasks: TaskStore, submission: Submission) -> FastAPI:
+def _web(
+    context: Context, commands: Commands, tasks: TaskStore, submission: Submission, parameters: Parameters
+) -> FastAPI:
     web = FastAPI(title="Orrery task definition", version="1")
     reading = Reading()
     web.include_router(submission_routes(context.database, submission, tasks))
@@ -74,7 +76,7 @@ def _web(context: Context, commands: Commands, tasks: TaskStore, submission: Sub
     web.include_router(command_routes(context.database, commands))
     web.include_router(catalogue_routes(context.database, tasks))
     web.include_router(config_routes(context.database, tasks))
-    web.include_router(explain_routes(context.database, Explanation(reading)))
+    web.include_router(explain_routes(context.database, Explanation(reading, parameters)))
     web.include_router(system_routes())
     put_into_envelopes(web)
     install(web, context.authority)

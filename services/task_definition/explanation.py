@@ -7,10 +7,11 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.explaining import job_text, job_waits_for, task_text
+from services.task_definition.policy.explaining import SENT_AT_MOST_H, job_text, job_waits_for, task_text
 from services.task_definition.reading import Reading, Wanted
 from shared.brokerage.explain import explain_row
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
+from shared.config.parameters import Parameters
 from shared.db.queries import Queries
 
 _SQL = Queries.beside(__file__, "explanation.sql")
@@ -20,8 +21,8 @@ DECISIONS, HISTORY, AHEAD_AT_MOST = 3, 20, 100_000
 class Explanation:
     """Stateless; reads only."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._reading = reading
+    def __init__(self, reading: Reading, parameters: Parameters | None = None) -> None:
+        self._reading, self._parameters = reading, parameters or Parameters()
 
     async def task(
         self, connection: asyncpg.Connection, task_id: int, *, everything: bool = False
@@ -101,7 +102,8 @@ class Explanation:
             )
             refused = await self._refused(connection, job)
             return [*refused, *job_waits_for(job, queue, ahead, starts)]
-        return job_waits_for(job, queue, ahead, starts)
+        sent_at_most_h = self._parameters.get("job_timeout", "TIMEOUT_sent", app="pandaserver", default=SENT_AT_MOST_H)
+        return job_waits_for(job, queue, ahead, starts, sent_at_most_h)
 
     async def _refused(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
         """Why the site of the queue does not take the job now, as the dispatcher asks it (SAM-Grid)."""

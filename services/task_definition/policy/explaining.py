@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from services.task_definition.policy.waiting import waits_for
@@ -20,6 +21,8 @@ from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
 SHOWN_CHOSEN = 5
+#: TIMEOUT_sent of component job_timeout where it is not set
+SENT_AT_MOST_H = 0.5
 #: throttles that hold the task, not a queue: whoever passed the checks before is left out by them, or nobody is
 OF_THE_TASK = frozenset(
     check.name for check in (RUNNING_JOBS, QUEUED_JOBS, RUNNING_CORES, QUEUED_CORES, DISK_QUOTA, SHARE_USAGE)
@@ -196,8 +199,16 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
     return written_out("\n".join(lines))
 
 
-def job_waits_for(job: Facts, queue: Facts | None, ahead: int | None, starts_per_hour: int) -> list[str]:
-    """What must happen before this job goes on."""
+def _given_up(job: Facts, sent_at_most_h: float) -> str:
+    if sent_at_most_h <= 0:
+        return "it is not given up (job_timeout.TIMEOUT_sent is 0)"
+    return f"given up at {moment(job['state_change_time'] + timedelta(hours=sent_at_most_h))} if none comes"
+
+
+def job_waits_for(
+    job: Facts, queue: Facts | None, ahead: int | None, starts_per_hour: int, sent_at_most_h: float = SENT_AT_MOST_H
+) -> list[str]:
+    """What must happen before this job goes on; a sent job is given up after `sent_at_most_h` hours (0: never)."""
     status = job["status"]
     if status == "activated":
         lines = [f"{ahead} activated jobs of its share are before it at this queue"]
@@ -216,7 +227,7 @@ def job_waits_for(job: Facts, queue: Facts | None, ahead: int | None, starts_per
         "defined": ["waits for its input to be looked up"],
         "assigned": ["waits for its input to arrive"],
         "throttled": ["held back: its task is paused, or its user runs too much"],
-        "sent": ["a pilot took it and has not reported yet"],
+        "sent": [f"a pilot took it and has not reported yet; {_given_up(job, sent_at_most_h)}"],
         "starting": [f"pilot {job['worker'] or ''} prepares; last heartbeat {moment(job['heartbeat_at'])}"],
         "running": [f"pilot {job['worker'] or ''} runs it; last heartbeat {moment(job['heartbeat_at'])}"],
         "holding": ["waits for its outputs to be registered"],
