@@ -21,6 +21,7 @@ from shared.cancelling import end
 from shared.messaging import dead_letters
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
+from shared.messaging.relay import is_bus_error
 from shared.messaging.subscription import Delivery, NewsSubscription, Outcome, WorkSubscription
 from shared.messaging.topology import Topology
 from shared.messaging.transport import Attached
@@ -188,11 +189,12 @@ class Consumers:
             self._in_flight.add(task)
             try:
                 await on_message(message)
-            except (AMQPError, ChannelInvalidStateError, OSError) as error:
-                # The acknowledgement did not get through; the message comes again and the inbox knows it.
-                log.warning("%s: acknowledgement lost: %s", queue.name, error)
-            except Exception:
-                log.exception("%s: unexpected error; the message stays unsettled", queue.name)
+            except Exception as error:
+                if is_bus_error(error):
+                    # The acknowledgement did not get through; the message comes again and the inbox knows it.
+                    log.warning("%s: acknowledgement lost: %s", queue.name, error)
+                else:
+                    log.exception("%s: unexpected error; the message stays unsettled", queue.name)
             finally:
                 self._in_flight.discard(task)
 

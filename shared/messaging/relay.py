@@ -34,8 +34,17 @@ HOLD_S = 5.0  # a row that the broker returned or refused is left alone for so l
 LONGEST_DELAY_S = 5.0
 RECENT = 50_000  # most passes look only so far below the newest row published: no rescan of dead index entries
 
-# Some drivers raise RuntimeError for a channel that was closed under their feet.
 BUS_ERRORS: tuple[type[BaseException], ...] = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError)
+
+_CLOSED = ("closed", "not opened", "not ready", "no active transport")
+
+
+def is_bus_error(error: BaseException) -> bool:
+    """Whether the bus, and not our code, is to blame: also a connection that was closed under our feet, for which its
+    library raises RuntimeError."""
+    told = str(error).lower()
+    return isinstance(error, BUS_ERRORS) or (type(error) is RuntimeError and any(word in told for word in _CLOSED))
+
 
 _TAKE = """
 SELECT event_id, routing_key, body, trace_parent FROM outbox
@@ -109,7 +118,7 @@ class Relay:
             except Exception as error:
                 self._last_pass_at = time.monotonic()
                 self.last_error = f"{type(error).__name__}: {error}"
-                if not isinstance(error, BUS_ERRORS) and not is_retryable(error):
+                if not is_bus_error(error) and not is_retryable(error):
                     log.exception("relay: unexpected error")
                 else:
                     log.warning("relay: %s; next try in %.1f s", self.last_error, delay_s)

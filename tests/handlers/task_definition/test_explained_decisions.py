@@ -86,3 +86,14 @@ async def test_an_id_that_no_task_or_job_can_have_is_called_out_of_range(
         f"{name} = '99999999999999999999': the id is out of range; allowed: 1 to 9223372036854775807"
     )
     assert [one["field"] for one in reply["problems"]] == [name]
+
+
+async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await job(connection, task_id, job_id=9, queue="Q", status="sent")
+        until = await connection.fetchval("SELECT state_change_time + interval '30 minutes' FROM jobs WHERE job_id = 9")
+    found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
+    assert f"given up at {str(until)[:19]} UTC" in found["text"]

@@ -1,0 +1,48 @@
+"""A connection to the broker that is closed under our feet is told in one line, without a traceback."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from shared.messaging.relay import Relay, is_bus_error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (RuntimeError('<RobustConnection: "amqp://127.0.0.1/" 0 channels> connection closed'), True),
+        (RuntimeError("Connection was not opened"), True),
+        (ConnectionResetError("reset by peer"), True),
+        (RuntimeError("dictionary changed size during iteration"), False),
+        (ValueError("closed"), False),
+    ],
+)
+def test_a_closed_connection_is_no_error_of_ours(error: Exception, expected: bool) -> None:
+    assert is_bus_error(error) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "traceback"), [("the connection closed", False), ("dictionary changed size during iteration", True)]
+)
+async def test_the_relay_tells_a_closed_connection_without_a_traceback(
+    text: str, traceback: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    relay: Any = object.__new__(Relay)
+    failed = asyncio.Event()
+
+    async def publish_once() -> int:
+        failed.set()
+        raise RuntimeError(text)
+
+    relay.publish_once = publish_once
+    with caplog.at_level(logging.WARNING):
+        running = asyncio.create_task(relay.run())
+        await failed.wait()
+        await asyncio.sleep(0)
+        running.cancel()
+    [record] = caplog.records
+    assert text in caplog.text and (record.exc_info is not None) is traceback
