@@ -18,7 +18,7 @@ from shared.events import LaneJob
 class LaneReader(Protocol):
     """Reads that fill the windows."""
 
-    async def lanes_of(self, queue: str) -> list[tuple[str, int]]: ...
+    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]: ...
 
     async def read_heads(
         self, queue: str, lanes: Sequence[tuple[str, int]], size: int
@@ -44,10 +44,10 @@ class DatabaseLaneReader:
     def __init__(self, read: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]]) -> None:
         self._read = read
 
-    async def lanes_of(self, queue: str) -> list[tuple[str, int]]:
+    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]:
         async with self._read() as connection:
             rows = await QUERIES.lanes_of(connection, queue=queue)
-        return [(row["gshare"], row["shape_id"]) for row in rows]
+        return {(row["gshare"], row["shape_id"]): (row["negated_priority"], row["job_id"]) for row in rows}
 
     async def read_heads(self, queue: str, lanes: Sequence[tuple[str, int]], size: int) -> list[tuple[str, int, Entry]]:
         async with self._read() as connection:

@@ -1,18 +1,20 @@
 -- All SQL of job_dispatch.
 
 -- name: lanes_of
--- The lanes of a queue that hold activated jobs: a loose scan, one index probe per lane however many jobs it holds.
+-- The lanes of a queue that hold activated jobs, each with its first job: a loose scan, one index probe per lane however
+-- many jobs it holds.
 WITH RECURSIVE lane AS (
-    (SELECT gshare, shape_id FROM jobs
-      WHERE queue = :queue AND status = 'activated' ORDER BY gshare, shape_id LIMIT 1)
+    (SELECT gshare, shape_id, -current_priority AS negated_priority, job_id FROM jobs
+      WHERE queue = :queue AND status = 'activated'
+      ORDER BY gshare, shape_id, (-current_priority), job_id LIMIT 1)
     UNION ALL
-    SELECT next.gshare, next.shape_id
+    SELECT next.gshare, next.shape_id, next.negated_priority, next.job_id
       FROM lane CROSS JOIN LATERAL (
-        SELECT j.gshare, j.shape_id FROM jobs j
+        SELECT j.gshare, j.shape_id, -j.current_priority AS negated_priority, j.job_id FROM jobs j
          WHERE j.queue = :queue AND j.status = 'activated' AND (j.gshare, j.shape_id) > (lane.gshare, lane.shape_id)
-         ORDER BY j.gshare, j.shape_id LIMIT 1) next
+         ORDER BY j.gshare, j.shape_id, (-j.current_priority), j.job_id LIMIT 1) next
 )
-SELECT gshare, shape_id FROM lane;
+SELECT gshare, shape_id, negated_priority, job_id FROM lane;
 
 -- name: read_heads
 -- The first entries of each of these lanes of a queue.

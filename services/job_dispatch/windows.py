@@ -25,6 +25,7 @@ from shared.events import LaneJob
 log = logging.getLogger(__name__)
 
 NEWS_TOGETHER_S = 1.0
+LANES_TOGETHER = 256
 
 
 @dataclass
@@ -256,18 +257,20 @@ class Windows:
     async def _open(self, queue: str) -> None:
         """Build a new window beside the old one and swap it in, with what arrived meanwhile."""
         window = QueueWindow(queue, owns=self._owns)
-        lanes = await self.reader.lanes_of(queue)
-        limit = max(2, min(self.limits.refill_size, self.limits.first_read // max(1, len(lanes))))
-        heads = await self.reader.read_heads(queue, lanes, limit) if lanes else []
-        by_lane: dict[tuple[str, int], list[Entry]] = {key: [] for key in lanes}
-        for gshare, shape_id, entry in heads:
-            by_lane[gshare, shape_id].append(entry)
-        for (gshare, shape_id), entries in by_lane.items():
+        first = await self.reader.lanes_of(queue)
+        lanes, limit = self._read_ahead(list(first))
+        ahead: dict[tuple[str, int], list[Entry]] = {key: [] for key in lanes}
+        for gshare, shape_id, entry in await self.reader.read_heads(queue, lanes, limit) if lanes else []:
+            ahead[gshare, shape_id].append(entry)
+        for number, ((gshare, shape_id), head) in enumerate(first.items()):
+            if number % LANES_TOGETHER == 0:
+                await asyncio.sleep(0)
+            entries, limit_of_lane = (ahead[gshare, shape_id], limit) if (gshare, shape_id) in ahead else ([head], 1)
             self.shapes.expect(shape_id)
             lane = window.lane(gshare, shape_id, complete=False)
             self._read(entries)
             lane.begin_refill()
-            lane.end_refill(entries, limit)
+            lane.end_refill(entries, limit_of_lane)
         await self.shapes.load_missing()
         for job in self._arrived_while_opening.get(queue, ()):
             window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
@@ -276,6 +279,14 @@ class Windows:
         spread = self.limits.sweep_spread_s * (2 * self._random.random() - 1)
         used_at = previous.used_at if previous is not None else now
         self._queues[queue] = OpenQueue(window, used_at, now + self.limits.sweep_after_s + spread)
+
+    def _read_ahead(self, lanes: Sequence[tuple[str, int]]) -> tuple[list[tuple[str, int]], int]:
+        """Of which lanes to read how many entries at the first touch: of all where they are few, else of the share that
+        is served first. Of the others their first job is known, and more is read when it is taken."""
+        if len(lanes) * self.limits.refill_below > self.limits.first_read:
+            served_first = min({gshare for gshare, _ in lanes}, key=self.ranks.key)
+            lanes = [lane for lane in lanes if lane[0] == served_first]
+        return list(lanes), max(2, min(self.limits.refill_size, self.limits.first_read // max(1, len(lanes))))
 
     # -- looking again
 
