@@ -17,7 +17,7 @@ from services.job_generation.policy.requirements import Requirement, requirement
 from services.job_generation.policy.values import LOG_TYPES, Dataset, JobInput, QueueFacts, Task, Template, Unit
 
 SCOUT_PRIORITY = 901
-NOTHING = "NULL"
+NOTHING, COPIED = "NULL", "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,8 @@ class Builder:
         self._requirements: dict[tuple[Any, ...], Requirement] = {}
         self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
         self._out_names = ",".join(self._names[one.dataset.dataset_id][0] for one in self.templates)
+        # the pilot reads no file directly whose token is local
+        self._block_token = COPIED if request.task.rules.copies_to_scratch else NOTHING
         self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
 
     def build(self) -> list[NewJob]:
@@ -265,7 +267,7 @@ class Builder:
             "scopeIn": ",".join([unit.scope or scope for unit, (_, scope, _) in zip(rows, facts, strict=True)]),
             "ddmEndPointIn": ",".join([queue.read_storage or NOTHING] * len(rows)),
             "prodDBlocks": names,
-            "prodDBlockToken": ",".join(["local"] * len(rows)),
+            "prodDBlockToken": ",".join([self._block_token] * len(rows)),
         }
 
     def _output_fields(self, outputs: Sequence[Output], queue: QueueFacts) -> dict[str, str]:

@@ -74,6 +74,16 @@ async def test_the_text_for_the_pilot_has_names_command_line_and_requirements(st
     assert shape["core_count"] == 1 and shape["resource_type"] == "SCORE"
 
 
+@pytest.mark.parametrize(("rule", "token"), [({}, "NULL"), ({"useLocalIO": True}, "local")])
+async def test_the_pilot_may_read_input_directly_unless_the_task_copies_to_scratch(
+    story: Story, rule: dict[str, bool], token: str
+) -> None:
+    task_id = await story.task(n_files=2, rule={"nFilesPerJob": 2, **rule})
+    [job_id] = await story.jobs_of(task_id)
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", job_id)
+    assert spec["prodDBlockToken"] == f"{token},{token}"
+
+
 async def test_the_pilot_is_told_the_platform_that_its_queue_publishes(story: Story) -> None:
     grid = small_grid()
     for queue in ("Q_ALPHA", "Q_BETA"):
