@@ -37,12 +37,12 @@ def unreadable_requirements(text: Any) -> list[TaskProblem]:
 async def problems_of_readable_parts(
     connection: asyncpg.Connection, tasks: TaskStore, catalogue: CatalogueReader, parameters: Any
 ) -> list[TaskProblem]:
-    """A name that is taken and input that nobody knows, in those parts of the parameters that can be read."""
+    """A name that is taken but is to be unique, and input that nobody knows, in the parts that can be read."""
     if not isinstance(parameters, Mapping):
         return []
     found = unreadable_requirements(parameters.get("requirements"))
     name = parameters.get("taskName")
-    if isinstance(name, str) and name and not unstorable_values(name):
+    if parameters.get("uniqueTaskName") and isinstance(name, str) and name and not unstorable_values(name):
         existing = await tasks.same_name(connection, name)
         if existing is not None:
             found.append(duplicate_name(name, existing))

@@ -30,6 +30,8 @@ from shared.snapshot.known_grid import KnownGrid
 #: reply codes of a refused submission (PanDA client: task/submit); 3 means something else to the client
 DUPLICATE, INVALID = 1, 2
 USER_LABELS = ("user", "panda", "test", "ptest")
+#: analysis jobs start from it; above it work is urgent (PanDA brokerage: urgent chunks), which is not a user's to say
+MOST_PRIORITY_OF_USERS = 1000
 TASK_SEQUENCE = "task_ids"
 
 
@@ -80,6 +82,7 @@ class Submission:
             **spec.columns(),
             "user_name": owner_of(spec, caller),
             "parent_tid": spec.parameters.parent_task_id,
+            "unique_name": spec.parameters.unique_task_name,
             "split_rule": spec.split_rule(),
             "gshare": gshare,
             "resource_type": resource_type,
@@ -106,9 +109,10 @@ class Submission:
     ) -> list[TaskProblem]:
         """What the world has against a task that is well-formed."""
         found = rights_missing(spec, caller)
-        existing = await self._tasks.same_name(connection, spec.parameters.task_name)
-        if existing is not None:
-            found.append(duplicate_name(spec.parameters.task_name, existing))
+        if spec.parameters.unique_task_name:
+            existing = await self._tasks.same_name(connection, spec.parameters.task_name)
+            if existing is not None:
+                found.append(duplicate_name(spec.parameters.task_name, existing))
         if gshare is None:
             wanted = spec.parameters.gshare
             allowed = "allowed: a leaf of the shares" if wanted else "no leaf of the shares matches this task"
@@ -254,6 +258,10 @@ def rights_missing(spec: TaskSpec, caller: Caller) -> list[TaskProblem]:
         groups = ", ".join(sorted(caller.groups)) or "none"
         allowed = f"needs the role production or that group; groups of {caller.name}: {groups}"
         found.append(problem("workingGroup", given.working_group, allowed))
+    for name, priority in (("taskPriority", given.task_priority), ("currentPriority", given.current_priority)):
+        if priority is not None and priority > MOST_PRIORITY_OF_USERS:
+            allowed = f"needs the role production; allowed: at most {MOST_PRIORITY_OF_USERS}"
+            found.append(problem(name, priority, allowed))
     for name, value in (("skipScout", given.skip_scout), ("gshare", given.gshare), ("official", given.official)):
         if value:
             found.append(problem(name, value, "needs the role production"))

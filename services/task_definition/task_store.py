@@ -88,7 +88,7 @@ class TaskStore:
     async def insert(
         self, connection: asyncpg.Connection, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]
     ) -> bool:
-        """False: a task of this name exists."""
+        """False: a task of this name exists, and both are to be unique."""
         new = await _SQL.value(connection, "insert_task", task_id=task_id, columns=dict(columns))
         if new is None:
             return False

@@ -8,29 +8,46 @@ scope, name, datasets. Read whole or refused whole, every problem listed.
 
 from __future__ import annotations
 
+import re
 import uuid
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from shared.model.names import CATALOGUE_NAMES, SCOPES, is_catalogue_name, is_scope
 from shared.model.problems import Problem, problems_of
 from shared.model.task_spec_items import bare_name
 
 FORMAT = "orrery-catalogue/1"
 MAX_FILES = 5_000_000
+_SERIAL = re.compile(r"\{serial(:0\d+d)?\}")
 _NAMESPACE = uuid.UUID("6f1c7a52-6f0e-5d0e-9a53-0d2f4a1b7c11")
 
+
+def _named(allowed: Callable[[str], bool], words: str) -> AfterValidator:
+    """Refuses what the field's catalogues refuse."""
+
+    def check(name: str) -> str:
+        if not allowed(name):
+            raise ValueError(f"allowed: {words}")
+        return name
+
+    return AfterValidator(check)
+
+
+_AS_IN_CATALOGUES = _named(is_catalogue_name, CATALOGUE_NAMES)
 Name = Annotated[str, Field(min_length=1, max_length=255)]
-Scope = Annotated[str, Field(min_length=1, max_length=30)]
+DataName = Annotated[Name, _named(lambda name: is_catalogue_name(bare_name(name)), CATALOGUE_NAMES)]
+Scope = Annotated[str, Field(min_length=1, max_length=30), _named(is_scope, SCOPES)]
 Size = Annotated[int, Field(ge=0, le=2**53)]
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    lfn: Annotated[str, Field(min_length=1, max_length=256)]
+    lfn: Annotated[str, Field(min_length=1, max_length=256), _AS_IN_CATALOGUES]
     size_bytes: Size
     n_events: Size | None = None
     checksum: Annotated[str, Field(max_length=36)] | None = None
@@ -41,7 +58,11 @@ class _File(BaseModel):
 
 class _Series(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    lfn: Annotated[str, Field(min_length=1, max_length=240, pattern=r"\{serial(:0\d+d)?\}")]
+    lfn: Annotated[
+        str,
+        Field(min_length=1, max_length=240, pattern=r"\{serial(:0\d+d)?\}"),
+        _named(lambda lfn: is_catalogue_name(_SERIAL.sub("1", lfn)), CATALOGUE_NAMES),
+    ]
     count: Annotated[int, Field(ge=1, le=MAX_FILES)]
     first: Size = 1
     size_bytes: Size
@@ -60,7 +81,7 @@ class _Replica(BaseModel):
 class _Dataset(BaseModel):
     model_config = ConfigDict(extra="forbid")
     scope: Scope
-    name: Name
+    name: DataName
     state: Literal["open", "frozen"] = "frozen"
     attributes: dict[str, Any] = {}
     files: list[_File] = []
@@ -71,8 +92,8 @@ class _Dataset(BaseModel):
 class _Container(BaseModel):
     model_config = ConfigDict(extra="forbid")
     scope: Scope
-    name: Name
-    datasets: Annotated[list[Name], Field(min_length=1)]
+    name: DataName
+    datasets: Annotated[list[DataName], Field(min_length=1)]
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from shared.model.architecture import InvalidArchitecture, parse_architecture
+from shared.model.names import CATALOGUE_NAMES, SCOPES, TASK_NAMES, is_catalogue_name, is_scope, is_task_name
 from shared.model.placeholders import unusable_placeholders
 from shared.model.task_spec_fields import TaskParameters
 from shared.model.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item, scope_of
@@ -25,6 +26,8 @@ _UNITS = {
 def checks_between_fields(given: TaskParameters, columns: Row) -> list[TaskProblem]:
     """Every problem that no single field shows; `columns` are those of `tasks`, defaults filled in."""
     found: list[TaskProblem] = [*units_of(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    if not is_task_name(given.task_name):
+        found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
     for index, item in enumerate(given.job_parameters):
         found += _item(f"jobParameters.{index}", item)
     for index, item in enumerate(given.logs()):
@@ -171,6 +174,11 @@ def _dataset_names(name: str, item: Item) -> Iterable[TaskProblem]:
             yield problem(f"{name}.dataset", dataset, f"allowed: at most {limit} characters")
         if len(scope_of(full)) > MAX_SCOPE:
             yield problem(f"{name}.dataset", full, f"allowed: a scope of at most {MAX_SCOPE} characters")
+        if not is_catalogue_name(dataset):
+            yield problem(f"{name}.dataset", dataset, f"allowed: {CATALOGUE_NAMES}")
+        scope, colon, _ = full.strip().rpartition(":")
+        if colon and not is_scope(scope):
+            yield problem(f"{name}.dataset", full, f"allowed: {SCOPES}")
 
 
 def _output(name: str, item: Item) -> Iterable[TaskProblem]:
@@ -186,6 +194,8 @@ def _output(name: str, item: Item) -> Iterable[TaskProblem]:
         yield problem(f"{name}.value", template, f"allowed: a file name of at most {limit} characters")
     if "/" in template.replace("${SN/P}", "") or any(one.isspace() for one in template):
         yield problem(f"{name}.value", template, "allowed: a file name without slashes and blanks")
+    elif template and not is_catalogue_name(template):
+        yield problem(f"{name}.value", template, f"allowed: a file name of {CATALOGUE_NAMES}")
 
 
 def _streams(given: TaskParameters) -> Iterable[TaskProblem]:

@@ -74,8 +74,9 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
 async def test_the_world_s_objections_are_listed_together(producer: httpx.AsyncClient) -> None:
     await submit(producer, production("first"))
     task = production(
-        "first", [an_input("mc.unknown"), an_input("mc.nothing", "MINBIAS")], nucleus="GAMMA", site="MARS"
-    )
+        "first", [an_input("mc.unknown"), an_input("mc.nothing", "MINBIAS")], nucleus="GAMMA", site="MARS",
+        uniqueTaskName=True,
+    )  # fmt: skip
     body = await refusal(producer, task)
     told = {(one["field"], one["value"]) for one in body["problems"]}
     assert ("taskName", "'first'") in told
@@ -106,7 +107,7 @@ async def test_a_malformed_task_hears_of_unknown_input_and_a_taken_name_in_the_s
     producer: httpx.AsyncClient,
 ) -> None:
     await submit(producer, production("first"))
-    bad = production("first", [an_input("mc.unknown")], bananas=3, coreCount="eight")
+    bad = production("first", [an_input("mc.unknown")], bananas=3, coreCount="eight", uniqueTaskName=True)
     bad["jobParameters"].append({"type": "template", "param_type": "input", "dataset": 7})
     body = await refusal(producer, bad)
     assert body["data"] == 2
@@ -115,12 +116,28 @@ async def test_a_malformed_task_hears_of_unknown_input_and_a_taken_name_in_the_s
 
 async def test_a_duplicate_name_has_a_code_of_its_own(producer: httpx.AsyncClient) -> None:
     task_id = await submit(producer, production())
-    again = production()
+    again = production(uniqueTaskName=True)
     again["jobParameters"] = [an_input(), output("other")]
     again["log"]["dataset"] = "mc.other.log"
     body = await refusal(producer, again)
     assert body["data"] == 1
     assert str(task_id) in body["message"]
+
+
+async def test_names_are_unique_only_where_a_task_asks_for_it(producer: httpx.AsyncClient) -> None:
+    first = await submit(producer, production(uniqueTaskName=True))
+    again = production()
+    again["jobParameters"] = [an_input(), output("other")]
+    again["log"]["dataset"] = "mc.other.log"
+    assert await submit(producer, again) > first
+
+
+async def test_the_priority_of_a_user_has_an_upper_limit(user: httpx.AsyncClient, producer: httpx.AsyncClient) -> None:
+    body = await refusal(user, analysis(taskPriority=1001, currentPriority=5000))
+    assert {one["field"] for one in body["problems"]} == {"taskPriority", "currentPriority"}
+    assert "at most 1000" in body["message"]
+    await submit(user, analysis(taskPriority=1000))
+    await submit(producer, production(taskPriority=5000))
 
 
 async def test_what_changes_a_task_s_meaning_and_is_not_carried_out_is_refused_by_name(
