@@ -65,7 +65,7 @@ def test_a_task_that_is_wrong_in_many_ways_is_refused_with_every_problem_at_once
 
 
 def test_the_same_name_twice_is_refused(orrery: Orrery, tmp_path: Path) -> None:
-    submit(orrery, tmp_path, 1, "twice")
+    submit(orrery, tmp_path, 1, "twice", uniqueTaskName=True)
     outcome = orrery("submit", str(tmp_path / "twice.json"))
     assert outcome.code == 1
     assert "taskName" in outcome.err
