@@ -16,6 +16,7 @@ from services.job_brokerage.slots import QueueSlots
 from services.job_brokerage.slots_api import slots_routes
 from services.job_brokerage.task_files import NoSuchTask, TaskFiles
 from shared.auth import Caller, require
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.grid import FILES, Grid, parse_grid
 from shared.model.problems import InvalidGrid
@@ -126,12 +127,17 @@ def snapshot_routes(database: Database, snapshot: Snapshot, task_files: TaskFile
 
 
 def build_web(
-    database: Database, store: GridStore, snapshot: Snapshot, task_files: TaskFiles, slots: QueueSlots
+    database: Database,
+    store: GridStore,
+    snapshot: Snapshot,
+    task_files: TaskFiles,
+    slots: QueueSlots,
+    parameters: Parameters,
 ) -> FastAPI:
     """The service's web application."""
     web = FastAPI(title="Orrery job brokerage", version="1")
     web.include_router(build_routes(database, store))
     web.include_router(snapshot_routes(database, snapshot, task_files))
-    web.include_router(slots_routes(database, slots))
+    web.include_router(slots_routes(database, slots, parameters))
     put_into_envelopes(web)
     return web

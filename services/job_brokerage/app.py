@@ -108,6 +108,6 @@ def build(context: Context) -> Service:
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_queues),
             Periodic("forget-history", FORGET_EVERY_S, forget),
         ],
-        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue), slots),
+        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue), slots, parameters),
         on_start=[start],
     )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, HTTPException
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.reply import Reply
 from services.job_brokerage.slots import QueueSlots, RefusedSlots, SlotsSetting
 from shared.auth import Caller, require
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.web.json_route import JsonRoute
 
@@ -41,13 +43,17 @@ class TargetSlots(BaseModel):
         return SlotsSetting(self.panda_queue, self.resource_type or "", self.slots, until)
 
 
-def slots_routes(database: Database, slots: QueueSlots) -> APIRouter:
+def slots_routes(database: Database, slots: QueueSlots, parameters: Parameters) -> APIRouter:
     """`/api/v1/harvester/add_target_slots`"""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
 
     @routes.post("/add_target_slots")
     async def add_target_slots(body: TargetSlots, caller: Annotated[Caller, Depends(SETS_SLOTS)]) -> Reply:
         """Set how many slots a queue, or one resource type of it, is to fill; until a date, or the next setting."""
+        named = parameters.get("job_brokerage", "SLOT_SETTERS", default=None)
+        if not caller.may("production") and not is_named(named, body.panda_queue, caller.name):
+            text = f"job_brokerage.SLOT_SETTERS does not name them for {body.panda_queue}"
+            raise HTTPException(403, f"{caller.name} may not set slots: {text}")
         try:
             setting = body.setting()
             async with database.begin(reason=f"slots set by {caller.name}") as work:

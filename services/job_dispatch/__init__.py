@@ -21,5 +21,5 @@ How an acquire is answered (the windows hold no truth: whatever they say is comp
 * everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).
 
 HTTP: /api/v1/pilot/* (role pilot; plain Starlette routes, `pilot_api`), /api/v1/job/* and /api/v1/statistics/*
-(`job_api`), /api/v1/site/advertise (roles pilot and operator, `advert_api`).
+(`job_api`), /api/v1/site/advertise (`advert_api`).
 """

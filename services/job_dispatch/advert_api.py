@@ -10,11 +10,13 @@ from pydantic import ConfigDict, Field, field_validator
 
 from services.job_dispatch.body import HEARTBEAT, fields_of
 from services.job_dispatch.pilot_api import envelope
-from services.job_dispatch.requests import RequestFields, parse
+from services.job_dispatch.requests import ROLE, RequestFields, parse
 from services.job_dispatch.site_requirements import SiteRequirements
 from services.job_dispatch.sql import QUERIES
 from shared.auth import Caller, require
+from shared.auth.named import is_named
 from shared.brokerage.matchmaking import ADVERTISED_EVERY, Advert, parsed, unreadable
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.web.json_route import JsonRoute
 
@@ -66,8 +68,9 @@ class SiteAdvertisement(RequestFields):
 class AdvertApi:
     """Takes advertisements; jobs are handed out under them from then on."""
 
-    def __init__(self, database: Database, sites: SiteRequirements) -> None:
+    def __init__(self, database: Database, sites: SiteRequirements, parameters: Parameters) -> None:
         self._database = database
+        self._parameters = parameters
         self._sites = sites
 
     def router(self) -> APIRouter:
@@ -78,10 +81,14 @@ class AdvertApi:
         return router
 
     async def advertise(
-        self, request: Request, caller: Annotated[Caller, Depends(require("pilot", "operator"))]
+        self, request: Request, caller: Annotated[Caller, Depends(require("pilot", "production", "operator"))]
     ) -> Response:
         """Replace the site's advertisement: CurMatches starts again at CurrentJobs; it is believed for five minutes."""
         advert = parse(SiteAdvertisement, await fields_of(request, HEARTBEAT))
+        named = self._parameters.get("job_dispatch", "ADVERTISERS", default=None)
+        if not caller.may("production") and not is_named(named, advert.Site, caller.name):
+            text = f"{caller.name} may not advertise {advert.Site}: job_dispatch.ADVERTISERS does not name them for it"
+            return envelope(False, text, {"StatusCode": ROLE}, 403)
         async with self._database.begin(reason=f"advertised by {caller.name}") as work:
             expires_at = work.now + ADVERTISED_EVERY
             stored = await QUERIES.advertise_site(

@@ -98,7 +98,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     picks = Picks(windows, sites)
     claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=claim_limits)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
-    reporting = Reporting(database, store, metrics, limits=report_limits)
+    reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
     activity = Activity(database, clock)
     lifecycle = Lifecycle(store)
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
@@ -119,7 +119,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         work=_work(handlers),
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
-        web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites)),
+        web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites, parameters)),
         body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],

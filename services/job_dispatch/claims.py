@@ -234,6 +234,7 @@ class Claims:
                 request.offer.queue,
                 request.pick.lane.shape_id if request.pick else 0,
                 request.offer.worker,
+                request.offer.subject,
             )
             for request in batch
         ]

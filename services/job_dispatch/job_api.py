@@ -50,7 +50,9 @@ class SetCommand(RequestFields):
 
 
 class JobApi:
-    """Reads for any caller; kill for the owner, production and operators; commands for production and operators."""
+    """States for any caller; specifications and reports for the owner, the VO, production and operators.
+
+    Kill for the owner, production and operators; commands for production and operators."""
 
     def __init__(self, database: Database, store: Store, handlers: Handlers, jobs: JobQueries) -> None:
         self._database = database
@@ -101,8 +103,10 @@ class JobApi:
     async def get_description(
         self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
     ) -> Response:
-        """Specification, state and final report of each job."""
-        return envelope(True, "", await self._jobs.described(job_ids_of(job_ids)))
+        """Specification, state and final report of each job, for its owner, its VO, production and operators; of the
+        jobs of others the state alone, with a message."""
+        found = await self._jobs.described(job_ids_of(job_ids))
+        return envelope(True, "", [one if _may_read(caller, one) else _state_alone(one) for one in found])
 
     async def by_queue(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
         """Jobs per queue, resource type and state: what pilot factories go by."""
@@ -149,6 +153,18 @@ class JobApi:
             outcome="done",
             details=dict(details),
         )
+
+
+def _may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
+    """A VO's members have it, or a group of it ("atlas/production"), among the groups of their token."""
+    if caller.may("production") or caller.name in (job["owner"], job.get("user_name")):
+        return True
+    return job["vo"] is not None and any(group.split("/")[0] == job["vo"] for group in caller.groups)
+
+
+def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
+    text = f"the specification and report are for {job['owner']}, the VO {job['vo']}, production and operators"
+    return {**job, "spec": None, "report": None, "message": text}
 
 
 def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -25,7 +26,7 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.no_match import NoMatch
 from services.job_dispatch.picks import Granted
 from services.job_dispatch.policy.fitting import Offer
-from services.job_dispatch.policy.reports import Verdict
+from services.job_dispatch.policy.reports import Report, Verdict
 from services.job_dispatch.queries_of_jobs import JobQueries
 from services.job_dispatch.report_fields import read_report
 from services.job_dispatch.reporting import Reporting
@@ -44,7 +45,7 @@ from services.job_dispatch.requests import (
     WorkerUpdate,
     parse,
 )
-from shared.auth import NotAuthenticated, caller_of
+from shared.auth import Caller, NotAuthenticated, caller_of
 from shared.db.database import is_retryable, is_unstorable, unavailable
 from shared.web.departure import WhileConnected
 from shared.web.intake import RETRY_AFTER_S, Crowded
@@ -158,7 +159,7 @@ class PilotApi:
         except (BadRequest, BadBody):
             self._metrics.acquires.labels("refused").inc()
             raise
-        offer = wanted.offer()
+        offer = replace(wanted.offer(), subject=caller_of(request).name)
         if key is not None:
             key = request_key(caller_of(request).name, offer, key)
         if not await self._activity.knows(offer.queue):
@@ -210,7 +211,10 @@ class PilotApi:
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot."""
-        verdict = await self._reporting.report(read_report(await fields_of(request, REPORT)))
+        report = _from(caller_of(request), read_report(await fields_of(request, REPORT)))
+        verdict = await self._reporting.report(report)
+        if verdict.refusal is not None:
+            return envelope(False, verdict.refusal, _refused_report(verdict))
         return Response(_told(verdict), media_type="application/json")
 
     async def update_jobs_bulk(self, request: Request) -> Response:
@@ -227,19 +231,21 @@ class PilotApi:
             raise BadRequest(FAILED, [{"field": "job_list", "message": problem}])
         answers: list[asyncio.Task[dict[str, Any]]] = []
         for number, one in enumerate(wanted):  # reading a report takes a while: others come in between
-            answers.append(asyncio.create_task(self._one_of_many(one)))
+            answers.append(asyncio.create_task(self._one_of_many(caller_of(request), one)))
             if number % READ_TOGETHER == 0:
                 await asyncio.sleep(0)
         told = [await one for one in answers]
         return envelope(all(one["success"] for one in told), "", told)
 
-    async def _one_of_many(self, fields: Any) -> dict[str, Any]:
+    async def _one_of_many(self, caller: Caller, fields: Any) -> dict[str, Any]:
         if not isinstance(fields, dict):
             return {"success": False, "message": "job_list: must hold objects", "data": {"StatusCode": FAILED}}
         try:
-            verdict = await self._reporting.report(read_report(fields))
+            verdict = await self._reporting.report(_from(caller, read_report(fields)))
         except BadRequest as error:
             return {"success": False, "message": str(error), "data": {"StatusCode": error.code}}
+        if verdict.refusal is not None:
+            return {"success": False, "message": verdict.refusal, "data": _refused_report(verdict)}
         return {"success": True, "message": "", "data": {"StatusCode": OK, "command": verdict.command}}
 
     async def get_job_status(self, request: Request) -> Response:
@@ -309,6 +315,14 @@ def _jobs(granted: Sequence[Granted]) -> Response:
     specs = b",".join((one.spec or "{}").encode() for one in granted)
     body = b'{"success":true,"message":"","data":{"StatusCode":0,"jobs":[' + specs + b"]}}"
     return Response(body, media_type="application/json")
+
+
+def _from(caller: Caller, report: Report) -> Report:
+    return replace(report, subject=caller.name, is_trusted=caller.may("production"))
+
+
+def _refused_report(verdict: Verdict) -> dict[str, Any]:
+    return {"StatusCode": ROLE, "errorDialog": verdict.refusal, "command": verdict.command}
 
 
 def _told(verdict: Verdict) -> bytes:

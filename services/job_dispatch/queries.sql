@@ -71,17 +71,18 @@ SELECT j.job_id, j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_prior
 -- only then moved. A key whose job has ended is free again: its old claim goes before the new one is written.
 -- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key.
 WITH wanted AS MATERIALIZED (
-    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, held.job_id AS known_id,
+    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, w.subject, held.job_id AS known_id,
            known.job_id AS claimed_id
-      FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :shape_ids::int[], :workers::text[])
-           WITH ORDINALITY AS w (request_key, job_id, queue, shape_id, worker, place)
+      FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :shape_ids::int[], :workers::text[],
+                  :subjects::text[])
+           WITH ORDINALITY AS w (request_key, job_id, queue, shape_id, worker, subject, place)
       LEFT JOIN LATERAL (
         SELECT c.job_id FROM job_claims c WHERE c.request_key = w.request_key LIMIT 1) known ON true
       LEFT JOIN LATERAL (
         SELECT jobs.job_id FROM jobs
          WHERE jobs.job_id = known.job_id AND jobs.status || '' IN ('sent', 'starting', 'running') LIMIT 1) held ON true
 ), locked AS MATERIALIZED (
-    SELECT w.request_key, w.worker, j.job_id, w.claimed_id
+    SELECT w.request_key, w.worker, w.subject, j.job_id, w.claimed_id
       FROM wanted w CROSS JOIN LATERAL (
         SELECT jobs.job_id FROM jobs
          -- an expression, not the column: without statistics the planner would take the lane index and scan a lane
@@ -100,8 +101,8 @@ WITH wanted AS MATERIALIZED (
      WHERE old.request_key = replaced.request_key AND old.job_id = replaced.job_id
     RETURNING old.request_key
 ), claimed AS (
-    INSERT INTO job_claims (request_key, job_id)
-    SELECT request_key, job_id FROM locked WHERE (SELECT count(*) FROM ended) >= 0 ORDER BY request_key
+    INSERT INTO job_claims (request_key, job_id, subject)
+    SELECT request_key, job_id, subject FROM locked WHERE (SELECT count(*) FROM ended) >= 0 ORDER BY request_key
     ON CONFLICT DO NOTHING
     RETURNING request_key, job_id
 ), taken AS (
@@ -131,7 +132,8 @@ SELECT w.place, w.known_id IS NOT NULL AS known, coalesce(w.known_id, c.job_id) 
 -- name: lock_jobs
 -- In the order of their ids, like everybody who locks several jobs.
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
-       j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label
+       j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label,
+       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by
   FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE;
 
 -- name: reported_attempts
@@ -256,8 +258,12 @@ DO UPDATE SET queue = excluded.queue, status = excluded.status, updated_at = orr
  WHERE workers.status <> 'finished';
 
 -- name: forget_claims!
+-- Not those of jobs that are still with a pilot: its reports are held against the claim.
 DELETE FROM job_claims WHERE request_key IN (
-    SELECT request_key FROM job_claims WHERE claimed_at < orrery_now() - make_interval(secs => :older_than_s)
+    SELECT request_key FROM job_claims
+     WHERE claimed_at < orrery_now() - make_interval(secs => :older_than_s)
+       AND NOT EXISTS (SELECT FROM jobs WHERE jobs.job_id = job_claims.job_id
+                          AND jobs.status IN ('sent', 'starting', 'running'))
      ORDER BY claimed_at LIMIT :size::int FOR UPDATE SKIP LOCKED);
 
 -- name: forget_workers!
@@ -324,10 +330,11 @@ WITH found AS (
 SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int;
 
 -- name: describe_jobs
-SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at
+SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at, t.user_name AS owner, t.vo
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN job_specs s ON s.job_id = wanted.job_id
   LEFT JOIN job_reports r ON r.job_id = wanted.job_id
+  LEFT JOIN tasks t ON t.task_id = s.task_id
  ORDER BY wanted.place;
 
 -- name: jobs_by_queue

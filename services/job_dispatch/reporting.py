@@ -10,6 +10,8 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.moves import moves_of
 from services.job_dispatch.policy.reports import Blame, Effect, JobRow, Report, Verdict, ending, judge
 from services.job_dispatch.store import LockedJob, Store
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import JobsFailed, JobsStarted, OutputsProduced
@@ -21,11 +23,18 @@ class Reporting:
     """`report` is what `update_job` calls."""
 
     def __init__(
-        self, database: Database, store: Store, metrics: DispatchMetrics, *, limits: CoalescerLimits | None = None
+        self,
+        database: Database,
+        store: Store,
+        metrics: DispatchMetrics,
+        parameters: Parameters,
+        *,
+        limits: CoalescerLimits | None = None,
     ) -> None:
         self._database = database
         self._store = store
         self.metrics = metrics
+        self._parameters = parameters
         self._coalescer: Coalescer[Report, Verdict] = Coalescer(self.handle, key=lambda one: one.job_id, limits=limits)
 
     async def report(self, report: Report) -> Verdict:
@@ -44,12 +53,15 @@ class Reporting:
             rows = {job_id: job.row for job_id, job in jobs.items()}
             stored = await self._stored_attempts(work, reports, rows)
             verdicts = [
-                judge(one, rows.get(one.job_id), (stored[one.job_id],) if one.job_id in stored else ())
+                judge(one, rows.get(one.job_id), (stored[one.job_id],) if one.job_id in stored else (), self._named)
                 for one in reports
             ]
             judged, blames = await self._endings(work, list(zip(reports, verdicts, strict=True)))
             await self._apply(work, jobs, judged, blames)
         return [verdict for _, verdict in judged]
+
+    def _named(self, queue: str, subject: str) -> bool:
+        return is_named(self._parameters.get("job_dispatch", "REPORTERS", default=None), queue, subject)
 
     async def _endings(
         self, work: UnitOfWork, judged: Sequence[tuple[Report, Verdict]]

@@ -45,6 +45,7 @@ class Wanted:
     queue: str
     shape_id: int
     worker: str | None
+    subject: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
         queues=[one.queue for one in wanted],
         shape_ids=[one.shape_id for one in wanted],
         workers=[one.worker for one in wanted],
+        subjects=[one.subject for one in wanted],
         producer=producer,
     )
     outcomes = [Outcome(None, False, None)] * len(wanted)

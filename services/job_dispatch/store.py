@@ -43,7 +43,7 @@ class LockedJob:
 
 _ROW_FIELDS = (
     "job_id", "task_id", "status", "attempt_number", "queue", "resource_type", "gshare", "user_name", "core_count",
-    "command",
+    "command", "claimed_by",
 )  # fmt: skip
 
 

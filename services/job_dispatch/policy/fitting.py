@@ -40,12 +40,13 @@ class PilotKind:
 
 @dataclass(frozen=True)
 class Offer:
-    """One acquire: where the pilot is and what it can run."""
+    """One acquire: where the pilot is, what it can run, and the subject of its token."""
 
     queue: str
     kind: PilotKind = PilotKind()
     worker: str | None = None
     task_id: int | None = None
+    subject: str | None = None
 
 
 def misfit(shape: Shape, kind: PilotKind) -> str | None:

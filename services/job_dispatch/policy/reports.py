@@ -6,7 +6,7 @@ to stop; the same final report twice has the effect of one; of two different fin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -38,13 +38,15 @@ MOST_TOLD = 3
 @dataclass(frozen=True)
 class Report:
     """One `update_job`; `stored` is what `job_reports` keeps of a final one, `lost` names fields with impossible
-    values."""
+    values. `subject`: whose token it came with; `is_trusted`: one with the role production or operator."""
 
     job_id: int
     job_status: str
     attempt_number: int | None = None
     stored: dict[str, Any] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    subject: str | None = None
+    is_trusted: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -54,7 +56,7 @@ class Report:
 
 @dataclass(frozen=True)
 class JobRow:
-    """What the verdict needs of a live job."""
+    """What the verdict needs of a live job; `claimed_by`: the subject that acquired it, None where that is unknown."""
 
     job_id: int
     task_id: int
@@ -66,6 +68,7 @@ class JobRow:
     user_name: str
     core_count: int
     command: str | None = None
+    claimed_by: str | None = None
 
 
 class Effect(StrEnum):
@@ -81,10 +84,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The effect, and the command in the reply."""
+    """The effect, and the command in the reply; `refusal` says why the reporter may not report for the job."""
 
     effect: Effect
     command: str
+    refusal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -105,11 +109,28 @@ class Blame:
     dialog: str
 
 
-def judge(report: Report, row: JobRow | None, reported_attempts: Collection[int] = ()) -> Verdict:
+def may_report(report: Report, row: JobRow, named: Callable[[str, str], bool]) -> bool:
+    """Whether the reporter is who acquired the job, one whom the configuration names for its queue (push mode), or
+    holds the role production or operator. A job whose claimant is unknown is fenced by its attempt number alone."""
+    if row.claimed_by is None or report.is_trusted or report.subject in (None, row.claimed_by):
+        return True
+    return report.subject is not None and named(row.queue, report.subject)
+
+
+def judge(
+    report: Report,
+    row: JobRow | None,
+    reported_attempts: Collection[int] = (),
+    named: Callable[[str, str], bool] = lambda queue, subject: False,
+) -> Verdict:
     """The verdict on one report.
 
-    `row` is None where the job is not live; `reported_attempts` are the attempts whose final report is stored.
+    `row` is None where the job is not live; `reported_attempts` are the attempts whose final report is stored;
+    `named(queue, subject)` says whom the configuration names.
     """
+    if row is not None and not may_report(report, row, named):
+        reason = f"job {row.job_id} was acquired by {row.claimed_by}: {report.subject} may not report for it"
+        return Verdict(Effect.NOTHING, TO_BE_KILLED, reason)
     known_attempt = row.attempt_number if row is not None else next(iter(reported_attempts), None)
     ours = known_attempt is not None and report.attempt_number in (None, known_attempt)
     if row is None or row.status not in ON_NODE:

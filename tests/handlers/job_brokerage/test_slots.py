@@ -15,7 +15,7 @@ from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 from shared.brokerage.world_of_file import world_of
 from shared.db import Database
-from shared.events import StatisticsChanged
+from shared.events import ConfigChanged, StatisticsChanged
 from shared.runtime.service import Context, Service
 from shared.snapshot import Snapshot
 from shared.snapshot.saving import save_world
@@ -44,7 +44,7 @@ def client_with(service: Service, context: Context, role: str) -> httpx.AsyncCli
 
 @pytest.fixture
 async def client(service: Service, context: Context) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_with(service, context, "pilot") as client:
+    async with client_with(service, context, "production") as client:
         yield client
 
 
@@ -166,3 +166,21 @@ async def test_a_body_that_makes_no_sense_is_refused(client, body) -> None:
 async def test_users_set_no_slots(service, context) -> None:
     async with client_with(service, context, "user") as client:
         assert (await client.post(PATH, json={"panda_queue": "Q_ALPHA", "slots": 5})).status_code == 403
+
+
+async def test_a_pilot_s_token_sets_the_slots_only_of_queues_that_the_configuration_names_for_it(
+    service: Service, context: Context, database: Database
+) -> None:
+    body = {"panda_queue": "Q_ALPHA", "slots": 5}
+    async with client_with(service, context, "pilot") as harvester:
+        refused = await harvester.post(PATH, json=body)
+        assert refused.status_code == 403 and "SLOT_SETTERS" in refused.text
+        async with database.pool.acquire() as connection:
+            await connection.execute(
+                "INSERT INTO parameters (component, key, value, type)"
+                """ VALUES ('job_brokerage', 'SLOT_SETTERS', '{"Q_ALPHA": ["harvester"]}', 'json')"""
+            )
+        [changed] = [handler for event, handler in service.news if event is ConfigChanged]
+        await changed(ConfigChanged(component="job_brokerage", key="SLOT_SETTERS", config_version=1))
+        assert (await harvester.post(PATH, json=body)).json()["success"]
+        assert (await harvester.post(PATH, json={**body, "panda_queue": "Q_BETA"})).status_code == 403

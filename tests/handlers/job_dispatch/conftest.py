@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import httpx
+import orjson
 import pytest
 
 from services.job_dispatch.app import Parts, build_parts
@@ -18,6 +19,13 @@ async def rows(database: Database) -> Rows:
     rows = Rows(database)
     await rows.grid({"Q1": "SITE-A", "Q2": "SITE-B", "QN": "NUCLEUS"}, nuclei=("NUCLEUS",))
     await rows.task(1)
+    sites = {site: ["pilot-1"] for site in ("SITE-A", "SITE-B", "NOWHERE")}
+    named = {"ADVERTISERS": sites, "REPORTERS": {"Q2": ["pusher"]}}
+    async with database.pool.acquire() as connection:
+        await connection.executemany(
+            "INSERT INTO parameters (component, key, value, type) VALUES ('job_dispatch', $1, $2, 'json')",
+            [(key, orjson.dumps(value).decode()) for key, value in named.items()],
+        )
     return rows
 
 

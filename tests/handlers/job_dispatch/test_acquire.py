@@ -157,7 +157,6 @@ async def test_a_call_that_is_larger_than_any_pilot_sends_is_refused_unread(
         ("pilot/get_job_status", {"job_ids": [1] * 12_000}, "more than 11000 values"),
         ("job/kill", {"job_ids": [2**62] * 20_000}, "at most 262144 are"),
         ("pilot/update_job", {"job_id": job_id, "job_status": "running", "more": [0] * 60_000}, "more than 50000"),
-        ("pilot/update_job", {"job_id": job_id, "job_status": "finished", "xml": "[" * 60}, "nested deeper than 50"),
         ("pilot/update_jobs_bulk", {"job_list": [{"more": "x" * 900_000}] * 10}, "at most 8388608 are"),
     )
     for path, body, said in cases:

@@ -73,8 +73,16 @@ async def test_a_refusal_is_a_sentence_with_the_field_as_sent_and_what_is_allowe
     assert told.startswith(message) and not told.endswith((" is", "."))
 
 
-async def test_only_pilots_and_operators_may_advertise(parts, authority) -> None:
-    async with client(parts, authority, "alice", "user") as alice:
-        assert (await alice.post(URL, json=ADVERT)).status_code == 403
+async def test_only_whom_the_configuration_names_for_the_site_production_and_operators_may_advertise(
+    parts, authority, pilot
+) -> None:
+    assert (await pilot.post(URL, json=ADVERT)).json()["success"]
+    for name, role in (("alice", "user"), ("pilot-2", "pilot")):
+        async with client(parts, authority, name, role) as other:
+            refused = await other.post(URL, json=ADVERT)
+            assert refused.status_code == 403 and name in refused.text
+    assert (await pilot.post(URL, json={**ADVERT, "Site": "NUCLEUS"})).status_code == 403
+    async with client(parts, authority, "paul", "production") as paul:
+        assert (await paul.post(URL, json=ADVERT)).json()["success"]
     async with client(parts, authority, "olga", "operator") as olga:
         assert (await olga.post(URL, json=ADVERT)).json()["success"]

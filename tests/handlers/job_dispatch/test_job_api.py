@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx
+import pytest
 
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
@@ -45,13 +46,14 @@ async def test_a_path_or_method_that_does_not_exist_is_told_in_the_envelope(pilo
 
 
 async def test_status_and_description_tell_all_that_is_known(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     await pilot.post("/api/v1/pilot/update_job", json={"job_id": job_id, "job_status": "failed", "trans_exit_code": 9})
     (state,) = (await pilot.get("/api/v1/job/get_status", params={"job_ids": job_id})).json()["data"]
     assert state["status"] == "failed"
-    (described,) = (await pilot.get("/api/v1/job/get_description", params={"job_ids": job_id})).json()["data"]
+    async with client(parts, authority, "alice", "user") as alice:
+        (described,) = (await alice.get("/api/v1/job/get_description", params={"job_ids": job_id})).json()["data"]
     assert described["spec"]["PandaID"] == job_id and described["report"]["trans_exit_code"] == 9
     assert described["status"] == "failed" and described["error_source"] == "payload"
 
@@ -98,6 +100,28 @@ async def test_factories_see_the_jobs_of_each_queue(rows: Rows, parts: Parts, pi
         )
     found = (await pilot.get("/api/v1/statistics/active_job_stats_by_site")).json()["data"]
     assert found == {"Q1": {"SCORE": {"activated": 7}, "MCORE": {"running": 1}}}
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "groups", "may"),
+    [
+        ("alice", "user", (), True), ("bob", "user", ("demo",), True), ("bob", "user", ("demo/physics",), True),
+        ("bob", "user", ("other",), False), ("pilot-1", "pilot", (), False), ("paul", "production", (), True),
+        ("olga", "operator", (), True),
+    ],
+)  # fmt: skip
+async def test_a_specification_and_report_are_for_the_owner_the_vo_production_and_operators(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, groups: tuple[str, ...], may: bool
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    async with rows.database.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute("UPDATE tasks SET vo = 'demo'")
+    async with client(parts, authority, name, role) as one:
+        one.headers["Authorization"] = f"Bearer {authority.issue(name, [role], groups)}"
+        (found,) = (await one.get("/api/v1/job/get_description", params={"job_ids": job_id})).json()["data"]
+    assert found["status"] == "running" and (found["spec"] is not None) is may
+    assert may or "alice" in found["message"]
 
 
 async def test_the_document_describes_pilots_methods_and_peoples(parts: Parts, pilot: httpx.AsyncClient) -> None:

@@ -373,3 +373,45 @@ async def test_a_body_without_a_length_may_not_fill_the_memory(rows: Rows, pilot
 async def test_ids_that_cannot_be_are_refused(rows: Rows, pilot: httpx.AsyncClient, ids: str) -> None:
     answer = (await pilot.post("/api/v1/pilot/get_job_status", json={"job_ids": ids})).json()
     assert not answer["success"] and answer["data"]["StatusCode"] == 50
+
+
+async def claimed_by(rows: Rows, job_id: int, subject: str) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3)",
+                                 f"key-{job_id}", job_id, subject)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "queue", "may"),
+    [
+        ("pilot-1", "pilot", "Q1", True), ("pilot-2", "pilot", "Q1", False), ("pusher", "pilot", "Q2", True),
+        ("pusher", "pilot", "Q1", False), ("paul", "production", "Q1", True), ("olga", "operator", "Q1", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("bulk", [False, True])
+async def test_a_report_comes_from_who_acquired_the_job_whom_the_configuration_names_production_or_operators(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, queue: str, may: bool, bulk: bool
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running", queue=queue)
+    await claimed_by(rows, job_id, "pilot-1")
+    before = dict(await rows.row(job_id))
+    report = {"job_id": job_id, "job_status": "failed"}
+    async with client(parts, authority, name, role) as one:
+        if bulk:
+            url = "/api/v1/pilot/update_jobs_bulk"
+            (answer,) = (await one.post(url, json={"job_list": [report]})).json()["data"]
+        else:
+            answer = (await one.post(UPDATE, json=report)).json()
+    assert answer["success"] is may and answer["data"]["StatusCode"] == (0 if may else 60)
+    assert (await rows.row(job_id))["status"] == ("failed" if may else "running")
+    if not may:
+        assert dict(await rows.row(job_id)) == before and answer["data"]["command"] == "tobekilled"
+        assert answer["message"] == f"job {job_id} was acquired by pilot-1: {name} may not report for it"
+
+
+async def test_the_subject_of_the_token_is_kept_with_the_claim(rows: Rows, pilot: httpx.AsyncClient) -> None:
+    (job_id,) = await rows.jobs(1)
+    data = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})).json()["data"]
+    assert data["jobs"][0]["PandaID"] == job_id
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT subject FROM job_claims WHERE job_id = $1", job_id) == "pilot-1"

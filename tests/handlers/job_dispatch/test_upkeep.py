@@ -13,9 +13,13 @@ from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
 async def test_old_claims_finished_and_silent_workers_and_dead_replicas_are_forgotten(rows: Rows, parts: Parts) -> None:
+    (running,) = await rows.jobs(1, status="running")
     async with rows.database.pool.acquire() as connection:
         await connection.execute(
-            "INSERT INTO job_claims VALUES ('old', 1, orrery_now() - interval '2 days'), ('new', 2, orrery_now())"
+            "INSERT INTO job_claims VALUES ('old', 1000, orrery_now() - interval '2 days'),"
+            " ('new', 1001, orrery_now()),"
+            " ('with its pilot', $1, orrery_now() - interval '2 days')",
+            running,
         )
         await connection.execute(
             "INSERT INTO workers VALUES ('H', 1, 'Q1', 'finished', 1, orrery_now() - interval '2 days'),"
@@ -27,7 +31,9 @@ async def test_old_claims_finished_and_silent_workers_and_dead_replicas_are_forg
     async with rows.database.begin(reason="test") as work:
         await parts.upkeep.forget(work)
     async with rows.database.read() as connection:
-        assert await connection.fetchval("SELECT array_agg(request_key) FROM job_claims") == ["new"]
+        assert await connection.fetchval("SELECT array_agg(request_key ORDER BY 1) FROM job_claims") == [
+            "new", "with its pilot",
+        ]  # fmt: skip
         assert await connection.fetchval("SELECT array_agg(worker_id ORDER BY worker_id) FROM workers") == [2, 3]
         assert await connection.fetchval("SELECT count(*) FROM dispatch_replicas WHERE replica = 'dead'") == 0
 
