@@ -33,8 +33,8 @@ from shared.snapshot.reader import activity_to_json, statistics_key
 queries = aiosql.from_path(Path(__file__).with_name("statistics.sql"), "asyncpg")
 log = logging.getLogger(__name__)
 
-PUBLISH_EVERY_S = 1.0
-PUBLISHED_TIMES = 2
+PUBLISH_EVERY_S = 0.5  # who waits for room at a queue waits for this
+PUBLISHED_TIMES = 3
 COUNT_WORKERS_EVERY_S = 30.0
 AUDIT, AUDIT_EVERY_S = "queue_statistics_audit", 180.0
 # Longer ago than this, a period was left out.
@@ -48,7 +48,7 @@ class QueueStatistics:
     """Handlers and periodic work. `_changed`: queues that this replica folded, with how often they are to be published;
     `_chunks`: chunks whose jobs were among them.
 
-    Each is published twice, a second apart: the first time may come before the fold's own commit, or be rolled back.
+    Each is published three times within a second: the first may come before the fold's own commit, or be rolled back.
     """
 
     def __init__(self, cache: Cache, metrics: CollectorRegistry) -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.job_brokerage.statistics import QueueStatistics
+from services.job_brokerage.statistics import PUBLISHED_TIMES, QueueStatistics
 from shared.cache import NullCache, RedisCache
 from shared.db import Database
 from shared.events import JobMove, JobsDispatched, JobsFailed, JobsGenerated, JobsStarted, StatisticsChanged
@@ -76,7 +76,7 @@ async def test_changed_queues_are_published_as_absolute_values_and_announced(dat
     statistics, snapshot = QueueStatistics(cache, CollectorRegistry()), Snapshot(database, cache)
     await snapshot.start()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
-    for _ in range(2):
+    for _ in range(PUBLISHED_TIMES):
         async with database.begin(reason="test") as work:
             await statistics.publish(work)
             news = [event for event in work.emitted if isinstance(event, StatisticsChanged)]

@@ -273,3 +273,30 @@ def context_of(context: Context) -> Context:
     from prometheus_client import CollectorRegistry
 
     return replace(context, metrics=CollectorRegistry())
+
+
+async def test_a_task_that_a_cap_of_its_user_held_goes_on_when_the_user_has_fewer_jobs(
+    database: Database, context: Context
+) -> None:
+    await load_grid(database)
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO parameters (app, component, key, value, type) "
+            "VALUES ('pandaserver', 'prio_mgr', 'CAP_RUNNING_USER_JOBS', '10', 'int')"
+        )
+        await connection.execute(
+            "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
+            "VALUES ('Q_ALPHA', 'SCORE', 'User Analysis', 'alice', 'running', 12, 12)"
+        )
+    service = await started(build(context))
+    analysis = {"task_type": "anal", "prod_source_label": "user", "gshare": "User Analysis"}
+    held = await wait_in_vain(database, service, user_name="alice", **analysis)
+    async with database.read() as connection:
+        caps = await connection.fetchval("SELECT causes -> 'caps' FROM waits WHERE task_id = $1", held.task_id)
+    assert caps == [["user_running_jobs", 10.0]]
+    assert await look(database, service) == []
+    async with database.read() as connection:
+        await connection.execute("UPDATE queue_statistics SET n_jobs = 3 WHERE user_name = 'alice'")
+    other = await started(build(context_of(context)))
+    (event,) = await look(database, other)
+    assert (event.task_ids, event.cause) == ((held.task_id,), "usage of the user or group")
