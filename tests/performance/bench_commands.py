@@ -27,7 +27,7 @@ N_JOBS = sized(1_000_000, 5_000)
 N_RUNNING = sized(2_000, 200)  # jobs of other tasks that are reported
 N_QUEUED = sized(20_000, 500)  # jobs of other tasks that are acquired
 REPORTS_PER_S, ACQUIRES_PER_S = 40.0, 20.0
-BEFORE_S = sized(20.0, 1.0)
+WARM_UP_S, BEFORE_S = sized(5.0, 0.5), sized(20.0, 1.0)
 TIMEOUT_S = sized(1500.0, 60.0)
 REPORT_P99_S, ACQUIRE_P99_S = 0.2, 0.05
 SLICE = 50_000
@@ -156,15 +156,20 @@ async def measure(url: str, port: int, token: str, n_jobs: int) -> bool:
     try:
         async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
             pilots = Pilots(session, f"http://127.0.0.1:{port}", n_jobs + 1)
-            quiet_until = time.perf_counter() + BEFORE_S
 
-            async def quiet_is_over() -> bool:
-                return time.perf_counter() > quiet_until
+            def after(seconds: float) -> Callable[[], Awaitable[bool]]:
+                ends_at = time.perf_counter() + seconds
+
+                async def over() -> bool:
+                    return time.perf_counter() > ends_at
+
+                return over
 
             async def killed() -> bool:
                 return not await connection.fetchval("SELECT count(*) FROM command_progress")
 
-            before = await pilots.call_until(quiet_is_over)
+            await pilots.call_until(after(WARM_UP_S))
+            before = await pilots.call_until(after(BEFORE_S))
             await connection.execute("SET session_replication_role = replica")
             await connection.execute(_KILL, KILLED)
             began = time.perf_counter()
