@@ -38,6 +38,7 @@ class Exclusion(_Part):
     parameters: list[str] = Field(
         default=[], description="runtime parameters that govern the check, COMPONENT.KEY; none: no parameter does"
     )
+    lifts: list[str] = Field(default=[], description="what lifts it: the queue's statistics, a link, the grid, ...")
 
 
 class DecisionDocument(_Part):
