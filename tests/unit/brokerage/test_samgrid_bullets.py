@@ -28,7 +28,8 @@ def told(advert: Advert, **request: Any) -> Exclusion | None:
 
 
 def said(check: str, tier: str, found: str, wanted: str, *, temporary: bool = True) -> Exclusion:
-    return Exclusion(name="Q_A", check=check, tier=tier, temporary=temporary, found=found, wanted=wanted)
+    lifts = ["an advertisement"] if check in ("station", "station_drawn") else ["an advertisement", "time"]
+    return Exclusion(name="Q_A", check=check, tier=tier, temporary=temporary, found=found, wanted=wanted, lifts=lifts)
 
 
 def at_station(site: str, station: str, **changes: Any) -> Advert:
