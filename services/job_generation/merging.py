@@ -8,8 +8,8 @@ from typing import Any
 from services.job_generation import store, store_jobs, store_results
 from services.job_generation.generating import Definition, Generating, Undefinable
 from services.job_generation.moves import batches, moves_of
+from services.job_generation.policy import command_line, outcomes
 from services.job_generation.policy import merging as policy
-from services.job_generation.policy import outcomes
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.placing import PlacedJob, Placement
@@ -37,20 +37,25 @@ class Merging:
 
     async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> list[JobRow]:
         """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer. Those
-        that wrote nothing to be merged, which was allowed, are finished and come back to have their results applied.
+        that wrote nothing that is merged, which was allowed, are finished and come back to have their results applied:
+        no merge job is made for a log alone unless merging reads logs.
         """
         producers = [job.job_id for job in jobs]
         if not producers:
             return []
         reports = await store_results.reports(work, producers)
+        files = [
+            file for file in await store_results.files_of_jobs(work, producers)
+            if file.out_job_id == file.job_id and file.status in ("running", "defined")
+            and file.owner_id is None  # else running as the input of a merge job: the event was said again
+        ]  # fmt: skip
+        for_nobody = await self._with_nothing_to_merge(work, task, files)
         ends = []
-        for file in await store_results.files_of_jobs(work, producers):
-            if file.out_job_id != file.job_id or file.status not in ("running", "defined"):
-                continue
-            if file.owner_id is not None:  # running as the input of a merge job: the event was said again
-                continue
+        for file in files:
             reported = _reported(reports.get(file.job_id), file.lfn)
-            waits = "ready" if file.is_registered else "nooutput"
+            waits = "finished" if file.job_id in for_nobody else "ready"
+            if not file.is_registered:
+                waits = "nooutput"
             ends.append(
                 OutputEnd(
                     file.file_id, file.status, waits if file.status == "running" else "cancelled",
@@ -59,10 +64,25 @@ class Merging:
             )  # fmt: skip
         await store_results.end_outputs(work, task.task_id, ends, changes, "produced; waits to be merged")
         outputs = await store_results.unmerged_outputs(work, task.task_id, producers)
-        empty = [job for job in producers if all(row["status"] == "nooutput" for row in outputs.get(job, ()))]
+        empty = [job for job in producers if _all_merged(outputs.get(job, ()))]
         ended = await store_results.end_merging_jobs(work, empty, "finished", "it wrote nothing to be merged")
         _announce(work, JobsFinished, ended, "finished")
         return ended
+
+    async def _with_nothing_to_merge(self, work: UnitOfWork, task: Task, files: Sequence[JobFile]) -> set[int]:
+        """Those of the jobs that wrote no stream that the command line of merge jobs reads; a command line that reads
+
+        none is a mistake, which the merge job tells.
+        """
+        doubtful = {file.job_id for file in files if not file.is_registered}
+        if not doubtful:
+            return set()
+        _, lines = await store.texts(work, task.task_id)
+        text = str(lines.get("merge") or "")
+        datasets = await store.datasets(work, task.task_id)
+        merged = {one.dataset_id for one in datasets if command_line.reads(text, policy.merge_stream(one))}
+        written = {file.job_id for file in files if file.is_registered and file.dataset_id in merged}
+        return doubtful - written if merged else set()
 
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
         """Offer a chunk of merge jobs for each queue that has a full group, or whose other jobs all ended."""
@@ -238,8 +258,7 @@ def _by_stream(definition: Definition, units: Sequence[Unit]) -> dict[str, list[
     """Unmerged inputs by the stream name of their dataset (TRN_OUTPUT0, TRN_LOG0, ...)."""
     found: dict[str, list[Unit]] = {}
     for unit in units:
-        name = definition.datasets[unit.dataset_id].stream_name or f"TRN_{unit.dataset_id}"
-        found.setdefault(name if name.startswith("TRN_") else f"TRN_{name}", []).append(unit)
+        found.setdefault(policy.merge_stream(definition.datasets[unit.dataset_id]), []).append(unit)
     return found
 
 

@@ -12,9 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.job_generation.policy import command_line
+from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
-from services.job_generation.policy.values import LOG_TYPES, Dataset, JobInput, QueueFacts, Task, Template, Unit
+from services.job_generation.policy.values import (
+    LOG_TYPES,
+    UNMERGED_TYPES,
+    Dataset,
+    JobInput,
+    QueueFacts,
+    Task,
+    Template,
+    Unit,
+)
 
 SCOUT_PRIORITY = 901
 NOTHING, COPIED = "NULL", "local"
@@ -115,6 +125,8 @@ class Builder:
         # the pilot reads no file directly whose token is local
         self._block_token = COPIED if request.task.rules.copies_to_scratch else NOTHING
         self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
+        unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
+        self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
 
     def build(self) -> list[NewJob]:
         """One job for each placed input, in the order of the request."""
@@ -139,12 +151,23 @@ class Builder:
             "maxDiskCount": requirement.disk_mb,
             "maxWalltime": requirement.walltime_s or queue.max_time_s,
             **self._input_fields(place, job, queue),
-            **self._output_fields(outputs, queue),
+            **self._output_fields(outputs, queue, self._left_out(place)),
         }
         return NewJob(
             job_id, queue.queue, queue.resource_type, requirement.core_count, self.priority, min(attempt, 32_767),
             requirement, job, tuple(outputs), spec, seed,
         )  # fmt: skip
+
+    def _left_out(self, place: int) -> frozenset[str]:
+        """Streams that a merge job goes without: no job of its group wrote them (allowNoOutput). Its log stays.
+
+        A final output that only merge jobs write is not among them.
+        """
+        if not self.request.streams:
+            return frozenset()
+        absent = self._unmerged - {name for name, units in self.request.streams[place].items() if units}
+        final = {one.template.stream_name for one in self.templates if not one.is_log}
+        return absent | {name for name in final if f"TRN_{name}" in absent}
 
     def _outputs(self, place: int, job: JobInput) -> list[Output]:
         outputs = []
@@ -187,8 +210,10 @@ class Builder:
         given = self._streams(place, job)
         streams = {name: _distinct(units) for name, units in given.items()}
         datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
+        left_out = self._left_out(place)
         for one, output in zip(self.templates, outputs, strict=True):
-            streams[one.template.stream_name] = [output.lfn]
+            if one.template.stream_name not in left_out:
+                streams[one.template.stream_name] = [output.lfn]
         first = job.master[0] if job.master else None
         events = job.n_events
         serial = next(iter(self.request.serials.values()), 0) + place
@@ -205,7 +230,7 @@ class Builder:
             texts["RNDMSEED"] = str(seed)
         if first is not None:
             texts["SEQNUMBER"] = _sequence_number(first)
-        return command_line.fill(self.request.parameters, command_line.Values(streams, texts, datasets))
+        return command_line.fill(self.request.parameters, command_line.Values(streams, texts, datasets, left_out))
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
         """Fields that all jobs at one queue share."""
@@ -270,18 +295,24 @@ class Builder:
             "prodDBlockToken": ",".join([self._block_token] * len(rows)),
         }
 
-    def _output_fields(self, outputs: Sequence[Output], queue: QueueFacts) -> dict[str, str]:
-        """Outputs in order; the log is in every list but scopeOut."""
-        if not outputs:
+    def _output_fields(self, outputs: Sequence[Output], queue: QueueFacts, left_out: frozenset[str]) -> dict[str, str]:
+        """Outputs in order without those left out; the log is in every list but scopeOut."""
+        made = list(zip(self.templates, outputs, strict=True))
+        names, scopes = self._out_names, self._out_scopes
+        if left_out:
+            made = [pair for pair in made if pair[0].template.stream_name not in left_out]
+            names = ",".join(self._names[one.dataset.dataset_id][0] for one, _ in made)
+            scopes = ",".join(one.scope for one, _ in made if not one.is_log)
+        if not made:
             return _NO_OUTPUT
         fields = {
-            "outFiles": ",".join([output.lfn for output in outputs]),
-            "realDatasets": self._out_names,
-            "destinationDblock": self._out_names,
-            "ddmEndPointOut": ",".join([queue.write_storage or NOTHING] * len(outputs)),
-            "scopeOut": self._out_scopes,
+            "outFiles": ",".join([output.lfn for _, output in made]),
+            "realDatasets": names,
+            "destinationDblock": names,
+            "ddmEndPointOut": ",".join([queue.write_storage or NOTHING] * len(made)),
+            "scopeOut": scopes,
         }
-        for one, output in zip(self.templates, outputs, strict=True):
+        for one, output in made:
             if one.is_log:
                 fields |= {
                     "logFile": output.lfn,

@@ -24,6 +24,8 @@ _ATTEMPT = re.compile(r"\.\d+$")
 SERIAL_WIDTH = 6
 LIST_FILE = "F"
 _CUT = "\0"
+_ABSENT = "\1"
+_ABSENT_OPTION = re.compile(r"(?:(?<=\s)|^)-[\w.-]+=([\"']?)\x01\1(?:\s+|$)")
 
 
 class UnresolvedPlaceholder(ValueError):
@@ -37,11 +39,15 @@ class UnresolvedPlaceholder(ValueError):
 
 @dataclass(frozen=True)
 class Values:
-    """What a job fills in: file names by stream, texts by name, and names of datasets by input stream."""
+    """What a job fills in: file names by stream, texts by name, and names of datasets by input stream. A merge job goes
+
+    without the streams `left_out`: no job before it wrote them.
+    """
 
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
     texts: Mapping[str, str] = field(default_factory=dict)
     datasets: Mapping[str, str] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     def names(self) -> list[str]:
         """Every placeholder that can be filled in."""
@@ -86,8 +92,25 @@ def placeholders(template: str) -> frozenset[str]:
     return frozenset(piece.name for piece in pieces_of(template) if piece.name)
 
 
+def reads(template: str, stream: str) -> bool:
+    """Whether a template names a stream: alone, joined, sliced or in a pair."""
+    for name in placeholders(template):
+        source, colon, _ = name.partition("[")[0].partition(":")
+        if _is_numbered(stream, source) if colon else stream in map(str.strip, source.split(",")):
+            return True
+    return False
+
+
+def _is_numbered(stream: str, name: str) -> bool:
+    """Whether a stream is one of a pair's: `TRN_OUTPUT` stands for TRN_OUTPUT, TRN_OUTPUT0, TRN_OUTPUT1, ..."""
+    return stream == name or (stream.startswith(name) and stream[len(name) :].isdigit())
+
+
 def fill(template: str, values: Values) -> str:
-    """The template with every placeholder replaced. Raises UnresolvedPlaceholder."""
+    """The template with every placeholder replaced. Raises UnresolvedPlaceholder.
+
+    A stream that is left out has no text, and an option goes with it: of `--in=${TRN_OUTPUT1/L} -n 3` stays `-n 3`.
+    """
     texts, streams = values.texts, values.streams
     parts = []
     for piece in pieces_of(template):
@@ -99,7 +122,17 @@ def fill(template: str, values: Values) -> str:
             names = streams.get(piece.name)
             text = names[0] if names is not None and len(names) == 1 else None
         parts.append(_value(piece.name, piece.decorator, values) if text is None else text)
-    return "".join(parts)
+    filled = "".join(parts)
+    return _ABSENT_OPTION.sub("", filled).replace(_ABSENT, "").strip() if values.left_out else filled
+
+
+def _is_absent(name: str, values: Values) -> bool:
+    """Whether all streams of a placeholder are left out."""
+    source, colon, _ = name.partition("[")[0].partition(":")
+    if colon:
+        known = {one for one in (*values.streams, *values.left_out) if _is_numbered(one, source)}
+        return bool(known) and known <= values.left_out
+    return {part.strip() for part in source.split(",")} <= values.left_out
 
 
 def _computed(name: str, formula: str, decorator: str, values: Values) -> str:
@@ -117,6 +150,8 @@ def _computed(name: str, formula: str, decorator: str, values: Values) -> str:
 
 
 def _value(name: str, decorator: str, values: Values) -> str:
+    if values.left_out and _is_absent(name, values):
+        return _ABSENT
     formula = formula_of(decorator)
     if formula is not None:
         return _computed(name, formula, decorator, values)
@@ -133,7 +168,7 @@ def _value(name: str, decorator: str, values: Values) -> str:
     stream, low, high = (sliced.group(1), sliced.group(2), sliced.group(3)) if sliced else (name, "", "")
     names: list[str] = []
     for part in stream.split(","):
-        found = values.streams.get(part.strip())
+        found = () if part.strip() in values.left_out else values.streams.get(part.strip())
         if found is None:
             raise UnresolvedPlaceholder(name, values.names())
         names.extend(found)
@@ -188,7 +223,7 @@ def merge_pairs(name: str, values: Values) -> str:
     source, _, target = name.partition(":")
     pairs = []
     for stream in sorted(values.streams):
-        if not stream.startswith(source) or (not stream[len(source) :].isdigit() and stream != source):
+        if not _is_numbered(stream, source):
             continue
         out = values.streams.get(target + stream[len(source) :])
         if out:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
-from services.job_generation.policy.values import Unit
+from services.job_generation.policy.values import Dataset, Unit
 from shared.brokerage.smallest_job import MERGED_GB
 from shared.model.units import GB_BYTES
 
@@ -30,6 +30,12 @@ class Producer:
     def n_events(self) -> int:
         """Events of its output; every stream has the same."""
         return max((unit.events or 0 for unit in self.files), default=0)
+
+
+def merge_stream(dataset: Dataset) -> str:
+    """The stream name of an unmerged dataset, as the command line of merge jobs has it: TRN_OUTPUT0, TRN_LOG0, ..."""
+    name = dataset.stream_name or f"TRN_{dataset.dataset_id}"
+    return name if name.startswith("TRN_") else f"TRN_{name}"
 
 
 def producers_of(units: Iterable[Unit]) -> list[Producer]:
