@@ -32,7 +32,7 @@ from services.job_generation.snapshot import QueueBook
 from services.job_generation.sql import QUERIES
 from services.job_generation.store import Chunk, LockedTask
 from services.job_generation.store_jobs import Batch, Seeds, Shapes
-from shared.brokerage.smallest_job import rounded_up
+from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import Candidate, JobsGenerated
@@ -108,7 +108,7 @@ class Generating:
         seed = self._random.getrandbits(SEED_BITS)
         await store.note_seed(work, chunk.chunk_id, seed)
         request = SplitRequest(
-            task, units, await self._pools(work, definition, len(units), seed), queues, chunk.kind == "scout",
+            task, units, await self._pools(work, definition, units, seed), queues, chunk.kind == "scout",
             min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk),
         )  # fmt: skip
         placement = plugin.split(request, seed)
@@ -181,7 +181,7 @@ class Generating:
                 return await store_jobs.take_seeds(work, dataset, n_jobs)
         raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
 
-    async def _pools(self, work: UnitOfWork, definition: Definition, n_master: int, seed: int) -> list[Pool]:
+    async def _pools(self, work: UnitOfWork, definition: Definition, masters: Sequence[Unit], seed: int) -> list[Pool]:
         """What is open of each secondary dataset: in order, or in an order drawn for this chunk where it is random.
 
         A random dataset that is also repeated is drawn anew for each chunk: within a chunk a file comes again only
@@ -193,9 +193,7 @@ class Generating:
             dataset = definition.datasets[dataset_id]
             if dataset.type not in INPUT_TYPES or dataset.is_master:
                 continue
-            per_master = float(dataset.attributes.get("nFilesPerJob") or dataset.attributes.get("ratio") or 1)
-            wanted = dataset.n_files if dataset.is_shared else n_master * rounded_up(per_master)
-            wanted = min(wanted, MOST_SECONDARY_FILES)
+            wanted = min(await _files_for(work, dataset, masters), MOST_SECONDARY_FILES)
             if dataset.attributes.get("random"):
                 drawn = await store.random_ready_units(work, dataset_id, wanted, seed)
                 pools.append(Pool(dataset, tuple(drawn)))
@@ -236,6 +234,20 @@ class Generating:
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
             await store.set_retry_at(work, task.task_id, retry_at)
+
+
+async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]) -> int:
+    """Files of a secondary dataset that jobs of these units take at most: all of a shared one; with eventRatio as many
+
+    as hold that many events, and one more for each job, which takes whole files.
+    """
+    attributes = dataset.attributes
+    if dataset.is_shared:
+        return dataset.n_files
+    if attributes.get("eventRatio") and not attributes.get("nFilesPerJob"):
+        n_events = float(attributes["eventRatio"]) * sum(counted_events(unit.events) for unit in masters)
+        return len(masters) + await store.files_holding(work, dataset.dataset_id, n_events, MOST_SECONDARY_FILES)
+    return most_secondary_files(float(attributes.get("nFilesPerJob") or attributes.get("ratio") or 1), len(masters))
 
 
 def _start_of(definition: Definition, dataset: Dataset, units: Sequence[Unit]) -> int:

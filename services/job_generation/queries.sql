@@ -186,6 +186,14 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
        boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
   FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files;
 
+-- name: files_holding$
+-- How many files hold so many events, whichever are taken: the smallest first. A file without events counts one.
+SELECT count(*) FROM (
+    SELECT sum(events) OVER (ORDER BY events, file_id) - events AS held_before
+      FROM (SELECT file_id, greatest(coalesce(n_events, 1), 1) AS events FROM task_files
+             WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files) ready) counted
+ WHERE held_before < :n_events::float8;
+
 -- name: random_ready_files
 -- As ready_files, in an order that the seed alone decides: a draw without putting back.
 SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,

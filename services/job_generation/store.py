@@ -326,6 +326,15 @@ async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[U
     return [unit_of(row) for row in rows]
 
 
+async def files_holding(work: UnitOfWork, dataset_id: int, n_events: float, n_files: int) -> int:
+    """How many of the first `n_files` unused files are needed at most to hold so many events."""
+    return int(
+        await QUERIES.value(
+            work.connection, "files_holding", dataset_id=dataset_id, n_events=n_events, n_files=n_files
+        )
+    )  # fmt: skip
+
+
 async def random_ready_units(work: UnitOfWork, dataset_id: int, n_files: int, seed: int) -> list[Unit]:
     """Unused units of a dataset, drawn at random from all of them: the same seed draws the same files."""
     rows = await QUERIES.rows(

@@ -12,6 +12,7 @@ import asyncpg
 from services.jumbo_watchdog.policy.switch import DISABLED, WAITING, JumboTask, Switch
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.software import QueueSoftware, software_from_map
+from shared.model.split_precedence import rules_in_effect
 
 QUERIES = aiosql.from_path(Path(__file__).parent / "queries.sql", "asyncpg", mandatory_parameters=False)
 
@@ -22,7 +23,8 @@ async def event_service_tasks(connection: asyncpg.Connection) -> list[JumboTask]
 
 
 def task_of(row: Mapping[str, Any]) -> JumboTask:
-    rule = row["split_rule"]
+    """A row as the policy sees it: of its split rules those that no other one disables."""
+    rule = rules_in_effect(row["split_rule"])
     return JumboTask(
         task_id=row["task_id"], use_jumbo=row["use_jumbo"], priority=row["current_priority"],
         remaining_events=row["remaining_events"], software=row["trans_uses"] or "", site=row["site"],

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from services.job_generation.app import build
 from shared.runtime.service import Context
 from tests.handlers.events import started
@@ -52,3 +54,27 @@ async def test_the_seed_of_a_chunk_is_kept_when_it_becomes_jobs(story: Story) ->
     )  # fmt: skip
     used = await story.fetch(_TAKEN, task_id)
     assert [row["names"] for row in used] == [[row["lfn"]] for row in drawn]
+
+
+@pytest.mark.parametrize(("attributes", "events", "expected"), [
+    ({"eventRatio": 3}, [100] * 12, [3] * 4),
+    ({"eventRatio": 0.5}, [100] * 12, [1] * 4),
+    ({"eventRatio": 2.5}, [100] * 12, [3] * 4),
+    ({"eventRatio": 1}, [1, 500] * 6, [2] * 4),
+    ({"eventRatio": 3, "random": True}, [100] * 12, [3] * 4),
+    ({"eventRatio": 3, "nFilesPerJob": 2}, [100] * 12, [2] * 4),
+])  # fmt: skip
+async def test_one_chunk_has_all_the_secondary_files_that_its_jobs_take_by_the_ratio_of_events(
+    story: Story, attributes: dict[str, object], events: list[int], expected: list[int]
+) -> None:
+    """Four master files of 100 events, each a job."""
+    task_id = await story.task(n_files=4, secondary={"n_files": 12, **attributes})
+    async with story.database.read() as connection:
+        await connection.execute(
+            "UPDATE task_files f SET n_events = e.n FROM unnest($2::text[], $3::int[]) AS e (lfn, n)"
+            " WHERE f.task_id = $1 AND f.lfn = e.lfn",
+            task_id, [f"minbias._{number:05d}.root" for number in range(12)], events,
+        )  # fmt: skip
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id)
+    assert [len(row["names"]) for row in await story.fetch(_TAKEN, task_id)] == expected

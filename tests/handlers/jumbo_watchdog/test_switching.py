@@ -36,9 +36,8 @@ async def add_jumbo_queue(connection: asyncpg.Connection) -> None:
 
 
 async def add_task(connection: asyncpg.Connection, events: int, **values: object) -> int:
-    task = await rows.task(
-        connection, event_service=1, trans_uses="Athena-22.0.1", split_rule={"nFilesPerJob": 1}, **values
-    )
+    values = {"split_rule": {"nFilesPerJob": 1}, **values}
+    task = await rows.task(connection, event_service=1, trans_uses="Athena-22.0.1", **values)
     await rows.dataset(connection, task, n_events=events, n_events_used=0)
     return task
 
@@ -74,3 +73,21 @@ async def test_without_a_jumbo_queue_that_has_the_release_nothing_is_enabled(jum
     async with jumbo_database.read() as connection:
         await add_task(connection, 2_000_000)
         assert await run(jumbo_database) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "enabled"),
+    [
+        ({"nFilesPerJob": 1}, True),
+        ({"nEventsPerJob": 5000, "nFilesPerJob": 1}, False),  # the number of events disables the number of files
+        ({"nEventsPerJob": 1000, "nEventsPerInputFile": 1000}, True),  # a whole file is one file for each job
+        ({"nFilesPerJob": 3, "nGBPerJob": 1}, False),
+    ],
+)
+async def test_the_files_of_a_job_are_those_of_the_split_rules_in_effect(
+    jumbo_database: Database, rule: dict[str, int], enabled: bool
+) -> None:
+    async with jumbo_database.read() as connection:
+        await add_jumbo_queue(connection)
+        await add_task(connection, 2_000_000, split_rule=rule)
+    assert [event["enabled"] for event in await run(jumbo_database)] == [True] * enabled
