@@ -11,13 +11,14 @@ from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from shared.web.intake import PARSED
+from shared.web.json_text import loaded
 
 
 class _ParsedRequest(Request):
     async def json(self) -> Any:
         """The value of the body. Raises orjson.JSONDecodeError, which FastAPI answers as a wrong request."""
         if PARSED not in self.scope:
-            return orjson.loads(await self.body())
+            return loaded(await self.body())
         value = self.scope[PARSED]
         if isinstance(value, orjson.JSONDecodeError):
             raise value

@@ -8,11 +8,12 @@ alone, and the event loop runs in between.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import orjson
 
@@ -22,21 +23,29 @@ SMALL_BYTES = 64 * 1024
 LARGEST_PIECE_BYTES = 1024 * 1024
 #: the loop is given back after so long
 SLICE_S = 0.002
+#: digits of the smallest number that may not fit into 64 bits
+_LONG_NUMBER = b"0" * 19
+_DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= one <= 0x39 else one for one in range(256))
 _WINDOW_BYTES = 2048
 _CHECK_EVERY = 256
 #: a short text as a whole, the quote of another one, or a sign of structure
 _MARK = re.compile(rb'"[^"\\]{0,64}+"|["\[\]{},]')
-_QUOTE, _COMMA, _OPEN = 0x22, 0x2C, (0x5B, 0x7B)
+_QUOTE, COMMA, OPEN = 0x22, 0x2C, (0x5B, 0x7B)
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """What one call may send: bytes (after unpacking), values (members of all its lists and objects), nesting."""
+    """What one call may send: bytes (after unpacking), values (members of all its lists and objects), nesting.
+
+    `exact`: whole numbers beyond 64 bits stay whole, so that who checks them sees what was sent; otherwise they become
+    floats, which every later step can write as JSON again.
+    """
 
     n_bytes: int = SMALL_BYTES
     n_values: int = 10_000
     depth: int = 50
+    exact: bool = True
 
 
 class TooMuch(ValueError):
@@ -55,21 +64,29 @@ class _Container:
 
 async def parse_json(raw: bytes, limits: BodyLimits) -> Any:
     """The value of a JSON text. Raises TooMuch beyond the limits, orjson.JSONDecodeError for what is no JSON."""
-    if _is_plain(raw, limits):
-        return orjson.loads(raw)
+    if is_plain(raw, limits):
+        return loaded(raw, limits)
     return await in_slices(_parsed(raw, limits))
 
 
 def parse_json_now(raw: bytes, limits: BodyLimits) -> Any:
     """The same without giving the loop back: for texts that are small, or were bounded by a limit that is."""
-    if _is_plain(raw, limits):
-        return orjson.loads(raw)
+    if is_plain(raw, limits):
+        return loaded(raw, limits)
     steps = _parsed(raw, limits)
     while True:
         try:
             next(steps)
         except StopIteration as ended:
             return ended.value
+
+
+def loaded(text: bytes, limits: BodyLimits = BodyLimits()) -> Any:
+    """The value of a text that is small. Raises orjson.JSONDecodeError."""
+    value = orjson.loads(text)
+    if not limits.exact or _LONG_NUMBER not in text.translate(_DIGITS_AS_ZERO):
+        return value
+    return json.loads(text)  # the faster parser makes floats of such numbers, and has refused those without end
 
 
 async def in_slices(steps: Generator[None, None, T]) -> T:
@@ -85,7 +102,7 @@ async def in_slices(steps: Generator[None, None, T]) -> T:
             given_back = time.monotonic()
 
 
-def _is_plain(raw: bytes, limits: BodyLimits) -> bool:
+def is_plain(raw: bytes, limits: BodyLimits) -> bool:
     """Small, with so few brackets and commas (those in texts are counted, too) that nothing has to be looked at."""
     if len(raw) > limits.n_bytes:
         raise TooMuch(f"{len(raw)} bytes are not allowed; at most {limits.n_bytes} are")
@@ -100,10 +117,10 @@ def _parsed(raw: bytes, limits: BodyLimits) -> Generator[None, None, Any]:
     if whole is None:
         if len(raw) > 2 * LARGEST_PIECE_BYTES:
             raise TooMuch(f"a text of {len(raw)} bytes is not allowed; at most {LARGEST_PIECE_BYTES} are")
-        return orjson.loads(raw)
+        return loaded(raw, limits)
     _not_beside(raw[: whole.start])
     _not_beside(raw[whole.end + 1 :])
-    value = yield from _built(raw, whole)
+    value = yield from _built(raw, whole, limits)
     return value
 
 
@@ -124,11 +141,11 @@ class _Counted:
 
     def sign(self, sign: int, at: int) -> None:
         """A bracket or comma outside of texts. Raises TooMuch."""
-        if sign == _COMMA:
+        if sign == COMMA:
             self._n_values += 1
             if self._around:
                 self._around[-1].commas.append(at)
-        elif sign in _OPEN:
+        elif sign in OPEN:
             self._n_values += 1
             if len(self._around) >= self._limits.depth:
                 raise TooMuch(f"lists and objects nested deeper than {self._limits.depth} are not allowed")
@@ -158,7 +175,24 @@ class _Counted:
 
 def _scan(raw: bytes, limits: BodyLimits) -> Generator[None, None, _Container | None]:
     """Count values and depth; the outermost list or object, if it is too large for one piece. Raises TooMuch."""
-    seen, at, size = _Counted(limits), 0, len(raw)
+    seen = _Counted(limits)
+    yield from walk(raw, seen)
+    return seen.whole()
+
+
+class Seen(Protocol):
+    """What a walk through a text tells."""
+
+    def sign(self, sign: int, at: int) -> None:
+        """A bracket or comma outside of texts."""
+
+    def check(self) -> None:
+        """Called every few signs; may raise TooMuch."""
+
+
+def walk(raw: bytes, seen: Seen) -> Generator[None, None, None]:
+    """Tell every sign of structure; yields every few microseconds."""
+    at, size = 0, len(raw)
     while at < size:
         window_ends = min(at + _WINDOW_BYTES, size)
         for mark in _MARK.finditer(raw, at, window_ends):
@@ -172,7 +206,6 @@ def _scan(raw: bytes, limits: BodyLimits) -> Generator[None, None, _Container | 
             at = window_ends
         seen.check()
         yield
-    return seen.whole()
 
 
 def _end_of_text(raw: bytes, at: int) -> Generator[None, None, int]:
@@ -195,7 +228,7 @@ def _end_of_text(raw: bytes, at: int) -> Generator[None, None, int]:
             return at
 
 
-def _built(raw: bytes, container: _Container) -> Generator[None, None, Any]:
+def _built(raw: bytes, container: _Container, limits: BodyLimits) -> Generator[None, None, Any]:
     """The value of a large list or object: neighbours that are small are parsed together."""
     is_list = raw[container.start] == 0x5B
     if raw[container.end] != (0x5D if is_list else 0x7D):
@@ -205,10 +238,10 @@ def _built(raw: bytes, container: _Container) -> Generator[None, None, Any]:
         return value
     for first, last, large in _pieces(container):
         if large is None:
-            part = _piece(raw, first, last, is_list)
+            part = _piece(raw[first:last], limits, is_list)
             value.extend(part) if is_list else value.update(part)
         else:
-            member = yield from _built(raw, large)
+            member = yield from _built(raw, large, limits)
             _not_beside(raw[large.end + 1 : last])
             if is_list:
                 _not_beside(raw[first : large.start])
@@ -238,13 +271,12 @@ def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None
         yield begin, container.end, None
 
 
-def _piece(raw: bytes, first: int, last: int, is_list: bool) -> Any:
-    text = raw[first:last]
+def _piece(text: bytes, limits: BodyLimits, is_list: bool) -> Any:
     if len(text) > LARGEST_PIECE_BYTES:
         raise TooMuch(f"a text of {len(text)} bytes is not allowed; at most {LARGEST_PIECE_BYTES} are")
     if not text.strip(b" \t\r\n"):
         raise orjson.JSONDecodeError("a value is missing", "", 0)
-    return orjson.loads(b"[" + text + b"]" if is_list else b"{" + text + b"}")
+    return loaded(b"[" + text + b"]" if is_list else b"{" + text + b"}", limits)
 
 
 def _name(text: bytes) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import orjson
@@ -92,3 +93,15 @@ async def test_the_loop_runs_again_and_again_while_a_large_text_is_parsed() -> N
     ended = True
     await turning
     assert n_turns > 10
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64, 10**30, -(10**40), 2**63 - 1, 7])
+@pytest.mark.parametrize("n_others", [0, 60_000])
+def test_a_whole_number_beyond_64_bits_stays_whole_unless_the_call_takes_it_as_a_float(
+    number: int, n_others: int
+) -> None:
+    raw = b'{"others":[' + b",".join([b"1"] * n_others) + b'],"value":%d}' % number
+    found = parse_json_now(raw, AMPLE)["value"]
+    assert (found, type(found)) == (number, int)
+    rounded = parse_json_now(raw, dataclasses.replace(AMPLE, exact=False))["value"]
+    assert rounded == (number if -(2**63) <= number < 2**64 else float(number))
