@@ -19,7 +19,20 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_dispatch.activity import Activity
-from services.job_dispatch.body import ACQUIRE, BULK, HEARTBEAT, IDS, REPORT, BadBody, fields_of
+from services.job_dispatch.body import (
+    ACQUIRE,
+    BULK,
+    HEARTBEAT,
+    IDS,
+    OF_LIST,
+    OF_LIST_IN_TEXT,
+    OF_ONE,
+    REPORT,
+    BadBody,
+    fields_of,
+    readable,
+    report_fields_of,
+)
 from services.job_dispatch.claims import Claims, Unavailable
 from services.job_dispatch.coalescer import TooLate
 from services.job_dispatch.metrics import DispatchMetrics
@@ -211,7 +224,8 @@ class PilotApi:
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot."""
-        report = _from(caller_of(request), read_report(await fields_of(request, REPORT)))
+        fields, is_small = await report_fields_of(request, REPORT, OF_ONE)
+        report = _from(caller_of(request), await _read(fields, is_small))
         verdict = await self._reporting.report(report)
         if verdict.refusal is not None:
             return envelope(False, verdict.refusal, _refused_report(verdict))
@@ -219,11 +233,11 @@ class PilotApi:
 
     async def update_jobs_bulk(self, request: Request) -> Response:
         """Many reports; each has its own answer, in the order they came."""
-        fields = await fields_of(request, BULK)
+        fields, is_small = await report_fields_of(request, BULK, OF_LIST)
         wanted = fields.get("job_list")
         if isinstance(wanted, str):
             try:
-                wanted = await parse_json(wanted.encode(), BULK)
+                wanted = await parse_json(await readable(wanted.encode(), BULK, OF_LIST_IN_TEXT), BULK)
             except ValueError:
                 wanted = None
         if not isinstance(wanted, list) or len(wanted) > MOST_REPORTS:
@@ -231,17 +245,17 @@ class PilotApi:
             raise BadRequest(FAILED, [{"field": "job_list", "message": problem}])
         answers: list[asyncio.Task[dict[str, Any]]] = []
         for number, one in enumerate(wanted):  # reading a report takes a while: others come in between
-            answers.append(asyncio.create_task(self._one_of_many(caller_of(request), one)))
+            answers.append(asyncio.create_task(self._one_of_many(caller_of(request), one, is_small)))
             if number % READ_TOGETHER == 0:
                 await asyncio.sleep(0)
         told = [await one for one in answers]
         return envelope(all(one["success"] for one in told), "", told)
 
-    async def _one_of_many(self, caller: Caller, fields: Any) -> dict[str, Any]:
+    async def _one_of_many(self, caller: Caller, fields: Any, is_small: bool) -> dict[str, Any]:
         if not isinstance(fields, dict):
             return {"success": False, "message": "job_list: must hold objects", "data": {"StatusCode": FAILED}}
         try:
-            verdict = await self._reporting.report(_from(caller, read_report(fields)))
+            verdict = await self._reporting.report(_from(caller, await _read(fields, is_small)))
         except BadRequest as error:
             return {"success": False, "message": str(error), "data": {"StatusCode": error.code}}
         if verdict.refusal is not None:
@@ -315,6 +329,11 @@ def _jobs(granted: Sequence[Granted]) -> Response:
     specs = b",".join((one.spec or "{}").encode() for one in granted)
     body = b'{"success":true,"message":"","data":{"StatusCode":0,"jobs":[' + specs + b"]}}"
     return Response(body, media_type="application/json")
+
+
+async def _read(fields: dict[str, Any], is_small: bool) -> Report:
+    """Thousands of files are looked at in Python, which a thread does without stopping the others."""
+    return read_report(fields) if is_small else await asyncio.to_thread(read_report, fields)
 
 
 def _from(caller: Caller, report: Report) -> Report:

@@ -29,6 +29,7 @@ from services.job_dispatch.requests import (
     whole,
 )
 from shared.web.json_text import parse_json_now
+from shared.web.large_fields import left_out
 
 #: files in the list of one report; a job has far fewer outputs
 MOST_FILES = 2000
@@ -126,12 +127,15 @@ class Lost:
 
 def read_report(fields: Mapping[str, Any]) -> Report:
     """One report. Raises BadRequest for an impossible job id, state or attempt, and for nothing else."""
-    renamed, sent = {}, {}
+    renamed, sent, lost = {}, {}, Lost()
     for name, value in fields.items():
         field = LEGACY_NAMES.get(name, name)
-        if field in UpdateJob.model_fields:
+        if field not in UpdateJob.model_fields:
+            continue
+        if (why := left_out(value)) is not None:
+            lost.add(field, why)
+        else:
             renamed[field], sent[field] = value, name
-    lost = Lost()
     read = _read(renamed, sent, lost)
     stored: dict[str, Any] = {}
     if read.job_status in FINAL_REPORTED:

@@ -150,14 +150,15 @@ async def test_a_call_that_is_larger_than_any_pilot_sends_is_refused_unread(
     rows: Rows, pilot: httpx.AsyncClient
 ) -> None:
     (job_id,) = await rows.jobs(1)
+    many_fields = {f"more{number}": 0 for number in range(60_000)}
     cases = (
         ("pilot/acquire_jobs", {"site_name": "Q1", "node": "n" * 16_384}, "at most 16384 are"),
         ("pilot/acquire_jobs", {"site_name": "Q1", "more": [0] * 600}, "more than 500 values"),
         ("pilot/update_worker_status", {"more": "n" * 70_000}, "at most 65536 are"),
         ("pilot/get_job_status", {"job_ids": [1] * 12_000}, "more than 11000 values"),
         ("job/kill", {"job_ids": [2**62] * 20_000}, "at most 262144 are"),
-        ("pilot/update_job", {"job_id": job_id, "job_status": "running", "more": [0] * 60_000}, "more than 50000"),
-        ("pilot/update_jobs_bulk", {"job_list": [{"more": "x" * 900_000}] * 10}, "at most 8388608 are"),
+        ("pilot/update_job", {"job_id": job_id, "job_status": "running", **many_fields}, "more than 50000"),
+        ("pilot/update_jobs_bulk", {"job_list": [{"more": "x" * 900_000}] * 40}, "at most 33554432 are"),
     )
     for path, body, said in cases:
         answer = await pilot.post(f"/api/v1/{path}", json=body)

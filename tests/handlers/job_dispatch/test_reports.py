@@ -348,6 +348,51 @@ async def test_odd_values_cost_their_fields_and_never_the_final_report(
     assert {name: counted.labels(name)._value.get() for name in names} == dict.fromkeys(names, 1)
 
 
+def deep(n_levels: int) -> Any:
+    value: Any = 1
+    for _ in range(n_levels):
+        value = {"a": value}
+    return value
+
+
+TOO_LARGE: dict[str, tuple[str, Any, str]] = {
+    "a text of 5 MB": ("metaData", "x" * 5_000_000, "500001"),
+    "an object of 5 MB": ("metaData", {"steps": ["abcdefgh"] * 455_000}, "50050"),
+    "values": ("metaData", {"steps": [0] * 60_000}, "values in lists and objects; at most 25000 are read"),
+    "nested": ("metaData", deep(200), "lists and objects nested 200 deep"),
+    "a log": ("pilotLog", "\\" * 3_000_000, "60000"),
+    "many outputs": ("xml", {f"file{number}": {} for number in range(300_000)}, "bytes; at most 983040 are read"),
+}
+FIELDS = {"metaData": "meta_data", "pilotLog": "pilot_log", "xml": "job_output_report"}
+
+
+@pytest.mark.parametrize("how", ["json", "form", "bulk", "bulk in a text"])
+@pytest.mark.parametrize("kind", TOO_LARGE)
+async def test_a_field_that_is_too_large_or_too_deep_costs_itself_and_never_the_final_report(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, kind: str, how: str
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    name, value, said = TOO_LARGE[kind]
+    final = {"jobId": job_id, "state": "finished", "attemptNr": 1, name: value, "nInputFiles": 3}
+    if how == "json":
+        answer = await pilot.post(UPDATE, json=final)
+    elif how == "form":
+        as_text = value if isinstance(value, str) else orjson.dumps(value).decode()
+        answer = await pilot.post(UPDATE, data={**final, name: as_text})
+    elif how == "bulk":
+        answer = await pilot.post("/api/v1/pilot/update_jobs_bulk", json={"job_list": [final]})
+    else:
+        reports = orjson.dumps([final]).decode()
+        answer = await pilot.post("/api/v1/pilot/update_jobs_bulk", data={"job_list": reports})
+    assert answer.json()["success"], answer.text[:300]
+    assert await rows.statuses([job_id]) == ["holding"]
+    report = await rows.report(job_id)
+    assert report["n_input_files"] == 3
+    if how != "form" or len(as_text) > 1_000_000:
+        assert parts.reporting.metrics.lost_fields.labels(FIELDS[name])._value.get() == 1
+        assert said in report["lost_fields"][FIELDS[name]] or how == "form"
+
+
 async def test_a_failed_job_tells_what_of_its_report_was_not_understood(rows: Rows, pilot: httpx.AsyncClient) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     await update(pilot, job_id, "failed", pilotErrorCode="1305, 1307", pilotErrorDiag="payload failed")
