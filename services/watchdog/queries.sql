@@ -131,7 +131,9 @@ SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state
 
 -- name: woken_tasks
 SELECT task_id, status FROM tasks
- WHERE task_id = ANY(:task_ids::bigint[]) AND status = ANY(:statuses::text[]) AND retry_at IS NOT NULL
+ WHERE task_id = ANY(:task_ids::bigint[]) AND status = ANY(:statuses::text[])
+   AND (retry_at IS NOT NULL
+        OR EXISTS (SELECT FROM chunks c WHERE c.task_id = tasks.task_id AND c.retry_at IS NOT NULL))
  ORDER BY task_id;
 
 -- name: release_task^

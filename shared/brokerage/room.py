@@ -17,32 +17,37 @@ from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 
 NONE = 0.0
+#: checks that cap queued jobs; without any of them so many jobs are placed before anybody looks again
+CAPS = frozenset({"queued", "long_queue"})
+UNCAPPED = 20.0
 
 
 @dataclass(frozen=True)
 class Held:
     """A check that held a task at a queue. `limit`: what was wanted, where it does not follow from the statistics.
 
-    `floor`: of the queued jobs of production; None: analysis. `local`: the input is at hand.
+    `floor`: of the queued jobs of production; None: analysis. `local`: the input is at hand. `capped`: the policy has a
+    cap on queued jobs at all.
     """
 
     check: str
     limit: float = 0.0
     floor: int | None = None
     local: bool = False
+    capped: bool = True
 
     def packed(self) -> list[Any]:
-        return [self.check, self.limit, self.floor, self.local]
+        return [self.check, self.limit, self.floor, self.local, self.capped]
 
     @classmethod
     def of(cls, stored: Sequence[Any]) -> Held:
         """The inverse."""
-        check, limit, floor, local = stored
-        return cls(check, float(limit), floor, local)
+        check, limit, floor, local, capped = stored
+        return cls(check, float(limit), floor, local, capped)
 
-    def sorts(self) -> tuple[str, float, int, bool]:
+    def sorts(self) -> tuple[str, float, int, bool, bool]:
         """A key that compares."""
-        return self.check, self.limit, -1 if self.floor is None else self.floor, self.local
+        return self.check, self.limit, -1 if self.floor is None else self.floor, self.local, self.capped
 
 
 def _cap(world: World, row: int, held: Held) -> float:
@@ -106,4 +111,4 @@ def room(world: World, row: int, held: Held, now: datetime) -> float:
     if left is not None and left(world, row, held) < 0:
         return NONE
     # At the limit itself a check passes: there is room for one more decision.
-    return max(NONE, _cap(world, row, held) + 1)
+    return max(NONE, _cap(world, row, held) + 1) if held.capped else UNCAPPED

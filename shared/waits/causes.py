@@ -13,7 +13,7 @@ from shared.brokerage.columns import STATUSES
 from shared.brokerage.decision import Decision
 from shared.brokerage.lifts import Lift
 from shared.brokerage.pipeline import PASSED
-from shared.brokerage.room import Held, limit_of
+from shared.brokerage.room import CAPS, Held, limit_of
 from shared.model.queue import QueueStatus
 
 #: what is kept by itself: by queue, by who has a limit; time is in the decision's own `retry_at`
@@ -61,6 +61,7 @@ def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask |
     caps: dict[str, float] = {}
     lifts: set[Lift] = set()
     parameters: set[str] = set()
+    capped = any(check.name in CAPS for check in decision.checks.values())
     for code in np.unique(decision.codes).tolist():
         if code == PASSED:
             continue
@@ -76,7 +77,7 @@ def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask |
             if check.name == STATUS and decision.found[row] != STATUSES.index(QueueStatus.STANDBY):
                 continue
             local = has_input is not None and bool(has_input[row])
-            held = Held(check.name, limit_of(check.name, float(decision.wanted[row])), floor, local)
+            held = Held(check.name, limit_of(check.name, float(decision.wanted[row])), floor, local, capped)
             queues.setdefault(held, []).append(decision.names[row])
     return Causes(
         tuple((held, tuple(labels)) for held, labels in sorted(queues.items(), key=lambda item: item[0].sorts())),

@@ -112,10 +112,19 @@ class WaitIndex:
             self.woken[one.task_id] = one
             return ()
         if one.not_before is not None and one.not_before > now:
-            self._resting[one.task_id] = one
-            heapq.heappush(self._rest_until, (one.not_before, one.task_id, one.wake_nr))
+            self._rest(one, one.not_before)
             return ()
         return self._wait(one)
+
+    def rest(self, task_id: int, until: datetime) -> None:
+        """Not to be woken before then."""
+        one = self.waiting.pop(task_id, None)
+        if one is not None:
+            self._rest(one, until)
+
+    def _rest(self, one: Waiting, until: datetime) -> None:
+        self._resting[one.task_id] = one
+        heapq.heappush(self._rest_until, (until, one.task_id, one.wake_nr))
 
     def drop(self, task_id: int) -> None:
         """It waits no longer."""

@@ -54,8 +54,20 @@ FROM unnest(:task_ids::bigint[], :wake_nrs::int[], :causes::text[], :woken_for::
      AS c (task_id, wake_nr, cause, woken_for, room_since)
 JOIN tasks t USING (task_id)
 WHERE w.task_id = c.task_id AND w.kind = :kind AND w.wake_nr = c.wake_nr AND w.woken_at IS NULL
-  AND w.retry_at > orrery_now() AND t.retry_at > orrery_now() AND t.status = ANY(:statuses::text[])
+  AND w.retry_at > orrery_now() AND t.status = ANY(:statuses::text[])
+  AND (t.retry_at > orrery_now()
+       OR EXISTS (SELECT FROM chunks h WHERE h.task_id = w.task_id AND h.retry_at > orrery_now()))
 RETURNING w.task_id;
+
+-- name: not_told_yet
+-- Of these tasks, those that were decided about and not told so yet, or have been just now.
+SELECT w.task_id FROM unnest(:task_ids::bigint[], :wake_nrs::int[]) AS c (task_id, wake_nr)
+JOIN waits w ON w.task_id = c.task_id AND w.kind = :kind AND w.wake_nr = c.wake_nr
+JOIN tasks t ON t.task_id = c.task_id
+WHERE w.woken_at IS NULL AND w.retry_at > orrery_now() AND t.status = ANY(:statuses::text[])
+  AND (t.retry_at > orrery_now()
+       OR EXISTS (SELECT FROM chunks h WHERE h.task_id = w.task_id AND h.retry_at > orrery_now())
+       OR EXISTS (SELECT FROM chunks o WHERE o.chunk_id = w.chunk_id AND o.status = 'offered'));
 
 -- name: note_placed^
 -- A woken task was placed.
@@ -69,5 +81,7 @@ DELETE FROM waits w
 USING tasks t
 WHERE t.task_id = w.task_id AND w.kind = :kind
   AND (w.placed_at < orrery_now() - interval '1 minute'
-       OR (t.retry_at IS NULL AND t.status <> 'pending' AND greatest(w.since, w.woken_at) < orrery_now() - interval '1 minute')
+       OR (t.retry_at IS NULL AND t.status <> 'pending' AND greatest(w.decided_at, w.woken_at) < orrery_now() - interval '1 minute'
+           AND NOT EXISTS (SELECT FROM chunks h WHERE h.task_id = w.task_id AND h.retry_at IS NOT NULL)
+           AND NOT EXISTS (SELECT FROM chunks o WHERE o.chunk_id = w.chunk_id AND o.status = 'offered'))
        OR t.status IN ('done', 'finished', 'failed', 'broken', 'aborted', 'exhausted'));

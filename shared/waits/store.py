@@ -82,6 +82,15 @@ async def wake_tasks(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set
     return {row["task_id"] for row in rows}
 
 
+async def not_told_yet(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[int]:
+    """Of tasks that could not be woken: those whose chunk is not given back yet. They can be woken a moment later."""
+    rows = await SQL.rows(
+        work.connection, "not_told_yet", kind=kind, statuses=list(STATES[kind]),
+        task_ids=[one.task_id for one in wakes], wake_nrs=[one.wake_nr for one in wakes],
+    )  # fmt: skip
+    return {row["task_id"] for row in rows}
+
+
 async def forget_waits(connection: asyncpg.Connection, kind: Kind) -> None:
     """Periodic: rows of tasks that went on."""
     await SQL.run(connection, "forget_waits", kind=kind)

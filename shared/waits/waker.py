@@ -13,13 +13,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.causes import Causes
 from shared.waits.index import WaitIndex, Waiting
-from shared.waits.store import SQL, Kind, Placed, Wake, wake_tasks
+from shared.waits.store import SQL, Kind, Placed, Wake, not_told_yet, wake_tasks
 
 LOOK_EVERY_S = 1.0
 FORGET_EVERY_S = 60.0
 READ_ALL_EVERY = timedelta(minutes=10)
 #: a woken task of which nothing was heard for so long takes no room
 WOKEN_COUNTS_FOR = timedelta(seconds=60)
+#: a task that has not been told yet that it waits is tried again after so long
+TOLD_WITHIN = timedelta(seconds=1)
 #: tasks woken at once; and, where nobody can say for how many there is room, woken and not yet decided about
 AT_ONCE, SLICE = 100, 20
 
@@ -105,6 +107,11 @@ class Waker:
         for one in wakes:
             if one.task_id in woken:
                 by_cause[one.cause].append(one.task_id)
+        missed = [one for one in wakes if one.task_id not in woken]
+        untold = await not_told_yet(work, self._kind, missed) if missed else set[int]()
+        for one in missed:
+            if one.task_id in untold:
+                self.index.rest(one.task_id, work.now + TOLD_WITHIN)
             else:
                 self.index.drop(one.task_id)  # gone on by itself; should it wait again, its row is read again
         for cause, task_ids in by_cause.items():

@@ -6,10 +6,10 @@ been decided about, so that no change is followed by a stampede.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 
 from shared.brokerage.lifts import Lift
 from shared.waits.index import Group, WaitIndex, Waiting
@@ -18,6 +18,8 @@ from shared.waits.store import Wake
 GRID, PARAMETER, ADVERTISEMENT, REPLICA, NUCLEUS = (
     "the grid", "a runtime parameter", "an advertisement", "a replica", "work of the nucleus",
 )  # fmt: skip
+#: of those that are due, so many are asked at once: many may have gone on meanwhile
+AT_MOST_ASKED = 1000
 _OF_THE_GRID = frozenset({Lift.GRID, Lift.LINK, Lift.STORAGE})
 
 
@@ -58,7 +60,7 @@ class WideChanges:
 
     def __init__(self) -> None:
         self._state: tuple[object, ...] | None = None
-        self._due: deque[tuple[int, int]] = deque()
+        self._due: dict[tuple[int, int], None] = {}
 
     def wakes(
         self, index: WaitIndex, wide: Wide, need: Callable[[str], float], now: datetime, *, at_most: int
@@ -69,15 +71,15 @@ class WideChanges:
             self._state = wide.state
             arrived = list(index.in_order(list[Group](index.groups.values()), need))
             self._due.clear()
-        self._due.extend((one.task_id, one.wake_nr) for one in arrived if wide.cause(one) is not None)
+        self._due.update(((one.task_id, one.wake_nr), None) for one in arrived if wide.cause(one) is not None)
         found: list[Wake] = []
-        kept: list[tuple[int, int]] = []
-        while self._due and len(found) < at_most:
-            task_id, wake_nr = self._due.popleft()
+        for task_id, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
+            if len(found) >= at_most:
+                break
             one = index.waiting.get(task_id)
             cause = wide.cause(one) if one is not None and one.wake_nr == wake_nr else None
             if cause is not None:
                 found.append(Wake(task_id, wake_nr, cause, now))
-                kept.append((task_id, wake_nr))
-        self._due.extendleft(reversed(kept))
+            else:
+                del self._due[task_id, wake_nr]
         return found

@@ -12,6 +12,7 @@ from services.watchdog.app import build as build_watchdog
 from shared.db import Database
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable, StatisticsChanged, TaskReleased, TasksWoken
 from shared.runtime.service import Context, Service
+from shared.waits import waker
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.job_brokerage.test_chunks import an_offer
@@ -300,3 +301,31 @@ async def test_a_task_that_a_cap_of_its_user_held_goes_on_when_the_user_has_fewe
     other = await started(build(context_of(context)))
     (event,) = await look(database, other)
     assert (event.task_ids, event.cause) == ((held.task_id,), "usage of the user or group")
+
+
+async def test_room_that_comes_before_the_task_was_told_to_wait_is_not_lost(
+    database: Database, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waker, "TOLD_WITHIN", timedelta(0))
+    offer = await an_offer(database)
+    (unplaceable,) = await deliver(database, service, offer)
+    await fill(database, "Q_BETA", n_jobs=0)
+    assert await hear(database, service, "Q_BETA") == []  # generation has not heard of it: nobody can be released
+    await hold(database, offer, unplaceable)
+    (event,) = await look(database, service)
+    assert event.task_ids == (offer.task_id,)
+
+
+async def test_units_whose_memory_was_raised_are_woken_while_the_rest_of_their_task_goes_on(
+    database: Database, service: Service
+) -> None:
+    offer = await an_offer(database)
+    (unplaceable,) = await deliver(database, service, offer)
+    async with database.begin(reason="test") as work:
+        await work.connection.execute(
+            "UPDATE chunks SET status = 'returned', ended_at = orrery_now(), retry_at = $2 WHERE chunk_id = $1",
+            offer.chunk_id, unplaceable.retry_at,
+        )  # fmt: skip
+    await fill(database, "Q_BETA", n_jobs=0)
+    (event,) = await hear(database, service, "Q_BETA")
+    assert event.task_ids == (offer.task_id,)
