@@ -20,6 +20,7 @@ from shared.events import StatisticsChanged, TasksWoken
 from shared.snapshot import Snapshot
 from shared.snapshot.usage import UsageSnapshot
 from shared.waits.index import USER, WORKING_GROUP, Group, WaitIndex
+from shared.waits.replicas import ReplicaNews
 from shared.waits.store import Wake
 from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 from shared.waits.wide import Wide, WideChanges
@@ -54,7 +55,7 @@ class QueueWaking:
         self._database, self._snapshot, self._usage = database, snapshot, usage
         self._parameters, self._statistics = parameters, statistics
         self._waker = Waker("queue", self._plan, metrics)
-        self._wide = WideChanges()
+        self._wide, self._replicas = WideChanges(), ReplicaNews("queue")
         self._looked_at: dict[str, datetime] = {}
         self._counted_chunks: dict[int, None] = {}
         self._shares: dict[str, tuple[float, float]] = {}
@@ -212,12 +213,13 @@ class QueueWaking:
         """What changed last; asked only for what somebody waits for."""
         wanted = {lift for group in index.groups.values() for lift in group.causes.lifts}
         changed_at = {}
-        for lift, query in ((Lift.ADVERTISEMENT, "advertised_at"), (Lift.REPLICA, "replicas_changed_at")):
-            at = await _SQL.value(work.connection, query) if lift in wanted else None
+        if Lift.ADVERTISEMENT in wanted:
+            at = await _SQL.value(work.connection, "advertised_at")
             if at is not None:
-                changed_at[lift] = at
+                changed_at[Lift.ADVERTISEMENT] = at
+        replicas = await self._replicas.read(index, work)
         parameters = self._parameters
-        return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at)
+        return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at, replicas)
 
     async def _note_pilots(self, index: WaitIndex, work: UnitOfWork) -> None:
         """Queues that were left out because no pilot asked: a request that found no work is no news by itself."""

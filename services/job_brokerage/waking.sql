@@ -37,6 +37,3 @@ WHERE queue = ANY(:queues::text[]) AND last_pilot_at > orrery_now() - make_inter
 
 -- name: advertised_at$
 SELECT max(advertised_at) FROM site_adverts WHERE expires_at > orrery_now();
-
--- name: replicas_changed_at$
-SELECT changed_at FROM versions WHERE name = 'replicas';

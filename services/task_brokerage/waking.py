@@ -12,6 +12,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TasksWoken
 from shared.snapshot import Snapshot
 from shared.waits.index import WaitIndex
+from shared.waits.replicas import ReplicaNews
 from shared.waits.store import Wake
 from shared.waits.waker import SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 from shared.waits.wide import Wide, WideChanges
@@ -28,7 +29,7 @@ class NucleusWaking:
     def __init__(self, snapshot: Snapshot, parameters: Parameters, metrics: WakeMetrics) -> None:
         self._snapshot, self._parameters = snapshot, parameters
         self._waker = Waker("nucleus", self._plan, metrics)
-        self._wide = WideChanges()
+        self._wide, self._replicas = WideChanges(), ReplicaNews("nucleus")
         self._work_hs06_s: dict[str, float] = {}
         self._work_read_at: datetime | None = None
         self._less_work_at: datetime | None = None
@@ -56,11 +57,9 @@ class NucleusWaking:
             await self._look_at_work(work)
             if self._less_work_at is not None:
                 changed_at[Lift.NUCLEUS] = self._less_work_at
-        replicas_at = await _SQL.value(work.connection, "replicas_changed_at") if Lift.REPLICA in wanted else None
-        if replicas_at is not None:
-            changed_at[Lift.REPLICA] = replicas_at
+        replicas = await self._replicas.read(index, work)
         parameters = self._parameters
-        return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at)
+        return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at, replicas)
 
     async def _look_at_work(self, work: UnitOfWork) -> None:
         """Whether a nucleus has less to do than when it was looked at last."""

@@ -1,5 +1,2 @@
 -- name: work_of_nuclei
 SELECT nucleus, sum(hs06_s)::float8 AS hs06_s FROM nucleus_remaining_work GROUP BY nucleus;
-
--- name: replicas_changed_at$
-SELECT changed_at FROM versions WHERE name = 'replicas';

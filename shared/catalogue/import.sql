@@ -51,8 +51,3 @@ SELECT f.lfn, f.size_bytes, f.n_events, f.checksum, f.guid, f.lumi_block, f.firs
 
 -- name: storages
 SELECT storage FROM storages;
-
--- name: note_replicas!
--- Tasks that wait for a replica of their input are looked at again.
-INSERT INTO versions (name, version, changed_at) VALUES ('replicas', 1, orrery_now())
-ON CONFLICT (name) DO UPDATE SET version = versions.version + 1, changed_at = orrery_now();

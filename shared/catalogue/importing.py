@@ -42,7 +42,6 @@ async def import_catalogue(connection: asyncpg.Connection, content: Any) -> dict
         await _SQL.run(connection, "import_container", name=container.name, datasets=list(container.datasets))
     frozen = [one.name for one in parsed.datasets if one.state == "frozen"]
     await BuiltInCatalogue().freeze(connection, [*frozen, *(one.name for one in parsed.containers)])
-    await _SQL.run(connection, "note_replicas")
     return {
         "datasets": len(parsed.datasets),
         "containers": len(parsed.containers),

@@ -7,7 +7,7 @@ costs what it changes: the groups at one queue, not the tasks that wait.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -101,6 +101,15 @@ class WaitIndex:
         """Who began to wait since this was asked last; told once."""
         arrived, self._arrived = self._arrived, []
         return arrived
+
+    def unseen(self) -> Sequence[Waiting]:
+        """The same, not told by this."""
+        return self._arrived
+
+    def has(self, task_id: int, wake_nr: int) -> bool:
+        """Whether it waits, or backs off, since that decision."""
+        one = self.waiting.get(task_id) or self._resting.get(task_id)
+        return one is not None and one.wake_nr == wake_nr
 
     def put(self, one: Waiting, now: datetime) -> Iterable[str]:
         """A row as it is now; the rows of queues that have to be looked at because nobody was waiting there for it."""

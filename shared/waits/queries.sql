@@ -42,6 +42,25 @@ FROM waits w JOIN tasks t USING (task_id)
 WHERE w.kind = :kind AND w.changed_by >= :horizon::bigint
 ORDER BY w.task_id;
 
+-- name: replicas_of_waits
+-- Of these waiting tasks, those whose input was given a copy after, or while, it was decided about them.
+SELECT DISTINCT w.task_id, w.wake_nr
+FROM waits w
+JOIN task_datasets t ON t.task_id = w.task_id AND t.type = 'input'
+JOIN catalogue.datasets d ON d.name = t.dataset_name
+JOIN catalogue.dataset_replicas r ON r.dataset_id = d.dataset_id
+WHERE w.task_id = ANY(:task_ids::bigint[]) AND w.kind = :kind AND w.woken_at IS NULL
+  AND r.changed_at > w.decided_at - make_interval(secs => :unseen_s::float8);
+
+-- name: changed_replicas
+-- Waiting tasks whose input was given a copy since. A transaction that is under way somewhere may bring the same again.
+SELECT DISTINCT w.task_id, w.wake_nr
+FROM catalogue.dataset_replicas r
+JOIN catalogue.datasets d USING (dataset_id)
+JOIN task_datasets t ON t.dataset_name = d.name AND t.type = 'input'
+JOIN waits w ON w.task_id = t.task_id AND w.kind = :kind AND w.woken_at IS NULL AND w.causes -> 'lifts' ? 'REPLICA'
+WHERE r.changed_by >= :horizon::bigint AND r.changed_at > w.decided_at - make_interval(secs => :unseen_s::float8);
+
 -- name: try_lock$
 SELECT pg_try_advisory_xact_lock(hashtext('wakes'), hashtext(:kind));
 

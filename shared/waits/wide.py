@@ -27,13 +27,15 @@ _OF_THE_GRID = frozenset({Lift.GRID, Lift.LINK, Lift.STORAGE})
 class Wide:
     """The state of things now. `changed_at`: when something of each kind happened last, if it is known.
 
-    `parameters_changed(names, version)`: whether one of these may have changed after a version.
+    `parameters_changed(names, version)`: whether one of these may have changed after a version. `replicas`: (task,
+    wake_nr) of those whose input has more copies.
     """
 
     world_version: int
     config_version: int
     parameters_changed: Callable[[Iterable[str], int], bool]
     changed_at: Mapping[Lift, datetime] = field(default_factory=dict)
+    replicas: frozenset[tuple[int, int]] = frozenset()
 
     def cause(self, one: Waiting) -> str | None:
         """What has changed for a task since it was decided about; None: nothing."""
@@ -43,7 +45,9 @@ class Wide:
         names = one.causes.parameters if one.config_version < self.config_version else frozenset[str]()
         if names and self.parameters_changed(names, one.config_version):
             return PARAMETER
-        for lift, cause in ((Lift.ADVERTISEMENT, ADVERTISEMENT), (Lift.REPLICA, REPLICA), (Lift.NUCLEUS, NUCLEUS)):
+        if (one.task_id, one.wake_nr) in self.replicas:
+            return REPLICA
+        for lift, cause in ((Lift.ADVERTISEMENT, ADVERTISEMENT), (Lift.NUCLEUS, NUCLEUS)):
             at = self.changed_at.get(lift)
             if lift in lifts and at is not None and at > one.decided_at:
                 return cause
@@ -72,6 +76,9 @@ class WideChanges:
             arrived = list(index.in_order(list[Group](index.groups.values()), need))
             self._due.clear()
         self._due.update(((one.task_id, one.wake_nr), None) for one in arrived if wide.cause(one) is not None)
+        news = [index.waiting[task_id] for task_id, _ in wide.replicas if task_id in index.waiting]
+        news.sort(key=lambda one: (-one.priority, one.since, one.task_id))
+        self._due.update(((one.task_id, one.wake_nr), None) for one in news)
         found: list[Wake] = []
         for task_id, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
             if len(found) >= at_most:

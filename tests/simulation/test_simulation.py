@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.statistics import QueueStatistics
+from services.job_brokerage.waking import QueueWaking
 from services.job_dispatch import reporting
 from services.job_generation import store
 from services.watchdog import sweeps
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
 
 
+SEEDS_WITH_FULL_QUEUES = (3, 6)
 ONE_RUN = "import sys; from tests.simulation.running import run; print(run(int(sys.argv[1])).fingerprint)"
 
 
@@ -97,3 +99,17 @@ def test_a_lost_message_that_nobody_says_again_is_found(monkeypatch: pytest.Monk
     monkeypatch.setattr(simulation, "LAST_STEP", 900)
     with pytest.raises((NeverEnded, InvariantBroken), match=r"replay: python -m tests.simulation 3"):
         run(3, Faults(drop=0.3))
+
+
+def test_a_waiting_task_that_nobody_wakes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep_on(self: QueueWaking, work: Any) -> None:
+        """The queue drains and nobody looks."""
+
+    monkeypatch.setattr(QueueWaking, "look", sleep_on)
+    with pytest.raises(InvariantBroken, match=r"I15: task \d+ waits although Q\w+ .*has had room since"):
+        for seed in SEEDS_WITH_FULL_QUEUES:
+            run(seed, Faults())
+
+
+def test_tasks_wait_in_the_seeds_whose_queues_are_full() -> None:
+    assert all(run(seed).waited > 0 for seed in SEEDS_WITH_FULL_QUEUES)

@@ -9,13 +9,15 @@ import pytest
 
 from services.job_brokerage.app import build
 from services.watchdog.app import build as build_watchdog
+from shared.catalogue import BuiltInCatalogue
+from shared.catalogue.port import NewFile
 from shared.db import Database
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable, StatisticsChanged, TaskReleased, TasksWoken
 from shared.runtime.service import Context, Service
 from shared.waits import waker
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
-from tests.handlers.job_brokerage.test_chunks import an_offer
+from tests.handlers.job_brokerage.test_chunks import an_offer, copy_at
 
 QUEUES = ("Q_ALPHA", "Q_BETA", "Q_GAMMA")
 FULL, FLOOR = 100, 20
@@ -329,3 +331,60 @@ async def test_units_whose_memory_was_raised_are_woken_while_the_rest_of_their_t
     await fill(database, "Q_BETA", n_jobs=0)
     (event,) = await hear(database, service, "Q_BETA")
     assert event.task_ids == (offer.task_id,)
+
+
+async def test_a_replica_of_its_input_wakes_a_task_and_one_of_another_dataset_does_not(
+    database: Database, service: Service
+) -> None:
+    waiting = [await wait_in_vain(database, service) for _ in range(2)]
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE waits SET causes = jsonb_set(causes, '{lifts}', '[\"GRID\", \"REPLICA\"]'), "
+            "changed_by = pg_current_xact_id()::text::bigint"
+        )
+    other = await an_offer(database)
+    assert await look(database, service) == []
+    await copy_at(database, other, "BETA_DATADISK")
+    assert await look(database, service) == []
+    await copy_at(database, waiting[1], "BETA_DATADISK")
+    (event,) = await look(database, service)
+    assert (event.task_ids, event.cause) == ((waiting[1].task_id,), "a replica")
+
+
+async def test_outputs_and_moved_files_that_are_registered_are_replicas_that_wake(
+    database: Database, service: Service
+) -> None:
+    (first, second) = [await wait_in_vain(database, service) for _ in range(2)]
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE waits SET causes = jsonb_set(causes, '{lifts}', '[\"REPLICA\"]'), "
+            "changed_by = pg_current_xact_id()::text::bigint"
+        )
+    catalogue, names = BuiltInCatalogue(), [f"data.{one.task_id}" for one in (first, second)]
+    async with database.begin(reason="test") as work:
+        for name in names:
+            await catalogue.create(work.connection, name, scope="test")
+    assert await look(database, service) == []
+    async with database.begin(reason="test") as work:
+        await catalogue.add_files(work.connection, [a_file(names[0]), a_file(names[1])])
+    (event,) = await look(database, service)
+    assert event.task_ids == (first.task_id, second.task_id)
+    again = await offer_again(database, second)
+    (unplaceable,) = await deliver(database, service, again)
+    await hold(database, again, unplaceable)
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE waits SET causes = jsonb_set(causes, '{lifts}', '[\"REPLICA\"]'), not_before = NULL, "
+            "changed_by = pg_current_xact_id()::text::bigint "
+            "WHERE task_id = $1", second.task_id,
+        )  # fmt: skip
+        await connection.execute("UPDATE catalogue.dataset_replicas SET changed_at = changed_at - interval '1 minute'")
+    assert await look(database, service) == []
+    async with database.begin(reason="test") as work:
+        await catalogue.add_replicas(work.connection, [(names[1], "one", "GAMMA_DATADISK")])
+    (event,) = await look(database, service)
+    assert (event.task_ids, event.cause) == ((second.task_id,), "a replica")
+
+
+def a_file(dataset: str) -> NewFile:
+    return NewFile(dataset, "one", size_bytes=1000, n_events=100, storage="BETA_DATADISK")

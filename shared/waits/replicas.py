@@ -1,0 +1,60 @@
+"""Waiting tasks whose input has more replicas than when they were decided about: by dataset, not for everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import asyncpg
+
+from shared.brokerage.lifts import Lift
+from shared.db.unit_of_work import UnitOfWork
+from shared.waits.index import WaitIndex, Waiting
+from shared.waits.store import SQL, Kind
+
+#: a copy may be registered by a transaction that began so long before the decision and was not seen by it
+NOT_SEEN_YET_S = 3.0
+#: and so long where it is certain that it was committed after the last look
+NEWS_NOT_SEEN_YET_S = 15.0
+
+
+class ReplicaNews:
+    """Who began to wait is compared with its datasets once; later only datasets that changed are looked at.
+
+    So a registered output costs the tasks that wait for its dataset, and nothing while nobody waits for a replica.
+    """
+
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._horizon: int | None = None
+        self._found: set[tuple[int, int]] = set()
+
+    async def read(self, index: WaitIndex, work: UnitOfWork) -> frozenset[tuple[int, int]]:
+        """(task, wake_nr) of those that may go on."""
+        self._found = {key for key in self._found if index.has(*key)}
+        if not any(Lift.REPLICA in group.causes.lifts for group in index.groups.values()):
+            self._horizon = None
+            return frozenset()
+        horizon = int(await SQL.value(work.connection, "horizon"))
+        arrived = [one.task_id for one in _that_wait_for_replicas(index.unseen())]
+        if arrived:
+            self._add(
+                await SQL.rows(
+                    work.connection, "replicas_of_waits", kind=self._kind, task_ids=arrived, unseen_s=NOT_SEEN_YET_S
+                )
+            )
+        if self._horizon is not None:
+            self._add(
+                await SQL.rows(
+                    work.connection, "changed_replicas", kind=self._kind, horizon=self._horizon,
+                    unseen_s=NEWS_NOT_SEEN_YET_S,
+                )
+            )  # fmt: skip
+        self._horizon = horizon
+        return frozenset(self._found)
+
+    def _add(self, rows: Iterable[asyncpg.Record]) -> None:
+        self._found.update((row["task_id"], row["wake_nr"]) for row in rows)
+
+
+def _that_wait_for_replicas(waiting: Iterable[Waiting]) -> Iterable[Waiting]:
+    return (one for one in waiting if Lift.REPLICA in one.causes.lifts)
