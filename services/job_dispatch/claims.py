@@ -12,7 +12,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from services.job_dispatch.identity import Identity
 from services.job_dispatch.lane_reader import DatabaseLaneReader
@@ -22,14 +22,11 @@ from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queue_window import Picked
 from services.job_dispatch.sessions import Outcome, Sessions, Wanted
+from services.job_dispatch.waiting import Unavailable, WaitingRequests, answer, fail
 from services.job_dispatch.windows import Windows
 from shared.db.database import is_retryable
 
 log = logging.getLogger(__name__)
-
-
-class Unavailable(Exception):
-    """PostgreSQL did not answer in time: the caller should try again with the same key."""
 
 
 @dataclass
@@ -44,16 +41,6 @@ class ClaimLimits:
     give_up_after_s: float = 20.0
     retry_after_s: float = 0.25
     lost_before_reread: int = 10
-
-
-@dataclass
-class _Queue:
-    """What waits, in arrival order; a request whose pick was lost goes to the front, as do those that waited for a read
-    (`returned`, in arrival order again)."""
-
-    waiting: deque[Request] = field(default_factory=deque)
-    returned: list[Request] = field(default_factory=list)
-    scheduled: bool = False
 
 
 class Claims:
@@ -80,7 +67,7 @@ class Claims:
         self._identity = identity
         self._clock = clock
         self._numbers = itertools.count(1)
-        self._queue = _Queue()
+        self._queue = WaitingRequests()
         self._free: deque[int] = deque(range(sessions.count))
         self._by_key: dict[str, Request] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -138,7 +125,7 @@ class Claims:
     def _expire(self, request: Request) -> None:
         """Its time is over. A claim that is being made is waited for: it may have given the request a job."""
         if not request.in_flight:
-            _fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
+            fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
 
     async def _prepare(self, request: Request) -> None:
         """Open the queue's windows, or read the candidates of the one task that is asked for; then it may be served."""
@@ -152,7 +139,7 @@ class Claims:
                 await self.windows.shapes.load_missing()
         except Exception as error:
             away = Unavailable(f"the jobs of {offer.queue} could not be read: {error}")
-            _fail(request, away if is_retryable(error) else error)
+            fail(request, away if is_retryable(error) else error)
         else:
             self._enter(request)
 
@@ -175,10 +162,7 @@ class Claims:
 
     def _pump(self) -> None:
         self._queue.scheduled = False
-        if self._queue.returned:
-            self._queue.returned.sort(key=lambda request: request.number)
-            self._queue.waiting.extendleft(reversed(self._queue.returned))
-            self._queue.returned.clear()
+        self._queue.take_back()
         while self._free and self._queue.waiting:
             batch = self._next_batch()
             if not batch:
@@ -205,7 +189,7 @@ class Claims:
                 request.pick, request.in_flight = found, True
                 batch.append(request)
             else:
-                _answer(request, None)
+                answer(request, None)
         return batch
 
     def _after(self, reads: Sequence[asyncio.Task[None]], request: Request) -> None:
@@ -217,7 +201,7 @@ class Claims:
             waiting -= 1
             error = None if task.cancelled() else task.exception()
             if error is not None:
-                _fail(request, Unavailable(f"the jobs of {request.offer.queue} could not be read: {error}"))
+                fail(request, Unavailable(f"the jobs of {request.offer.queue} could not be read: {error}"))
             elif waiting == 0:
                 self._queue.returned.append(request)
                 self._schedule()
@@ -260,9 +244,9 @@ class Claims:
                 elif pick is not None:
                     self.windows.taken((pick.job_id,))
                 self._metrics.claims.labels("repeated" if outcome.known else "taken").inc()
-                _answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
+                answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
             elif pick is None:
-                _answer(request, None)
+                answer(request, None)
             else:
                 self.windows.lost(pick.job_id)
                 self._metrics.claims.labels("lost").inc()
@@ -271,7 +255,7 @@ class Claims:
                     self._after([self.windows.reread(request.offer.queue)], request)
                 else:
                     again.append(request)
-        self._queue.waiting.extendleft(reversed(again))
+        self._queue.first(again)
 
     async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
         """The statement failed, or nobody knows whether it was committed: ask again under the same keys."""
@@ -286,28 +270,17 @@ class Claims:
                 request.pick = None
             request.must_look_up = True
             if not retry:
-                _fail(request, error)
+                fail(request, error)
             elif self._clock() > request.deadline:
-                _fail(request, Unavailable(f"PostgreSQL is away: {error}"))
+                fail(request, Unavailable(f"PostgreSQL is away: {error}"))
             else:
                 again.append(request)
         if again:
             await asyncio.sleep(self.limits.retry_after_s)
-            self._queue.waiting.extendleft(reversed(again))
+            self._queue.first(again)
 
     async def close(self) -> None:
         """Let the claims under way end, then close their connections."""
         if self._running:
             await asyncio.wait(self._running, timeout=5.0)
         await self._sessions.close()
-
-
-def _answer(request: Request, answer: Granted | None) -> None:
-    if not request.future.done():
-        request.future.set_result(answer)
-
-
-def _fail(request: Request, error: Exception) -> None:
-    if not request.future.done():
-        request.future.set_exception(error)
-        request.future.exception()  # seen: a caller that has gone is not an error of ours

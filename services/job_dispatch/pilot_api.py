@@ -33,7 +33,7 @@ from services.job_dispatch.body import (
     readable,
     report_fields_of,
 )
-from services.job_dispatch.claims import Claims, Unavailable
+from services.job_dispatch.claims import Claims
 from services.job_dispatch.coalescer import TooLate
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.no_match import NoMatch
@@ -58,6 +58,7 @@ from services.job_dispatch.requests import (
     WorkerUpdate,
     parse,
 )
+from services.job_dispatch.waiting import Unavailable
 from shared.auth import Caller, NotAuthenticated, caller_of
 from shared.db.database import is_retryable, is_unstorable, unavailable
 from shared.web.departure import WhileConnected
