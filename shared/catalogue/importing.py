@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import asyncpg
@@ -26,7 +27,8 @@ async def import_catalogue(connection: asyncpg.Connection, content: Any) -> dict
     storages = [row["storage"] for row in await _SQL.rows(connection, "storages")]
     named = _named_by_containers(content)
     known = await BuiltInCatalogue().find(connection, named)
-    parsed = parse_catalogue(content, storages=storages or None, known_datasets=set(known))
+    # millions of files take seconds to check: not on the loop that answers others
+    parsed = await asyncio.to_thread(parse_catalogue, content, storages=storages or None, known_datasets=set(known))
     await _check_existing(connection, parsed)
     await _SQL.run(
         connection,
