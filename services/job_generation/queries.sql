@@ -16,7 +16,7 @@ SELECT p.task_parameters, t.job_parameters_template
 -- name: datasets_of_task
 SELECT dataset_id, dataset_name, container_name, type, status, stream_name, master_id, provenance_id, n_files,
        n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, attributes, storage_token,
-       destination, state
+       destination, state, scope
   FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id;
 
 -- name: move_task^

@@ -103,6 +103,7 @@ async def datasets(work: UnitOfWork, task_id: int) -> list[Dataset]:
             n_files_on_hold=row["n_files_on_hold"], provenance_id=row["provenance_id"],
             storage_token=row["storage_token"], destination=row["destination"],
             container_name=row["container_name"], attributes=row["attributes"] or {}, is_open=row["state"] == "open",
+            given_scope=row["scope"],
         )
         for row in await QUERIES.rows(work.connection, "datasets_of_task", task_id=task_id)
     ]  # fmt: skip

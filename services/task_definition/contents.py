@@ -227,6 +227,7 @@ class Contents:
             new = NewDataset(
                 ids[one.name], one.name, one.type, one.stream, one.container, state=OPEN, attributes=one.attributes,
                 token=one.token, destination=one.destination, template_id=ids[one.final] if one.final else None,
+                scope=one.scope,
             )  # fmt: skip
             await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
             await self._catalogue.create(work.connection, one.name, scope=one.scope, container=one.container)

@@ -14,9 +14,9 @@ SELECT dataset_id, dataset_name, type, stream_name, status, state, master_id, n_
 -- name: insert_dataset!
 INSERT INTO task_datasets (dataset_id, dataset_name, container_name, task_id, master_id, provenance_id, state,
                            state_check_time, status, type, vo, attributes, stream_name, storage_token, destination,
-                           template_id)
+                           template_id, scope)
 VALUES (:dataset_id, :name, :container, :task_id, :master_id, :provenance_id, :state, orrery_now(), 'defined', :type,
-        :vo, :attributes::jsonb, :stream, :token, :destination, :template_id);
+        :vo, :attributes::jsonb, :stream, :token, :destination, :template_id, :scope);
 
 -- name: load_dataset!
 -- defined or toupdate -> ready, with what was added to its contents.

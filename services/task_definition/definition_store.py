@@ -32,6 +32,7 @@ class NewDataset:
     token: str | None = None
     destination: str | None = None
     template_id: int | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ class DefinitionStore:
             token=new.token,
             destination=new.destination,
             template_id=new.template_id,
+            scope=new.scope,
         )
 
     async def load(self, connection: asyncpg.Connection, loaded: Loaded) -> None:
@@ -151,5 +153,14 @@ class DefinitionStore:
 def dataset_of_input(dataset_id: int, plan: InputPlan, master_id: int | None) -> NewDataset:
     """The row of one input."""
     return NewDataset(
-        dataset_id, plan.name, "input", plan.stream, plan.container, master_id, plan.state, plan.attributes, plan.token
+        dataset_id,
+        plan.name,
+        "input",
+        plan.stream,
+        plan.container,
+        master_id,
+        plan.state,
+        plan.attributes,
+        plan.token,
+        scope=plan.scope,
     )

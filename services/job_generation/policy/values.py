@@ -9,6 +9,7 @@ from typing import Any
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
 from shared.model.needs import WorkNeeds
+from shared.model.task_spec_items import scope_of
 
 INPUT_TYPES = ("input", "pseudo_input", "pp_input")
 FINAL_OUTPUT_TYPES = ("output", "log")
@@ -81,6 +82,7 @@ class Dataset:
     container_name: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     is_open: bool = False
+    given_scope: str | None = None
 
     @property
     def is_master(self) -> bool:
@@ -94,11 +96,8 @@ class Dataset:
 
     @property
     def scope(self) -> str:
-        """The part before the colon, else the first two words for user and group names, else the first."""
-        if ":" in self.name:
-            return self.name.split(":", 1)[0]
-        words = self.name.split(".")
-        return ".".join(words[:2]) if words[0] in ("user", "group") and len(words) > 1 else words[0]
+        """The one that the dataset was named with or has in the catalogue, else what its name says."""
+        return self.given_scope or scope_of(self.name)
 
     @property
     def short_name(self) -> str:

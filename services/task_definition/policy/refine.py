@@ -38,6 +38,7 @@ class InputPlan:
     exclude: tuple[str, ...] = ()
     files_per_master_file: float | None = None
     token: str | None = None
+    scope: str | None = None
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,7 @@ def _input(
         follows = float(attributes.get("ratio", 1))
     return InputPlan(
         name=facts.name,
+        scope=facts.scope,
         stream=item.stream("IN" if is_master else f"IN{position + 1}"),
         is_master=is_master,
         container=container,

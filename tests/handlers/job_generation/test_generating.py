@@ -74,6 +74,19 @@ async def test_the_text_for_the_pilot_has_names_command_line_and_requirements(st
     assert shape["core_count"] == 1 and shape["resource_type"] == "SCORE"
 
 
+async def test_the_scope_that_a_dataset_was_given_reaches_its_jobs(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    await story.fetch(
+        "UPDATE task_datasets SET scope = CASE type WHEN 'input' THEN 'raw' WHEN 'output' THEN 'special' END"
+        " WHERE task_id = $1 RETURNING 1", task_id,
+    )  # fmt: skip
+    [job_id] = await story.jobs_of(task_id)
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", job_id)
+    assert (spec["scopeIn"], spec["scopeOut"], spec["scopeLog"]) == ("raw", "special", "mc")
+    written = await story.fetch("SELECT type, scope FROM task_files WHERE task_id = $1 AND type <> 'input'", task_id)
+    assert {row["type"]: row["scope"] for row in written} == {"output": "special", "log": "mc"}
+
+
 @pytest.mark.parametrize(("rule", "token"), [({}, "NULL"), ({"useLocalIO": True}, "local")])
 async def test_the_pilot_may_read_input_directly_unless_the_task_copies_to_scratch(
     story: Story, rule: dict[str, bool], token: str

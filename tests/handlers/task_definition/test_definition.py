@@ -13,7 +13,7 @@ from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered,
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, task_row, value_of
-from tests.handlers.task_definition.world import an_input, analysis, production
+from tests.handlers.task_definition.world import an_input, analysis, output, production
 
 NUMBERS = [
     {"type": "template", "param_type": "number", "value": "--skip=${SKIPEVENTS}"},
@@ -56,6 +56,23 @@ async def test_a_production_task_is_defined_and_waits_for_a_nucleus(
         ("OUTPUT0", "output", 1),
         ("LOG0", "log", 1),
     ]
+
+
+async def test_a_dataset_keeps_the_scope_that_it_was_given_or_has_in_the_catalogue(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    outputs = [output("simulation", dataset="special:mc.simulation")]
+    task = production(
+        jobParameters=[an_input("mc.evnt"), an_input("data.all/", "IN2", attributes="nosplit"), *outputs],
+        mergeOutput=True,
+    )
+    task_id, _ = await define(database, service, producer, task)
+    assert (await task_row(database, task_id))["error_dialog"] is None
+    scopes = {name: row["scope"] for (_, _, name), row in (await datasets(database, task_id)).items()}
+    assert scopes == {
+        "mc.evnt": "mc", "data.a": "data", "data.b": "data", "mc.simulation": "special",
+        "panda.um.mc.simulation": "special", "mc.simulation.log": "mc", "panda.um.mc.simulation.log": "mc",
+    }  # fmt: skip
 
 
 async def test_ten_scouts_worth_of_files_is_opened_first(
