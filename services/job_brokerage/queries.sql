@@ -1,7 +1,7 @@
 -- name: offered_chunk(chunk_id)^
 -- A chunk that still waits for queues, with its task; nothing if it was used or returned meanwhile.
 SELECT c.chunk_id, c.kind, c.n_files AS chunk_files, c.n_events AS chunk_events, c.input_bytes AS chunk_bytes,
-       c.queue AS chunk_queue, c.priority AS chunk_priority, c.ram_mb AS chunk_ram_mb,
+       c.queue AS chunk_queue, c.priority AS chunk_priority, c.ram_mb AS chunk_ram_mb, c.largest_boundary,
        t.task_id, t.status AS task_status, t.vo, t.prod_source_label, t.task_type, t.processing_type, t.working_group,
        t.gshare, t.user_name, t.resource_type, t.nucleus, t.site, t.split_rule, t.core_count, t.ram_count, t.ram_unit,
        t.base_ram_count, t.out_disk_count, t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time,

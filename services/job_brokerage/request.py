@@ -12,7 +12,15 @@ from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert, requirements_in
 from shared.brokerage.request import InputDataset, JobRequest, names_in, uses_jumbo
-from shared.brokerage.smallest_job import SecondaryInput, SmallestJob, Unmerged, merge_job, most_events, smallest_job
+from shared.brokerage.smallest_job import (
+    Boundary,
+    SecondaryInput,
+    SmallestJob,
+    Unmerged,
+    merge_job,
+    most_events,
+    smallest_job,
+)
 from shared.brokerage.software import software_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
@@ -210,11 +218,17 @@ def job_of_chunk(
     if row["kind"] == "merge":
         return merge_job(rules, [Unmerged(one.n_files, one.n_bytes) for one in inputs], *counted)
     whole_files = sum(one.n_files for one in inputs if one.is_master) or row["chunk_files"]
-    return smallest_job(rules, *counted, whole_files=whole_files, secondary=secondary)
+    largest = row.get("largest_boundary")
+    boundary = Boundary(**largest) if largest else None
+    return smallest_job(rules, *counted, whole_files=whole_files, secondary=secondary, boundary=boundary)
 
 
 def jobs_of_chunk(row: Mapping[str, Any], job: SmallestJob) -> int:
-    """How many jobs the chunk may become: by events if the smallest job has a number of them, else by files."""
+    """How many jobs the chunk may become: one for each boundary that is one job; else by events if the smallest job has
+    a number of them, else by files.
+    """
+    if row.get("largest_boundary"):
+        return max(1, int(row["largest_boundary"]["n_boundaries"]))
     if job.n_events and row["chunk_events"]:
         return max(1, -(-int(row["chunk_events"]) // job.n_events))
     return max(1, -(-int(row["chunk_files"]) // max(1, job.n_files)))

@@ -14,6 +14,7 @@ from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.model.storage import Storage
 from shared.model.task_file import (
+    BoundaryPart,
     ChangeableColumn,
     ChunkPart,
     InputPart,
@@ -88,6 +89,7 @@ class TaskFiles:
             priority=chunk["priority"],
             ram_mb=chunk["ram_mb"],
             waiting_since=chunk["waiting_since"],
+            largest_boundary=BoundaryPart(**chunk["largest_boundary"]) if chunk["largest_boundary"] else None,
             inputs=None if held is None else [_part(one, 0) for one in held],
             seed=await queries.seed_of_file(connection, task_id=chunk["task_id"], chunk_id=chunk_id),
         )

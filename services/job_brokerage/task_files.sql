@@ -16,7 +16,7 @@ WHERE t.task_id = :task_id;
 -- The chunk that has waited longest for queues, else the last one; since when merging of its queue finds no place: that
 -- it was used in the end does not change how it was placed.
 SELECT c.chunk_id, c.task_id, c.kind, c.n_files, c.n_events, c.input_bytes, c.queue, c.priority, c.ram_mb, merging.waiting_since,
-       c.inputs IS NOT NULL AS has_inputs
+       c.largest_boundary, c.inputs IS NOT NULL AS has_inputs
 FROM chunks c
 LEFT JOIN LATERAL (
     SELECT min(m.created_at) AS waiting_since FROM chunks m

@@ -47,9 +47,9 @@ SELECT EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND kind = 'scout' AN
 
 -- name: insert_chunk!
 -- Its files are picked already. What it holds of each dataset stays when they leave it: a file that was cut into ranges
--- of events counts once.
+-- of events counts once. Where a boundary is one job, the most files, events and bytes that one has are kept too.
 INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, max_jobs,
-                    ram_mb, inputs)
+                    ram_mb, inputs, largest_boundary)
 VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority,
         :max_jobs, :ram_mb, (
     SELECT coalesce(jsonb_agg(jsonb_build_object('dataset_id', dataset_id, 'n_files', n_files, 'n_bytes', n_bytes,
@@ -58,7 +58,18 @@ VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events,
               FROM (SELECT dataset_id, lfn, coalesce(max(fsize), 0) AS n_bytes, coalesce(sum(n_events), 0) AS n_events
                       FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked'
                      GROUP BY dataset_id, lfn) whole_files
-             GROUP BY dataset_id) held));
+             GROUP BY dataset_id) held), (
+    SELECT jsonb_build_object('n_files', max(n_files), 'n_events', max(n_events), 'n_bytes', max(n_bytes),
+                              'n_boundaries', count(*))
+      FROM (SELECT sum(n_files) AS n_files, sum(n_events) AS n_events, sum(n_bytes) AS n_bytes
+              FROM (SELECT boundary_id, count(*) AS n_files, coalesce(max(fsize), 0) AS n_bytes,
+                           sum(coalesce(n_events, end_event - start_event + 1, 1)) AS n_events
+                      FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked' AND boundary_id IS NOT NULL
+                     GROUP BY boundary_id, lfn) whole_files
+             GROUP BY boundary_id) boundaries
+     WHERE :kind <> 'merge' AND EXISTS (SELECT FROM tasks WHERE task_id = :task_id
+                                           AND split_rule ->> 'groupBoundaryID' IN ('3', '4'))
+    HAVING count(*) > 0));
 
 -- name: end_chunk^
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason

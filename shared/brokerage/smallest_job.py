@@ -35,6 +35,19 @@ class SmallestJob:
 
 
 @dataclass(frozen=True)
+class Boundary:
+    """The most files, events and bytes that one boundary of a chunk has, and how many boundaries the chunk has.
+
+    With groupBoundaryID 3 and 4 a boundary is one job (JEDI: BOUNDARYID).
+    """
+
+    n_files: int
+    n_events: int
+    n_bytes: int
+    n_boundaries: int = 1
+
+
+@dataclass(frozen=True)
 class SecondaryInput:
     """One secondary dataset: what it has, and how its files follow the master's (JEDI: Dataset attributes)."""
 
@@ -114,6 +127,7 @@ def smallest_job(
     *,
     whole_files: int | None = None,
     secondary: Sequence[SecondaryInput] = (),
+    boundary: Boundary | None = None,
 ) -> SmallestJob:
     """Files, events and bytes of the smallest job of some input.
 
@@ -121,7 +135,15 @@ def smallest_job(
     units of a chunk (files or ranges of events) and the number of files that they are in: the whole file is read for
     each range. nEventsPerJob decides the events; else nFilesPerJob (1 if absent) files of average size do. With a
     dynamic number of events it is one range. Rules that another one disables do not count.
+
+    Where a boundary is one job, the job of the largest `boundary` is taken, whatever the other rules say: a queue where
+    it does not fit cannot be given it.
+
+    Example: boundaries of 2 files (200 events, 2 GB) and of 5 files (100 events, 1 GB) need 5 files, 200 events, 2 GB.
     """
+    if boundary is not None:
+        followed = sum(_secondary_bytes(one, boundary.n_files, boundary.n_events) for one in secondary)
+        return SmallestJob(boundary.n_files, boundary.n_events, int(boundary.n_bytes + followed))
     split_rule = rules_in_effect(split_rule)
     units = max(1, n_files)
     of_unit = max(1.0, n_events / units)  # a file of unknown events counts as one

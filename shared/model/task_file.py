@@ -86,6 +86,15 @@ class StatePart(_Part):
     seed: int | None = Field(None, ge=0, description="of the choice of a nucleus; null: 0")
 
 
+class BoundaryPart(_Part):
+    """The most files, events and bytes of one boundary of the chunk, and how many boundaries it has."""
+
+    n_files: Count
+    n_events: Count
+    n_bytes: Count
+    n_boundaries: Count = 1
+
+
 class ChunkPart(_Part):
     """The chunk that job brokerage is to place; files, events and bytes left out: all of the input."""
 
@@ -98,6 +107,7 @@ class ChunkPart(_Part):
     priority: int | None = None
     ram_mb: Count | None = Field(None, description="memory of its units, raised after a failure; in the task's unit")
     waiting_since: datetime | None = Field(None, description="merging: since when chunks of this queue found no place")
+    largest_boundary: BoundaryPart | None = Field(None, description="groupBoundaryID 3 and 4: a boundary is one job")
     inputs: list[InputPart] | None = Field(None, description="what the chunk holds; null: all of the task's input")
     seed: int | None = Field(None, ge=0, description="of the ranking of queues; null: 0")
 

@@ -171,4 +171,5 @@ def _chunk(task: Mapping[str, Any], file: TaskFile, datasets: tuple[Mapping[str,
         "chunk_priority": task["current_priority"] if chunk.priority is None else chunk.priority,
         "chunk_ram_mb": chunk.ram_mb,
         "merge_waiting_since": chunk.waiting_since,
+        "largest_boundary": None if chunk.largest_boundary is None else chunk.largest_boundary.model_dump(),
     }

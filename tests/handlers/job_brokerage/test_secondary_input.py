@@ -35,3 +35,19 @@ async def test_secondary_files_take_scratch_space_by_their_ratio(database, conte
     (event,) = await deliver(database, await started(build(context)), offer)
     entries = {entry["name"]: entry for entry in explain_row(await stored(database, event.decision_id))}
     assert entries["Q_ALPHA"].get("check") == (None if passes else "scratch_disk")
+
+
+@pytest.mark.parametrize(("n_bytes", "passes"), [(4 * GB, True), (5 * GB, False)])
+async def test_a_queue_needs_room_for_the_largest_boundary_of_the_chunk(database, context, n_bytes, passes) -> None:
+    """A boundary is one job; 0.5 GB of output, at a slot of 5 GB."""
+    grid = small_grid()
+    for queue in grid["queues"].values():
+        queue |= {"maxwdir": 5 * 1024, "capability": "score", "corecount": 1, "direct_access_lan": False}
+    await load_grid(database, grid)
+    offer = await an_offer(database)
+    largest = {"n_files": 3, "n_events": 10, "n_bytes": n_bytes, "n_boundaries": 2}
+    async with database.read() as connection:
+        await connection.execute("UPDATE chunks SET largest_boundary = $1", largest)
+    (event,) = await deliver(database, await started(build(context)), offer)
+    entries = {entry["name"]: entry for entry in explain_row(await stored(database, event.decision_id))}
+    assert entries["Q_ALPHA"].get("check") == (None if passes else "scratch_disk")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.handlers.job_generation.story import Story, chunks_in
 
 
@@ -55,3 +57,20 @@ async def test_a_group_that_may_be_split_ends_with_the_files_that_are_open(story
     task_id = await bounded(story, 1, 1, 2, 2, 2, 3, opened=4, group=1)
     await story.ready(task_id)
     assert await story.files(task_id) == ["picked"] * 4 + ["ready"] * 2
+
+
+async def test_a_chunk_says_what_its_largest_boundary_needs(story: Story) -> None:
+    """Four files of 100 events and 1 MB."""
+    task_id = await bounded(story, 1, 1, 2, None, opened=4)
+    await story.ready(task_id)
+    [chunk] = await story.fetch("SELECT largest_boundary FROM chunks")
+    assert chunk["largest_boundary"] == {"n_files": 2, "n_events": 200, "n_bytes": 2_000_000, "n_boundaries": 2}
+
+
+@pytest.mark.parametrize(("group", "boundary"), [(1, 1), (3, None)])
+async def test_a_chunk_whose_units_may_be_parted_has_no_largest_boundary(
+    story: Story, group: int, boundary: int | None
+) -> None:
+    task_id = await bounded(story, boundary, boundary, opened=2, group=group)
+    await story.ready(task_id)
+    assert await story.fetch("SELECT largest_boundary FROM chunks") == [{"largest_boundary": None}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -46,17 +47,32 @@ class Input:
     secondary_bytes: int = 0
     ratio: float = 0.0
     repeated: int = 0  # secondary files that are used again and again, instead of enough for each master file
+    boundaries: tuple[int, ...] = ()  # files of each boundary; those after them have none
 
     @property
     def units(self) -> list[Unit]:
         of_range = None if self.events is None else self.events // self.ranges
         whole = self.ranges == 1 or of_range is None
-        return [
+        units = [
             Unit(file * self.ranges + part, f"f{file}", self.size_bytes, of_range, file_events=self.events)
             if whole else Unit(file * self.ranges + part, f"f{file}", self.size_bytes, of_range, part * of_range,
                                (part + 1) * of_range - 1, file_events=self.events)
             for file in range(self.n_files) for part in range(self.ranges)
         ]  # fmt: skip
+        held = [number for number, n_files in enumerate(self.boundaries, 1) for _ in range(n_files * self.ranges)]
+        return [dataclasses.replace(unit, boundary_id=one) for unit, one in zip_longest(units, held[: len(units)])]
+
+    @property
+    def largest_boundary(self) -> dict[str, int] | None:
+        held: dict[int, list[Unit]] = {}
+        for unit in self.units:
+            if unit.boundary_id is not None:
+                held.setdefault(unit.boundary_id, []).append(unit)
+        return {
+            "n_files": max(map(len, held.values())), "n_boundaries": len(held),
+            "n_events": max(sum(1 if unit.events is None else unit.events for unit in one) for one in held.values()),
+            "n_bytes": max(len({unit.lfn for unit in one}) for one in held.values()) * self.size_bytes,
+        } if held else None  # fmt: skip
 
     @property
     def n_secondary(self) -> int:
@@ -87,6 +103,8 @@ def ranked(row: dict[str, Any], queue: Queue, given: Input) -> list[tuple[str, s
     chunk = row | {
         "chunk_files": len(units), "chunk_events": sum(unit.events or 0 for unit in units), "chunk_bytes": n_bytes
     }  # fmt: skip
+    if row["split_rule"].get("groupBoundaryID") in (3, 4):
+        chunk["largest_boundary"] = given.largest_boundary
     inputs = (InputDataset("m", given.n_files, n_bytes, (Replica(HERE, given.n_files, n_bytes),)),)
     request = job_request(chunk, inputs, JobLimits(), NOW, secondary=given.secondary)
     policy = AnalysisJobBrokerage() if request.is_analysis else ProductionJobBrokerage()
@@ -141,6 +159,10 @@ CASES = {
     "a_part_of_a_work_directory": (
         a_row(), {"capability": "ucore", "core_count": 8, "max_work_dir_mb": 20_001, "max_rss_mb": 32_000},
         Input(size_bytes=1988 * MB + 100),
+    ),
+    "the_largest_boundary": (
+        a_row(split_rule={"groupBoundaryID": 3, "nFilesPerJob": 1}), {"max_work_dir_mb": 5 * 1024 + 513},
+        Input(8, size_bytes=1 * GB, boundaries=(1, 2, 5)),
     ),
     "ranges_of_events": (
         a_row(split_rule={"nEventsPerJob": 10}), {"max_work_dir_mb": 4 * 1024 + 513},
@@ -200,6 +222,7 @@ RULES = st.fixed_dictionaries(
         "nMaxFilesPerJob": st.integers(1, 30), "maxWalltime": st.integers(1, 24), "useLocalIO": st.booleans(),
         "tgtNumEventsPerJob": st.integers(1, 500), "maxEventsPerJob": st.integers(1, 500),
         "tgtMaxOutputForNG": st.integers(1, 10), "dynamicNumEvents": st.sampled_from([10, 250]),
+        "groupBoundaryID": st.sampled_from([3, 4]),
     },
 )  # fmt: skip
 ROWS = st.builds(
@@ -227,6 +250,7 @@ SEVERAL = st.builds(
     secondary_bytes=st.sampled_from([0, 300 * MB, 3 * GB]),
     ratio=st.sampled_from([0.0, 0.3, 1.0, 2.0]),
     repeated=st.sampled_from([0, 0, 1, 3]),
+    boundaries=st.lists(st.integers(1, 20), max_size=6).map(tuple),
 )
 QUEUES = st.builds(
     a_queue,
