@@ -9,7 +9,11 @@ from tests.handlers.task_definition.world import production
 
 def a_row(**changes: object) -> dict:
     parameters = production()
-    return parse_task(parameters).columns() | {"task_parameters": parameters, "merge_ram_unit": None} | changes
+    return (
+        parse_task(parameters).columns()
+        | {"task_parameters": parameters, "merge_ram_unit": None, "use_jumbo": None}
+        | changes
+    )
 
 
 def test_a_task_that_is_as_submitted_has_no_changed_columns() -> None:
