@@ -53,6 +53,7 @@ class Waiting:
 _STORED = tuple(name for name in Waiting.__dataclass_fields__ if name != "causes")
 GroupKey = tuple[Causes, str, str]
 USER, WORKING_GROUP = "user ", "group "
+DISK_QUOTA = "disk_quota"
 
 
 class Group:
@@ -208,8 +209,9 @@ class WaitIndex:
 
 
 def owner_of(one: Waiting) -> str:
-    """Whose caps hold the task: its working group's, or its user's."""
-    return WORKING_GROUP + one.working_group if one.working_group else USER + one.user
+    """Whose caps hold the task: its working group's, or its user's. A disk quota is the user's in either case."""
+    is_quota = any(name == DISK_QUOTA for name, _ in one.causes.caps)
+    return WORKING_GROUP + one.working_group if one.working_group and not is_quota else USER + one.user
 
 
 def _order(one: Waiting, need: Callable[[str], float]) -> Order:
