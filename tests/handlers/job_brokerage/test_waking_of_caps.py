@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.app import build
+from services.watchdog.app import build as build_watchdog
 from shared.db import Database
 from shared.events import ChunkBrokered, TasksWoken
 from shared.runtime.service import Context, Service
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
+from tests.handlers.job_brokerage.test_chunks import an_offer
 from tests.handlers.job_brokerage.test_waking import (
     FLOOR,
     QUEUES,
@@ -178,3 +180,18 @@ async def test_replicas_that_look_at_the_same_moment_wake_each_task_once(databas
     woken: list[TasksWoken] = await woken_since(database, seen)
     task_ids = [task_id for event in woken for task_id in event.task_ids]
     assert sorted(task_ids) == [one.task_id for one in waiting]
+
+
+async def test_a_merge_chunk_that_no_queue_took_goes_on_as_soon_as_one_drains(
+    database: Database, context: Context
+) -> None:
+    service = await begin(database, context, *QUEUES)
+    offer = await an_offer(database, chunk={"kind": "merge"}, status="prepared")
+    (unplaceable,) = await deliver(database, service, offer)
+    await execute(database, "UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
+    await execute(database, "UPDATE tasks SET retry_at = $1", unplaceable.retry_at)
+    await fill(database, "Q_BETA", n_jobs=0)
+    (event,) = await hear(database, service, "Q_BETA")
+    assert event.task_ids == (offer.task_id,)
+    (released,) = await deliver(database, build_watchdog(context), event)
+    assert (released.task_id, released.status) == (offer.task_id, "prepared")
