@@ -11,8 +11,10 @@ import asyncio
 import json
 import re
 import time
+from array import array
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Protocol, TypeVar, cast
 
 import orjson
@@ -26,7 +28,7 @@ SLICE_S = 0.002
 #: digits of the smallest number that may not fit into 64 bits
 _LONG_NUMBER = b"0" * 19
 _DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= one <= 0x39 else one for one in range(256))
-_WINDOW_BYTES = 2048
+_WINDOW_BYTES = 512
 _CHECK_EVERY = 256
 #: a short text as a whole, the quote of another one, or a sign of structure
 _MARK = re.compile(rb'"[^"\\]{0,64}+"|["\[\]{},]')
@@ -57,7 +59,7 @@ class _Container:
     """A list or object that is too large for one piece: where it starts and ends, its commas, its large members."""
 
     start: int
-    commas: list[int] = field(default_factory=list)
+    commas: array[int] = field(default_factory=lambda: array("q"))
     large: list[_Container] = field(default_factory=list)
     end: int = 0
 
@@ -257,7 +259,7 @@ def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None
     large = iter(container.large)
     next_large = next(large, None)
     begin = start = container.start + 1
-    for comma in [*container.commas, container.end]:
+    for comma in chain(container.commas, (container.end,)):
         if next_large is not None and start <= next_large.start < comma:
             if begin < start:
                 yield begin, start - 1, None

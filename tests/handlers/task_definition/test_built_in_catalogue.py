@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 
-from shared.catalogue import BuiltInCatalogue, FeedRequest, NewFile
+from shared.catalogue import BuiltInCatalogue, FeedRequest, NewFile, importing
 from shared.catalogue.import_file import InvalidCatalogue, parse_catalogue
 from shared.catalogue.importing import import_catalogue
 from shared.db import Database
@@ -180,3 +182,18 @@ def test_series_are_the_same_on_every_machine_and_spread_their_sizes() -> None:
 def test_what_is_no_catalogue_is_refused(content: object) -> None:
     with pytest.raises(InvalidCatalogue):
         parse_catalogue(content, storages=None, known_datasets=())
+
+
+async def test_a_catalogue_is_checked_in_another_thread_than_the_loops(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def checked(*arguments: Any, **others: Any) -> Any:
+        threads.append(threading.get_ident())
+        return parse_catalogue(*arguments, **others)
+
+    monkeypatch.setattr(importing, "parse_catalogue", checked)
+    async with database.begin(reason="test") as work:
+        await import_catalogue(work.connection, {"format": "orrery-catalogue/1", "datasets": []})
+    assert threads and threading.get_ident() not in threads
