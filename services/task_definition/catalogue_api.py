@@ -11,7 +11,7 @@ from services.task_definition.envelope import Envelope, Text, Truth, refused
 from services.task_definition.task_store import TaskStore
 from shared.auth import Caller, require
 from shared.catalogue.import_file import InvalidCatalogue
-from shared.catalogue.importing import dataset_in_full, import_catalogue, list_datasets
+from shared.catalogue.importing import dataset_in_full, list_datasets, read_catalogue, write_catalogue
 from shared.db.database import Database
 from shared.model.task_spec_problems import TaskProblem
 from shared.web.json_route import JsonRoute
@@ -31,8 +31,9 @@ def catalogue_routes(database: Database, tasks: TaskStore) -> APIRouter:
     async def import_(caller: Producer, content: Annotated[dict[str, Any], Body()]) -> Response:
         """Register the datasets, containers, files and replicas of a file; whole or not at all."""
         try:
+            parsed = await read_catalogue(database, content)
             async with database.begin(reason=f"catalogue imported by {caller.name}") as work:
-                counts = await import_catalogue(work.connection, content)
+                counts = await write_catalogue(work.connection, parsed)
                 await tasks.audit(
                     work.connection, caller=caller.name, roles=caller.roles, verb="catalogue.import",
                     target="catalogue", outcome="accepted", details=counts,

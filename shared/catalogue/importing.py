@@ -14,6 +14,7 @@ from shared.catalogue.import_file import (
     InvalidCatalogue,
     parse_catalogue,
 )
+from shared.db.database import Database
 from shared.db.queries import Queries
 from shared.model.problems import Problem
 from shared.model.task_spec_items import bare_name
@@ -22,13 +23,30 @@ _SQL = Queries.beside(__file__, "import.sql")
 TIMEOUT_S = 600.0
 
 
+async def read_catalogue(database: Database, content: Any) -> ImportedCatalogue:
+    """Check a whole file against the storages and datasets that are known. Raises InvalidCatalogue.
+
+    A large one takes many seconds: no transaction is open meanwhile, and the loop answers others.
+    """
+    async with database.read() as connection:
+        storages, known = await _known(connection, content)
+    return await asyncio.to_thread(parse_catalogue, content, storages=storages, known_datasets=known)
+
+
 async def import_catalogue(connection: asyncpg.Connection, content: Any) -> dict[str, int]:
-    """Take a whole file in, in one transaction; importing it again changes nothing. Raises InvalidCatalogue."""
+    """Check a small file and take it in, in one transaction. Raises InvalidCatalogue."""
+    storages, known = await _known(connection, content)
+    return await write_catalogue(connection, parse_catalogue(content, storages=storages, known_datasets=known))
+
+
+async def _known(connection: asyncpg.Connection, content: Any) -> tuple[list[str] | None, set[str]]:
+    """All storages (None before a grid is loaded), and which of the datasets exist that containers name."""
     storages = [row["storage"] for row in await _SQL.rows(connection, "storages")]
-    named = _named_by_containers(content)
-    known = await BuiltInCatalogue().find(connection, named)
-    # millions of files take seconds to check: not on the loop that answers others
-    parsed = await asyncio.to_thread(parse_catalogue, content, storages=storages or None, known_datasets=set(known))
+    return storages or None, set(await BuiltInCatalogue().find(connection, _named_by_containers(content)))
+
+
+async def write_catalogue(connection: asyncpg.Connection, parsed: ImportedCatalogue) -> dict[str, int]:
+    """Take a whole file in, in one transaction; importing it again changes nothing. Raises InvalidCatalogue."""
     await _check_existing(connection, parsed)
     await _SQL.run(
         connection,

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import threading
+from typing import Any
+
 import httpx
 import pytest
 
+from shared.catalogue.import_file import parse_catalogue
 from shared.db import Database
 from shared.runtime.service import Service
 from shared.runtime.web import answer_database_errors
@@ -130,6 +134,22 @@ async def test_parameters_are_typed_versioned_and_announced(
     assert gone.json()["success"]
     verbs = await rows_of(database, "SELECT verb FROM audit_log ORDER BY audit_id")
     assert [one["verb"] for one in verbs] == ["config.set", "config.set", "config.unset"]
+
+
+async def test_while_a_large_catalogue_is_checked_no_transaction_waits_and_others_are_answered(
+    database: Database, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def checked(*arguments: Any, **named: Any) -> Any:
+        in_use = database.pool.get_size() - database.pool.get_idle_size()
+        seen.append((threading.current_thread() is threading.main_thread(), in_use))
+        return parse_catalogue(*arguments, **named)
+
+    monkeypatch.setattr("shared.catalogue.importing.parse_catalogue", checked)
+    reply = (await producer.post("/api/v1/catalogue/import", json=small_catalogue())).json()
+    assert reply["data"]["files"] == 65
+    assert seen == [(False, 0)]
 
 
 async def test_a_catalogue_is_imported_whole_or_refused_whole(
