@@ -6,6 +6,7 @@ Each call has limits of its own, several times what published pilots send; what 
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qsl, quote_plus
@@ -33,6 +34,8 @@ IDS = BodyLimits(256 * KIB, n_values=11_000, depth=4, exact=False)
 #: JSON that stands in a text of a report
 INNER = BodyLimits(1 * MIB, n_values=50_000, depth=50, exact=False)
 MOST_FORM_FIELDS = 200
+#: bytes of an odd JSON text that is read all the same: the parser that takes it holds the event loop
+LARGEST_ODD = 512 * KIB
 
 
 class BadBody(ValueError):
@@ -47,6 +50,39 @@ def without_nul(value: Any) -> Any:
         return {without_nul(key): without_nul(one) for key, one in value.items()}
     if isinstance(value, list):
         return [without_nul(one) for one in value]
+    return value
+
+
+async def json_of(text: bytes, limits: BodyLimits) -> Any:
+    """The value of a JSON text, be it an odd one. Raises TooMuch, orjson.JSONDecodeError."""
+    try:
+        return await parse_json(text, limits)
+    except orjson.JSONDecodeError as error:
+        try:
+            return odd_json(text)
+        except ValueError:
+            raise error from None
+
+
+def odd_json(text: bytes) -> Any:
+    """The value of a JSON text with what pilots' own writers put into it: NaN, Infinity, halves of surrogate pairs,
+    control characters, bytes that are no UTF-8 (the last three become readable text). It was counted before. Raises
+    ValueError for what is no JSON, and for a large one."""
+    if len(text) > LARGEST_ODD:
+        raise ValueError(f"not JSON, and with {len(text)} bytes too large to look for odd values")
+    try:
+        return _without_surrogates(json.loads(text.decode("utf-8", "replace"), strict=False))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(one) for one in value]
     return value
 
 
@@ -120,7 +156,7 @@ async def parse_body(raw: bytes, content_type: str, limits: BodyLimits, parsed: 
 
 async def _json_object(text: bytes, limits: BodyLimits, parsed: Any) -> dict[str, Any]:
     try:
-        value = parsed if isinstance(parsed, dict) else await parse_json(text, limits)
+        value = parsed if isinstance(parsed, dict) else await json_of(text, limits)
     except orjson.JSONDecodeError as error:
         raise BadBody(f"body: not JSON: {error}") from None
     if not isinstance(value, dict):

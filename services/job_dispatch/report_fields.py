@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import orjson
 from pydantic import BeforeValidator, ValidationError
 
-from services.job_dispatch.body import INNER, without_nul
+from services.job_dispatch.body import INNER, odd_json, without_nul
 from services.job_dispatch.policy.reports import FINAL_REPORTED, REPORTED, Report
 from services.job_dispatch.requests import (
     LARGEST_FILE_BYTES,
@@ -245,10 +245,17 @@ def _meta_data(value: Any, lost: Lost) -> dict[str, Any]:
 def _parsed(text: str) -> Any:
     """The value of a JSON text without the character NUL; None where it is no JSON, or beyond the limits."""
     try:
-        value = parse_json_now(text.encode(), INNER)
+        value = _value_of(text.encode())
     except ValueError:
         return None
     return without_nul(value) if "\\u0000" in text else value
+
+
+def _value_of(text: bytes) -> Any:
+    try:
+        return parse_json_now(text, INNER)
+    except orjson.JSONDecodeError:
+        return odd_json(text)
 
 
 def _shown(value: Any) -> str:

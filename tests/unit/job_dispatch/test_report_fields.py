@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from services.job_dispatch.body import REPORT, BadBody, parse_body
 from services.job_dispatch.report_fields import LARGEST_META_DATA_BYTES, MOST_FILES, UpdateJob, read_report
 from services.job_dispatch.requests import BadRequest
 
@@ -115,3 +116,34 @@ def test_no_value_of_any_other_field_refuses_a_final_report(field: str, value: A
     assert (report.job_id, report.job_status, report.attempt_number) == (1, "finished", 1)
     assert orjson.loads(orjson.dumps(report.stored))["job_status"] == "finished"
     assert (report.lost == ()) == ("lost_fields" not in report.stored)
+
+
+ODD_TEXTS = [
+    (b'"cpuConsumptionTime": NaN', "cpu_consumption_time"),
+    (b'"cpuConversionFactor": -Infinity', "cpu_conversion_factor"),
+    (b'"meanCoreCount": 1e400', "mean_core_count"),
+    (b'"pilotErrorDiag": "broken \\udc80 name"', None),
+    (b'"pilotErrorDiag": "\xff\xfe"', None), (b'"pilotLog": "two\nlines"', None),
+    (b'"metaData": {"rate": NaN, "name": "\\ud800"}', None),
+    (b'"metaData": "{\\"rate\\": NaN}"', None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("odd", "noted"), ODD_TEXTS)
+async def test_what_only_a_pilot_s_own_writer_takes_for_json_does_not_refuse_its_final_report(
+    odd: bytes, noted: str | None
+) -> None:
+    xml = b'"xml": "{\\"f\\": {\\"fsize\\": 5, \\"more\\": NaN}}"'
+    body = b'{"jobId": 1, "state": "finished", "attemptNr": 1, ' + xml + b", " + odd + b"}"
+    report = read_report(await parse_body(body, "application/json", REPORT))
+    assert (report.job_id, report.job_status) == (1, "finished") and report.stored["outputs"] == {"f": {"fsize": 5}}
+    assert report.lost == ((noted,) if noted else ())
+    assert orjson.dumps(report.stored)
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"jobId": 1,', b"{1: 2}", b"\xff", b'{"a": "\xff" b}', b'{"a": NaN}' + b" " * 2**20]
+)
+async def test_what_is_no_json_is_refused(body: bytes) -> None:
+    with pytest.raises(BadBody):
+        await parse_body(body, "application/json", REPORT)
