@@ -40,6 +40,7 @@ class WindowLimits:
     idle_after_s: float = 300.0
     sweep_after_s: float = 45.0
     sweep_spread_s: float = 15.0
+    sweep_at_most_s: float = 1.5  # the transaction of the periodic work waits meanwhile
     recheck_after_s: float = 1.5
     remembered_ids: int = 100_000
     band: int = 50
@@ -307,13 +308,16 @@ class Windows:
         return len(found)
 
     async def sweep(self) -> int:
-        """Read queues that are due from the start again, and forget those that nobody asked for; how many were read."""
+        """Read queues that are due from the start again, those that have waited longest first, and forget those that
+        nobody asked for; how many were read. Ends after `sweep_at_most_s`: the others are still due at the next."""
         now = self._clock()
         n_read = 0
-        for queue, opened in sorted(self._queues.items()):
+        for queue, opened in sorted(self._queues.items(), key=lambda one: (one[1].sweep_at, one[0])):
             if now - opened.used_at > self.limits.idle_after_s:
                 self.forget(queue)
             elif opened.sweep_at <= now and queue not in self._opening:
+                if self._clock() - now >= self.limits.sweep_at_most_s:
+                    break
                 await self._start_opening(queue)
                 n_read += 1
         return n_read

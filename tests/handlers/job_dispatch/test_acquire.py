@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections import Counter
+from typing import Any
 
 import httpx
 import orjson
@@ -259,6 +260,29 @@ async def test_a_missed_arrival_is_found_by_the_sweep(rows: Rows, parts: Parts, 
     parts.windows._queues["Q1"].sweep_at = 0.0
     assert await parts.windows.sweep() == 1
     assert (await acquire(pilot))["jobs"][0]["PandaID"] == job_id
+
+
+async def test_a_sweep_that_takes_too_long_goes_on_the_next_time_with_what_has_waited_longest(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    for place, queue in enumerate(("Q1", "Q2")):
+        await acquire(pilot, site_name=queue)
+        parts.windows._queues[queue].sweep_at = -float(place)
+    parts.windows.limits.sweep_at_most_s = 0.0
+    assert await parts.windows.sweep() == 0
+    parts.windows.limits.sweep_at_most_s = 60.0
+    read: list[str] = []
+    lanes_of = parts.windows.reader.lanes_of
+
+    async def slow(queue: str) -> Any:
+        read.append(queue)
+        parts.windows.limits.sweep_at_most_s = 0.0  # its time is over behind the first
+        return await lanes_of(queue)
+
+    parts.windows.reader.lanes_of = slow  # type: ignore[method-assign]
+    assert await parts.windows.sweep() == 1 and read == ["Q2"]
+    parts.windows.limits.sweep_at_most_s = 60.0
+    assert await parts.windows.sweep() == 1 and read == ["Q2", "Q1"]
 
 
 async def test_an_idle_queue_is_forgotten_and_read_again_at_the_next_touch(
