@@ -44,7 +44,7 @@ class Watchdog:
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
-        self._overdue: dict[str, list[tuple[JobFacts, Verdict]]] = {}
+        self._overdue: dict[str, tuple[object, list[tuple[JobFacts, Verdict]]]] = {}
 
     async def on_config_changed(self, event: ConfigChanged) -> None:
         async with self._database.read() as connection:
@@ -77,18 +77,22 @@ class Watchdog:
             log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
             self._overdue.pop(watch, None)
             return False
-        overdue = self._overdue.get(watch) or await self._judge(work, states)
+        # Verdicts of this turn only, and of these parameters: another replica may have had the turns in between.
+        judged_by = (last.at, self._parameters.version)
+        known_by, overdue = self._overdue.get(watch, (None, []))
+        if not overdue or known_by != judged_by:
+            overdue = await self._judge(work, states)
         most = min(SLICE, self._limits.most_jobs)
-        now, self._overdue[watch] = overdue[:most], overdue[most:]
+        now, left = overdue[:most], overdue[most:]
+        self._overdue[watch] = judged_by, left
         by_verdict: dict[Verdict, list[JobFacts]] = {}
         for job, verdict in now:
             by_verdict.setdefault(verdict, []).append(job)
         for verdict, jobs in by_verdict.items():
             await self._expire(work, verdict, jobs)
-        more = bool(self._overdue[watch])
-        if more:
+        if left:
             await store.give_back_turn(work.connection, watch, last.at)
-        return more
+        return bool(left)
 
     async def _judge(self, work: UnitOfWork, states: Sequence[str]) -> list[tuple[JobFacts, Verdict]]:
         """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""

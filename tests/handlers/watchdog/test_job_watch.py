@@ -200,6 +200,20 @@ async def test_all_due_jobs_end_in_one_turn_in_slices_of_their_own_transactions(
     assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == [], "the turn is over"
 
 
+async def test_a_limit_that_is_switched_off_while_jobs_end_holds_for_those_that_are_left(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    for _ in range(3):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 1)
+    await seasoned(stage)
+    assert [len(event.job_ids) for event in await stage.run(stage.watchdog.watch_jobs_with_pilots)] == [1]
+    await stage.set("TIMEOUT_sent", 0.0, component="job_timeout", app="pandaserver")
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
+    assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'sent'") == 2
+
+
 async def test_jobs_that_may_go_on_hide_none_that_may_not(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
     record = {"atlas_site": "S", "status": "paused", "type": "unified"}
