@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.explaining import SENT_AT_MOST_H, job_text, job_waits_for, task_text
+from services.task_definition.policy.explaining import SENT_AT_MOST_H, job_text, job_waits_for, latest_first, task_text
 from services.task_definition.reading import Reading, Wanted
 from shared.brokerage.explain import explain_row
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
@@ -44,9 +44,9 @@ class Explanation:
             "queues": [dict(row) for row in await _SQL.rows(connection, "queues_of_task", task_id=task_id)],
             "messages": [dict(row) for row in await _SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "failures": [dict(row) for row in await _SQL.rows(connection, "failures_of_task", task_id=task_id)],
-            "history": [
-                dict(row) for row in await _SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)
-            ],
+            "history": latest_first(
+                [dict(row) for row in await _SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)]
+            ),
         }
         found["text"] = task_text(found, everything=everything)
         return found
@@ -69,9 +69,9 @@ class Explanation:
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
             "transfers": [dict(one) for one in await _SQL.rows(connection, "transfers_of_job", job_id=job_id)],
             "decisions": _unpacked([*unplaceable, *about]),
-            "history": [
-                dict(one) for one in await _SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)
-            ],
+            "history": latest_first(
+                [dict(one) for one in await _SQL.rows(connection, "history_of_job", job_id=job_id, at_most=HISTORY)]
+            ),
         }
         found["waits_for"] += [f"merge chunk {one['chunk_id']} found no queue, see below" for one in unplaceable]
         found["text"] = job_text(found, everything=everything)

@@ -26,7 +26,9 @@ def register(app: typer.Typer) -> None:
     text = help_text("List the parameters that were set, or all with defaults.", "task_definition", "user")
     group.command("list", help=text)(list_all)
     group.command("get", help=help_text("Show one parameter.", "task_definition", "user"))(get)
-    group.command("set", help=help_text("Set one parameter.", "task_definition", "operator"))(set_value)
+    negative_numbers = {"ignore_unknown_options": True}  # -1 is a value, as of the caps of the throttle
+    text = help_text("Set one parameter.", "task_definition", "operator")
+    group.command("set", help=text, context_settings=negative_numbers)(set_value)
     group.command("unset", help=help_text("Give one parameter its default again.", "task_definition", "operator"))(
         unset
     )

@@ -24,6 +24,8 @@ COLUMNS = (
     ("name", "task_name"),
     ("says", lambda task: says(task.get("error_dialog") or "", console().width)),
 )
+#: what is left out where a name beside it would have no room, and the characters that all columns need
+ONLY_WHERE_WIDE, WIDE = ("priority", "share", "user"), 120
 NEAREST_MISS = "nearest miss: "
 #: characters: the least that is shown of what a task says, and those that the other columns take
 SHORTEST_SAID, BESIDE_SAID = 60, 120
@@ -39,6 +41,7 @@ DATASET_COLUMNS = (
     ("on hold", "n_files_on_hold"),
     ("events used", lambda row: f"{row.get('n_events_used') or 0}/{row['n_events']}" if row.get("n_events") else ""),
 )
+LIST = "List tasks, the newest first. In less than 120 characters priority, share and user are left out."
 #: what is asked first of a task, and the words for it
 _FIRST = {"task_id": "task", "task_name": "name", "status": "status", "error_dialog": "reason"}
 _LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
@@ -54,7 +57,7 @@ def says(text: str, width: int) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    app.command("tasks", help=help_text("List tasks, the newest first.", "task_definition", "user"))(tasks)
+    app.command("tasks", help=help_text(LIST, "task_definition", "user"))(tasks)
     app.command("task", help=help_text("Show one task: facts, datasets, jobs by state.", "task_definition", "user"))(
         task
     )
@@ -69,7 +72,7 @@ def tasks(
     ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line, for other verbs to read.")] = False,
     as_json: Json = False,
 ) -> None:
-    """One line per task."""
+    """One line per task; in less than 120 characters without priority, share and user."""
     data = connect().get("task_definition", "task/list", status=status, user_name=user, limit=limit)
     rows = rows_of(data, "tasks")
     if as_json:
@@ -77,7 +80,8 @@ def tasks(
     elif ids:
         typer.echo("\n".join(str(row.get("task_id")) for row in rows))
     else:
-        print_table(rows, COLUMNS)
+        wide = console().width >= WIDE
+        print_table(rows, [one for one in COLUMNS if wide or one[0] not in ONLY_WHERE_WIDE])
 
 
 def task(

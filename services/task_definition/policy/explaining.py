@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 from services.task_definition.policy.waiting import waits_for
@@ -158,14 +159,32 @@ def message_lines(messages: Sequence[Facts]) -> list[str]:
 def failure_lines(failures: Sequence[Facts]) -> list[str]:
     """What jobs died of."""
     return [
-        f"{one['n_jobs']} jobs failed: {one['error_source'] or 'unknown'} {one['error_code'] or ''} "
-        f"{one['error_dialog'] or ''}".rstrip()
+        f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} failed: {one['error_source'] or 'unknown'} "
+        f"{one['error_code'] or ''} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
 
 
+def latest_first(history: Sequence[Facts]) -> list[Facts]:
+    """Transitions, the latest first. Those of one transaction have the same time: each begins where the one before it
+    ended, so registered -> defined is told below defined -> assigning."""
+    ordered: list[Facts] = []
+    for _, together in groupby(sorted(history, key=lambda one: one["at"]), key=lambda one: one["at"]):
+        left = list(together)
+        while left:
+            reached = ordered[-1]["to_status"] if ordered else None
+            begins, ends = {one["from_status"] for one in left}, {one["to_status"] for one in left}
+            follows = [one for one in left if one["from_status"] == reached]
+            leads_on = [one for one in follows if one["to_status"] in begins]
+            first = [one for one in left if one["from_status"] not in ends]
+            one = (leads_on or follows or first or left)[0]
+            left.remove(one)
+            ordered.append(one)
+    return ordered[::-1]
+
+
 def history_lines(history: Sequence[Facts]) -> list[str]:
-    """Transitions, the latest first."""
+    """Transitions, in the order that they are given."""
     if not history:
         return []
     return ["  history:"] + [

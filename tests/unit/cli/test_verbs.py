@@ -294,6 +294,25 @@ def test_a_table_that_is_piped_keeps_to_columns(services, orrery, monkeypatch, c
     assert most - 20 < max(len(line.rstrip()) for line in lines) <= most
 
 
+@pytest.mark.parametrize(("columns", "shown"), [("80", False), ("119", False), ("120", True), ("", True)])
+def test_tasks_in_80_columns_break_no_heading_and_no_status(services, orrery, monkeypatch, columns, shown):
+    monkeypatch.setenv("COLUMNS", columns)
+    one = {"task_id": 3, "status": "scouting", "progress": 100, "nucleus": "TRIUMF-LCG2", "task_name": "n" * 90}
+    services.says("task/list", [one | {"gshare": "User Analysis", "user_name": "production", "current_priority": 700}])
+    heading, first, *_ = orrery("tasks").out.splitlines()
+    assert {"task", "status", "progress", "changed", "nucleus", "name", "says"} <= set(heading.split())
+    assert {"3", "scouting", "100%", "TRIUMF-LCG2"} <= set(first.split())
+    assert ("priority" in heading, "share" in heading, "user" in heading) == (shown, shown, shown)
+
+
+def test_a_parameter_is_set_to_a_negative_number_and_an_unknown_option_is_refused(services, orrery):
+    services.says("config/set", {})
+    assert orrery("config", "set", "prod_job_throttler.NQUEUECAP", "-1", "--vo", "atlas").code == 0
+    (asked,) = services.asked("config/set")
+    assert (asked["value"], asked["vo"]) == ("-1", "atlas")
+    assert orrery("config", "set", "prod_job_throttler.NQUEUECAP", "5", "--nonsense").code == 2
+
+
 def test_the_version_is_printed(orrery):
     outcome = orrery("--version")
     assert outcome.code == 0 and re.fullmatch(r"orrery \d+\.\d+\.\d+\n", outcome.out)

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.explaining import decision_lines, job_waits_for, task_meaning
+from services.task_definition.policy.explaining import (
+    decision_lines,
+    failure_lines,
+    job_waits_for,
+    latest_first,
+    task_meaning,
+)
 from shared.model.large_numbers import written_out
 
 
@@ -93,3 +99,23 @@ def test_a_sent_job_says_when_it_is_given_up(limit_h: float, said: str) -> None:
            "state_change_time": datetime(2026, 3, 1, 12, 0, tzinfo=UTC)}  # fmt: skip
     [line] = job_waits_for(job, None, None, 0, limit_h)
     assert line.startswith("a pilot took it and has not reported yet; ") and said in line
+
+
+def test_transitions_of_one_moment_are_told_in_the_order_in_which_one_led_to_the_next() -> None:
+    at, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    path = [
+        *((at, None, "registered"), (at, "registered", "defined"), (at, "defined", "assigning")),
+        *((later, "assigning", "pending"), (later, "pending", "assigning"), (later, "assigning", "ready")),
+    ]
+    rows = [{"at": when, "from_status": before, "to_status": after} for when, before, after in path]
+    for stored in (rows, rows[::-1], [rows[1], rows[2], rows[0], rows[3], rows[4], rows[5]]):
+        told = [(one["from_status"], one["to_status"]) for one in latest_first(stored)]
+        assert told[3:] == [("defined", "assigning"), ("registered", "defined"), (None, "registered")]
+        assert told[:3] == [("assigning", "ready"), ("pending", "assigning"), ("assigning", "pending")]
+    beginning_is_cut = latest_first([rows[1], rows[2]])
+    assert [one["to_status"] for one in beginning_is_cut] == ["assigning", "defined"]
+
+
+def test_one_failed_job_is_one_job() -> None:
+    failures = [{"n_jobs": n, "error_source": "payload", "error_code": 65, "error_dialog": "it died"} for n in (1, 2)]
+    assert failure_lines(failures) == ["1 job failed: payload 65 it died", "2 jobs failed: payload 65 it died"]
