@@ -22,6 +22,8 @@ def read_ids(arguments: Sequence[str], source: TextIO | None = None) -> list[int
             texts.extend(ids_in_text((source or sys.stdin).read()))
         else:
             texts.extend(part for part in re.split(r"[,\s]+", argument) if part)
+    if not texts and STANDARD_INPUT in arguments:
+        raise WrongUsage("ids: none on standard input: there is nothing to do")
     if not texts:
         raise WrongUsage("ids: none given: name them, or write - and give them on standard input")
     return list(dict.fromkeys(_id(text) for text in texts))

@@ -21,7 +21,9 @@ COLUMNS = (
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="Messages that were parked: list, replay.")
+    group = typer.Typer(
+        no_args_is_help=True, help="Messages that were parked: parked lists them, replay sends them again."
+    )
     group.command("parked", help=help_text("List parked messages with the reason.", "watchdog", "operator"))(parked)
     group.command("replay", help=help_text("Send parked messages again.", "watchdog", "operator"))(replay)
     app.add_typer(group, name="bus")

@@ -313,6 +313,16 @@ def test_a_parameter_is_set_to_a_negative_number_and_an_unknown_option_is_refuse
     assert orrery("config", "set", "prod_job_throttler.NQUEUECAP", "5", "--nonsense").code == 2
 
 
+def test_an_empty_standard_input_is_named_where_ids_are_read_from_it(services, orrery):
+    outcome = orrery("retry", "-", stdin="\n")
+    assert outcome.code == 2 and "none on standard input" in outcome.err and not services.asked("task/retry")
+
+
+def test_the_help_of_a_group_names_only_verbs_that_there_are(orrery):
+    described = next(line for line in orrery("bus", "--help").out.splitlines() if "Messages that were parked" in line)
+    assert "parked lists" in described and orrery("bus", "parked", "--help").code == 0
+
+
 def test_the_version_is_printed(orrery):
     outcome = orrery("--version")
     assert outcome.code == 0 and re.fullmatch(r"orrery \d+\.\d+\.\d+\n", outcome.out)
