@@ -63,6 +63,8 @@ async def test_no_rubbish_is_an_error_of_ours(context: Context, authority: Autho
                     answer = await client.post(path, content=content, headers={"Content-Type": kind})
                     if answer.status_code == 200 and '"command":"tobekilled"' in answer.text:
                         continue  # a report of a job that nobody knows, whatever else is in it
+                    if answer.status_code == 200 and '"jobs":[]' in answer.text:
+                        continue  # an acquire for a queue that nobody knows gets no job and hears so
                     if answer.status_code >= 500 or answer.json().get("success"):
                         failures.append((path, kind, name, answer.status_code, answer.text[:200]))
     assert not failures, failures

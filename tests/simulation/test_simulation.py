@@ -67,8 +67,8 @@ def test_results_that_are_counted_twice_are_found(monkeypatch: pytest.MonkeyPatc
 def test_a_report_of_another_attempt_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     fenced = reporting.judge
 
-    def unfenced(report: Any, row: Any, reported_attempts: Any = ()) -> Any:
-        return fenced(replace(report, attempt_number=None), row, reported_attempts)
+    def unfenced(report: Any, *facts: Any, **others: Any) -> Any:
+        return fenced(replace(report, attempt_number=None), *facts, **others)
 
     monkeypatch.setattr(reporting, "judge", unfenced)
     with pytest.raises(AssertionError, match=r"I6|was answered"):

@@ -194,6 +194,5 @@ async def test_a_catalogue_is_checked_in_another_thread_than_the_loops(
         return parse_catalogue(*arguments, **others)
 
     monkeypatch.setattr(importing, "parse_catalogue", checked)
-    async with database.begin(reason="test") as work:
-        await import_catalogue(work.connection, {"format": "orrery-catalogue/1", "datasets": []})
+    await importing.read_catalogue(database, {"format": "orrery-catalogue/1", "datasets": []})
     assert threads and threading.get_ident() not in threads

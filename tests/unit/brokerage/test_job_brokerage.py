@@ -105,7 +105,7 @@ def test_a_stored_decision_can_be_read_without_the_code_that_made_it() -> None:
     assert off == {
         "name": "OFF", "check": "status", "tier": "configuration", "temporary": False,
         "found": "status of the queue offline", "wanted": "status needed online",
-        "parameters": [],
+        "parameters": [], "lifts": ["the grid", "statistics of the queue"],
     }  # fmt: skip
 
 
