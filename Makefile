@@ -41,7 +41,7 @@ demo: $(VENV)/installed ## the whole path with 200 simulated pilots (ARGS=--embe
 	@$(VENV)/bin/orrery demo $(ARGS)
 
 test: $(VENV)/installed ## unit, handler, integration, contract and simulation tests against real servers
-	@$(TEST_SERVERS) $(RUN) -m pytest -n $(IN_PARALLEL) --dist loadfile --ignore tests/chaos --ignore tests/performance $(ARGS)
+	@$(TEST_SERVERS) $(RUN) -m pytest -n $(IN_PARALLEL) --dist loadfile --no-loadscope-reorder --ignore tests/chaos --ignore tests/performance $(ARGS)
 
 chaos: $(VENV)/installed ## kill -9 of services and servers in the middle of a small demo, frozen processes
 	@$(RUN) -m pytest tests/chaos --timeout 300 $(ARGS)

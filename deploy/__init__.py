@@ -1,1 +1,1 @@
-"""How Orrery is run: on one machine (`deploy.local`), in containers (`docker/`), with which server settings."""
+"""Runs Orrery on one machine (`deploy.local`) or in containers (`docker/`), with server settings."""

@@ -1,4 +1,4 @@
-"""Fixtures for everybody: a database cloned from a migrated template, queue names and cache keys of the test's own."""
+"""Fixtures for everybody: a database like the migrated template, queue names and cache keys of the test's own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 from prometheus_client import CollectorRegistry
 
 from shared.auth import Authority
@@ -16,6 +17,22 @@ from shared.config.settings import Settings
 from shared.db import Database
 from shared.runtime.service import Context
 from tests import servers
+from tests.databases import Databases
+
+# how long an example takes says something about the machine and what else it does, nothing about the code
+settings.register_profile("orrery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("orrery")
+
+#: what takes long begins first, so that no processor is idle at the end while another has a long file before it
+LONGEST_FIRST = ("simulation", "integration", "handlers", "contracts", "unit")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        folder = item.path.relative_to(servers.ROOT / "tests").parts[0]
+        return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
@@ -28,12 +45,19 @@ def database_template(test_servers: servers.Servers) -> str:
     return asyncio.run(servers.ensure_template(test_servers.database_url))
 
 
+@pytest.fixture(scope="session")
+def databases(test_servers: servers.Servers, database_template: str) -> Iterator[Databases]:
+    databases = Databases(test_servers.database_url, database_template)
+    yield databases
+    asyncio.run(databases.drop())
+
+
 @pytest.fixture
-async def database_url(test_servers: servers.Servers, database_template: str) -> AsyncIterator[str]:
-    """The address of a fresh, migrated, empty database; dropped after the test."""
-    url = await servers.clone_template(test_servers.database_url, database_template)
+async def database_url(databases: Databases) -> AsyncIterator[str]:
+    """The address of a migrated, empty database that is the test's alone."""
+    url = await databases.lend()
     yield url
-    await servers.drop_database(test_servers.database_url, url)
+    await databases.take_back(url)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Exit code 0 if this container's service is ready: connected to PostgreSQL and consuming from RabbitMQ."""
+"""Exits with 0 if this container's service is connected to PostgreSQL and consumes from RabbitMQ."""
 
 import os
 import sys

@@ -62,7 +62,7 @@ SHARES = [
 
 
 def chance(name: str, what: str) -> random.Random:
-    """A generator that depends on the seed, the name and the purpose only: adding a queue changes no other."""
+    """A generator of the seed, the name and the purpose only: adding a queue changes no other queue."""
     return random.Random(f"{SEED}:{what}:{name}")
 
 
@@ -189,9 +189,9 @@ def choose_example(queues: dict[str, Any]) -> dict[str, Any]:
 
 
 def home_of_storages(queues: dict[str, Any]) -> dict[str, tuple[str, float]]:
-    """Site and free space (TB) of each storage: the site of most of the queues that use it; of equals the one whose
+    """The site and the free space (TB) of each storage.
 
-    name the storage's name starts with.
+    The site is that of most queues that use the storage; of equals, the one whose name the storage's name starts with.
     """
     votes: dict[str, Counter[str]] = {}
     free: dict[str, float] = {}
@@ -231,8 +231,11 @@ def make_grid(queue_facts: dict[str, Any], link_facts: dict[str, Any], full: boo
         "queues": made,
         "sites": {
             site: {
-                "name": site, "state": "ACTIVE", "tier_level": 0 if site == "CERN-PROD" else 1 if site in TIER_1 else 2,
-                "cloud": "WORLD", "datapolicies": ["Nucleus"] if site in NUCLEI else [],
+                "name": site,
+                "state": "ACTIVE",
+                "tier_level": 0 if site == "CERN-PROD" else 1 if site in TIER_1 else 2,
+                "cloud": "WORLD",
+                "datapolicies": ["Nucleus"] if site in NUCLEI else [],
                 "default_ddm_endpoint": min(defaults[site], default=""),
             }
             for site in sorted(sites)
@@ -246,7 +249,7 @@ def make_grid(queue_facts: dict[str, Any], link_facts: dict[str, Any], full: boo
         "software_map": {**software, "ALL": {"tags": [source]}},
         "resource_types": RESOURCE_TYPES,
         "shares": SHARES,
-    }, left_out  # fmt: skip
+    }, left_out
 
 
 def write_grid(files: dict[str, Any], folder: Path, gzipped: tuple[str, ...]) -> None:
@@ -277,8 +280,10 @@ def main() -> int:
     folder = options.output or Path(__file__).parent / ("grid_full" if options.full else "grid")
     write_grid(files, folder, tuple(files) if options.full else ("network_metrics",))
     nuclei = sum("Nucleus" in site["datapolicies"] for site in files["sites"].values())
-    print(f"{folder}: {len(files['queues'])} queues, {len(files['sites'])} sites, {nuclei} nuclei, "
-          f"{len(files['storages'])} storages, {len(files['network_metrics'])} links")  # fmt: skip
+    print(
+        f"{folder}: {len(files['queues'])} queues, {len(files['sites'])} sites, {nuclei} nuclei, "
+        f"{len(files['storages'])} storages, {len(files['network_metrics'])} links"
+    )
     for name in left_out:
         print(f"left out, no site: {name}", file=sys.stderr)
     return 0

@@ -1,4 +1,6 @@
-"""Orrery on one machine: private PostgreSQL, RabbitMQ and Redis, the eight services, and a supervisor over all of them.
+"""Runs Orrery on one machine: private servers, the eight services, and a supervisor over all of them.
+
+The servers are PostgreSQL, RabbitMQ and Redis.
 
 Everything here uses the standard library alone, so that it can run before anything is installed.
 

@@ -19,7 +19,7 @@ from deploy.local.system import LocalSystem, start_system
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the exit code (0 done, 1 a problem that was printed, else that of the command that was run)."""
+    """Run one command; the exit code is 0 when done, 1 for a printed problem, else the command's own."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))

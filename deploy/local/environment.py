@@ -1,5 +1,6 @@
-"""The project's own Python environment, `.venv/`: made and filled with the pinned packages, again only when they
-change.
+"""Makes the project's own Python environment, `.venv/`, and fills it with the pinned packages.
+
+It does so again only when the pinned packages change.
 
 Run by `make` with any Python from 3.11 on: `python3 -m deploy.local.environment`. A bare Debian or Ubuntu has no
 `venv` and no `pip`; where packages may be installed they are, else the environment's pip comes from one that is on
@@ -39,7 +40,10 @@ def main() -> int:
 
 
 def ensure_environment(target: Path) -> None:
-    """Make it if it is not there or cannot run, fill it if the pinned packages have changed. Raises LocalError."""
+    """Make it if it is not there or cannot run, fill it if the pinned packages have changed.
+
+    Raises LocalError.
+    """
     stamp = target / "installed"
     if not _runs(target):
         print(f"making {target} with Python {sys.version.split()[0]}", flush=True)

@@ -1,4 +1,6 @@
-"""Run one service, and end it when it no longer answers: `python -m deploy.local.guard -m services.job_dispatch`.
+"""Run one service, and end it when it no longer answers.
+
+Use: `python -m deploy.local.guard -m services.job_dispatch`.
 
 For containers: Docker starts again what exits, but leaves alone what hangs. This small parent exits as its service
 does, or with code 70 after it had to kill a service that was silent on `/livez` for too long.
@@ -21,7 +23,7 @@ _TICK_S = 0.2
 
 
 def run(arguments: Sequence[str], port: int) -> int:
-    """Run `python ARGUMENTS` until it ends or falls silent; the exit code."""
+    """Run `python ARGUMENTS` until it ends or stops answering; the exit code."""
     child = subprocess.Popen([sys.executable, *arguments])
 
     def pass_on(number: int, frame: Any) -> None:

@@ -1,4 +1,6 @@
-"""Whether a process still answers `/livez`: one that is stopped, or whose event loop hangs, does not, although it runs.
+"""Tells whether a process answers `/livez`.
+
+A process that is stopped, or whose event loop hangs, does not answer although it runs.
 
 Looking never blocks, so one supervisor can look at many processes a few times a second. A question that was asked
 stays open until it is answered: a slow answer is an answer.
@@ -19,7 +21,10 @@ _QUESTION = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\
 
 
 class Liveness:
-    """One process that listens on `port`. It is silent only if it has answered before: a start may take its time."""
+    """One process that listens on `port`.
+
+    It is silent only if it has answered before: a start may take its time.
+    """
 
     def __init__(self, port: int, *, host: str = LOOPBACK, silent_after_s: float = SILENT_AFTER_S) -> None:
         self._address = (host, port)

@@ -39,8 +39,7 @@ apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "$@"
 
 
 def can_install() -> bool:
-    """Whether this user may install Debian packages here: apt-get exists, and we are root or sudo asks for no
-    password."""
+    """Whether this user may install Debian packages: apt-get exists, and root or sudo needs no password."""
     return shutil.which("apt-get") is not None and privileged_prefix() is not None
 
 
@@ -55,7 +54,10 @@ def privileged_prefix() -> list[str] | None:
 
 
 def install(names: Sequence[str], say: Callable[[str], None]) -> None:
-    """Install these packages; their services are neither started nor stopped. Raises MissingServer or LocalError."""
+    """Install these packages; their services are neither started nor stopped.
+
+    Raises MissingServer or LocalError.
+    """
     prefix = privileged_prefix()
     if prefix is None or shutil.which("apt-get") is None:
         raise MissingServer(

@@ -32,7 +32,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(*, preferred: int | None = None, taken: set[int] | None = None) -> int:
-    """A free port: the preferred one if it still is, else a random one, so that two clones rarely try the same."""
+    """A free port: the preferred one, else a random one, so that two clones rarely try the same."""
     taken = set() if taken is None else taken
     if preferred and preferred not in taken and is_free(preferred):
         taken.add(preferred)

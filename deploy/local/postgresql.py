@@ -1,5 +1,7 @@
-"""A private PostgreSQL: loopback only, no Unix sockets (their paths may not be longer than 107 bytes), never as
-root."""
+"""A private PostgreSQL: loopback only, never as root.
+
+It has no Unix sockets, because their paths may not be longer than 107 bytes.
+"""
 
 from __future__ import annotations
 
@@ -80,8 +82,10 @@ class Postgresql(PrivateServer):
         return f"postgresql://{USER}:{self.password}@{LOOPBACK}:{self.port}/{DATABASE}"
 
     def answers(self) -> bool:
-        """Send the first message of the protocol: a server that starts or stops answers with an error, a ready one
-        asks who we are."""
+        """Send the protocol's first message and read the answer.
+
+        A server that starts or stops answers with an error; a ready one asks who we are.
+        """
         parameters = f"user\0{USER}\0database\0postgres\0\0".encode()
         message = struct.pack("!ii", 8 + len(parameters), _PROTOCOL_3) + parameters
         try:
@@ -177,8 +181,10 @@ class Postgresql(PrivateServer):
             pid_file.unlink(missing_ok=True)
 
     def _enterable(self, programs: PostgresqlPrograms) -> PostgresqlPrograms:
-        """Programs from a wheel may lie in a private directory that PostgreSQL's user cannot enter: copy them beside
-        the data."""
+        """Copy programs that PostgreSQL's user cannot enter beside the data.
+
+        Programs from a wheel may lie in a private directory.
+        """
         if self.account is None or can_use(programs.directory, self.account):
             return programs
         copied = copy_programs(programs, self._place / f"programs-{programs.version}")

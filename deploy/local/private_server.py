@@ -1,4 +1,4 @@
-"""What the three private servers have in common: start, wait until they answer, stop, kill, and be found again."""
+"""What the three private servers share: start, wait until they answer, stop, kill, and be found again."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ class PrivateServer(ABC):
         self.wait_until_ready()
 
     def launch(self) -> None:
-        """Start it without waiting for it to answer. Once started it keeps its port, because others have been told of
-        it."""
+        """Start it without waiting for it to answer.
+
+        Once started it keeps its port, because others have been told of it.
+        """
         if self.identity is None:
             self.port = free_port(preferred=self.port or None)
         else:

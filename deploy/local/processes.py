@@ -23,7 +23,7 @@ _LONGEST_LOG_BYTES = 50_000_000
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """One run of one process: `started_ticks` counts clock ticks from boot to its start, as the kernel reports it."""
+    """One run of one process; `started_ticks` counts the kernel's clock ticks from boot to its start."""
 
     pid: int
     started_ticks: int
@@ -42,7 +42,7 @@ class ProcessIdentity:
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of the process that has this pid now; None if there is none, or only its unreaped remains."""
+    """The identity of the process that has this pid now; None if there is none or it is a zombie."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -66,8 +66,10 @@ def spawn(
     directory: Path,
     account: Account | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, so that a Ctrl-C in the terminal is ours to handle; output is appended
-    to `log`."""
+    """Start a program in a session of its own and append its output to `log`.
+
+    Its own session lets us handle a Ctrl-C in the terminal.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     if log.exists() and log.stat().st_size > _LONGEST_LOG_BYTES:
         log.replace(log.with_name(f"{log.name}.1"))

@@ -1,4 +1,7 @@
-"""The JSON files in which one command tells the next what runs: readable by their owner only, replaced in one step."""
+"""JSON files in which one command tells the next what runs.
+
+Only their owner can read them; each is replaced in one step.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 
 def read_record(path: Path, directory: Path) -> dict[str, Any]:
-    """The record, or an empty one: none was written, or it was copied along from the directory of another clone."""
+    """The record; empty if none was written or it was copied from the directory of another clone."""
     try:
         record = json.loads(path.read_text())
     except (OSError, ValueError):

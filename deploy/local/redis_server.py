@@ -1,4 +1,7 @@
-"""A private Redis (or Valkey): a cache only, so nothing is written to disk and old values make room for new ones."""
+"""A private Redis (or Valkey).
+
+It is a cache only: nothing is written to disk, and old values make room for new ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""PostgreSQL, RabbitMQ and Redis for one clone: named by the environment, or private ones; each decided for itself.
+"""PostgreSQL, RabbitMQ and Redis for one clone.
+
+Each is either named by the environment or private.
 
     with running_servers(directory, durable=False) as servers:      # a test
         servers.addresses.database_url; servers.rabbitmq.kill9(); servers.rabbitmq.start()
@@ -40,7 +42,7 @@ VARIABLE_OF = {"postgresql": DATABASE_URL, "rabbitmq": RABBITMQ_URL, "redis": RE
 
 
 def processes_of(directory: Path) -> dict[str, ProcessIdentity]:
-    """The processes of a directory's private servers that live; one that the environment names has none of ours."""
+    """The running processes of a directory's private servers; none for servers that the environment names."""
     record = read_record(directory.resolve() / RECORD, directory.resolve())
     found = {name: ProcessIdentity.from_dict((record.get(name) or {}).get("process")) for name in VARIABLE_OF}
     return {name: identity for name, identity in found.items() if identity and processes.is_alive(identity)}
@@ -54,7 +56,7 @@ def named_servers(directory: Path) -> set[str]:
 
 @dataclass(frozen=True)
 class ServerAddresses:
-    """Where the servers are. Without RabbitMQ all services run in one process; without Redis nothing is cached."""
+    """Addresses of the servers; without RabbitMQ one process runs all, without Redis nothing is cached."""
 
     database_url: str
     rabbitmq_url: str | None
@@ -132,6 +134,8 @@ class Servers:
                 if with_database is not None:
                     with_database()
                 for server in self.private:
+                    if not server.answers():
+                        self._say(f"waiting for {server.name}")
                     server.start()
             except BaseException:
                 for server in self.private:
@@ -171,7 +175,7 @@ class Servers:
         return self._named.get(variable) or None
 
     def choose(self) -> None:
-        """Decide, for each server, between the one that is named, the programs that are here, and an installation."""
+        """Decide for each server: the one that is named, the programs found here, or an installation."""
         programs = self._programs()
         record = read_record(self.directory / RECORD, self.directory)
         logs = self.directory / "logs"

@@ -1,4 +1,4 @@
-"""One process that keeps a local system running: servers, migrations, services; whatever exits is started again.
+"""Keeps a local system running: servers, migrations and services; starts again whatever exits.
 
 A service exits on purpose when RabbitMQ is gone, so exits are ordinary: each is answered with a new start after a
 back-off that grows from half a second to five and starts anew once the copy has run for a while. A copy that runs but
@@ -14,85 +14,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
-from deploy.local.liveness import Liveness
 from deploy.local.ports import free_port
 from deploy.local.private_server import PrivateServer
 from deploy.local.processes import ProcessIdentity
 from deploy.local.records import read_record, write_record
+from deploy.local.running import BackOff, RunningCopy
 from deploy.local.servers import Servers
 from deploy.local.services import Copy
 
 RECORD = "run.json"
 FORMAT = "orrery-run/1"
 _TICK_S = 0.2
-_FIRST_DELAY_S, _LONGEST_DELAY_S = 0.5, 5.0
-_HEALTHY_AFTER_S = 20.0
 _STOP_GRACE_S = 20.0
 _STARTS_BEFORE_GIVING_UP = 6
-
-
-@dataclass
-class BackOff:
-    """When something that exited may be started again: half a second, then twice as long each time, at most five."""
-
-    delay_s: float = _FIRST_DELAY_S
-    started_at: float = 0.0
-    not_before: float = 0.0
-    restarts: int = 0
-
-    def started(self, now: float) -> None:
-        """It was started."""
-        self.started_at = now
-
-    def ended(self, now: float) -> None:
-        """It was seen to have ended: decide how long to wait; a long healthy run forgives earlier failures."""
-        if now - self.started_at > _HEALTHY_AFTER_S:
-            self.delay_s = _FIRST_DELAY_S
-        self.not_before = now + self.delay_s
-        self.delay_s = min(2 * self.delay_s, _LONGEST_DELAY_S)
-        self.restarts += 1
-
-
-@dataclass
-class RunningCopy:
-    """One copy of a service and what is known about its process."""
-
-    copy: Copy
-    log: Path
-    child: subprocess.Popen[bytes] | None = None
-    identity: ProcessIdentity | None = None
-    back_off: BackOff = field(default_factory=BackOff)
-    ready: bool = False
-    waiting: bool = False
-    liveness: Liveness = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.liveness = Liveness(self.copy.port)
-
-    def is_running(self) -> bool:
-        if self.child is not None:
-            self.child.poll()
-        return processes.is_alive(self.identity)
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "name": self.copy.name,
-            "service": self.copy.service,
-            "replica": self.copy.replica,
-            "port": self.copy.port,
-            "url": self.copy.url,
-            "log": str(self.log),
-            "process": self.identity.as_dict() if self.identity else None,
-            "restarts": self.back_off.restarts,
-            "ready": self.ready,
-        }
 
 
 class Supervisor:
@@ -166,11 +105,13 @@ class Supervisor:
         self._save()
 
     def _migrate(self) -> None:
-        """Bring the schema up to date before any service looks at it; also makes the development issuer's key."""
+        """Bring the schema up to date before any service looks at it; also makes the development issuer's key, once."""
         if self._must_stop():
             return
         environment = services.base_environment(self.servers.addresses, self.directory)
         self._run_once("migrating the database", ["-m", "shared.db.migrate"], environment)
+        if (self.directory / services.TOKEN_KEY).exists():
+            return
         key = "from pathlib import Path; from shared.auth import Authority; import os; "
         key += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE']))"
         self._run_once("making the token key", ["-c", key], environment)
@@ -238,8 +179,10 @@ class Supervisor:
         return True
 
     def _end_if_silent(self, running: RunningCopy, now: float) -> bool:
-        """Kill a copy that runs but has not answered `/livez` for too long; whether it was killed. A process that was
-        stopped holds messages and leases that others wait for: its end gives them back."""
+        """Kill a copy that runs but has not answered `/livez` for too long; whether it was killed.
+
+        A process that was stopped holds messages and leases that others wait for: its end gives them back.
+        """
         running.liveness.look(now)
         if not running.liveness.is_silent(now):
             return False

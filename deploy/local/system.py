@@ -1,4 +1,4 @@
-"""The whole system as one thing to start and stop: what the command line, the demo and the tests of faults use.
+"""Starts and stops the whole system, for the command line, the demonstration and the tests of faults.
 
 with running_system(directory, replicas=2) as system:
     system.urls["job-dispatch"]; system.kill9("job-dispatch"); system.servers().rabbitmq.kill9()
@@ -78,7 +78,10 @@ class LocalSystem:
         raise LocalError(f"no copy {replica} of service {service!r}; there are: {', '.join(self.urls) or 'none'}")
 
     def kill9(self, service: str, replica: int = 0) -> ProcessIdentity | None:
-        """Kill one copy of a service without warning, as a fault; the supervisor starts it again. What was killed."""
+        """Kill one copy of a service without warning, as a fault; the supervisor starts it again.
+
+        What was killed.
+        """
         identity = self.process(service, replica)
         processes.kill(identity)
         return identity
@@ -88,7 +91,10 @@ class LocalSystem:
         return servers.attach(self.directory)
 
     def wait_until_ready(self, timeout_s: float = 120.0) -> None:
-        """Wait until every copy says that it is ready. Raises LocalError with the reason if that cannot happen."""
+        """Wait until every copy says that it is ready.
+
+        Raises LocalError with the reason if that cannot happen.
+        """
         deadline = time.monotonic() + timeout_s
         while self.state != "ready" or not all(services.is_ready(url) for url in self._all_urls()):
             if self.state in ("failed", "stopped", "dead"):
@@ -101,8 +107,10 @@ class LocalSystem:
             time.sleep(_POLL_S)
 
     def stop(self) -> list[str]:
-        """Stop all that was started here, and nothing else; also what a killed supervisor left. The names of
-        leftovers."""
+        """Stop all that was started here, and nothing else; also what a killed supervisor left.
+
+        The names of leftovers.
+        """
         supervisor = self.supervisor
         if processes.is_alive(supervisor):
             processes.terminate(supervisor, grace_s=STOP_TIMEOUT_S)
@@ -161,7 +169,10 @@ def start_system(
 
 @contextlib.contextmanager
 def running_system(directory: Path, **options: Any) -> Iterator[LocalSystem]:
-    """A system for the length of a block (options of `start_system`); it also ends if this process is killed."""
+    """A system for the length of a block (options of `start_system`).
+
+    It also ends if this process is killed.
+    """
     system = start_system(directory, owner_pid=os.getpid(), **options)
     try:
         yield system

@@ -22,7 +22,10 @@ _TIMEOUT_S = 60.0
 
 
 def import_definitions(url: str, definitions: bytes) -> None:
-    """Send the definitions, waiting for a broker that still starts. Raises OSError with the broker's answer."""
+    """Send the definitions, waiting for a broker that still starts.
+
+    Raises OSError with the broker's answer.
+    """
     parts = urllib.parse.urlsplit(url)
     user, password = urllib.parse.unquote(parts.username or ""), urllib.parse.unquote(parts.password or "")
     request = urllib.request.Request(

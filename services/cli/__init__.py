@@ -1,4 +1,4 @@
-"""The command line, `orrery`: a client of the services' HTTP APIs for people, and every service in one process.
+"""The command line, `orrery`: a client of the services' HTTP APIs, and every service in one process.
 
 Owns no state. It finds the services in `.local/run.json` (written by the supervisor of `deploy/local`) or through
 `ORRERY_<SERVICE>_URL`, and shows its caller's token from `ORRERY_TOKEN` or, on a development machine, one made with

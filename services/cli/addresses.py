@@ -1,4 +1,4 @@
-"""Where the services are: `ORRERY_<SERVICE>_URL` wins over `.local/run.json`, which the supervisor writes.
+"""Finds the services: `ORRERY_<SERVICE>_URL` wins over `.local/run.json`, which the supervisor writes.
 
 The record is looked for in the current directory and those above it, then in the clone that the command was installed
 from, so that `orrery` works from anywhere in it.

@@ -1,14 +1,19 @@
-"""The verbs, put together. Each verb's help says which service it asks and which role its caller needs."""
+"""The verbs, put together.
+
+Each verb's help says which service it asks and which role its caller needs.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 from services.cli import pilots
 from services.cli.commands import (
@@ -68,12 +73,18 @@ for module in (catalogue, config, bus, invariants, pilots, system, demonstration
     module.register(app)
 
 
+@cache
+def command_line() -> Callable[..., object]:
+    """All verbs with their options. Made once: to read their annotations takes longer than most commands."""
+    return get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command and leave with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     _warn_of_variables()
     try:
-        app(args=given, prog_name="orrery")
+        command_line()(args=given, prog_name="orrery")
     except CommandFailure as failure:
         print_failure(failure, as_json="--json" in given)
         sys.exit(failure.exit_code)

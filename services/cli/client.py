@@ -1,4 +1,7 @@
-"""HTTP to the services. Every refusal becomes one `CommandFailure` that carries each problem the service listed."""
+"""Calls the services over HTTP.
+
+Every refusal becomes one `CommandFailure` that carries each problem the service listed.
+"""
 
 from __future__ import annotations
 
@@ -102,8 +105,7 @@ def refusal(service: str, status: int, body: Any, text: str) -> CommandFailure:
     problems = problems_in(body)
     message = ""
     if isinstance(body, Mapping):
-        detail = body.get("detail")
-        message = str(body.get("message") or (detail if isinstance(detail, str) else "") or "")
+        message = str(body.get("message") or "")
     if len(problems) > 1 or (problems and str(problems[0].allowed) in message):
         message = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"  # they are listed one by one
     elif not message and not problems:
@@ -116,29 +118,15 @@ def refusal(service: str, status: int, body: Any, text: str) -> CommandFailure:
 
 
 def problems_in(body: Any) -> list[FieldProblem]:
-    """The problems of a refusal, wherever the service put them: `data`, `data.problems`, or FastAPI's `detail`."""
-    if not isinstance(body, Mapping):
-        return []
-    places = [body.get("problems"), body.get("data"), body.get("detail")]
-    if isinstance(body.get("data"), Mapping):
-        places.insert(0, body["data"].get("problems"))
-    for place in places:
-        if isinstance(place, list) and place:
-            return [_problem(one) for one in place]
-    return []
+    """The problems of a refusal, as every service lists them."""
+    listed = body.get("problems") if isinstance(body, Mapping) else None
+    return [_problem(one) for one in listed or ()]
 
 
-def _problem(one: Any) -> FieldProblem:
-    if not isinstance(one, Mapping):
-        return FieldProblem("", "", str(one))
-    where = one.get("field", one.get("loc", one.get("key", "")))
-    field = ".".join(str(part) for part in where) if isinstance(where, list) else str(where or "")
-    prefix = [str(one[name]) for name in ("file", "key") if one.get(name) and one.get(name) != where]
-    value = one.get("value", one.get("input", ""))
-    allowed = one.get("allowed", one.get("reason", one.get("msg", one.get("message", ""))))
-    text = str(one.get("problem") or "")
-    said = ": ".join(part for part in (text, f"allowed: {allowed}" if text and allowed else str(allowed or "")) if part)
-    return FieldProblem(": ".join(part for part in (*prefix, field) if part), _shown(value), said)
+def _problem(one: Mapping[str, Any]) -> FieldProblem:
+    """Of a file, its name and key stand before the field."""
+    where = ": ".join(str(one[name]) for name in ("file", "key", "field") if one.get(name))
+    return FieldProblem(where, _shown(one.get("value")), str(one.get("allowed") or one.get("message") or ""))
 
 
 def _shown(value: Any) -> str:
@@ -150,5 +138,5 @@ def _shown(value: Any) -> str:
 
 def _said(body: Any, response: httpx.Response) -> str:
     if isinstance(body, Mapping):
-        return str(body.get("message") or body.get("detail") or "")[:500]
+        return str(body.get("message") or "")[:500]
     return response.text[:500]

@@ -1,4 +1,7 @@
-"""Ids given as arguments, or on standard input where an argument is `-`: what one verb prints, the next one takes."""
+"""Reads ids from arguments, or from standard input where an argument is `-`.
+
+So one verb takes what another prints.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _ID_KEYS = ("task_id", "jediTaskID", "taskID", "job_id", "PandaID", "parked_id",
 
 
 def read_ids(arguments: Sequence[str], source: TextIO | None = None) -> list[int]:
-    """Every id once, in the order given. Raises WrongUsage for what is not an id, or when there is none at all."""
+    """Every id once, in the order given.
+
+    Raises WrongUsage for what is not an id, or when there is none at all.
+    """
     texts: list[str] = []
     for argument in arguments:
         if argument == STANDARD_INPUT:
@@ -30,7 +36,7 @@ def read_ids(arguments: Sequence[str], source: TextIO | None = None) -> list[int
 
 
 def ids_in_text(text: str) -> list[str]:
-    """Ids of a text: JSON as `--json` prints it, or the first word of every line (as in a column, or one per line)."""
+    """Ids of a text: JSON as `--json` prints it, or the first word of every line."""
     stripped = text.strip()
     if stripped.startswith(("[", "{")):
         try:

@@ -18,7 +18,6 @@ import uvloop
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
@@ -30,6 +29,8 @@ from shared.runtime.process import StartError, open_process
 from shared.runtime.serve import EXIT_SETTINGS, EXIT_STOPPED, EXIT_UNAVAILABLE
 from shared.runtime.service import Build, Context, Service
 from shared.runtime.web import HttpServer, add_health
+from shared.web.answers import answer_errors
+from shared.web.envelope import Envelope
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class OneFront:
             if partly is not None:
                 await partly(scope, receive, send)
                 return
-            response = JSONResponse({"detail": f"no service has {scope['path']}"}, status_code=404)
+            response = Envelope(None, f"no service has {scope['path']}", success=False, status_code=404)
             await response(scope, receive, send)
 
 
@@ -80,7 +81,7 @@ def settings_of_all() -> Settings:
     classes: list[type[Settings]] = []
     for service in SERVICES:
         try:
-            module = importlib.import_module(f"services.{service}.settings")
+            module = importlib.import_module(f"services.{service}.environment")
         except ModuleNotFoundError:
             continue
         classes += [
@@ -111,6 +112,7 @@ async def _run(settings: Settings) -> None:
     process = await open_process(builds, settings, ports=dict.fromkeys(builds, 0))
     webs = [running.service.web for running in process.running if running.service.web is not None]
     health = FastAPI(title="Orrery", docs_url=None, redoc_url=None, openapi_url=None)
+    answer_errors(health)
     add_health(health, ready=process.problems, registries=(*registries, process.registry))
     front = HttpServer(
         OneFront([health, *webs]),  # type: ignore[arg-type]

@@ -13,11 +13,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from services.cli.failures import CommandFailure
 
 Column = tuple[str, str | Callable[[Mapping[str, Any]], Any]]
 
+#: characters that are left of a text that is cut
+SHORTEST_CUT = 12
 #: colours of states, so that trouble is seen at a glance
 COLOURS = {
     "done": "green",
@@ -39,8 +42,11 @@ COLOURS = {
 
 
 def console(*, error: bool = False) -> Console:
-    """A console as wide as the terminal. Tables for a program are as wide as COLUMNS says, or 200 columns where that is
-    not set; other lines for a program are never wrapped."""
+    """A console as wide as the terminal.
+
+    Tables for a program are as wide as COLUMNS says, or 200 columns where that is not set; other lines for a program
+    are never wrapped.
+    """
     stream = sys.stderr if error else sys.stdout
     if stream.isatty():
         return Console(file=stream, highlight=False)
@@ -54,6 +60,11 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
 
 
+def print_ids(rows: Iterable[Mapping[str, Any]], key: str) -> None:
+    """One id per line, for other verbs to read; nothing where there is none."""
+    sys.stdout.writelines(f"{row.get(key)}\n" for row in rows)
+
+
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, title: str | None = None) -> None:
     """Rows under headings; a column is a key of the row or a function of it."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -62,6 +73,41 @@ def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *,
     for row in rows:
         table.add_row(*(cell(row.get(what) if isinstance(what, str) else what(row)) for _, what in columns))
     console().print(table)
+
+
+def print_fitting(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, may_go: Sequence[str], cut: str
+) -> None:
+    """The same without wrapped lines.
+
+    While the table is wider than the terminal the columns with the headings `may_go` are left out, the first one first;
+    if that is not enough, the texts of the column `cut` end in "...".
+    """
+    found = {
+        heading: [Text.from_markup(cell(row.get(what) if isinstance(what, str) else what(row))) for row in rows]
+        for heading, what in columns
+    }
+    shown, width = console(), console().width
+    for heading in may_go:
+        if _width(found) > width:
+            found.pop(heading, None)
+    room = max(SHORTEST_CUT, _longest(cut, found[cut]) - max(0, _width(found) - width))
+    found[cut] = [text if len(text) <= room else text[: room - 3].append("...") for text in found[cut]]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in found:
+        table.add_column(heading, no_wrap=True)
+    for texts in zip(*found.values(), strict=True):
+        table.add_row(*texts)
+    shown.print(table)
+
+
+def _longest(heading: str, texts: Sequence[Text]) -> int:
+    return max(len(heading), *(len(text) for text in texts), 0)
+
+
+def _width(columns: Mapping[str, Sequence[Text]]) -> int:
+    """Characters of a table: two stand between columns."""
+    return sum(_longest(heading, texts) + 2 for heading, texts in columns.items()) - 2
 
 
 def print_facts(facts: Iterable[tuple[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""`orrery pilots`: simulated pilots that act for the queues of the grid as real ones would, over HTTP only."""
+"""`orrery pilots`: simulated pilots that act for the queues of the grid as real ones, over HTTP only."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def run(options: FleetOptions, *, duration_s: float = 0.0, quiet: bool = F
             if timer is not None:
                 timer.cancel()
         if not quiet:
-            _say(_line(tally, connection, 0.0))
+            _say(_line(fleet, connection))
     return tally
 
 
@@ -113,16 +113,12 @@ async def _tell(fleet: Fleet, connection: Connection, *, quiet: bool) -> None:
     started = time.monotonic()
     while not quiet:
         await asyncio.sleep(PROGRESS_EVERY_S)
-        _say(_line(fleet.tally, connection, time.monotonic() - started))
+        _say(_line(fleet, connection, time.monotonic() - started))
 
 
-def _line(tally: Tally, connection: Connection, elapsed_s: float) -> str:
-    rate = f", {tally.jobs / elapsed_s:.1f} jobs/s" if elapsed_s else ""
-    outcomes = ", ".join(f"{name} {count}" for name, count in sorted(tally.outcomes.items()))
-    return (
-        f"{tally.jobs} jobs taken by {tally.pilots} pilots{rate}; {outcomes or 'none ended yet'}; "
-        f"{connection.n_calls} calls, {connection.n_unanswered} without an answer"
-    )
+def _line(fleet: Fleet, connection: Connection, elapsed_s: float = 0.0) -> str:
+    told = fleet.tally.line(fleet.options.count, elapsed_s)
+    return f"{told}; {connection.n_calls} calls, {connection.n_unanswered} without an answer"
 
 
 def _say(text: str) -> None:
@@ -133,6 +129,7 @@ def _say(text: str) -> None:
 def _as_dict(tally: Tally) -> dict[str, object]:
     return {
         "pilots": tally.pilots,
+        "pilots_with_jobs": tally.pilots_with_jobs,
         "jobs": tally.jobs,
         "outcomes": dict(sorted(tally.outcomes.items())),
         "endings": dict(sorted(tally.endings.items())),

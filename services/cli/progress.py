@@ -1,4 +1,7 @@
-"""How far a task is: files of its master inputs and jobs by state, as the demonstration and `watch` show them."""
+"""How far a task is: files of its master inputs and jobs by state.
+
+The demonstration and `watch` show it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The generated parts of README.md: `python -m services.cli.readme` writes them, `--check` only compares.
+"""Writes the generated parts of the documents (`python -m services.cli.readme`).
+
+`--check` only compares.
 
 A part stands between `<!-- generated: NAME -->` and `<!-- end of generated: NAME -->`.
 """
@@ -8,55 +10,65 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from services.cli.addresses import PROJECT
 from services.cli.drawings import event_table, service_map
+from services.cli.state_drawings import drawn, verb_table
 from shared.states import GRAPHS
 
 README = PROJECT / "README.md"
 
 
 def services_part() -> str:
-    """The map, then the table of events folded away."""
-    table = f"<details><summary>All events</summary>\n\n{event_table()}\n\n</details>"
-    return f"```mermaid\n{service_map()}\n```\n\n{table}"
+    """The map of who tells whom what."""
+    return f"```mermaid\n{service_map()}\n```"
 
 
 def states_part() -> str:
-    """A diagram for each kind of row, folded away."""
-    parts = []
-    for graph in GRAPHS:
-        name = graph.entity.replace("_", " ")
-        parts.append(
-            f"<details><summary>States of a {name}</summary>\n\n```mermaid\n{graph.mermaid()}\n```\n\n</details>"
-        )
-    return "\n\n".join(parts)
+    """For each kind of row: its usual way as a diagram, then every verb with its source and target states."""
+    return "\n\n".join(
+        f"## States of {_with_article(graph.entity)}\n\n```mermaid\n{drawn(graph)}\n```\n\n{verb_table(graph)}"
+        for graph in GRAPHS
+    )
 
 
-PARTS: Mapping[str, Callable[[], str]] = {"services": services_part, "states": states_part}
+def _with_article(entity: str) -> str:
+    name = entity.replace("_", " ")
+    return f"an {name}" if name[0] in "aeiou" else f"a {name}"
 
 
-def regenerated(text: str) -> str:
-    """The same text with every generated part as it should be. Raises ValueError where a mark is missing."""
-    for name, make in PARTS.items():
+#: the parts of each document, by name
+DOCUMENTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
+    README: {"services": services_part},
+    PROJECT / "shared" / "events" / "README.md": {"events": event_table},
+    PROJECT / "shared" / "states" / "README.md": {"states": states_part},
+}
+
+
+def regenerated(path: Path) -> str:
+    """The document with every generated part as it should be. Raises ValueError where a mark is missing."""
+    text = path.read_text(encoding="utf-8")
+    for name, make in DOCUMENTS[path].items():
         begin, end = f"<!-- generated: {name} -->", f"<!-- end of generated: {name} -->"
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
         content = f"{begin}\n{make()}\n{end}"
         text, count = pattern.subn(lambda _, content=content: content, text)  # type: ignore[misc]
         if count != 1:
-            raise ValueError(f"{begin} ... {end} must stand in the text exactly once, not {count} times")
+            raise ValueError(f"{begin} ... {end} must stand in {path.name} exactly once, not {count} times")
     return text
 
 
 def main(arguments: Sequence[str]) -> int:
     """0: written, or as it should be; 1: `--check` found a difference."""
-    text = README.read_text(encoding="utf-8")
-    wanted = regenerated(text)
+    old = [path for path in DOCUMENTS if path.read_text(encoding="utf-8") != regenerated(path)]
     if "--check" in arguments:
-        if text != wanted:
-            sys.stderr.write(f"{README.name}: its generated parts are old: run `python -m services.cli.readme`\n")
-        return int(text != wanted)
-    README.write_text(wanted, encoding="utf-8")
+        for path in old:
+            name = path.relative_to(PROJECT)
+            sys.stderr.write(f"{name}: its generated parts are old: run `python -m services.cli.readme`\n")
+        return int(bool(old))
+    for path in old:
+        path.write_text(regenerated(path), encoding="utf-8")
     return 0
 
 

@@ -43,7 +43,10 @@ def issue(
 
 
 def key_file(addresses: Addresses) -> Path | None:
-    """The development issuer's key: the one the record names, else those of the current directory and of the clone."""
+    """The development issuer's key.
+
+    The one the record names, else those of the current directory and of the clone.
+    """
     candidates = [addresses.token_key_file, Path(".local/token_key.pem"), PROJECT / ".local" / "token_key.pem"]
     return next((path for path in candidates if path is not None and path.exists()), None)
 

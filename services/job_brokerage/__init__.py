@@ -16,7 +16,6 @@ brokerage_decisions and waits.
 `statistics`   job events folded into the statistics of queues; published, and audited against table jobs
 `slots`        how many slots of a queue are to be filled, as Harvester sets it; `slots_api` its call
 `grid_store`   a grid loaded whole or not at all; `grid_checks` what else a queue must keep to
-`task_files`   live tasks as files that dry runs decide on
 `api`          load the grid, list queues and sites, save the world and tasks
 =============  ============================================================================================
 """

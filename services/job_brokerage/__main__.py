@@ -1,4 +1,4 @@
-"""`python -m services.job_brokerage`"""
+"""Runs the service: `python -m services.job_brokerage`."""
 
 from services.job_brokerage.app import build
 from shared.runtime.serve import main

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
-from services.job_brokerage.api import build_web
-from services.job_brokerage.grid_store import GridStore
+from services.job_brokerage.api.grid import build_web
 from services.job_brokerage.handlers import ChunkHandlers
-from services.job_brokerage.slots import FORGET_SLOTS_EVERY_S, QueueSlots
-from services.job_brokerage.statistics import (
+from services.job_brokerage.store.chunks import BrokerageStore
+from services.job_brokerage.store.grids import GridStore
+from services.job_brokerage.store.slots import FORGET_SLOTS_EVERY_S, QueueSlots
+from services.job_brokerage.store.statistics import (
     AUDIT_EVERY_S,
     COUNT_WORKERS_EVERY_S,
     FORGET_EVERY_S,
@@ -16,8 +17,7 @@ from services.job_brokerage.statistics import (
     PUBLISH_EVERY_S,
     QueueStatistics,
 )
-from services.job_brokerage.store import BrokerageStore
-from services.job_brokerage.task_files import TaskFiles
+from services.job_brokerage.store.usage import UsageSnapshot
 from services.job_brokerage.waking import QueueWaking
 from shared import events
 from shared.brokerage.policy import JOB_BROKERAGE, JobBrokerage
@@ -26,13 +26,15 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
-from shared.snapshot import Snapshot
+from shared.snapshot import KnownGrid, Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
-from shared.snapshot.usage import UsageSnapshot
 from shared.waits.store import forget_waits
 from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
 from shared.waits.waker import LOOK_EVERY_S, WakeMetrics
 from shared.web.json_text import BodyLimits
+
+#: a grid of 2 000 queues and 20 000 links has 10 MB and 500 000 values
+BODY_LIMITS = {"/api/v1/grid/load": BodyLimits(16 * 2**20, n_values=1_000_000)}
 
 # Every event that moves jobs from one state to another.
 JOB_EVENTS: tuple[type[events.JobsEvent], ...] = (
@@ -55,7 +57,7 @@ def build(context: Context) -> Service:
     snapshot.on_changed.append(usage.mark)
     catalogue = BuiltInCatalogue()
     store, statistics = BrokerageStore(catalogue), QueueStatistics(context.cache, context.metrics)
-    slots = QueueSlots(statistics.mark)
+    slots = QueueSlots(KnownGrid(context.cache), statistics.mark)
     wakes = WakeMetrics.of(context.metrics)
     waking = QueueWaking(context.database, snapshot, usage, parameters, statistics, wakes)
     chunks = ChunkHandlers(
@@ -78,16 +80,9 @@ def build(context: Context) -> Service:
         await snapshot.on_statistics_changed(event)
         await waking.on_statistics_changed(event)
 
-    async def forget(work: UnitOfWork) -> None:
-        await store.forget_old(work)
-        await statistics.forget_old(work)
-
-    async def forget_waits_of_queues(work: UnitOfWork) -> None:
-        await forget_waits(work.connection, "queue")
-
     return Service(
         name="job-brokerage",
-        body_limits={"/api/v1/grid/load": BodyLimits(64 * 2**20, n_values=5_000_000)},
+        body_limits=BODY_LIMITS,
         work=[
             (events.ChunkOffered, chunks.on_chunk_offered),
             *((event, statistics.on_jobs_moved) for event in JOB_EVENTS),
@@ -101,13 +96,28 @@ def build(context: Context) -> Service:
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
             Periodic("publish-statistics", PUBLISH_EVERY_S, statistics.publish, lease=False),
             Periodic("count-workers", COUNT_WORKERS_EVERY_S, statistics.count_workers),
-            Periodic("forget-slots", FORGET_SLOTS_EVERY_S, slots.forget_expired),
             Periodic("measure-disk-io", MEASURE_DISK_IO_EVERY_S, statistics.measure_disk_io),
             Periodic("audit-statistics", AUDIT_EVERY_S, statistics.audit),
             Periodic("wake", LOOK_EVERY_S, waking.look, lease=False),
-            Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_queues),
-            Periodic("forget-history", FORGET_EVERY_S, forget),
+            *_forgetting(store, statistics, slots),
         ],
-        web=build_web(context.database, GridStore(), snapshot, TaskFiles(catalogue), slots, parameters),
+        web=build_web(context.database, GridStore(), snapshot, slots, parameters),
         on_start=[start],
     )
+
+
+def _forgetting(store: BrokerageStore, statistics: QueueStatistics, slots: QueueSlots) -> list[Periodic]:
+    """What is old goes."""
+
+    async def history(work: UnitOfWork) -> None:
+        await store.forget_old(work)
+        await statistics.forget_old(work)
+
+    async def waits(work: UnitOfWork) -> None:
+        await forget_waits(work.connection, "queue")
+
+    return [
+        Periodic("forget-slots", FORGET_SLOTS_EVERY_S, slots.forget_expired),
+        Periodic("forget-waits", FORGET_WAITS_EVERY_S, waits),
+        Periodic("forget-history", FORGET_EVERY_S, history),
+    ]

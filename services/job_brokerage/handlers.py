@@ -8,8 +8,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from services.job_brokerage.request import ANALYSIS_TYPE, analysis_input, job_request, limits_from
-from services.job_brokerage.store import BrokerageStore
+from services.job_brokerage.parameters import limits_from
+from services.job_brokerage.policy.request import analysis_input, job_request
+from services.job_brokerage.store.chunks import BrokerageStore
+from services.job_brokerage.store.usage import UsageSnapshot, read_own
 from shared.brokerage.analysis_facts import AnalysisInput
 from shared.brokerage.decision import Decision
 from shared.brokerage.pipeline import PASSED
@@ -20,9 +22,9 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
 from shared.events.chunk import Candidate
 from shared.messaging.failures import Permanent
+from shared.model.analysis import is_analysis
 from shared.snapshot import Snapshot
 from shared.snapshot.expected import expected_of_chunk
-from shared.snapshot.usage import UsageSnapshot, read_own
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
@@ -70,10 +72,13 @@ class ChunkHandlers:
             await self._wait(work, request, decision, decision_id)
             work.emit(
                 ChunkUnplaceable(
-                    chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id,
-                    reason=decision.reason(), retry_at=decision.retry_at,
+                    chunk_id=event.chunk_id,
+                    task_id=event.task_id,
+                    decision_id=decision_id,
+                    reason=decision.reason(),
+                    retry_at=decision.retry_at,
                 )
-            )  # fmt: skip
+            )
             return
         self._wakes.placed(await note_placed(work, "queue", event.task_id, event.chunk_id))
         candidates = tuple(
@@ -95,10 +100,17 @@ class ChunkHandlers:
         floor = None if request.is_analysis else request.limits.queued_jobs_floor
         assert decision.retry_at is not None
         futile = await note_wait(
-            work, "queue", request.task_id, causes_of(decision, floor=floor, has_input=has_input), decision.retry_at,
-            n_jobs=request.n_jobs, decision_id=decision_id, chunk_id=request.chunk_id,
-            world_version=decision.world_version, config_version=self._parameters.version,
-        )  # fmt: skip
+            work,
+            "queue",
+            request.task_id,
+            causes_of(decision, floor=floor, has_input=has_input),
+            decision.retry_at,
+            n_jobs=request.n_jobs,
+            decision_id=decision_id,
+            chunk_id=request.chunk_id,
+            world_version=decision.world_version,
+            config_version=self._parameters.version,
+        )
         self._wakes.futile(futile)
         self._on_wait()
 
@@ -107,11 +119,11 @@ class ChunkHandlers:
         if row is None:
             return None
         inputs = await self._store.chunk_inputs(work, event.chunk_id, self._snapshot.world.grid.storages)
+        for_analysis = is_analysis(row["task_type"], row["prod_source_label"])
         limits = limits_from(
-            self._parameters, vo=row["vo"], is_analysis=row["task_type"] == "anal", gshare=row["gshare"],
-            cloud=row["cloud"],
-        )  # fmt: skip
-        analysis = await self._analysis(row, work) if row["task_type"] == ANALYSIS_TYPE else None
+            self._parameters, vo=row["vo"], is_analysis=for_analysis, gshare=row["gshare"], cloud=row["cloud"]
+        )
+        analysis = await self._analysis(row, work) if for_analysis else None
         adverts = await self._store.site_adverts(work)
         secondary = await self._store.secondary_inputs(work, event.chunk_id)
         try:
@@ -124,9 +136,11 @@ class ChunkHandlers:
         history = await self._store.task_history(work, row["task_id"])
         usage = await self._usage.current(work.connection)
         own = await read_own(
-            work.connection, task_id=row["task_id"], user_name=row["user_name"] or "",
+            work.connection,
+            task_id=row["task_id"],
+            user_name=row["user_name"] or "",
             working_group=row["working_group"] or "",
-        )  # fmt: skip
+        )
         return analysis_input(row, history, usage, own, self._parameters)
 
     async def _decide(self, request: JobRequest, event: ChunkOffered, work: UnitOfWork) -> tuple[JobRequest, Decision]:

@@ -7,25 +7,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 
-from services.job_brokerage.statistics import QueueStatistics
+from services.job_brokerage.store.statistics import QueueStatistics
+from services.job_brokerage.store.usage import UsageSnapshot
+from services.job_brokerage.store.waits import SQL
 from shared.brokerage.analysis_facts import share_usage
 from shared.brokerage.lifts import Lift
 from shared.brokerage.room import room
 from shared.brokerage.usage import percent_of_shares
 from shared.config.parameters import Parameters
 from shared.db.database import Database
-from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import StatisticsChanged, TasksWoken
 from shared.snapshot import Snapshot
-from shared.snapshot.usage import UsageSnapshot
-from shared.waits.index import USER, WORKING_GROUP, Group, WaitIndex
+from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex
 from shared.waits.replicas import ReplicaNews
 from shared.waits.store import Wake
 from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 from shared.waits.wide import Wide, WideChanges
-
-_SQL = Queries.beside(__file__, "waking.sql")
 
 ROOM, CAP, SHARE = "room at a queue", "usage of the user or group", "usage of the share"
 LOOK_AT_ALL_EVERY = timedelta(seconds=30)
@@ -36,7 +34,7 @@ NEEDS_ARE_FRESH_FOR = timedelta(seconds=5)
 UNSEEN_COUNTS_FOR = timedelta(seconds=5)
 CHUNKS_REMEMBERED = 5000
 _USED = {"user_running_jobs": "running_jobs", "user_queued_jobs": "queued_jobs", "user_running_cores": "running_cores",
-         "user_queued_cores": "queued_cores", "disk_quota": "disk_used_gb"}  # fmt: skip
+         "user_queued_cores": "queued_cores", DISK_QUOTA: "disk_used_gb"}  # fmt: skip
 SHARE_USAGE = "share_usage"
 
 
@@ -60,6 +58,7 @@ class QueueWaking:
         self._counted_chunks: dict[int, None] = {}
         self._shares: dict[str, tuple[float, float]] = {}
         self._capped: dict[str, float] = {}
+        self._quotas: dict[str, float] = {}
 
     async def on_statistics_changed(self, event: StatisticsChanged) -> None:
         """News: these queues may have room."""
@@ -111,9 +110,16 @@ class QueueWaking:
         return list(chosen.values())
 
     def _choose(
-        self, label: str, row: int, index: WaitIndex, need: Callable[[str], float], taken: Counter[str],
-        given: Counter[str], chosen: dict[int, Wake], now: datetime,
-    ) -> float:  # fmt: skip
+        self,
+        label: str,
+        row: int,
+        index: WaitIndex,
+        need: Callable[[str], float],
+        taken: Counter[str],
+        given: Counter[str],
+        chosen: dict[int, Wake],
+        now: datetime,
+    ) -> float:
         """Tasks for the room at one row, in order, until it is taken; the room that there was, 0 if nobody is held."""
         world, since = self._snapshot.world, self._waker.dirty[label]
         groups: list[Group] = []
@@ -177,7 +183,12 @@ class QueueWaking:
         return found
 
     def _left(self, owner: str, name: str, limit: float) -> float:
-        """How much more is allowed by one cap; at the cap itself there is room for one more decision."""
+        """How much more is allowed by one cap; at the cap itself there is room for one more decision.
+
+        A quota is the present one: nothing tells when somebody changes it. (Other caps are parameters, whose changes
+        wake.)
+        """
+        limit = self._quotas.get(owner, limit) if name == DISK_QUOTA else limit
         used = self._capped.get(name if name == SHARE_USAGE else f"{owner}:{name}")
         if used is None or math.isnan(used):
             return 0.0
@@ -187,9 +198,10 @@ class QueueWaking:
         owners = sorted({group.owner for group in held})
         users = [one.removeprefix(USER) for one in owners if one.startswith(USER)]
         groups = [one.removeprefix(WORKING_GROUP) for one in owners if one.startswith(WORKING_GROUP)]
-        rows = [(USER, row) for row in await _SQL.rows(work.connection, "usage_of_users", users=users)]
+        rows = [(USER, row) for row in await SQL.rows(work.connection, "usage_of_users", users=users)]
+        self._quotas = {USER + row["user_name"]: row["disk_quota_gb"] for _, row in rows}
         if groups:
-            rows += [(WORKING_GROUP, row) for row in await _SQL.rows(work.connection, "usage_of_groups", groups=groups)]
+            rows += [(WORKING_GROUP, row) for row in await SQL.rows(work.connection, "usage_of_groups", groups=groups)]
         self._capped = {f"{kind}{row[0]}:{name}": row[column] for kind, row in rows for name, column in _USED.items()}
         if any(name == SHARE_USAGE for group in held for name, _ in group.causes.caps):
             self._capped[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
@@ -198,7 +210,7 @@ class QueueWaking:
         """How much a share has of what is due to it: running cores, and what it was just given, by its part."""
         n_shares = len({group.gshare for group in index.groups.values()})
         if n_shares > 1 and self._is_time("needs", work.now, NEEDS_ARE_FRESH_FOR):
-            rows = await _SQL.rows(work.connection, "shares_and_usage")
+            rows = await SQL.rows(work.connection, "shares_and_usage")
             due = percent_of_shares([(row["gshare"], row["value"], row["parent"]) for row in rows])
             self._shares = {row["gshare"]: (float(row["cores"]), due.get(row["gshare"], 0.0)) for row in rows}
         shares = self._shares
@@ -214,7 +226,7 @@ class QueueWaking:
         wanted = {lift for group in index.groups.values() for lift in group.causes.lifts}
         changed_at = {}
         if Lift.ADVERTISEMENT in wanted:
-            at = await _SQL.value(work.connection, "advertised_at")
+            at = await SQL.value(work.connection, "advertised_at")
             if at is not None:
                 changed_at[Lift.ADVERTISEMENT] = at
         replicas = await self._replicas.read(index, work)
@@ -231,7 +243,7 @@ class QueueWaking:
             if limits and label in columns.row_of_label:
                 held_s[columns.queues[columns.row_of_label[label]].name] = min(limits)
         if held_s:
-            rows = await _SQL.rows(
+            rows = await SQL.rows(
                 work.connection, "queues_with_pilots_again", queues=sorted(held_s), within_s=min(held_s.values())
             )
             self._statistics.mark([row["queue"] for row in rows])

@@ -1,4 +1,4 @@
-"""Jobs to pilots: who gets which job, what pilots report, and the way of a job from `defined` to its end.
+"""Gives jobs to pilots, judges what pilots report, and moves jobs from `defined` to their end.
 
 Consumes: jobs.generated (is the input there?), transfers.completed, outputs.registered, task.commanded.
 Hears as news: jobs.activated (arrivals for its windows), jobs.throttled, jobs.dispatched (ids other replicas took),
@@ -10,7 +10,7 @@ watchdog expires), heartbeat_at, start_time, worker and command of jobs; job_cla
 queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
 transfers.
 
-How an acquire is answered (the windows hold no truth: whatever they say is compared-and-set in PostgreSQL):
+How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 
 * a *lane* is (queue, share, shape); a shape is the interned requirement of a job, so in a lane all jobs fit a pilot or
   none does (`policy.lane`, `policy.queue_window`, `policy.fitting`);

@@ -1,5 +1,5 @@
 from services.job_dispatch.app import build
-from services.job_dispatch.settings import DispatchSettings
+from services.job_dispatch.environment import DispatchSettings
 from shared.runtime.serve import main
 
 if __name__ == "__main__":

@@ -9,33 +9,34 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from services.job_dispatch.activity import Activity
-from services.job_dispatch.advert_api import AdvertApi
-from services.job_dispatch.body import IDS
-from services.job_dispatch.claims import ClaimLimits, Claims
-from services.job_dispatch.coalescer import CoalescerLimits
-from services.job_dispatch.command_slices import SLICE, CommandSlices
+from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.claims import ClaimLimits, Claims
+from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
+from services.job_dispatch.acquire.no_match import NoMatch
+from services.job_dispatch.acquire.picks import Picks
+from services.job_dispatch.acquire.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
+from services.job_dispatch.acquire.shapes import Shapes
+from services.job_dispatch.acquire.site_requirements import SiteRequirements
+from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
+from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.api.advert import AdvertApi
+from services.job_dispatch.api.body import IDS
+from services.job_dispatch.api.job import JobApi
+from services.job_dispatch.api.pilot import PilotApi
+from services.job_dispatch.api.web import make_web
+from services.job_dispatch.coalescing import CoalescerLimits
+from services.job_dispatch.environment import DispatchSettings
 from services.job_dispatch.handlers import Handlers, NewsHandlers
-from services.job_dispatch.identity import Identity
-from services.job_dispatch.inputs import Inputs
-from services.job_dispatch.job_api import JobApi
-from services.job_dispatch.lane_reader import DatabaseLaneReader
-from services.job_dispatch.lifecycle import Lifecycle
+from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
+from services.job_dispatch.lifecycle.inputs import Inputs
+from services.job_dispatch.lifecycle.outputs import Outputs
+from services.job_dispatch.lifecycle.reports import Reporting
+from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.metrics import DispatchMetrics
-from services.job_dispatch.no_match import NoMatch
-from services.job_dispatch.outputs import Outputs
-from services.job_dispatch.picks import Picks
-from services.job_dispatch.pilot_api import PilotApi
-from services.job_dispatch.queries_of_jobs import JobQueries
-from services.job_dispatch.reporting import Reporting
-from services.job_dispatch.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
-from services.job_dispatch.settings import DispatchSettings
-from services.job_dispatch.shapes import Shapes
-from services.job_dispatch.site_requirements import SiteRequirements
-from services.job_dispatch.store import Store
-from services.job_dispatch.upkeep import Upkeep, UpkeepNews
-from services.job_dispatch.web import make_web
-from services.job_dispatch.windows import WindowLimits, Windows
+from services.job_dispatch.policy.reading import WindowLimits
+from services.job_dispatch.store.job_reads import JobQueries
+from services.job_dispatch.store.jobs import Store
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
 from shared.db.database import Database
@@ -53,6 +54,7 @@ from shared.events import (
     TransfersCompleted,
 )
 from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service
+from shared.snapshot import KnownGrid
 
 #: small, so that simulations see commands that are not done yet
 SIMULATED_SLICE = 7
@@ -67,6 +69,7 @@ class Parts:
     sites: SiteRequirements
     reporting: Reporting
     handlers: Handlers
+    lifecycle: Lifecycle
     commands: CommandSlices
     news: NewsHandlers
     activity: Activity
@@ -81,11 +84,15 @@ def build(context: Context) -> Service:
 
 
 def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic) -> Parts:
-    """Everything, for those who need more than the service. On a simulated database there is no reading ahead and only
-    one session, so that every read and write happens within the request that needs it."""
+    """Everything, for those who need more than the service.
+
+    On a simulated database there is no reading ahead and only one session, so that every read and write happens within
+    the request that needs it.
+    """
     database, settings = context.database, _settings(context)
     simulated = database.is_simulated
     identity, parameters, metrics = Identity(), Parameters(), DispatchMetrics(context.metrics)
+    grid = KnownGrid(context.cache)
     store, reads = Store(), ReadSessions(settings.database_url, database, settings.read_sessions)
     reader = DatabaseLaneReader(database.read if simulated else reads.read)
     limits = WindowLimits(refill_below=0) if simulated else WindowLimits()
@@ -94,16 +101,16 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         SharedSession(database) if simulated else OwnSessions(settings.database_url, database, settings.claim_sessions)
     )
     claim_limits = ClaimLimits(settings.claim_batch_limit)
-    sites = SiteRequirements(reader, windows, metrics, clock=clock)
+    sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
     picks = Picks(windows, sites)
     claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=claim_limits)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
-    activity = Activity(database, clock)
+    activity = Activity(database, parameters, grid, clock)
     lifecycle = Lifecycle(store)
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
-    handlers = Handlers(store, lifecycle, Inputs(store, lifecycle), Outputs(store, lifecycle), commands)
-    upkeep = Upkeep(windows, activity, parameters, metrics, identity=identity)
+    handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
+    upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity)
     jobs = JobQueries(database)
     pilots = PilotApi(claims, reporting, activity, NoMatch(windows, sites, parameters), jobs, metrics)
 
@@ -111,6 +118,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         for one in (reporting, activity, claims, reads):
             await one.close()
 
+    adverts = AdvertApi(database, sites, parameters, grid)
     simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
     news = NewsHandlers(windows)
     upkeep_news = UpkeepNews(database, upkeep, activity)
@@ -119,13 +127,15 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         work=_work(handlers),
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
-        web=_web(make_web(pilots, JobApi(database, store, handlers, jobs)), AdvertApi(database, sites, parameters)),
+        web=_web(make_web(pilots, JobApi(database, store, lifecycle, jobs)), adverts),
         body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
     )
-    return Parts(claims, windows, sites, reporting, handlers, commands, news, activity, upkeep, service, close)
+    return Parts(
+        claims, windows, sites, reporting, handlers, lifecycle, commands, news, activity, upkeep, service, close
+    )
 
 
 def _web(web: FastAPI, adverts: AdvertApi) -> FastAPI:
@@ -156,8 +166,7 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
 async def _start(
     database: Database, identity: Identity, activity: Activity, upkeep: Upkeep, sites: SiteRequirements
 ) -> None:
-    """Before the first request: who this process is, which queues there are, in which order shares are served, what
-    sites advertise."""
+    """Read what the first request needs: who this process is, queues, order of shares, advertisements."""
     await activity.load_queues()
     async with database.begin(reason="start") as work:
         await identity.take_number(work)

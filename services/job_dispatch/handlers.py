@@ -1,4 +1,7 @@
-"""What job_dispatch does when something happened. Each handler runs in one transaction and may be repeated."""
+"""What job_dispatch does when something happened.
+
+Each handler runs in one transaction and may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from services.job_dispatch.command_slices import KILL_CODE, CommandSlices
-from services.job_dispatch.inputs import Inputs
-from services.job_dispatch.lifecycle import Lifecycle
-from services.job_dispatch.outputs import Outputs
+from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.lifecycle.command_slices import CommandSlices
+from services.job_dispatch.lifecycle.inputs import Inputs
+from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.policy.commands import Order
-from services.job_dispatch.policy.reports import Blame
-from services.job_dispatch.store import LockedJob, Store
-from services.job_dispatch.windows import Windows
+from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
     JobsActivated,
@@ -24,6 +25,7 @@ from shared.events import (
     TaskCommanded,
     TransfersCompleted,
 )
+from shared.states.job import JobStatus
 
 NEWS_SLICE = 1000  # taken in at once, in about a millisecond
 
@@ -31,11 +33,8 @@ NEWS_SLICE = 1000  # taken in at once, in about a millisecond
 class Handlers:
     """Work: one replica handles each event, through the inbox."""
 
-    def __init__(
-        self, store: Store, lifecycle: Lifecycle, inputs: Inputs, outputs: Outputs, commands: CommandSlices
-    ) -> None:
+    def __init__(self, store: Store, inputs: Inputs, outputs: Outputs, commands: CommandSlices) -> None:
         self._store = store
-        self._lifecycle = lifecycle
         self._commands = commands
         self._inputs = inputs
         self._outputs = outputs
@@ -55,16 +54,12 @@ class Handlers:
 
     async def on_outputs_registered(self, event: OutputsRegistered, work: UnitOfWork) -> None:
         await self._outputs.registered(work, event.job_ids)
+        if event.without_storage_job_ids:
+            await self._outputs.without_storage(work, event.without_storage_job_ids)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command that its task has left behind meanwhile (retried, resumed, paused again) changes nothing."""
         await self._commands.begin(work, event.task_id, Order(event.command, event.soft))
-
-    async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
-        """Jobs killed one by one; those that really were."""
-        jobs = await self._store.lock_jobs(work.connection, job_ids)
-        blames = {job_id: Blame("user", KILL_CODE, reason) for job_id in jobs}
-        return await self._lifecycle.to(work, jobs, sorted(jobs), "cancelled", reason=reason, blames=blames)
 
 
 class NewsHandlers:
@@ -89,5 +84,5 @@ class NewsHandlers:
         self._windows.hold_back(event.job_ids, per_queue)
 
 
-def _in_state(jobs: Mapping[int, LockedJob], statuses: Sequence[str], wanted: set[int]) -> dict[int, LockedJob]:
+def _in_state(jobs: Mapping[int, LockedJob], statuses: Sequence[JobStatus], wanted: set[int]) -> dict[int, LockedJob]:
     return {job_id: job for job_id, job in sorted(jobs.items()) if job_id in wanted and job.row.status in statuses}

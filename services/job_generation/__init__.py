@@ -3,7 +3,7 @@
 Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `chunk.brokered`, `chunk.unplaceable`,
 `jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; hears the news `config.changed`.
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
-`task.progressed`, `task.prepared`; `tasks.woken` when a share that had enough queued is hungry again.
+`task.progressed`, `task.prepared`; `tasks.woken` when a share that had enough queued has room again.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, job_retry_history, outputs and random seeds
 in task_files; the counters of task_datasets; attempts, owners and states of files; what scouts measure;
 generation_decisions and task_job_counts; rows of waits for tasks held by their share; the move of counted jobs to
@@ -18,13 +18,13 @@ nobody waits in a circle.
 ==================  ===============================================================================================
 `policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging
 `offering`          ready -> picked: the next chunks of a task, as far as the throttle lets it
-`waking`            tasks held by the throttle go on when their share is hungry
+`waking`            tasks held by the throttle go on when their share has room
 `generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
 `merging`           unmerged outputs -> merge jobs -> the end of the jobs that made them
 `applying`          ended jobs -> files, once for each job
 `settling`          what follows: scouts judged, next chunks, prepared, progress
 `handlers`          one method for each event
 `store*`            all SQL, in batches; ids from sequences in blocks, then COPY
-`snapshot`          queues and their parts, read again when the grid's version changes
+`queue_facts`       what is asked about queues and their parts, taken from the grid
 ==================  ===============================================================================================
 """

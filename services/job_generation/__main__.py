@@ -1,4 +1,4 @@
-"""`python -m services.job_generation`"""
+"""Runs the service: `python -m services.job_generation`."""
 
 from services.job_generation.app import build
 from shared.runtime.serve import main

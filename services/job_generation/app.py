@@ -11,14 +11,14 @@ from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
 from services.job_generation.policy.plugin import JobGeneration
 from services.job_generation.settling import Settling
-from services.job_generation.snapshot import QueueBook
-from services.job_generation.store_jobs import Shapes
+from services.job_generation.store.jobs import Shapes
 from services.job_generation.waking import ShareWaking
 from shared import events
 from shared.config.parameters import REFRESH_EVERY_S, Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
 from shared.runtime.service import Context, Periodic, Service
+from shared.snapshot import KnownGrid
 from shared.waits.store import forget_waits
 from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
 from shared.waits.waker import LOOK_EVERY_S as WAKE_EVERY_S
@@ -39,10 +39,10 @@ def find_plugin(vo: str, label: str) -> JobGeneration:
 
 def build_handlers(context: Context, parameters: Parameters, offering: Offering) -> Handlers:
     """The handlers with everything they need."""
-    book = QueueBook()
-    generating = Generating(parameters, book, Shapes(), context.random, find_plugin)
+    grid = KnownGrid(context.cache)
+    generating = Generating(parameters, grid, Shapes(), context.random, find_plugin)
     merges = Merging(parameters, generating)
-    settling = Settling(parameters, book, offering, merges)
+    settling = Settling(parameters, grid, offering, merges)
     return Handlers(parameters, generating, merges, Applying(parameters, merges), settling)
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from services.job_generation import merging, store, store_results
+from services.job_generation import merging
 from services.job_generation.merging import Merging
+from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.values import OUTPUT_TYPES, UNMERGED_TYPES, Task
-from services.job_generation.settings import generation_parameters
-from services.job_generation.store_results import InputEnd, JobFile, JobRow, OutputEnd
+from services.job_generation.store import results as store_results
+from services.job_generation.store import tasks as store
+from services.job_generation.store.results import InputEnd, JobFile, JobRow, OutputEnd
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.job_report import JobReport
+from shared.states.file import FileStatus
 from shared.states.job import FINAL
 
-GONE_AFTER_END = ("running", "defined")
+GONE_AFTER_END: tuple[FileStatus, ...] = ("running", "defined")
 LOG_TYPES = ("log", "trn_log")
 
 
@@ -46,10 +49,7 @@ class Applying:
             outputs = await store_results.unmerged_outputs(work, task.task_id, [job.job_id for job in jobs])
             waiting = {job_id for job_id, rows in outputs.items() if merging.waits_for_merge(rows)}
             jobs = [job for job in jobs if job.job_id not in waiting or job.status == "finished"]
-            ends = {
-                job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ()))
-                for job in jobs
-            }  # fmt: skip
+            ends = {job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ())) for job in jobs}
         await self._write(work, task, jobs, ends, changes)
 
     async def _apply_merges(

@@ -8,14 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.job_generation import store, store_jobs
-from services.job_generation.moves import batches, moves_of
+from services.job_generation.matching import take_matches
+from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import command_line
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.moves import batches, moves_of
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.placing import Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
+from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.splitting import Pool
 from services.job_generation.policy.values import (
     INPUT_TYPES,
@@ -26,16 +28,20 @@ from services.job_generation.policy.values import (
     Template,
     Unit,
 )
-from services.job_generation.settings import generation_parameters
-from services.job_generation.site_matches import take_matches
-from services.job_generation.snapshot import QueueBook
-from services.job_generation.sql import QUERIES
-from services.job_generation.store import Chunk, LockedTask
-from services.job_generation.store_jobs import Batch, Seeds, Shapes
+from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import statistics as store_statistics
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from services.job_generation.store.jobs import Batch, Seeds, Shapes
+from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.waking import causes_of_no_fit
 from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import Candidate, JobsGenerated
+from shared.snapshot import KnownGrid
+from shared.states.task import TaskStatus
+from shared.waits.store import note_wait
 
 FindPlugin = Callable[[str, str], JobGeneration]
 SEED_BITS = 62
@@ -60,10 +66,13 @@ class Definition:
         """Jobs of a task that merges write unmerged files, its merge jobs the final ones."""
         unmerged = kind != "merge" and self.task.rules.merge_output
         final = [one for one in self.templates if one.dataset_type not in UNMERGED_TYPES]
-        return [one for one in self.templates if one.dataset_type in UNMERGED_TYPES] if unmerged else [
-            one for one in final
-            if kind == "merge" or not self.datasets[one.dataset_id].attributes.get("mergeOnly")
-        ]  # fmt: skip
+        return (
+            [one for one in self.templates if one.dataset_type in UNMERGED_TYPES]
+            if unmerged
+            else [
+                one for one in final if kind == "merge" or not self.datasets[one.dataset_id].attributes.get("mergeOnly")
+            ]
+        )
 
     def text_for(self, kind: str) -> str:
         """The command line of a kind of job."""
@@ -77,9 +86,9 @@ class Generating:
     """Makes jobs of a chunk whose task's row is locked and that was just marked used."""
 
     def __init__(
-        self, parameters: Parameters, book: QueueBook, shapes: Shapes, rng: random.Random, find_plugin: FindPlugin
+        self, parameters: Parameters, grid: KnownGrid, shapes: Shapes, rng: random.Random, find_plugin: FindPlugin
     ) -> None:
-        self._parameters, self._book, self._shapes = parameters, book, shapes
+        self._parameters, self._grid, self._shapes = parameters, grid, shapes
         self._random, self._find_plugin = rng, find_plugin
 
     async def definition(self, work: UnitOfWork, task: Task) -> Definition:
@@ -92,25 +101,28 @@ class Generating:
 
     async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[Candidate]) -> list[QueueFacts]:
         """The candidates with what is known about them now."""
-        await self._book.refresh(work.connection)
-        rows = await QUERIES.rows(work.connection, "queued_at_queues", queues=[one.queue for one in candidates])
-        queued = {(row["queue"], row["resource_type"]): row["n_queued"] for row in rows}
-        return self._book.candidates(task, candidates, queued)
+        grid = await self._grid.grid(work.connection)
+        queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates])
+        return facts_of_candidates(grid, task, candidates, queued)
 
     async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
         """Split, build and insert; what was not used goes back to ready. How many jobs were made."""
         definition = await self.definition(work, held.task)
         task = definition.task
         plugin = self._find_plugin(task.vo or "", task.prod_source_label)
-        units = await store.units_of_chunk(work, chunk.chunk_id, task)
+        units = await store_units.units_of_chunk(work, chunk.chunk_id, task)
         queues = await self.queues(work, task, candidates)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         seed = self._random.getrandbits(SEED_BITS)
         await store.note_seed(work, chunk.chunk_id, seed)
         request = SplitRequest(
-            task, units, await self._pools(work, definition, units, seed), queues, chunk.kind == "scout",
+            task,
+            units,
+            await self._pools(work, definition, units, seed),
+            queues,
+            chunk.kind == "scout",
             min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk),
-        )  # fmt: skip
+        )
         placement = plugin.split(request, seed)
         advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
@@ -124,9 +136,14 @@ class Generating:
         return len(placement.jobs)
 
     async def _insert(
-        self, work: UnitOfWork, definition: Definition, chunk: Chunk, placement: Placement, plugin: JobGeneration,
+        self,
+        work: UnitOfWork,
+        definition: Definition,
+        chunk: Chunk,
+        placement: Placement,
+        plugin: JobGeneration,
         changes: CounterChanges,
-    ) -> None:  # fmt: skip
+    ) -> None:
         task = definition.task
         text = definition.text_for(chunk.kind)
         templates = definition.templates_for(chunk.kind)
@@ -134,13 +151,18 @@ class Generating:
         seeds = await self._seeds(work, definition, text, n_jobs)
         offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0) if seeds else 0
         request = BuildRequest(
-            task=task, kind=chunk.kind, master=definition.datasets[chunk.dataset_id or 0],
-            datasets=definition.datasets, templates=templates, parameters=text, placed=placement.jobs,
+            task=task,
+            kind=chunk.kind,
+            master=definition.datasets[chunk.dataset_id or 0],
+            datasets=definition.datasets,
+            templates=templates,
+            parameters=text,
+            placed=placement.jobs,
             job_ids=await work.next_ids("job_ids", n_jobs),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
             guid_seed=self._random.getrandbits(SEED_BITS),
             seeds=[number + offset for number in seeds.numbers] if seeds else None,
-        )  # fmt: skip
+        )
         await self.insert(work, definition, chunk, self.built(plugin, request), changes, seeds)
         await self._start_task(work, task, chunk)
 
@@ -152,25 +174,36 @@ class Generating:
             raise Undefinable(str(error)) from error
 
     async def insert(
-        self, work: UnitOfWork, definition: Definition, chunk: Chunk, jobs: Sequence[NewJob], changes: CounterChanges,
+        self,
+        work: UnitOfWork,
+        definition: Definition,
+        chunk: Chunk,
+        jobs: Sequence[NewJob],
+        changes: CounterChanges,
         seeds: Seeds | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Insert jobs and announce them."""
         task = definition.task
         shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
         batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes)
         await store_jobs.insert(work, batch, shapes)
-        await QUERIES.run(work.connection, "count_chunk_jobs", chunk_id=chunk.chunk_id, n_jobs=len(jobs), reason=None)
+        await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
         for part in batches(jobs):
             work.emit(
                 JobsGenerated(
-                    task_id=task.task_id, chunk_id=chunk.chunk_id, job_ids=tuple(job.job_id for job in part),
+                    task_id=task.task_id,
+                    chunk_id=chunk.chunk_id,
+                    job_ids=tuple(job.job_id for job in part),
                     moves=moves_of(
-                        part, task_id=task.task_id, gshare=task.gshare, user_name=task.user_name, from_status=None,
+                        part,
+                        task_id=task.task_id,
+                        gshare=task.gshare,
+                        user_name=task.user_name,
+                        from_status=None,
                         to_status="defined",
                     ),
                 )
-            )  # fmt: skip
+            )
 
     async def _seeds(self, work: UnitOfWork, definition: Definition, text: str, n_jobs: int) -> Seeds | None:
         """Random seeds, where the command line asks for them."""
@@ -195,10 +228,10 @@ class Generating:
                 continue
             wanted = min(await _files_for(work, dataset, masters), MOST_SECONDARY_FILES)
             if dataset.attributes.get("random"):
-                drawn = await store.random_ready_units(work, dataset_id, wanted, seed)
+                drawn = await store_units.random_ready_units(work, dataset_id, wanted, seed)
                 pools.append(Pool(dataset, tuple(drawn)))
                 continue
-            units = await store.ready_units(work, dataset_id, wanted)
+            units = await store_units.ready_units(work, dataset_id, wanted)
             pools.append(Pool(dataset, tuple(units), _start_of(definition, dataset, units)))
         return pools
 
@@ -206,14 +239,20 @@ class Generating:
         """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
         if task.status != "ready":
             return
-        status = "scouting" if chunk.kind == "scout" else "running"
+        status: TaskStatus = "scouting" if chunk.kind == "scout" else "running"
         await store.move_datasets(work, task.task_id, ALL_OUTPUT, "running", "first jobs generated")
         await store.move_task(work, task, status, reason=f"first jobs generated from chunk {chunk.chunk_id}")
 
     async def _return_leftover(
-        self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement, changes: CounterChanges, n_units: int,
+        self,
+        work: UnitOfWork,
+        task: Task,
+        chunk: Chunk,
+        placement: Placement,
+        changes: CounterChanges,
+        n_units: int,
         queues: Sequence[QueueFacts],
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not placement.leftover:
             return
         why = "; ".join(placement.reasons) or f"{len(queues)} queues took {n_units - len(placement.leftover)} units"
@@ -221,15 +260,30 @@ class Generating:
         await store.give_back(work, task.task_id, chunk.chunk_id, changes, f"not used by the chunk: {why}"[:1000], ids)
 
     async def _no_jobs(
-        self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement, queues: Sequence[QueueFacts],
+        self,
+        work: UnitOfWork,
+        task: Task,
+        chunk: Chunk,
+        placement: Placement,
+        queues: Sequence[QueueFacts],
         retry_at: datetime,
-    ) -> None:  # fmt: skip
-        """No job fits anywhere although queues were ranked: wait, and say why."""
+    ) -> None:
+        """No job fits anywhere although queues were ranked: wait until something may bring another, and say why."""
         why = "; ".join(placement.reasons) or "none of the ranked queues exists any more"
         reason = f"no job could be made for {len(queues)} ranked queues: {why}"
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
+        await note_wait(
+            work,
+            "queue",
+            task.task_id,
+            causes_of_no_fit(),
+            retry_at,
+            chunk_id=chunk.chunk_id,
+            world_version=self._grid.version,
+            config_version=self._parameters.version,
+        )
         if chunk.ram_mb is not None:
-            await store.hold_memory(work, chunk.chunk_id, retry_at)
+            await store_units.hold_memory(work, chunk.chunk_id, retry_at)
         elif task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
@@ -237,16 +291,17 @@ class Generating:
 
 
 async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]) -> int:
-    """Files of a secondary dataset that jobs of these units take at most: all of a shared one; with eventRatio as many
+    """The most files of a secondary dataset that jobs of these units take.
 
-    as hold that many events, and one more for each job, which takes whole files.
+    All of a shared one; with eventRatio as many as hold that many events, and one more for each job, which takes whole
+    files.
     """
     attributes = dataset.attributes
     if dataset.is_shared:
         return dataset.n_files
     if attributes.get("eventRatio") and not attributes.get("nFilesPerJob"):
         n_events = float(attributes["eventRatio"]) * sum(counted_events(unit.events) for unit in masters)
-        return len(masters) + await store.files_holding(work, dataset.dataset_id, n_events, MOST_SECONDARY_FILES)
+        return len(masters) + await store_units.files_holding(work, dataset.dataset_id, n_events, MOST_SECONDARY_FILES)
     return most_secondary_files(float(attributes.get("nFilesPerJob") or attributes.get("ratio") or 1), len(masters))
 
 

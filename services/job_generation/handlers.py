@@ -1,21 +1,26 @@
-"""Events in, decisions, events out. Every handler locks the task first; everything it does is a compare-and-set."""
+"""Events in, decisions, events out.
+
+Every handler locks the task first; everything it does is a compare-and-set.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from services.job_generation import store, store_results
 from services.job_generation.applying import Applying
 from services.job_generation.generating import Generating, Undefinable
 from services.job_generation.merging import MERGEABLE, Merging
+from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
-from services.job_generation.settings import generation_parameters
 from services.job_generation.settling import Settling
-from services.job_generation.sql import QUERIES
-from services.job_generation.store import Chunk, LockedTask
+from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import results as store_results
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from services.job_generation.store.tasks import Chunk, LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -108,21 +113,32 @@ class Handlers:
         await self._give_back(work, held.task, chunk, f"no queue for the chunk: {event.reason}"[:1000])
         task = held.task
         await store.record_decision(
-            work, task.task_id, "unplaceable", event.reason[:4000],
-            numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id}, retry_at=event.retry_at,
-        )  # fmt: skip
+            work,
+            task.task_id,
+            "unplaceable",
+            event.reason[:4000],
+            numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id},
+            retry_at=event.retry_at,
+        )
         only_memory_waits = chunk.ram_mb is not None and chunk.kind != "merge" and task.status in GENERATING
         if only_memory_waits:
-            await store.hold_memory(work, chunk.chunk_id, event.retry_at)
+            await store_units.hold_memory(work, chunk.chunk_id, event.retry_at)
             await self._settle_again(work, task.task_id)  # units that need less go on
         if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
-            await store.move_task(work, task, "pending", reason=event.reason, retry_at=event.retry_at, keep=True)
+            retry_at = await self._earliest(work, task, event.retry_at) if only_memory_waits else event.retry_at
+            await store.move_task(work, task, "pending", reason=event.reason, retry_at=retry_at, keep=True)
         elif only_memory_waits:
             return
         elif task.status in GENERATING or chunk.kind == "merge":
             await store.set_retry_at(work, task.task_id, event.retry_at)
         if task.status not in GENERATING:
             await self._settle_again(work, task.task_id)
+
+    async def _earliest(self, work: UnitOfWork, task: Task, retry_at: datetime) -> datetime:
+        """This time, or that of the task's other units where these wait for a shorter one: for their share."""
+        held = await store.lock_task(work, task.task_id)
+        others = held.retry_at if held is not None else None
+        return min(retry_at, others) if others is not None and others > work.now else retry_at
 
     async def on_jobs_ended(self, event: JobsEvent, work: UnitOfWork) -> None:
         """Jobs finished, failed, expired or wait to be merged: count them, whatever the event says they did."""
@@ -139,15 +155,16 @@ class Handlers:
                 await self._settle_again(work, held.task.task_id)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
-        """A command took effect: withdraw what is not wanted any more, or go on. What counts is the
-        task's state now.
+        """A command took effect: withdraw what is not wanted any more, or go on.
+
+        What counts is the task's state now.
         """
         held = await store.lock_task(work, event.task_id)
         if held is None:
             return
         if held.task.status not in GENERATING:
             await self._withdraw(work, held.task)
-            await store.release_memory(work, event.task_id)
+            await store_units.release_memory(work, event.task_id)
         go = event.command == "avalanche"
         await self._settle_again(work, event.task_id, force=True, go=go)
 
@@ -155,20 +172,20 @@ class Handlers:
         """Periodic: tasks that were held back and whose time has come."""
         for held in await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE)):
             await store.set_retry_at(work, held.task.task_id, None)
-            await store.release_memory(work, held.task.task_id)
+            await store_units.release_memory(work, held.task.task_id)
             await self._settling.settle(work, held, force=True, tell=False)
 
     async def archive(self, work: UnitOfWork) -> None:
         """Periodic: counted jobs leave the hot table."""
         limits = generation_parameters(self._parameters)
         before = work.now - timedelta(seconds=limits.archive_after_s)
-        await QUERIES.rows(work.connection, "archive_jobs", before=before, count=limits.archive_batch)
+        await store_jobs.archive(work, before, limits.archive_batch)
 
     async def forget_specs(self, work: UnitOfWork) -> None:
-        """Periodic: texts of long gone jobs are forgotten."""
+        """Periodic: texts of jobs that ended long ago are deleted."""
         limits = generation_parameters(self._parameters)
         before = work.now - timedelta(days=limits.keep_specs_days)
-        await QUERIES.run(work.connection, "forget_specs", before=before, count=SPECS_AT_ONCE)
+        await store_jobs.forget_specs(work, before, SPECS_AT_ONCE)
 
     async def _settle_again(self, work: UnitOfWork, task_id: int, *, force: bool = False, go: bool = False) -> None:
         """Read the task again: this transaction changed it."""

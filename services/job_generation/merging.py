@@ -1,31 +1,38 @@
-"""Merge jobs: unmerged outputs wait by queue, are offered in groups, and decide how their producers end."""
+"""Makes merge jobs: unmerged outputs wait by queue, are offered in groups, and end their producers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation import store, store_jobs, store_results
 from services.job_generation.generating import Definition, Generating, Undefinable
-from services.job_generation.moves import batches, moves_of
+from services.job_generation.matching import take_matches
+from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import command_line, outcomes
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.moves import batches, moves_of
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
 from services.job_generation.policy.values import JobInput, Task, Unit
-from services.job_generation.settings import generation_parameters
-from services.job_generation.site_matches import take_matches
-from services.job_generation.store import Chunk, LockedTask, Picked
-from services.job_generation.store_results import JobFile, JobRow, OutputEnd, Row
+from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import results as store_results
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from services.job_generation.store.results import JobFile, JobRow, OutputEnd, Row
+from services.job_generation.store.tasks import Chunk, LockedTask, Picked
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import Candidate, ChunkOffered, JobsFailed, JobsFinished
-from shared.states.job import LIVE
+from shared.states.file import FileStatus
+from shared.states.job import LIVE, JobStatus
+from shared.states.task import TaskStatus
 
-MERGEABLE = ("ready", "scouting", "scouted", "running", "finishing", "pending", "throttled", "exhausted")
+MERGEABLE: tuple[TaskStatus, ...] = (
+    "ready", "scouting", "scouted", "running", "finishing", "pending", "throttled", "exhausted",
+)  # fmt: skip
 BEFORE_MERGING = tuple(status for status in LIVE if status != "merging")
 
 
@@ -36,32 +43,39 @@ class Merging:
         self._parameters, self._generating = parameters, generating
 
     async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> list[JobRow]:
-        """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer. Those
-        that wrote nothing that is merged, which was allowed, are finished and come back to have their results applied:
-        no merge job is made for a log alone unless merging reads logs.
+        """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer.
+
+        Those that wrote nothing that is merged, which was allowed, are finished and come back to have their results
+        applied: no merge job is made for a log alone unless merging reads logs.
         """
         producers = [job.job_id for job in jobs]
         if not producers:
             return []
         reports = await store_results.reports(work, producers)
         files = [
-            file for file in await store_results.files_of_jobs(work, producers)
-            if file.out_job_id == file.job_id and file.status in ("running", "defined")
+            file
+            for file in await store_results.files_of_jobs(work, producers)
+            if file.out_job_id == file.job_id
+            and file.status in ("running", "defined")
             and file.owner_id is None  # else running as the input of a merge job: the event was said again
-        ]  # fmt: skip
+        ]
         for_nobody = await self._with_nothing_to_merge(work, task, files)
         ends = []
         for file in files:
             reported = _reported(reports.get(file.job_id), file.lfn)
-            waits = "finished" if file.job_id in for_nobody else "ready"
+            waits: FileStatus = "finished" if file.job_id in for_nobody else "ready"
             if not file.is_registered:
                 waits = "nooutput"
             ends.append(
                 OutputEnd(
-                    file.file_id, file.status, waits if file.status == "running" else "cancelled",
-                    boundary_id=file.job_id, max_attempt=MERGE_ATTEMPTS, **reported,
+                    file.file_id,
+                    file.status,
+                    waits if file.status == "running" else "cancelled",
+                    boundary_id=file.job_id,
+                    max_attempt=MERGE_ATTEMPTS,
+                    **reported,
                 )
-            )  # fmt: skip
+            )
         await store_results.end_outputs(work, task.task_id, ends, changes, "produced; waits to be merged")
         outputs = await store_results.unmerged_outputs(work, task.task_id, producers)
         empty = [job for job in producers if _all_merged(outputs.get(job, ()))]
@@ -70,9 +84,9 @@ class Merging:
         return ended
 
     async def _with_nothing_to_merge(self, work: UnitOfWork, task: Task, files: Sequence[JobFile]) -> set[int]:
-        """Those of the jobs that wrote no stream that the command line of merge jobs reads; a command line that reads
+        """The jobs that wrote no stream that the command line of merge jobs reads.
 
-        none is a mistake, which the merge job tells.
+        A command line that reads none is a mistake, which the merge job tells.
         """
         doubtful = {file.job_id for file in files if not file.is_registered}
         if not doubtful:
@@ -114,9 +128,16 @@ class Merging:
         ids = await store.pick_named(work, task.task_id, chunk_id, [unit.file_id for unit in units], changes, reason)
         picked = Picked(ids, sum(unit.events or 0 for unit in units), sum(unit.size_bytes for unit in units))
         await store.insert_chunk(
-            work, chunk_id, task.task_id, "merge", picked, dataset_id=units[0].dataset_id, queue=queue,
-            priority=policy.MERGE_PRIORITY, ram_mb=ram_mb,
-        )  # fmt: skip
+            work,
+            chunk_id,
+            task.task_id,
+            "merge",
+            picked,
+            dataset_id=units[0].dataset_id,
+            queue=queue,
+            priority=policy.MERGE_PRIORITY,
+            ram_mb=ram_mb,
+        )
         await store.apply_counters(work, changes)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
 
@@ -129,7 +150,7 @@ class Merging:
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()
         queues = await self._generating.queues(work, task, candidates)
-        producers = policy.producers_of(await store.units_of_chunk(work, chunk.chunk_id, task))
+        producers = policy.producers_of(await store_units.units_of_chunk(work, chunk.chunk_id, task))
         waiting = await self._still_waiting(work, producers)
         gone = [unit.file_id for one in producers if one.job_id not in waiting for unit in one.files]
         if gone:
@@ -170,9 +191,14 @@ class Merging:
         return {row.job_id for row in rows if row.status == "merging"}
 
     async def release(
-        self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str,
+        self,
+        work: UnitOfWork,
+        task: Task,
+        chunk_id: int,
+        changes: CounterChanges,
+        reason: str,
         ids: Sequence[int] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Files of a merge chunk wait again; those of jobs that were killed meanwhile are not wanted any more."""
         released = await store.give_back(work, task.task_id, chunk_id, changes, reason, ids)
         orphans = await store_results.orphans(work, released)
@@ -184,15 +210,19 @@ class Merging:
     ) -> BuildRequest:
         templates = definition.templates_for("merge")
         return BuildRequest(
-            task=definition.task, kind="merge", master=definition.datasets[placed[0].job.master[0].dataset_id],
-            datasets=definition.datasets, templates=templates, parameters=definition.text_for("merge"),
+            task=definition.task,
+            kind="merge",
+            master=definition.datasets[placed[0].job.master[0].dataset_id],
+            datasets=definition.datasets,
+            templates=templates,
+            parameters=definition.text_for("merge"),
             placed=placed,
             job_ids=await work.next_ids("job_ids", len(placed)),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(placed)),
             guid_seed=chunk.chunk_id,
             trans_path=definition.command_lines.get("merge_trans_path"),
             streams=[_by_stream(definition, one.job.master) for one in placed],
-        )  # fmt: skip
+        )
 
     async def producers_ended(
         self, work: UnitOfWork, task: Task, merge_files: Mapping[int, Sequence[JobFile]], changes: CounterChanges
@@ -211,8 +241,10 @@ class Merging:
         cancelled = await store_results.end_merging_jobs(work, given_up, "cancelled", why, error=why)
         left = [
             OutputEnd(row["file_id"], "ready", "cancelled")
-            for job in cancelled for row in outputs[job.job_id] if row["status"] == "ready"
-        ]  # fmt: skip
+            for job in cancelled
+            for row in outputs[job.job_id]
+            if row["status"] == "ready"
+        ]
         await store_results.end_outputs(work, task.task_id, left, changes, why)
         _announce(work, JobsFinished, ended, "finished")
         _announce(work, JobsFailed, cancelled, "cancelled")
@@ -229,14 +261,15 @@ def _by_memory(groups: Sequence[Sequence[policy.Producer]]) -> dict[int | None, 
 
 
 def waits_for_merge(outputs: Sequence[Row]) -> bool:
-    """Whether a live merge job works on outputs of a job that was killed meanwhile: its end must wait
-    for that one's.
+    """Whether a live merge job works on outputs of a job that was killed meanwhile.
+
+    Its end must wait for that one's.
     """
     return any(row["status"] == "running" and row["boundary_id"] is not None for row in outputs)
 
 
 def ended_by_merge(job: JobRow, outputs: Sequence[Row]) -> outcomes.Ended:
-    """How the input of a killed pre-merge job ended: if all its outputs were merged after all, it was processed."""
+    """How the input of a killed job ended: processed if all its outputs were merged after all."""
     if outputs and _all_merged(outputs):
         return outcomes.Ended("finished")
     return outcomes.Ended(job.status, job.error_source)
@@ -270,10 +303,16 @@ def _reported(report: Any, lfn: str) -> dict[str, Any]:
     return {}
 
 
-def _announce(work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[JobRow], status: str) -> None:
+def _announce(
+    work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[JobRow], status: JobStatus
+) -> None:
     for part in batches(jobs):
         moves = moves_of(
-            part, task_id=part[0].task_id, gshare=part[0].gshare, user_name=part[0].user_name, from_status="merging",
+            part,
+            task_id=part[0].task_id,
+            gshare=part[0].gshare,
+            user_name=part[0].user_name,
+            from_status="merging",
             to_status=status,
-        )  # fmt: skip
+        )
         work.emit(event(job_ids=tuple(job.job_id for job in part), moves=moves))

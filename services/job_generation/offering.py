@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from services.job_generation import store
+from services.job_generation.parameters import GenerationParameters, generation_parameters, throttle_limits
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
-from services.job_generation.policy.throttle import OFFERED, UNTHROTTLED_LABELS, ThrottleDecision, judge
+from services.job_generation.policy.throttle import OFFERED, UNTHROTTLED_LABELS, CountedStatus, ThrottleDecision, judge
 from services.job_generation.policy.values import INPUT_TYPES, Dataset, Task
-from services.job_generation.settings import GenerationParameters, generation_parameters, throttle_limits
-from services.job_generation.sql import QUERIES
-from services.job_generation.store import LockedTask
+from services.job_generation.store import statistics as store_statistics
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from services.job_generation.store.tasks import LockedTask
 from services.job_generation.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -29,7 +30,7 @@ class _Counted:
     """Jobs of one share and resource type by state, and whether the share may be throttled at all."""
 
     at: datetime
-    by_status: dict[str, int]
+    by_status: dict[CountedStatus, int]
     throttled: bool
 
 
@@ -64,8 +65,10 @@ class Offering:
             await self._hold_back(work, task, datasets, decision, limits)
             return 0
         n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts, force=force)
-        if n_offered and held.retry_at:
+        if held.retry_at and (n_offered or force):
+            # Told to go on: input that is still in a chunk is followed by more as soon as that comes back.
             await store.set_retry_at(work, task.task_id, None)
+        if held.retry_at and n_offered:
             self._wakes.placed(await note_placed(work, "share", task.task_id))
         return n_offered
 
@@ -76,26 +79,38 @@ class Offering:
         all_opened = all(dataset.n_files_to_be_used >= dataset.n_files for dataset in masters)
         made = await store.scouts_were_made(work, task.task_id) if task.status == "ready" else True
         scouts = wants_scouts(task.status, task.rules, scouts_made=made, all_opened=all_opened)
-        if not scouts and not all_opened and await store.open_all_files(work, task.task_id):
+        if not scouts and not all_opened and await store_units.open_all_files(work, task.task_id):
             datasets = await store.datasets(work, task.task_id)
         return datasets, scouts
 
     async def _pick_all(
-        self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset], limits: GenerationParameters,
-        decision: ThrottleDecision, *, scouts: bool, force: bool,
-    ) -> int:  # fmt: skip
+        self,
+        work: UnitOfWork,
+        task: Task,
+        datasets: Sequence[Dataset],
+        limits: GenerationParameters,
+        decision: ThrottleDecision,
+        *,
+        scouts: bool,
+        force: bool,
+    ) -> int:
         chunks = await store.open_chunks(work, task.task_id)
         busy = {(chunk.dataset_id or 0, chunk.ram_mb) for chunk in chunks if chunk.kind != "merge"}
         n_open, n_offered = len(busy), 0
-        raised = await store.raised_memory(work, task, [one.dataset_id for one in datasets if one.is_master])
+        raised = await store_units.raised_memory(work, task, [one.dataset_id for one in datasets if one.is_master])
         if raised and not force:
-            busy |= await store.held_memory(work, task.task_id)
+            busy |= await store_units.held_memory(work, task.task_id)
         while n_open + n_offered < limits.open_chunks_of_task and decision.passes:
             max_jobs = max(1, min(limits.jobs_of_chunk, decision.max_jobs))
             pick = next_pick(
-                datasets, task.rules, scouts=scouts, max_files=limits.files_of_chunk, max_jobs=max_jobs,
-                busy=frozenset(busy), raised=raised,
-            )  # fmt: skip
+                datasets,
+                task.rules,
+                scouts=scouts,
+                max_files=limits.files_of_chunk,
+                max_jobs=max_jobs,
+                busy=frozenset(busy),
+                raised=raised,
+            )
             if pick is None:
                 break
             busy.add((pick.dataset_id, pick.ram_mb))
@@ -116,7 +131,7 @@ class Offering:
         if not picked.ids:
             return 0
         if pick.ram_mb is not None:
-            await store.release_memory(work, task.task_id, pick.ram_mb)
+            await store_units.release_memory(work, task.task_id, pick.ram_mb)
         changes = CounterChanges()
         changes.moved(pick.dataset_id, "input", "ready", "picked", len(picked.ids), picked.n_events)
         reason = f"taken into chunk {chunk_id}"
@@ -124,13 +139,20 @@ class Offering:
             entity="file", task_id=task.task_id, ids=picked.ids, from_status="ready", to_status="picked", reason=reason
         )
         await store.insert_chunk(
-            work, chunk_id, task.task_id, pick.kind, picked, dataset_id=pick.dataset_id, priority=task.priority,
-            max_jobs=max_jobs, ram_mb=pick.ram_mb,
-        )  # fmt: skip
+            work,
+            chunk_id,
+            task.task_id,
+            pick.kind,
+            picked,
+            dataset_id=pick.dataset_id,
+            priority=task.priority,
+            max_jobs=max_jobs,
+            ram_mb=pick.ram_mb,
+        )
         self._count_offered(task, min(max_jobs, len(picked.ids)))
         await store.apply_counters(work, changes)
         if whole:
-            await store.open_files_in_use(work, pick.dataset_id)
+            await store_units.open_files_in_use(work, pick.dataset_id)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
         return len(picked.ids)
 
@@ -159,9 +181,13 @@ class Offering:
             counted.by_status[OFFERED] = counted.by_status.get(OFFERED, 0) + n_jobs
 
     async def _hold_back(
-        self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset], decision: ThrottleDecision,
+        self,
+        work: UnitOfWork,
+        task: Task,
+        datasets: Sequence[Dataset],
+        decision: ThrottleDecision,
         limits: GenerationParameters,
-    ) -> None:  # fmt: skip
+    ) -> None:
         retry_at = work.now + timedelta(seconds=limits.throttled_retry_s)
         await store.set_retry_at(work, task.task_id, retry_at)
         await store.record_decision(
@@ -174,9 +200,8 @@ class Offering:
 
 
 async def _count(work: UnitOfWork, gshare: str, resource_type: str) -> _Counted:
-    rows = await QUERIES.rows(work.connection, "jobs_of_share", gshare=gshare, resource_type=resource_type)
-    throttled = await QUERIES.value(work.connection, "share_is_throttled", gshare=gshare)
-    return _Counted(work.now, {row["status"]: row["n_jobs"] for row in rows}, throttled is not False)
+    by_status = await store_statistics.jobs_of_share(work, gshare, resource_type)
+    return _Counted(work.now, by_status, await store_statistics.share_is_throttled(work, gshare))
 
 
 def _open_files(dataset: Dataset) -> int:

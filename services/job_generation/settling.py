@@ -1,5 +1,6 @@
-"""What follows for a task once something changed: scouts judged, more input or merges offered, prepared, progress
-told.
+"""What follows for a task after a change: scouts, more input, merges, preparation, progress.
+
+Scouts are judged, more input or merges are offered, preparation and progress are told.
 """
 
 from __future__ import annotations
@@ -9,20 +10,20 @@ from typing import Any
 
 import asyncpg
 
-from services.job_generation import store
 from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
 from services.job_generation.policy import scouts
+from services.job_generation.policy.queue_facts import core_power_hs06
 from services.job_generation.policy.values import Dataset, Task
-from services.job_generation.settings import scout_parameters
-from services.job_generation.snapshot import QueueBook
-from services.job_generation.sql import QUERIES
-from services.job_generation.store import LockedTask
+from services.job_generation.store import scouts as store_scouts
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from services.job_generation.store.tasks import LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskPrepared, TaskProgressed
 from shared.model.job_report import JobReport
-from shared.states.job import LIVE
+from shared.snapshot import KnownGrid
 
 MEASURED_COLUMNS = (
     "ram_count", "ram_unit", "cpu_time", "cpu_time_unit", "walltime", "walltime_unit", "io_intensity",
@@ -35,8 +36,8 @@ OUTPUTS = ("output", "log", "trn_output", "trn_log")
 class Settling:
     """Runs at the end of every transaction that changed a task."""
 
-    def __init__(self, parameters: Parameters, book: QueueBook, offering: Offering, merges: Merging) -> None:
-        self._parameters, self._book = parameters, book
+    def __init__(self, parameters: Parameters, grid: KnownGrid, offering: Offering, merges: Merging) -> None:
+        self._parameters, self._grid = parameters, grid
         self._offering, self._merges = offering, merges
 
     async def settle(
@@ -50,7 +51,7 @@ class Settling:
         if await self._has_scouts_to_judge(work, held.task) and await self._judge_scouts(work, held, go=go):
             held = await self._again(work, held)
         elif held.task.status == "scouted":
-            await store.open_all_files(work, held.task.task_id)
+            await store_units.open_all_files(work, held.task.task_id)
             await store.move_task(work, held.task, "running", reason="all input opened")
             held = await self._again(work, held)
         n_offered = await self._offering.offer(work, held, force=force)
@@ -71,13 +72,14 @@ class Settling:
         masters = [dataset for dataset in datasets if dataset.is_master]
         work.emit(
             TaskProgressed(
-                task_id=task.task_id, status=task.status,
+                task_id=task.task_id,
+                status=task.status,
                 files_finished=sum(one.n_files_finished for one in masters),
                 files_failed=sum(one.n_files_failed for one in masters),
                 files_total=sum(one.n_files for one in masters),
                 live_jobs=await store.live_jobs(work, task.task_id),
             )
-        )  # fmt: skip
+        )
 
     async def _has_scouts_to_judge(self, work: UnitOfWork, task: Task) -> bool:
         """Whether the task scouts, or did until it was held or sent elsewhere: its scouts went on meanwhile."""
@@ -91,8 +93,7 @@ class Settling:
         """Open everything, give the task up, or wait; whether its state changed."""
         task = held.task
         masters = [dataset for dataset in await store.datasets(work, task.task_id) if dataset.is_master]
-        row = await QUERIES.row(work.connection, "scout_progress", task_id=task.task_id, live=list(LIVE))
-        assert row is not None  # an aggregate always has one row
+        row = await store_scouts.progress(work, task.task_id)
         progress = scouts.Progress(
             opened=sum(min(one.n_files_to_be_used, one.n_files) for one in masters),
             ok=max(row["ok_files"], sum(one.n_files_finished for one in masters)),
@@ -112,25 +113,27 @@ class Settling:
         return verdict.go or verdict.give_up
 
     async def _avalanche(self, work: UnitOfWork, held: LockedTask, reason: str) -> None:
-        """scouting -> scouted -> running with what the scouts measured, and all input opened; a ready task stays ready
-        and makes normal jobs."""
+        """scouting -> scouted -> running with what the scouts measured, and all input opened.
+
+        A ready task stays ready and makes normal jobs.
+        """
         task = held.task
-        values = scouts.measured(held.row, await self._reports(work, task), scout_parameters(self._parameters))
+        values = scouts.measured(
+            held.row, await self._reports(work, task), self._parameters.filled(scouts.ScoutParameters)
+        )
         if values:
             kept = {*(held.row["measured_units"] or ()), *(name for name in values if not name.endswith("_unit"))}
             columns: dict[str, Any] = {name: values.get(name) for name in MEASURED_COLUMNS}
-            await QUERIES.run(
-                work.connection, "store_measured", task_id=task.task_id, measured_units=sorted(kept), **columns
-            )
+            await store_scouts.keep_measured(work, task.task_id, sorted(kept), columns)
         await store.record_decision(work, task.task_id, "scouts", reason, numbers=values)
-        await store.open_all_files(work, task.task_id)
+        await store_units.open_all_files(work, task.task_id)
         if task.status == "scouting" and await store.move_task(work, task, "scouted", reason=reason):
             await store.move_task(work, task, "running", reason="all input opened")
 
     async def _reports(self, work: UnitOfWork, task: Task) -> list[scouts.ScoutReport]:
-        await self._book.refresh(work.connection)
-        rows = await QUERIES.rows(work.connection, "scout_reports", task_id=task.task_id)
-        return [_scout_report(row, self._book.core_power_hs06(row["queue"])) for row in rows]
+        grid = await self._grid.grid(work.connection)
+        rows = await store_scouts.reports(work, task.task_id)
+        return [_scout_report(row, core_power_hs06(grid, row["queue"])) for row in rows]
 
     async def _is_worked_on(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> bool:
         """Whether every unit of the masters ended and nothing is under way. A ready task may have had nothing to do."""
@@ -139,7 +142,7 @@ class Settling:
         masters = [dataset for dataset in datasets if dataset.is_master]
         if any(one.n_files_used > one.n_files_finished + one.n_files_failed for one in masters):
             return False
-        if await store.has_unfinished_input(work, [one.dataset_id for one in masters]):
+        if await store_units.has_unfinished_input(work, [one.dataset_id for one in masters]):
             return False
         return await store.live_jobs(work, task.task_id) == 0
 

@@ -1,4 +1,4 @@
-"""Tasks whose share had enough queued go on as soon as it is hungry again, as many as it may make jobs."""
+"""Wakes tasks whose share had enough queued when it has room again, as many as may make jobs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Protocol
 
 from services.job_generation.policy.throttle import ThrottleDecision
+from shared.brokerage.governed_by import GOVERNED_BY
+from shared.brokerage.lifts import Lift
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TasksWoken
 from shared.waits.causes import Causes
@@ -15,9 +17,12 @@ from shared.waits.index import Group, WaitIndex
 from shared.waits.store import Wake
 from shared.waits.waker import WOKEN_COUNTS_FOR, WakeMetrics, Waker
 
-SHARE = "a hungry share"
+SHARE = "room in the share"
 #: of tasks that were offered again it takes so long until their jobs are counted
 OFFERED_COUNTS_FOR = timedelta(seconds=5)
+_OF_CHECKS = frozenset(
+    name for names in GOVERNED_BY.values() for name in names if not name.startswith("taskbrokerage.")
+)
 
 
 class Judge(Protocol):
@@ -31,6 +36,14 @@ class Judge(Protocol):
 def causes_of_share(resource_type: str, *, analysis: bool) -> Causes:
     """What holds a throttled task: jobs of its share and this resource type."""
     return Causes(caps=((resource_type, float(analysis)),))
+
+
+def causes_of_no_fit() -> Causes:
+    """What may bring a queue that the jobs of a chunk fit, when those that were ranked do not.
+
+    Another grid may, or a parameter of a check that left other queues out.
+    """
+    return Causes(lifts=frozenset({Lift.GRID}), parameters=_OF_CHECKS)
 
 
 class ShareWaking:
@@ -56,7 +69,7 @@ class ShareWaking:
         for key, groups in sorted(by_share.items()):
             gshare, resource_type, analysis = key
             decision = await self._judge(work, gshare, resource_type, analysis=analysis)
-            left = decision.max_jobs - taken[gshare] if decision.passes else 0
+            left = decision.max_jobs - taken[gshare, resource_type] if decision.passes else 0
             for one in index.in_order(groups, _no_need):
                 if left <= 0:
                     break
@@ -64,9 +77,9 @@ class ShareWaking:
                 left -= one.n_jobs
         return found
 
-    def _taken(self, index: WaitIndex, work: UnitOfWork) -> Counter[str]:
-        """Jobs that woken tasks will make, by share."""
-        taken = Counter[str]()
+    def _taken(self, index: WaitIndex, work: UnitOfWork) -> Counter[tuple[str, str]]:
+        """Jobs that woken tasks will make, by share and resource type, as they are throttled."""
+        taken = Counter[tuple[str, str]]()
         for one in list(index.woken.values()):
             at, limit = (
                 (one.woken_at, WOKEN_COUNTS_FOR) if one.placed_at is None else (one.placed_at, OFFERED_COUNTS_FOR)
@@ -74,7 +87,7 @@ class ShareWaking:
             if at is None or work.now - at > limit:
                 index.drop(one.task_id)
             else:
-                taken[one.gshare] += one.n_jobs
+                taken[one.gshare, one.resource_type] += one.n_jobs
         return taken
 
 

@@ -1,4 +1,4 @@
-"""Share correction: shares are corrected by what their groups and users ran (DIRAC: Dynamic share corrections).
+"""Corrects shares by what their groups and users ran (DIRAC: Dynamic share corrections).
 
 Consumes: nothing by queue; hears config.changed. Emits: shares.corrected (news). Owns: `correction_factor` of shares,
 usage_history, user_corrections. Correctors are plugins (`orrery.share_corrector`); `policy/wms_history.py` is the one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.share_correction.api import web_application
+from services.share_correction.api.shares import web_application
 from services.share_correction.handlers import ShareCorrection
 from services.share_correction.policy.plugin import GROUP, ShareCorrector
 from shared.config.parameters import Parameters
@@ -31,5 +31,5 @@ def build(context: Context) -> Service:
             Periodic("usage", TICK_S, correction.collect_usage),
             Periodic("correction", TICK_S, correction.correct_shares),
         ],
-        web=web_application(context.database, context.authority),
+        web=web_application(context.database),
     )

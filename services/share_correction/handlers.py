@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 
-from services.share_correction import store
+from services.share_correction.parameters import (
+    ENABLE_SHARES_CORRECTION,
+    SHARE_CORRECTORS_TO_START,
+    UPDATE_HISTORY_PERIOD,
+    USAGE_PERIOD_S,
+    WMS_HISTORY,
+)
 from services.share_correction.policy.configuration import DEFAULT, ConfigurationError, Instance, instances_of
 from services.share_correction.policy.plugin import ShareCorrector
+from services.share_correction.store import shares as store
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.turns import take_turn
@@ -17,7 +25,6 @@ from shared.plugins import PluginError
 
 log = logging.getLogger(__name__)
 
-COMPONENT = "share_correction"
 #: history is kept a little longer than the longest slice reads
 KEEP_LONGER_S = 86400.0
 LONGEST_SPAN_S = 604800.0
@@ -40,18 +47,18 @@ class ShareCorrection:
     async def collect_usage(self, work: UnitOfWork) -> None:
         """One sample of running jobs and cores by share and user."""
         await self._parameters.refresh(work.connection)
-        period_s = self._parameters.get(COMPONENT, "USAGE_PERIOD_S", default=60.0)
+        period_s = self._parameters.read(USAGE_PERIOD_S)
         if await take_turn(work.connection, "share_usage", period_s) is None:
             return
-        await store.QUERIES.record_usage(work.connection)
+        await store.SQL.run(work.connection, "record_usage")
         spans = [part.time_span_s for instances in self._correctors().values() for i in instances for part in i.slices]
         keep_s = max([LONGEST_SPAN_S, *spans]) + KEEP_LONGER_S
-        await store.QUERIES.forget_usage(work.connection, older_than_s=keep_s)
+        await store.SQL.run(work.connection, "forget_usage", older_than_s=keep_s)
 
     async def correct_shares(self, work: UnitOfWork) -> None:
         """All factors anew; told to everyone if one of them changed. Switched off: all factors go back to 1."""
         await self._parameters.refresh(work.connection)
-        period_s = self._parameters.get(COMPONENT, "UpdateHistoryPeriod", default=900.0)
+        period_s = self._parameters.read(UPDATE_HISTORY_PERIOD)
         if await take_turn(work.connection, "share_correction", period_s) is None:
             return
         nodes = await store.shares(work.connection)
@@ -66,8 +73,10 @@ class ShareCorrection:
                 if instance.group is None:
                     usage = await store.usage_by_share(work.connection, _spans(instance))
                     found = corrector.correct_shares(nodes, usage, instance)
-                    factors = {name: factor * found[name].factor if name in found else factor
-                               for name, factor in factors.items()}  # fmt: skip
+                    factors = {
+                        name: factor * found[name].factor if name in found else factor
+                        for name, factor in factors.items()
+                    }
                 else:
                     await self._correct_users(work, corrector, instance, instance.group)
         version = await store.set_corrections(work.connection, factors)
@@ -85,16 +94,15 @@ class ShareCorrection:
 
     def _correctors(self) -> dict[str, tuple[Instance, ...]]:
         """What is configured, by corrector; a configuration that cannot be read corrects nothing and says why."""
-        get = self._parameters.get
-        if not get(COMPONENT, "EnableSharesCorrection", default=True):
+        if not self._parameters.read(ENABLE_SHARES_CORRECTION):
             return {}
-        wanted: Sequence[object] = get(COMPONENT, "ShareCorrectorsToStart", default=["WMSHistory"])
         found = {}
-        for name in wanted:
+        for name in self._parameters.read(SHARE_CORRECTORS_TO_START):
+            given = self._parameters.read(replace(WMS_HISTORY, key=str(name)))
             try:
-                found[str(name)] = instances_of(get(COMPONENT, str(name), default=DEFAULT), str(name))
+                found[str(name)] = instances_of(DEFAULT if given is None else given, str(name))
             except ConfigurationError as error:
-                log.error("%s of component %s is not used: %s", name, COMPONENT, error)
+                log.error("%s.%s is not used: %s", WMS_HISTORY.component, name, error)
         return found
 
 

@@ -1,4 +1,4 @@
-"""`python -m services.task_brokerage`"""
+"""Runs the service: `python -m services.task_brokerage`."""
 
 from services.task_brokerage.app import build
 from shared.runtime.serve import main

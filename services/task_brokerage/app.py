@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from services.task_brokerage.handlers import RemainingWorkHandlers, TaskHandlers
-from services.task_brokerage.store import TaskBrokerageStore
+from services.task_brokerage.store.tasks import TaskBrokerageStore
 from services.task_brokerage.waking import NucleusWaking
 from shared import events
 from shared.brokerage.policy import TASK_BROKERAGE, TaskBrokerage

@@ -7,12 +7,14 @@ from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter
 
-from services.task_brokerage.request import limits_from, task_request
-from services.task_brokerage.store import TaskBrokerageStore
+from services.task_brokerage.parameters import limits_from
+from services.task_brokerage.policy.request import job_request, task_request
+from services.task_brokerage.store.tasks import TaskBrokerageStore
 from shared.brokerage.decision import Decision
 from shared.brokerage.nucleus import TaskRequest
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import TaskBrokerage
+from shared.brokerage.smallest_job import keeps_boundaries
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
@@ -45,9 +47,11 @@ class TaskHandlers:
         self._store, self._snapshot, self._parameters = store, snapshot, parameters
         self._find_policy, self._random = find_policy, rng
         self._excluded = Counter(
-            "orrery_task_brokerage_exclusions", "Nuclei left out of decisions, by check", ["check", "tier"],
+            "orrery_task_brokerage_exclusions",
+            "Nuclei left out of decisions, by check",
+            ["check", "tier"],
             registry=metrics,
-        )  # fmt: skip
+        )
         self._decided = Counter(
             "orrery_task_brokerage_decisions", "Decisions about tasks by outcome", ["outcome"], registry=metrics
         )
@@ -70,9 +74,15 @@ class TaskHandlers:
         if decision.retry_at is not None:
             await self._store.keep_waiting(work, task_id, decision.retry_at, decision.reason())
             futile = await note_wait(
-                work, "nucleus", task_id, causes_of(decision), decision.retry_at, decision_id=decision_id,
-                world_version=decision.world_version, config_version=self._parameters.version,
-            )  # fmt: skip
+                work,
+                "nucleus",
+                task_id,
+                causes_of(decision),
+                decision.retry_at,
+                decision_id=decision_id,
+                world_version=decision.world_version,
+                config_version=self._parameters.version,
+            )
             self._wakes.futile(futile)
             return
         self._wakes.placed(await note_placed(work, "nucleus", task_id))
@@ -96,8 +106,10 @@ class TaskHandlers:
         datasets, inputs = await self._store.inputs(work, task_id, self._snapshot.world.grid.storages)
         remaining_work = await self._store.remaining_work(work, row["current_priority"])
         limits = limits_from(self._parameters, vo=row["vo"], gshare=row["gshare"])
+        boundary = await self._store.largest_boundary(work, task_id) if keeps_boundaries(row["split_rule"]) else None
         try:
-            return task_request(row, datasets, inputs, remaining_work, limits, work.now)
+            job = job_request(row, datasets, inputs, boundary, work.now)
+            return task_request(row, job, inputs, remaining_work, limits)
         except ValueError as error:
             raise Permanent(f"the task's needs make no sense: {error}", task_id=task_id) from error
 
@@ -126,5 +138,5 @@ class RemainingWorkHandlers:
         await self._store.note_work(work, event.task_id)
 
     async def correct(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: tasks whose event came too early, or that changed without one; sums of nuclei."""
+        """Periodic, on one replica: tasks whose event came too early or was missing; sums of nuclei."""
         await self._store.correct_work(work, CORRECTED_AT_ONCE)

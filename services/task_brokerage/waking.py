@@ -1,13 +1,13 @@
-"""Which tasks without a nucleus are looked at again when the grid, parameters, replicas or work of nuclei change."""
+"""Which tasks without a nucleus are looked at again when grid, parameters, replicas or work change."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from services.task_brokerage.store.nuclei import SQL
 from shared.brokerage.lifts import Lift
 from shared.config.parameters import Parameters
-from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TasksWoken
 from shared.snapshot import Snapshot
@@ -17,7 +17,6 @@ from shared.waits.store import Wake
 from shared.waits.waker import SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 from shared.waits.wide import Wide, WideChanges
 
-_SQL = Queries.beside(__file__, "waking.sql")
 #: work of nuclei goes down with each job that ends: it is looked at so often
 WORK_COUNTS_EVERY = timedelta(seconds=30)
 LESS_WORK = 0.99
@@ -30,6 +29,7 @@ class NucleusWaking:
         self._snapshot, self._parameters = snapshot, parameters
         self._waker = Waker("nucleus", self._plan, metrics)
         self._wide, self._replicas = WideChanges(), ReplicaNews("nucleus")
+        #: the most that each nucleus had to do since tasks were woken for less of it
         self._work_hs06_s: dict[str, float] = {}
         self._work_read_at: datetime | None = None
         self._less_work_at: datetime | None = None
@@ -57,16 +57,23 @@ class NucleusWaking:
             await self._look_at_work(work)
             if self._less_work_at is not None:
                 changed_at[Lift.NUCLEUS] = self._less_work_at
+        else:
+            self._work_hs06_s = {}
         replicas = await self._replicas.read(index, work)
         parameters = self._parameters
         return Wide(self._snapshot.world.version, parameters.version, parameters.changed_since, changed_at, replicas)
 
     async def _look_at_work(self, work: UnitOfWork) -> None:
-        """Whether a nucleus has less to do than when it was looked at last."""
+        """Whether a nucleus has less to do than when tasks were last woken for that.
+
+        It is noticed also where it goes down by a little at each look.
+        """
         if self._work_read_at is not None and timedelta(0) <= work.now - self._work_read_at < WORK_COUNTS_EVERY:
             return
-        before, self._work_read_at = self._work_hs06_s, work.now
-        rows = await _SQL.rows(work.connection, "work_of_nuclei")
-        self._work_hs06_s = {row["nucleus"]: row["hs06_s"] for row in rows}
-        if any(self._work_hs06_s.get(nucleus, 0.0) < LESS_WORK * hs06_s for nucleus, hs06_s in before.items()):
-            self._less_work_at = work.now
+        self._work_read_at = work.now
+        rows = await SQL.rows(work.connection, "work_of_nuclei")
+        most, left = self._work_hs06_s, {row["nucleus"]: float(row["hs06_s"]) for row in rows}
+        if any(left.get(nucleus, 0.0) < LESS_WORK * hs06_s for nucleus, hs06_s in most.items()):
+            self._less_work_at, self._work_hs06_s = work.now, left
+        else:
+            self._work_hs06_s = {one: max(most.get(one, 0.0), left.get(one, 0.0)) for one in {*most, *left}}

@@ -1,4 +1,4 @@
-"""Task definition: accepts, checks and refines tasks, carries out commands, decides final statuses, hosts data.
+"""Accepts, checks and refines tasks, carries out commands, decides final statuses, hosts data.
 
 Consumes `task.registered`, `task.released`, `task.progressed`, `task.prepared`, `task.completed`,
 `task.command_requested`, `transfers.requested`, `outputs.produced`. Emits `task.registered`, `task.defined`,
@@ -9,13 +9,13 @@ inserts of task_datasets and (input) task_files; the schema `catalogue`; the end
 What the rows look like that the other services read:
 
 * `tasks.split_rule`: every rule under its JSON name (`nFilesPerJob`, `nEventsPerJob`, `skipScout`, `mergeOutput`, ...;
-  `shared.model.task_spec.split_rules_of` gives them unit-named), `nEventsPerInputFile` also where it was written
+  `policy.task_spec.split_rules_of` gives them unit-named), `nEventsPerInputFile` also where it was written
   `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob is a multiple of nEventsPerInputFile;
   `dynamicNumEvents` is the number of events of a range where minGranularity (or nEventsPerRange) is given, and
   `nFilesPerJob` then counts ranges.
 * input: one `task_datasets` row for each dataset (containers are expanded), type input, `stream_name` IN for all
   masters (`master_id` NULL) and the placeholder's name for secondaries (`master_id` = the first master);
-  `attributes` as in `shared.model.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).
+  `attributes` as in `services.task_definition.policy.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).
 * `task_files`: one row for each unit; `n_events` are the events of the unit, `fsize` is the whole file;
   `start_event`/`end_event` (counted from 0, both inclusive) only where files are split by events; `first_event` is the
   running number of the unit's first event.

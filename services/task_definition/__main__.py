@@ -1,5 +1,5 @@
 from services.task_definition.app import build
-from services.task_definition.settings import TaskDefinitionSettings
+from services.task_definition.environment import TaskDefinitionSettings
 from shared.runtime.serve import main
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.task_definition.commands import Commands
-from services.task_definition.completion import Completion
-from services.task_definition.data import Data
-from services.task_definition.definition import Definition
+from services.task_definition.commanding import Commands
+from services.task_definition.completing import Completion
+from services.task_definition.defining.definition import Definition
+from services.task_definition.registering import Data
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork

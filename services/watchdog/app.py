@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from prometheus_client import Counter
 
-from services.watchdog.api import web_application
+from services.watchdog.api.system import web_application
 from services.watchdog.handlers import Watchdog
 from shared.config.parameters import Parameters
 from shared.events import ConfigChanged, TasksWoken
 from shared.runtime.service import Context, Periodic, Service
+from shared.snapshot import KnownGrid
 
-#: how often the turn of each watch is tried; the real periods are runtime parameters (`limits.py`)
+#: how often the turn of each watch is tried; the real periods are runtime parameters (`parameters.py`)
 TICK_S = 5.0
 
 
 def build(context: Context) -> Service:
     expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
     swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
-    watchdog = Watchdog(context.database, Parameters(), expired, swept)
+    watchdog = Watchdog(context.database, Parameters(), KnownGrid(context.cache), expired, swept)
     return Service(
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
@@ -30,6 +31,6 @@ def build(context: Context) -> Service:
             Periodic("attempts", TICK_S, watchdog.watch_attempts),
             Periodic("sweep", TICK_S, watchdog.sweep),
         ],
-        web=web_application(context.database, context.authority),
+        web=web_application(context.database),
         drains_dead_queue=True,
     )

@@ -1,5 +1,7 @@
-"""The periodic work of the watchdog: take the turn, load, decide, commit. One replica at a time, under a lease whose
-term fences it; `watch_runs` makes every period a runtime parameter."""
+"""The periodic work of the watchdog: take the turn, load, decide, commit.
+
+One replica at a time, under a lease whose term fences it; `watch_runs` makes every period a runtime parameter.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,22 @@ from datetime import timedelta
 
 from prometheus_client import Counter
 
-from services.watchdog import store, sweeps
-from services.watchdog.limits import WatchLimits
+from services.watchdog import sweeping as sweeps
+from services.watchdog.parameters import Periods, WatchLimits
 from services.watchdog.policy import jobs as job_policy
 from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
 from services.watchdog.policy.grace import grace
-from services.watchdog.policy.jobs import JobFacts, Verdict
+from services.watchdog.policy.jobs import Expiry, JobFacts
+from services.watchdog.store import due as store
+from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ConfigChanged, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
-from shared.states.job import QUEUED
+from shared.snapshot import KnownGrid
+from shared.states.job import QUEUED, JobStatus
+from shared.states.task import TaskStatus
 
 log = logging.getLogger(__name__)
 
@@ -29,22 +35,25 @@ SLICE = 1000
 #: overdue jobs of one state that are kept in memory while they are ended; the rest is found in the next turn
 FOUND_AT_ONCE = 20_000
 #: states in which time runs for a pilot or for what it left behind
-WITH_PILOT = ("sent", "starting", "running", "holding", "transferring")
+WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring")
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
 #: looks at them itself: a reminder here would only put its `retry_at` off.
-REMINDED = ("registered", "defined", "assigning", "staged", "rerefine")
+REMINDED: tuple[TaskStatus, ...] = ("registered", "defined", "assigning", "staged", "rerefine")
 
 
 class Watchdog:
     """Everything that happens because time passed."""
 
-    def __init__(self, database: Database, parameters: Parameters, expired: Counter, swept: Counter) -> None:
+    def __init__(
+        self, database: Database, parameters: Parameters, grid: KnownGrid, expired: Counter, swept: Counter
+    ) -> None:
         self._database = database
+        self._grid = grid
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
-        self._overdue: dict[str, tuple[object, list[tuple[JobFacts, Verdict]]]] = {}
+        self._overdue: dict[str, tuple[object, list[tuple[JobFacts, Expiry]]]] = {}
 
     async def on_config_changed(self, event: ConfigChanged) -> None:
         async with self._database.read() as connection:
@@ -52,26 +61,29 @@ class Watchdog:
 
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
         """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
-        return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda limits: limits.jobs_period_s)
+        return await self._watch_jobs(work, "jobs_with_pilots", WITH_PILOT, lambda periods: periods.jobs_period_s)
 
     async def watch_queued_jobs(self, work: UnitOfWork) -> bool:
         """Jobs that no pilot took in time; whether there are more."""
-        return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda limits: limits.queued_period_s)
+        return await self._watch_jobs(work, "queued_jobs", QUEUED, lambda periods: periods.queued_period_s)
 
     async def _watch_jobs(
-        self, work: UnitOfWork, watch: str, states: Sequence[str], period_of: Callable[[WatchLimits], float]
+        self, work: UnitOfWork, watch: str, states: Sequence[JobStatus], period_of: Callable[[Periods], float]
     ) -> bool:
         """End one slice of what is overdue. While some is left, the turn stays as it was and the next slice follows."""
         await self._parameters.refresh(work.connection)
-        period_s = period_of(self._limits)
+        period_s = period_of(self._limits.periods)
         last = await store.start_run(work.connection, watch, period_s)
         if last is None:
             return False
         suspended = grace(
-            last, work.now, period=timedelta(seconds=period_s), heartbeat_interval=self._limits.heartbeat_interval,
+            last,
+            work.now,
+            period=timedelta(seconds=period_s),
+            heartbeat_interval=self._limits.heartbeat_interval,
             dispatcher_seen_at=await store.dispatcher_seen_at(work.connection),
             dispatcher_silence=self._limits.dispatcher_silence,
-        )  # fmt: skip
+        )
         await store.record_grace(work.connection, watch, suspended)
         if suspended is not None:
             log.info("%s: nothing expires until %s: %s", watch, suspended.until, suspended.reason)
@@ -82,10 +94,11 @@ class Watchdog:
         known_by, overdue = self._overdue.get(watch, (None, []))
         if not overdue or known_by != judged_by:
             overdue = await self._judge(work, states)
-        most = min(SLICE, self._limits.most_jobs)
+        most = min(SLICE, self._limits.periods.most_jobs)
         now, left = overdue[:most], overdue[most:]
-        self._overdue[watch] = judged_by, left
-        by_verdict: dict[Verdict, list[JobFacts]] = {}
+        # A slice that is rolled back is judged, or ended, again.
+        work.after_commit(lambda: self._overdue.update({watch: (judged_by, left)}))
+        by_verdict: dict[Expiry, list[JobFacts]] = {}
         for job, verdict in now:
             by_verdict.setdefault(verdict, []).append(job)
         for verdict, jobs in by_verdict.items():
@@ -94,11 +107,11 @@ class Watchdog:
             await store.give_back_turn(work.connection, watch, last.at)
         return bool(left)
 
-    async def _judge(self, work: UnitOfWork, states: Sequence[str]) -> list[tuple[JobFacts, Verdict]]:
+    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> list[tuple[JobFacts, Expiry]]:
         """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""
-        queues = await store.queue_facts(work.connection)
+        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
         limits = self._limits.jobs(facts.workflow for facts in queues.values())
-        found: list[tuple[JobFacts, Verdict]] = []
+        found: list[tuple[JobFacts, Expiry]] = []
         for state in states:
             wanted = job_policy.search(state, queues, limits, work.now)
             for job in await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE):
@@ -110,21 +123,21 @@ class Watchdog:
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Fast rebrokerage: waiting jobs of a share go elsewhere from a queue that has too many of them."""
         await self._parameters.refresh(work.connection)
-        limits = self._limits
-        if await store.start_run(work.connection, "overloaded_queues", limits.rebrokerage_period_s) is None:
+        periods = self._limits.periods
+        if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
             return
-        thresholds = limits.rebrokerage(await store.share_names(work.connection))
+        thresholds = self._limits.rebrokerage(await store.share_names(work.connection))
         if not thresholds.n_queued:
             return
-        queues = await store.queue_facts(work.connection)
+        queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
         counts = await store.jobs_by_queue_and_share(work.connection, sorted(thresholds.n_queued), queues)
-        allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), limits.most_jobs)
-        chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, limits.rebrokerage_again_s)
+        allotted = rebrokerage.within(rebrokerage.overloads(counts, thresholds), periods.most_jobs)
+        chosen = await store.jobs_to_rebroker(work.connection, allotted, queues, periods.rebrokerage_again_s)
         for overload, _ in allotted:
             n_closed = await self._expire(work, overload.verdict, chosen.get(overload, []))
             log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
 
-    async def _expire(self, work: UnitOfWork, verdict: Verdict, overdue: Sequence[JobFacts]) -> int:
+    async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[JobFacts]) -> int:
         """End these jobs; how many were still as they were judged."""
         await work.because(verdict.reason)
         n_ended = 0
@@ -137,17 +150,17 @@ class Watchdog:
         return n_ended
 
     async def watch_tasks(self, work: UnitOfWork) -> bool:
-        """Pending tasks go on or are exhausted, tasks that asked for it are looked at again; whether there are more."""
+        """Pending tasks go on or are exhausted, tasks that asked are looked at again; whether there are more."""
         await self._parameters.refresh(work.connection)
-        last = await store.start_run(work.connection, "tasks", self._limits.pending_period_s)
+        last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return False
         n_released = await self._release_pending(work)
-        due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.remind_again_s)
+        due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.periods.remind_again_s)
         for task_id, status in due:
             reason = f"the time to look at it again has come while {status}"
             work.emit(TaskReleased(task_id=task_id, status=status, reason=reason, released_at=work.now))
-        await store.QUERIES.forget_waiting(work.connection)
+        await store.SQL.run(work.connection, "forget_waiting")
         more = max(n_released, len(due)) >= store.MOST_TASKS
         if more:
             await store.give_back_turn(work.connection, "tasks", last.at)
@@ -190,12 +203,14 @@ class Watchdog:
     async def watch_attempts(self, work: UnitOfWork) -> None:
         """Production tasks that fail again and again make no jobs for a while; then they go on."""
         await self._parameters.refresh(work.connection)
-        if await store.start_run(work.connection, "attempts", self._limits.throttle_period_s) is None:
+        if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
             return
-        every = self._limits.throttle_attempts
+        every = self._limits.periods.throttle_attempts
         if every:
-            rows = store.QUERIES.throttle_candidates(work.connection, every_attempts=every, most=store.MOST_TASKS)
-            for row in [row async for row in rows]:
+            rows = await store.SQL.rows(
+                work.connection, "throttle_candidates", every_attempts=every, most=store.MOST_TASKS
+            )
+            for row in rows:
                 decision = task_policy.throttle(row["max_attempt_nr"], row["num_throttled"], every)
                 if decision is not None:
                     reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
@@ -205,8 +220,8 @@ class Watchdog:
 
     async def _release_throttled(self, work: UnitOfWork) -> None:
         await work.because("its throttling is over")
-        rows = store.QUERIES.throttled_due(work.connection, most=store.MOST_TASKS)
-        for row in [row async for row in rows]:
+        rows = await store.SQL.rows(work.connection, "throttled_due", most=store.MOST_TASKS)
+        for row in rows:
             status = task_policy.unthrottled_status(row["old_status"])
             if await store.unthrottle_task(work.connection, row["task_id"], status):
                 work.emit(
@@ -218,7 +233,7 @@ class Watchdog:
     async def sweep(self, work: UnitOfWork) -> bool:
         """Say again what nobody seems to have heard; whether there is more. A kind that fails stops no other."""
         await self._parameters.refresh(work.connection)
-        last = await store.start_run(work.connection, "sweep", self._limits.sweep_period_s)
+        last = await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s)
         if last is None:
             return False
         more = False
@@ -232,18 +247,21 @@ class Watchdog:
                 log.error("sweep of %s failed: %s: %s", kind.kind, type(error).__name__, error, exc_info=error)
                 continue
             more = more or n_rows >= kind.most
-        await store.SWEEPS.forget_marks(work.connection)
+        await sweep_store.SQL.run(work.connection, "forget_marks")
         if more:
             await store.give_back_turn(work.connection, "sweep", last.at)
         return more
 
     async def _sweep_kind(self, work: UnitOfWork, kind: sweeps.Sweep) -> int:
         """How many rows of this kind are announced again; all of them or, if one cannot be, none."""
-        age_s = self._limits.number(kind.age_key, kind.age_s) if kind.age_key else self._limits.sweep_age_s
-        rows = await store.due_for_sweep(
-            work.connection, kind.kind, kind.kind, before=work.now - timedelta(seconds=age_s), age_s=age_s,
+        age_s = self._limits.age_s(kind.age)
+        rows = await sweep_store.due_for_sweep(
+            work.connection,
+            kind.kind,
+            before=work.now - timedelta(seconds=age_s),
+            age_s=age_s,
             most=kind.most,
-        )  # fmt: skip
+        )
         events = list(kind.build(rows, work.now))
         if rows:
             log.info("sweep: %d %s are announced again", len(rows), kind.kind.replace("_", " "))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from shared.auth.authority import ROLES, Authority, Caller, NotAuthenticated, Role
 
 if TYPE_CHECKING:
-    from shared.auth.web import caller_of, install, require
+    from shared.auth.web import caller_of, give_authority, require
 
-__all__ = ["ROLES", "Authority", "Caller", "NotAuthenticated", "Role", "caller_of", "install", "require"]
+__all__ = ["ROLES", "Authority", "Caller", "NotAuthenticated", "Role", "caller_of", "give_authority", "require"]
 
 
 def __getattr__(name: str) -> Any:
     """The web half is loaded when it is first asked for: the command line issues tokens and has no use for FastAPI."""
-    if name in ("caller_of", "install", "require"):
+    if name in ("caller_of", "give_authority", "require"):
         from shared.auth import web
 
         return getattr(web, name)

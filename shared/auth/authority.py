@@ -1,5 +1,7 @@
-"""Tokens: issued with a private key, verified with its public half (EdDSA), so that a service which only verifies
-need not be able to issue."""
+"""Issues tokens with a private key and verifies them with its public half (EdDSA).
+
+So a service which only verifies need not be able to issue.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,11 @@ class Caller:
 
 
 class Authority:
-    """Issues (with a private key) and verifies tokens. Verified tokens are remembered until they expire: a pilot's
-    heartbeat costs a dictionary look-up, not a signature check."""
+    """Issues (with a private key) and verifies tokens.
+
+    Verified tokens are remembered until they expire: a pilot's heartbeat costs a dictionary look-up, not a signature
+    check.
+    """
 
     def __init__(self, public_key: Ed25519PublicKey, private_key: Ed25519PrivateKey | None = None) -> None:
         self._public_key = public_key
@@ -57,7 +62,10 @@ class Authority:
 
     @classmethod
     def from_pem(cls, pem: str | bytes) -> Authority:
-        """From a private key (may issue) or a public key (may only verify). Raises ValueError for anything else."""
+        """From a private key (may issue) or a public key (may only verify).
+
+        Raises ValueError for anything else.
+        """
         data = pem.encode() if isinstance(pem, str) else pem
         try:
             if b"PRIVATE" in data:
@@ -129,7 +137,7 @@ class Authority:
         return jwt.encode(claims, self._private_key, algorithm=ALGORITHM)
 
     def verify(self, token: str) -> Caller:
-        """Who a token speaks for. Raises NotAuthenticated."""
+        """The subject of a token. Raises NotAuthenticated."""
         known = self._remembered.get(token)
         if known is not None and known[1] > time.time():
             return known[0]

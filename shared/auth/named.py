@@ -1,4 +1,4 @@
-"""Subjects that the configuration names for a place: who else may report for a queue, advertise a site, set slots."""
+"""Subjects that the configuration names for a place: to report, advertise a site or set slots."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ EVERYWHERE = "*"
 
 
 def is_named(configured: Any, place: str, subject: str) -> bool:
-    """Whether `{place or "*": [subject, ...]}` names the subject for the place; a value of another shape names nobody.
+    """Whether `{place or "*": [subject, ...]}` names the subject for the place.
+
+    A value of another shape names nobody.
 
     Example: {"CERN": ["harvester-1"], "*": ["factory"]} names harvester-1 for CERN alone and factory for every place.
     """

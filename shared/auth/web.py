@@ -11,8 +11,8 @@ from starlette.requests import HTTPConnection
 from shared.auth.authority import ROLES, Authority, Caller, NotAuthenticated
 
 
-def install(web: Starlette, authority: Authority) -> None:
-    """Give a web application its authority; the runtime does it for every service's `web`."""
+def give_authority(web: Starlette, authority: Authority) -> None:
+    """The authority that judges the tokens of this application."""
     web.state.authority = authority
 
 

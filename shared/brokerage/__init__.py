@@ -1,4 +1,4 @@
-"""Pure parts of brokerage that several services need: which queues can run a piece of work, and why the others cannot.
+"""Pure parts of brokerage for several services: which queues can run work, and why others cannot.
 
 No database, no clock, no random generator: now and the uniform number are arguments. Columns, not objects: one numpy
 array for each attribute of a queue, one row for each pseudo-queue (queue, resource type).

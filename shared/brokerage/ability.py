@@ -1,4 +1,4 @@
-"""Whether a queue could ever run some work: the checks that only ask what a queue is, in the order of the documents.
+"""Whether a queue could ever run some work: checks on what a queue is, in the documents' order.
 
 Production and analysis each have their own, because each brokerage has checks that the other has not: a task's nucleus
 must have a queue for its production, and work that no queue could ever run is refused at submission.

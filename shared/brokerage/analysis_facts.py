@@ -1,4 +1,4 @@
-"""What analysis brokerage knows beyond grid and load: who uses how much, how long jobs wait, how a task fares.
+"""Facts of analysis brokerage beyond grid and load: use by users, waits of jobs, success of a task.
 
 Derived from counts by pure functions, so that a live decision and a dry run derive the same.
 """
@@ -14,39 +14,13 @@ from numpy.typing import NDArray
 
 from shared.brokerage.classes import CLASS_A, MID, TaskProgress, classify_sites, classify_task
 from shared.brokerage.columns import QueueColumns
+from shared.brokerage.limits import AnalysisLimits
 from shared.brokerage.usage import CLASSIFIED_SHARES, EXPRESS_SHARE, QUEUED, RUNNING, USER_SHARE, OwnUsage, Usage
 from shared.model.world_file import GroupUsage, JobsCounted, UserUsage
 
 Real = NDArray[np.float64]
 START_RATE_HOURS = 6
 HOUR = timedelta(hours=1)
-
-
-@dataclass(frozen=True)
-class AnalysisLimits:
-    """Components `anal_jobbroker`, `prio_mgr` and `analy_eval`; 0 for a cap: there is none."""
-
-    running_jobs_cap: int = 0  # CAP_RUNNING_USER_JOBS, CAP_RUNNING_GROUP_JOBS
-    running_cores_cap: int = 0  # CAP_RUNNING_USER_CORES, CAP_RUNNING_GROUP_CORES
-    class_a_slots: int = 1000  # USER_USAGE_THRESHOLD_A
-    class_b_slots: int = 8000  # USER_USAGE_THRESHOLD_B
-    progress_to_boost_a: float = 90.0  # PROGRESS_TO_BOOST_A
-    progress_to_boost_b: float = 95.0  # PROGRESS_TO_BOOST_B
-    max_jobs_to_boost_a: int = 500  # MAX_REM_JOBS_TO_BOOST_A
-    max_jobs_to_boost_b: int = 200  # MAX_REM_JOBS_TO_BOOST_B
-    done_jobs_window_h: float = 6.0  # TW_DONE_JOB_STAT
-    min_bad_jobs: int = 5  # MIN_BAD_JOBS_TO_SKIP_PQ
-    base_queue_length: float = 100.0  # BASE_QUEUE_LENGTH_PER_PQ
-    base_expected_wait_h: float = 8.0  # BASE_EXPECTED_WAIT_HOUR_ON_PQ
-    base_user_queue_length: float = 5.0  # BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER
-    base_queue_ratio: float = 0.05  # BASE_QUEUE_RATIO_ON_PQ
-    max_queue_running_ratio: float = 2.0  # STATIC_MAX_QUEUE_RUNNING_RATIO
-    max_expected_wait_h: float = 12.0  # MAX_EXPECTED_WAIT_HOUR
-    overload_min_queue: int = 20  # OVERLOAD_MIN_QUEUE
-    overload_ratio_offset: float = 1.2  # OVERLOAD_RATIO_OFFSET
-    user_queued_jobs_cap: int = 0  # MAX_QUEUED_JOBS_PER_PQ_USER
-    max_sites_of_task: int = 10  # MAX_SITES_OF_TASK
-    new_weight: bool = False  # USE_NEW_BASIC_WEIGHT
 
 
 @dataclass(frozen=True)
@@ -64,7 +38,10 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class AnalysisFacts:
-    """Arrays have one number for each row of the columns, that of its queue. Jobs are those of the task's share."""
+    """Arrays have one number for each row of the columns, that of its queue.
+
+    Jobs are those of the task's share.
+    """
 
     task: TaskFacts
     limits: AnalysisLimits
@@ -117,12 +94,19 @@ def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -
     mine = [row for row in given.own.counts if row.gshare == task.gshare]
     site_class = classify_sites({queue: one.waits for queue, one in usage.queues.items()}, now)
     slots_hi, slots_mid = _slots(given.own.counts, site_class)
-    task_class = classify_task(
-        task.gshare == EXPRESS_SHARE, slots_hi, slots_mid, task.progress,
-        slots=(limits.class_a_slots, limits.class_b_slots),
-        boost_a=(limits.progress_to_boost_a, limits.max_jobs_to_boost_a),
-        boost_b=(limits.progress_to_boost_b, limits.max_jobs_to_boost_b),
-    ) if task.gshare in CLASSIFIED_SHARES else CLASS_A  # fmt: skip
+    task_class = (
+        classify_task(
+            task.gshare == EXPRESS_SHARE,
+            slots_hi,
+            slots_mid,
+            task.progress,
+            slots=(limits.class_a_slots, limits.class_b_slots),
+            boost_a=(limits.progress_to_boost_a, limits.max_jobs_to_boost_a),
+            boost_b=(limits.progress_to_boost_b, limits.max_jobs_to_boost_b),
+        )
+        if task.gshare in CLASSIFIED_SHARES
+        else CLASS_A
+    )
     done_since = now - timedelta(hours=limits.done_jobs_window_h)
     done = [one for one in given.own.outcomes if one.hour + HOUR > done_since]
     return AnalysisFacts(
@@ -146,8 +130,10 @@ def analysis_facts(given: AnalysisInput, columns: QueueColumns, now: datetime) -
 
 
 def _started_per_hour(usage: Usage, gshare: str, now: datetime) -> dict[str, float]:
-    """trr: jobs of the share that began to run at each queue, by the hour, over the last six hours. They are counted by
-    whole hours: of the oldest one that reaches into the six counts what is inside."""
+    """trr: jobs of the share that began to run at each queue, by the hour, over the last six hours.
+
+    They are counted by whole hours: of the oldest one that reaches into the six counts what is inside.
+    """
     since = now - timedelta(hours=START_RATE_HOURS)
 
     def inside(hour: datetime) -> float:
@@ -167,10 +153,11 @@ def _usage(own: OwnUsage, task: TaskFacts) -> GroupUsage:
     running = [row for row in own.counts if row.status == RUNNING]
     queued = [row for row in own.counts if row.status in QUEUED]
     return GroupUsage(
-        running_jobs=max(0, sum(row.n_jobs for row in running)), queued_jobs=max(0, sum(row.n_jobs for row in queued)),
+        running_jobs=max(0, sum(row.n_jobs for row in running)),
+        queued_jobs=max(0, sum(row.n_jobs for row in queued)),
         running_cores=max(0, sum(row.n_cores for row in running)),
         queued_cores=max(0, sum(row.n_cores for row in queued)),
-    )  # fmt: skip
+    )
 
 
 def _slots(counts: Iterable[JobsCounted], site_class: Mapping[str, int]) -> tuple[int, int]:
@@ -183,8 +170,11 @@ def _slots(counts: Iterable[JobsCounted], site_class: Mapping[str, int]) -> tupl
 
 
 def share_usage(usage: Usage) -> float:
-    """Running cores of User Analysis in percent of what is due to it, or those of everything below its level-1 share in
-    percent of what is due to that, whichever is less; NaN without a target, 0 if nothing runs."""
+    """Use of User Analysis or its level-1 share in percent of what is due, whichever is less.
+
+    The first is its running cores in percent of what is due to it, the second those of everything below its level-1
+    share in percent of what is due to that; NaN without a target, 0 if nothing runs.
+    """
     running: dict[str, int] = {}
     for queue in usage.queues.values():
         for gshare, counts in queue.shares.items():

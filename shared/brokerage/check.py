@@ -22,9 +22,12 @@ Numbers = NDArray[np.float64]
 # Numbers as they come: they become floats only where they are kept.
 AnyNumbers = NDArray[np.generic]
 
+#: how the words for what is wanted begin where they would otherwise be read as said of what was found
+_COMPARES = ("more than", "less than", "at most", "at least", "not", "one of", "unified or")
+
 
 class Tier(StrEnum):
-    """Whose business an exclusion is: the queue's description, where the data is, how full it is, or a rule."""
+    """The subject of an exclusion: the queue's description, data locality, load, or a rule."""
 
     CONFIGURATION = "configuration"
     DATA = "data"
@@ -84,6 +87,15 @@ class Check:
         }
 
 
+def compared(found: str, wanted: str) -> str:
+    """Both sides as one text; what names its own subject stays as it is.
+
+    Examples: "usable space of the output storage 1 GB, wanted: more than 200 GB"; "memory of a job 9000 MB, maxrss of
+    the queue 2000 MB".
+    """
+    return f"{found}, {'wanted: ' * wanted.startswith(_COMPARES)}{wanted}"
+
+
 @dataclass(frozen=True)
 class Verdict:
     """For each row: does it pass, and the numbers that were compared (arrays, or one number for all rows).
@@ -102,7 +114,7 @@ Decide = Callable[["World", "JobRequest"], Verdict | None]
 
 @dataclass(frozen=True)
 class Filter:
-    """A check with the pure function that decides it; None from the function: does not apply to this request."""
+    """A check with the pure function that decides it; the function gives None where it does not apply."""
 
     check: Check
     decide: Decide

@@ -1,4 +1,4 @@
-"""Classes of sites by how long analysis waits there, and of analysis tasks by how much their user already has.
+"""Classes of sites by waits of analysis there, and of analysis tasks by what their user already has.
 
 Sites: hi, mid, lo. Tasks: S (express, or nearly done), A, B, C (Site and task classification).
 """
@@ -28,8 +28,11 @@ STARTED_WITHIN = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class SiteWaits:
-    """Analysis at one queue: the last hour in which some started; merge jobs that started, by hour (hour, number, sum
-    of waits, sum of squared waits, in seconds); since when those wait that have not started."""
+    """Analysis at one queue: recent starts, waits of merge jobs, and since when others wait.
+
+    The last hour in which some started; merge jobs that started, by hour (hour, number, sum of waits, sum of squared
+    waits, in seconds); since when those wait that have not started.
+    """
 
     last_started_at: datetime | None = None
     hours: tuple[tuple[datetime, int, float, float], ...] = ()
@@ -130,7 +133,7 @@ def classify_task(
     boost_a: tuple[float, int] = (90.0, 500),
     boost_b: tuple[float, int] = (95.0, 200),
 ) -> int:
-    """S: express, or A and B tasks that are nearly done; else by the user's slots in hi, and in hi and mid sites."""
+    """S: express, or A and B tasks nearly done; else by the user's slots in hi, and in hi and mid sites."""
     if is_express:
         return CLASS_S
     if slots_hi < slots[0]:

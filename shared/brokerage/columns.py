@@ -1,4 +1,4 @@
-"""Queues as columns: one numpy array for each attribute, one row for each pseudo-queue (queue, resource type).
+"""Queues as columns: one array per attribute, one row per pseudo-queue (queue, resource type).
 
 A unified queue has a row for each resource type it has cores for; any other queue has one row with resource type "".
 Where the task decides how many cores a slot has (corecount -1) a row has -1, and `QueueColumns.parts_for` the slots.
@@ -32,9 +32,11 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class QueueColumns:
-    """What a queue says about itself, by row. `rows_of_queue` and `rows_of_storage` lead from names to rows.
+    """What a queue says about itself, by row.
 
-    `core_counts` has each number of cores once, `core_count_index` says which is a row's.
+    `rows_of_queue` and `rows_of_storage` lead from names to rows.
+
+    `queue_index` numbers the queues: all rows of one have its number.
     `open_rows` are those where the task decides the cores; `known_types` are the resource types by name.
     `zero_share` has each policy once; `zero_share_index` says which is a row's. `needs_no_pilot`: allow_no_pilot.
     """
@@ -42,6 +44,7 @@ class QueueColumns:
     queues: tuple[Queue, ...]
     resource_types: tuple[str, ...]
     labels: tuple[str, ...]
+    queue_index: Whole
     sites: tuple[str, ...]
     site_index: Whole
     status: Whole
@@ -53,8 +56,6 @@ class QueueColumns:
     is_test: Flags
     is_no_test: Flags
     core_count: Whole
-    core_counts: Whole
-    core_count_index: Whole
     has_several_cores: Flags
     open_rows: tuple[int, ...]
     known_types: Mapping[str, ResourceType]
@@ -102,7 +103,7 @@ class QueueColumns:
         return mask
 
     def parts_for(self, task_cores: int) -> dict[int, QueuePart | None]:
-        """The slots of the `open_rows` for a task of so many cores (0: any); None where the row's type does not fit."""
+        """The slots of `open_rows` for a task of so many cores (0: any); None where the type does not fit."""
         return {
             row: self.queues[row].part_for(self.known_types.get(self.resource_types[row]), task_cores)
             for row in self.open_rows
@@ -141,17 +142,18 @@ def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[Resource
     rows = [row for name in sorted(queues) for row in expand(queues[name], resource_types)]
     sites = tuple(sorted({row.queue.site for row in rows}))
     place = {site: index for index, site in enumerate(sites)}
+    place_of_queue = {name: number for number, name in enumerate(dict.fromkeys(row.queue.name for row in rows))}
     whole = lambda values: np.array(list(values), np.int64)  # noqa: E731
     real = lambda values: np.array(list(values), np.float64)  # noqa: E731
     flags = lambda values: np.array(list(values), bool)  # noqa: E731
     policies = {policy.text: policy for policy in (policy_of(row.queue) for row in rows)}
     place_of_policy = {text: number for number, text in enumerate(policies)}
     core_count = whole(row.part.core_count for row in rows)
-    core_counts, core_count_index = np.unique(core_count, return_inverse=True)
     columns = QueueColumns(
         queues=tuple(row.queue for row in rows),
         resource_types=tuple(row.resource_type for row in rows),
         labels=tuple(f"{row.queue.name}/{row.resource_type}".rstrip("/") for row in rows),
+        queue_index=whole(place_of_queue[row.queue.name] for row in rows),
         sites=sites,
         site_index=whole(place[row.queue.site] for row in rows),
         status=whole(STATUSES.index(row.queue.status) for row in rows),
@@ -163,8 +165,6 @@ def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[Resource
         is_no_test=flags("test" not in row.queue.name.lower() for row in rows),
         is_test=flags("test" in row.queue.name.lower() for row in rows),
         core_count=core_count,
-        core_counts=core_counts,
-        core_count_index=core_count_index,
         has_several_cores=(core_count > 1) | (core_count == TASK_DECIDES),
         open_rows=tuple(int(row) for row in np.flatnonzero(core_count == TASK_DECIDES)),
         known_types={one.name: one for one in resource_types},
@@ -186,13 +186,20 @@ def build_columns(queues: Mapping[str, Queue], resource_types: Sequence[Resource
         zero_share=tuple(policies.values()),
         zero_share_index=whole(place_of_policy[row.queue.fair_share_policy] for row in rows),
         rows_of_queue=_index(rows, {n: (row.queue.name,) for n, row in enumerate(rows)}),
-        rows_of_read_storage=_index(rows, {n: row.queue.storages("read") for n, row in enumerate(rows)}),
+        rows_of_read_storage=_index(
+            rows, {n: row.queue.storages("read", analysis=False) for n, row in enumerate(rows)}
+        ),
         rows_of_analysis_read_storage=_index(
             rows, {n: row.queue.storages("read", analysis=True) for n, row in enumerate(rows)}
         ),
     )
+    _make_read_only(columns)
+    return columns
+
+
+def _make_read_only(columns: QueueColumns) -> None:
+    """Every decision reads the same arrays."""
     for field in fields(columns):
         value = getattr(columns, field.name)
         if isinstance(value, np.ndarray):
             value.setflags(write=False)
-    return columns

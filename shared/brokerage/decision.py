@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.brokerage.check import Check, Tier
+from shared.brokerage.check import Check, Tier, compared
 from shared.brokerage.pipeline import PASSED
 
 Real = NDArray[np.float64]
@@ -23,7 +23,7 @@ Real = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One ranked queue; `resource_type` is what its jobs will have there; None for `max_jobs` means no limit."""
+    """One ranked queue; `resource_type`: that of its jobs there; None for `max_jobs` means no limit."""
 
     queue: str
     resource_type: str
@@ -33,8 +33,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """`chosen`: the best names, best first (of nuclei the drawn one); if empty, `retry_at` says when to look again.
+    """`chosen`: the best names, best first (a drawn nucleus); if empty, `retry_at`: when to look again.
 
+    `queue_index`: the number of each name's queue, where a queue has several names (one for each resource type).
     `notes`: what no check of a queue or nucleus tells, such as why an exception was not made.
     """
 
@@ -56,36 +57,54 @@ class Decision:
     chunk_id: int | None = None
     retry_at: datetime | None = None
     notes: tuple[str, ...] = ()
+    queue_index: NDArray[np.int64] | None = None
 
     @property
     def outcome(self) -> Literal["chosen", "none"]:
         return "chosen" if self.chosen else "none"
 
     def exclusion(self, name: str) -> tuple[Check, float, float] | None:
-        """Why a queue or nucleus was left out: the check, the number found, the number wanted; None if it passed."""
+        """Why a queue or nucleus was left out: check, number found, number wanted; None if it passed."""
         place = self.names.index(name)
         code = int(self.codes[place])
         return None if code == PASSED else (self.checks[code], float(self.found[place]), float(self.wanted[place]))
 
     def summary(self) -> dict[str, Any]:
-        """How many passed, how many were excluded by each check and tier, who was nearest to passing; any notes."""
-        counts = Counter(int(code) for code in self.codes)
+        """Numbers of passed and excluded queues or nuclei, by check and tier; the nearest miss; any notes."""
+        counts = self._counts()
         tiers: Counter[str] = Counter()
         for code, number in counts.items():
             if code != PASSED:
                 tiers[self.checks[code].tier] += number
         summary: dict[str, Any] = {
-            "considered": len(self.names),
+            "considered": sum(counts.values()),
             "passed": counts.get(PASSED, 0),
             "tiers": {tier.value: tiers[tier] for tier in Tier if tiers[tier]},
             "checks": {self.checks[code].name: number for code, number in sorted(counts.items()) if code != PASSED},
-            "temporary": all(self.checks[code].temporary for code in counts if code != PASSED),
+            "temporary": all(self.checks[int(code)].temporary for code in np.unique(self.codes) if code != PASSED),
             "nearest_miss": self.nearest_miss(),
         }
         return summary | ({"notes": list(self.notes)} if self.notes else {})
 
+    def _counts(self) -> dict[int, int]:
+        """Queues or nuclei by the number of the check that excluded them.
+
+        A queue with several names is counted once: as passed if one of them passed, else with the check of the name
+        that came furthest.
+        """
+        # The checks were noted in the order in which they were asked.
+        in_order = [code for code in self.checks if code != PASSED] + [PASSED]
+        place_of = np.zeros(max(in_order) + 1, np.int64)
+        place_of[in_order] = np.arange(len(in_order))
+        furthest = place_of[self.codes]
+        if self.queue_index is not None and len(furthest):
+            rows, furthest = furthest, np.zeros(int(self.queue_index.max()) + 1, np.int64)
+            np.maximum.at(furthest, self.queue_index, rows)
+        numbers = np.bincount(furthest, minlength=len(in_order))
+        return {code: int(number) for code, number in zip(in_order, numbers, strict=True) if number}
+
     def nearest_miss(self) -> dict[str, Any] | None:
-        """The excluded name that came furthest through the checks; of equals the one whose numbers differ least."""
+        """The excluded name that came furthest; of equals the one whose numbers differ least."""
         excluded = [int(place) for place in np.flatnonzero(self.codes != PASSED)]
         if not excluded:
             return None
@@ -96,8 +115,10 @@ class Decision:
             found, wanted = float(self.found[place]), float(self.wanted[place])
             relative = abs(found - wanted) / max(abs(found), abs(wanted), 1e-9)
             return (
-                -position[int(self.codes[place])], float("inf") if np.isnan(relative) else relative, self.names[place]
-            )  # fmt: skip
+                -position[int(self.codes[place])],
+                float("inf") if np.isnan(relative) else relative,
+                self.names[place],
+            )
 
         return self._explain(min(excluded, key=distance))
 
@@ -113,16 +134,20 @@ class Decision:
         }
 
     def reason(self) -> str:
-        """One line for people: "48 queues: 3 configuration, 40 data ...; nearest miss: NAME (check: found, wanted)"."""
+        """One line for people.
+
+        Example: "48 queues: 3 configuration, 40 data ...; nearest miss: NAME (check: found, wanted)".
+        """
         summary = self.summary()
         one, many = ("queue", "queues") if self.kind == "job" else ("nucleus", "nuclei")
         if not self.names:
             return f"there are no {many}"
         tiers = ", ".join(f"{number} {tier}" for tier, number in summary["tiers"].items()) or "none excluded"
-        text = f"{len(self.names)} {one if len(self.names) == 1 else many}, {summary['passed']} passed: {tiers}"
+        number = summary["considered"]
+        text = f"{number} {one if number == 1 else many}, {summary['passed']} passed: {tiers}"
         miss = summary["nearest_miss"]
         if miss:
-            text += f"; nearest miss: {miss['name']} ({miss['check']}: {miss['found']}, {miss['wanted']})"
+            text += f"; nearest miss: {miss['name']} ({miss['check']}: {compared(miss['found'], miss['wanted'])})"
         return "; ".join((text, *self.notes))
 
     def packed(self) -> dict[str, Any]:

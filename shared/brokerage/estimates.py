@@ -23,21 +23,33 @@ DAY_S = 24 * 3600
 Real = NDArray[np.float64]
 
 
-def cores_used(needs: WorkNeeds, queue_cores: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Cores of a job at each row: those of the slot; where a queue leaves it open, those the task asks for."""
+def cores_used(needs: WorkNeeds, queue_cores: NDArray[np.int64], *, is_merge: bool = False) -> NDArray[np.int64]:
+    """Cores of a job at each row: those of the slot; where a queue leaves it open, those of the task.
+
+    A merge job has the number that its task states for merge jobs, the slot's where that is 0. Source: JEDI,
+    MERGECORECOUNT: "Set 0 if it can vary".
+    """
+    if is_merge and needs.core_count:
+        return np.full_like(queue_cores, needs.core_count)
     return np.where(queue_cores > 0, queue_cores, max(1, needs.core_count))
 
 
 def ram_mb(needs: WorkNeeds, cores: NDArray[np.int64], *, is_merge: bool = False) -> Real:
-    """(baseRamCount + ramCount x cores) x 0.9, rounded down; without x cores if the unit is not per core. MB."""
+    """(baseRamCount + ramCount x cores) x 0.9, rounded down; without x cores if the unit is not per core.
+
+    MB. Why 0.9: a request that is slightly above a queue's memory still fits. Example: 500 + 2000 x 8 cores give
+    16500 x 0.9 = 14850 MB. Source: PanDA brokerage, memory of a job.
+    """
     total = needs.base_ram_mb + (needs.ram_mb * cores if needs.ram_per_core else needs.ram_mb + 0 * cores)
     if is_merge:
         total = np.maximum(total, MERGE_MIN_RAM_MB)
     return np.floor(total * RAM_COMPENSATION).astype(np.float64)
 
 
-def cores_of_job(needs: WorkNeeds, slot_cores: int) -> int:
+def cores_of_job(needs: WorkNeeds, slot_cores: int, *, is_merge: bool = False) -> int:
     """Cores of a job in one slot: see `cores_used`."""
+    if is_merge and needs.core_count:
+        return needs.core_count
     return slot_cores if slot_cores > 0 else max(1, needs.core_count)
 
 
@@ -63,7 +75,9 @@ def disk_mb(
 def work_of(needs: WorkNeeds, n_events: int) -> float | None:
     """cpuTime x nEvents / cpuEfficiency, HS06 seconds; None while the CPU time is not known.
 
-    Efficiency 0 switches the scaling off: there is no work, the base time is all there is.
+    Efficiency 0 switches the scaling off: there is no work, the base time is all there is. Why divide: a job that uses
+    its CPU half the time takes twice as long. Example: 10 HS06 s x 1000 events / 0.5 = 20000 HS06 s.
+    Source: PanDA brokerage, walltime of a job.
     """
     if needs.cpu_efficiency == 0:
         return 0.0
@@ -73,9 +87,13 @@ def work_of(needs: WorkNeeds, n_events: int) -> float | None:
 
 
 def walltime_s(needs: WorkNeeds, n_events: int, cores: NDArray[np.int64], core_power_hs06: Real) -> Real:
-    """cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime at each row, seconds; NaN while the CPU time is not known.
+    """Walltime of a job at each row, seconds; NaN while the CPU time is not known.
 
-    A queue that does not state its core power has 10 HS06.
+    It is cpuTime x nEvents / (C x P x cpuEfficiency) + baseTime.
+
+    A queue that does not state its core power has 10 HS06. Why baseTime: set-up and stage-in take their time however
+    fast the cores are. Example: 20000 HS06 s on 2 cores of 10 HS06 and a baseTime of 60 s take 1060 s.
+    Source: PanDA brokerage, walltime of a job.
     """
     work = work_of(needs, n_events)
     if work is None:

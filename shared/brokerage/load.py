@@ -1,4 +1,7 @@
-"""How busy each row is: jobs by state, pilots and workers. Replaced as a whole or for the queues that changed."""
+"""How busy each row is: jobs by state, pilots and workers.
+
+Replaced as a whole or for the queues that changed.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.columns import QueueColumns
+from shared.states.job import JobStatus
 
 # States that are counted; `sent` is a job on its way to a pilot and counts as starting.
 STATES = (
@@ -25,13 +29,13 @@ class JobCount:
 
     queue: str
     resource_type: str
-    status: str
+    status: JobStatus
     n_jobs: int
 
 
 @dataclass(frozen=True)
 class Activity:
-    """Signs of life of one queue; None where there was none or nobody told.
+    """Activity of one queue; None where there was none or nobody told.
 
     Slots are set by resource type, or by `n_slots` for those types together that have no number of their own.
     """
@@ -66,7 +70,7 @@ class Load:
 
     @property
     def observing_since_s(self) -> float:
-        """Since when signs of life are noted at all; NaN if none ever was, or nobody told since when."""
+        """Since when activity is recorded at all; NaN if none ever was, or nobody told since when."""
         known = self.known_since_s[~np.isnan(self.known_since_s)]
         return float(known.min()) if len(known) else float("nan")
 

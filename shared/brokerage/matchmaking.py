@@ -1,4 +1,4 @@
-"""Sites that advertise themselves (SAM-Grid): site and job are ClassAds, each may have Requirements, both must hold.
+"""Sites that advertise themselves (SAM-Grid): both ClassAds may have Requirements, which must hold.
 
 They are asked three times, always of the same facts (`JobFacts`) and only where there is an advertisement: when queues
 are ranked, when jobs are created, when a pilot asks for one. A match is a job created for the site: CurMatches starts
@@ -35,7 +35,7 @@ _ACCEPTS_MORE_SUBMISSIONS = "((JobsMatchedSinceLastAdvertisement + CurrentSubmit
 
 @dataclass(frozen=True)
 class Advert:
-    """What a site said of itself; `attributes`: station, entry point, monitor, kind, and whatever else it stated."""
+    """What a site said of itself; `attributes`: station, entry point, monitor, kind, and other statements."""
 
     site: str
     max_jobs: int | None = None
@@ -51,10 +51,16 @@ class Advert:
     def of(cls, row: Mapping[str, Any]) -> Advert:
         """Of a row of `site_adverts` or of a world file."""
         return cls(
-            row["site"], row["max_jobs"], row["max_submitting_jobs"], row["current_jobs"] or 0,
-            row["current_submitting_jobs"] or 0, row["current_matches"], row["requirements"],
-            dict(row["advertisement"] or {}), row.get("expires_at"),
-        )  # fmt: skip
+            row["site"],
+            row["max_jobs"],
+            row["max_submitting_jobs"],
+            row["current_jobs"] or 0,
+            row["current_submitting_jobs"] or 0,
+            row["current_matches"],
+            row["requirements"],
+            dict(row["advertisement"] or {}),
+            row.get("expires_at"),
+        )
 
     @property
     def station(self) -> str:
@@ -117,9 +123,9 @@ def unreadable(advert: Advert) -> str | None:
 
 
 def _ad_of(attributes: Mapping[str, Any]) -> Any:
-    """A ClassAd. The library knows what it cannot take by errors of any kind, and text that is not Unicode by a crash:
+    """A ClassAd; ValueError for all that the library cannot take.
 
-    all of it is a ValueError here.
+    The library raises errors of any kind, and crashes at text that is not Unicode.
     """
     ad = classad2.ClassAd()
     for name, value in attributes.items():
@@ -155,21 +161,33 @@ class JobFacts:
     def of(cls, row: Mapping[str, Any], *, core_count: int, ram_mb: int) -> JobFacts:
         """Of a task's row with its `requirements`, for one of its jobs."""
         return cls(
-            row["task_id"], row["user_name"], row["current_priority"], core_count, ram_mb,
-            row["prod_source_label"] or DEFAULT_LABEL, row["vo"] or "", row["processing_type"] or "",
-            row["working_group"] or "", row["gshare"] or "", row["requirements"] or "",
-        )  # fmt: skip
+            row["task_id"],
+            row["user_name"],
+            row["current_priority"],
+            core_count,
+            ram_mb,
+            row["prod_source_label"] or DEFAULT_LABEL,
+            row["vo"] or "",
+            row["processing_type"] or "",
+            row["working_group"] or "",
+            row["gshare"] or "",
+            row["requirements"] or "",
+        )
 
 
 def requested_ram_mb(needed_mb: float, most_mb: float) -> int:
-    """The memory that a job asks its pilot for: `needed_mb` rounded up to 100 MB, but not over the `most_mb` of the
-    queue (0: no limit) unless more is needed."""
+    """The memory that a job asks its pilot for: `needed_mb` rounded up to 100 MB.
+
+    It is not over the `most_mb` of the queue (0: no limit) unless more is needed.
+    """
     rounded = math.ceil(needed_mb / RAM_STEP_MB) * RAM_STEP_MB if needed_mb > 0 else 0
     return rounded if not most_mb or needed_mb > most_mb else min(rounded, int(most_mb))
 
 
 def job_ad(job: JobFacts) -> Any:
-    """The ClassAd of a job; what its task does not state is undefined. Raises ValueError for an unreadable expression.
+    """The ClassAd of a job; what its task does not state is undefined.
+
+    Raises ValueError for an unreadable expression.
 
     `RequestMemory` is in MB for all `RequestCpus` together.
     """
@@ -192,7 +210,10 @@ class Refusal:
 
 
 def refusal(advert: Advert, job: JobFacts) -> Refusal | None:
-    """Whose Requirements do not hold, and why; None if both do. One that is undefined or an error does not hold."""
+    """Whose Requirements do not hold, and why; None if both do.
+
+    One that is undefined or an error does not hold.
+    """
     try:
         site = site_ad(advert)
     except ValueError as error:

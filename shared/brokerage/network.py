@@ -52,7 +52,7 @@ class NetworkWeight:
 
 
 def fresh_queued(links: LinkRows, now: datetime, *, express: bool) -> Real:
-    """Files queued on each link for the activity that would carry the output; NaN where the count is too old."""
+    """Files queued on each link for the output's activity; NaN where the count is too old."""
     queued = links.queued_express if express else links.queued_output
     return np.where(now.timestamp() - links.queued_at_s <= FRESH_S, queued, np.nan)
 

@@ -1,4 +1,4 @@
-"""What a grid says about its nuclei: one array for each attribute, one row for each nucleus, sorted by name."""
+"""Facts of the grid about its nuclei: one array per attribute, one row per nucleus, sorted by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from shared.brokerage.columns import QueueColumns
 from shared.model.grid import Grid
-from shared.model.site import ACTIVE, Site
+from shared.model.site import ACTIVE
 from shared.model.storage import Storage
 
 Real = NDArray[np.float64]
@@ -22,9 +22,10 @@ BARE = ("", "only", "allow")
 
 @dataclass(frozen=True)
 class NucleusFacts:
-    """Sizes in GB, NaN for a nucleus without storage. `of_row`: for each row of the queues its nucleus, or the number
+    """Sizes in GB, NaN for a nucleus without storage.
 
-    of nuclei where its site is none. `of_storage`: the nucleus a storage belongs to.
+    `of_row`: for each row of the queues its nucleus, or the number of nuclei where its site is none. `of_storage`: the
+    nucleus a storage belongs to.
     """
 
     names: tuple[str, ...]
@@ -41,13 +42,15 @@ class NucleusFacts:
         return np.bincount(self.of_row[able], minlength=len(self.names) + 1)[: len(self.names)].astype(np.float64)
 
 
-def output_storage(site: Site, storages: list[Storage], by_name: Mapping[str, Storage]) -> Storage | None:
-    """Where a nucleus keeps output: its default endpoint, else its disk storage (DATADISK) with most free space."""
-    default = by_name.get(site.default_storage)
+def nucleus_storage(grid: Grid, nucleus: str) -> Storage | None:
+    """Where a nucleus keeps output: its default endpoint, else its DATADISK with most free space."""
+    site = grid.sites.get(nucleus)
+    default = grid.storages.get(site.default_storage) if site is not None else None
     if default is not None:
         return default
-    disks = [one for one in storages if one.type == "DATADISK" and not one.is_tape]
-    return max(disks, key=lambda one: (one.space_free_gb, one.name), default=None)
+    disks = (grid.storages[name] for name in grid.disks_of_site.get(nucleus, ()))
+    kept = [one for one in disks if one.type == "DATADISK"]
+    return max(kept, key=lambda one: (one.space_free_gb, one.name), default=None)
 
 
 def build_nuclei(grid: Grid, columns: QueueColumns) -> NucleusFacts:
@@ -55,10 +58,7 @@ def build_nuclei(grid: Grid, columns: QueueColumns) -> NucleusFacts:
     nuclei = {name: site for name, site in sorted(grid.sites.items()) if site.is_nucleus}
     names, nan = tuple(nuclei), float("nan")
     place = {name: number for number, name in enumerate(names)}
-    of_site: dict[str, list[Storage]] = {}
-    for storage in grid.storages.values():
-        of_site.setdefault(storage.site, []).append(storage)
-    outputs = [output_storage(nuclei[name], of_site.get(name, []), grid.storages) for name in names]
+    outputs = [nucleus_storage(grid, name) for name in names]
     by_site = np.array([place.get(site, len(names)) for site in columns.sites], np.int64)
     return NucleusFacts(
         names=names,

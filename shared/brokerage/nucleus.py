@@ -12,9 +12,9 @@ from shared.brokerage.request import InputDataset, JobRequest
 
 @dataclass(frozen=True)
 class RemainingWork:
-    """Work that a nucleus still has (RW), in HS06 seconds: of all its tasks, and of those with at least the priority
+    """Work that a nucleus still has (RW), in HS06 seconds.
 
-    of the task that is being placed.
+    Of all its tasks, and of those with at least the priority of the task that is being placed.
     """
 
     total_hs06_s: float = 0.0
@@ -23,7 +23,9 @@ class RemainingWork:
 
 @dataclass(frozen=True)
 class TaskRequest:
-    """One task without nucleus. `job`: a typical job of it, for the question whether a queue could run the work.
+    """One task without nucleus.
+
+    `job`: a typical job of it, for the question whether a queue could run the work.
 
     `full_chain`: only, require, capable or nothing; `parent_nucleus` is that of the task's parent.
     `assigning_since`: since when it waits for a nucleus, if that is known.
@@ -48,7 +50,7 @@ class TaskRequest:
 
     @property
     def has_waited_for_data(self) -> bool:
-        """Whether it has been assigning for longer than DATA_LOCATION_CHECK_PERIOD: data locality is not asked then."""
+        """Whether it has been assigning longer than DATA_LOCATION_CHECK_PERIOD: locality no longer counts."""
         waited_s = (self.now - self.assigning_since).total_seconds() if self.assigning_since else 0.0
         return waited_s > self.limits.data_location_check_period_s
 

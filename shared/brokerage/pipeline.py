@@ -1,4 +1,7 @@
-"""An ordered tuple of filters. Each queue remembers the first filter that excluded it and the numbers compared."""
+"""An ordered tuple of filters.
+
+Each queue remembers the first filter that excluded it and the numbers compared.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +32,11 @@ class Exclusions:
 
     @classmethod
     def none(cls, rows: int) -> Exclusions:
-        """Nothing excluded yet: every row is alive."""
+        """Nothing excluded yet: every row is a candidate."""
         return cls(np.ones(rows, bool), np.zeros(rows, np.int16), np.full(rows, np.nan), np.full(rows, np.nan), {})
 
     def judge(self, check: Check, verdict: Verdict) -> None:
-        """Record the rows that are still alive and do not pass as excluded by `check`."""
+        """Record the rows that are not excluded yet and do not pass as excluded by `check`."""
         self.checks[check.code] = replace(check, words=verdict.words) if verdict.words else check
         # For truth values "greater" is "and not", in one go.
         (rows,) = (self.alive > verdict.passes).nonzero()
@@ -62,7 +65,7 @@ class Pipeline:
     def run(
         self, world: World, request: JobRequest, into: Exclusions | None = None, *, persistent_only: bool = False
     ) -> Exclusions:
-        """Apply every filter to every row; `persistent_only` leaves the temporary ones out (could it ever run?)."""
+        """Apply every filter to every row; `persistent_only` leaves temporary ones out (could it ever run?)."""
         exclusions = into if into is not None else Exclusions.none(len(world.columns))
         for one in self.filters:
             if persistent_only and one.check.temporary:

@@ -1,4 +1,6 @@
-"""What a brokerage plugin is. Found by entry point: group `orrery.job_brokerage` or `orrery.task_brokerage`.
+"""What a brokerage plugin is.
+
+Found by entry point: group `orrery.job_brokerage` or `orrery.task_brokerage`.
 
 Names are `<vo>.<label>`, with the fall-backs `<vo>.any`, `any.<label>`, `any.any`. The entry point is a class without
 arguments; its methods are pure: everything they read is an argument, everything they decide is in the decision.

@@ -1,8 +1,8 @@
-"""What is to be placed: the needs of one chunk's jobs, the smallest of them, and where copies of the input are."""
+"""What is to be placed: the needs of one chunk's jobs, the smallest of them, and copies of the input."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar, cast
@@ -38,26 +38,16 @@ class Replica:
 
 @dataclass(frozen=True)
 class InputDataset:
-    """One input of the work: how much of it is wanted, and its copies. Pseudo inputs have no bytes and no copies."""
+    """One input of the work: how much of it is wanted, and its copies.
+
+    Pseudo inputs have no bytes and no copies.
+    """
 
     name: str
     n_files: int
     n_bytes: int
     replicas: tuple[Replica, ...] = ()
     is_master: bool = True
-
-
-def names_in(value: Any) -> tuple[str, ...]:
-    """A list of names, or text separated by commas."""
-    if not value:
-        return ()
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())
-
-
-def uses_jumbo(row: Mapping[str, Any]) -> bool:
-    """Whether jumbo jobs are switched on for a task's row: `use_jumbo` is set and not D (disabled)."""
-    return row.get("use_jumbo") not in (None, "D")
 
 
 def part_of(replica_files: int, dataset_files: int, complete: bool, n_files: int, n_bytes: int) -> tuple[int, int]:
@@ -160,7 +150,7 @@ class LocalData:
 
 
 def local_data(columns: QueueColumns, request: JobRequest, *, with_tape: bool = False) -> LocalData:
-    """Of each dataset the best copy among a row's read storages, summed over the datasets; on tape only if asked."""
+    """The best copy of each dataset among a row's read storages, summed; on tape only if asked."""
     name = "local_data with tape" if with_tape else "local_data"
     return request.once(name, columns, lambda: _local_data(columns, request, with_tape))
 

@@ -1,4 +1,4 @@
-"""Whether what held a task at a queue still holds, and how many jobs the queue has room for, by its statistics alone.
+"""Whether what held a task at a queue still holds, and how many jobs have room, by statistics alone.
 
 It is asked whenever statistics change, so it looks at one row and a few numbers. It may say yes where the decision will
 say no for another reason; it must not say no where the decision would say yes.
@@ -24,7 +24,9 @@ UNCAPPED = 20.0
 
 @dataclass(frozen=True)
 class Held:
-    """A check that held a task at a queue. `limit`: what was wanted, where it does not follow from the statistics.
+    """A check that held a task at a queue.
+
+    `limit`: what was wanted, where it does not follow from the statistics.
 
     `floor`: of the queued jobs of production; None: analysis. `local`: the input is at hand. `capped`: the policy has a
     cap on queued jobs at all.
@@ -101,7 +103,7 @@ def limit_of(check: str, wanted: float) -> float:
 
 
 def room(world: World, row: int, held: Held, now: datetime) -> float:
-    """Jobs that may be placed at a row before the check, or the cap on queued jobs, holds again; 0: none now."""
+    """Jobs that may be placed at a row before the check or the cap on queued jobs holds again; 0: none."""
     silence = {"pilots": world.load.last_pilot_s, "inactive": world.load.last_job_start_s}.get(held.check)
     if silence is not None:
         is_silent = not now.timestamp() - float(silence[row]) <= held.limit

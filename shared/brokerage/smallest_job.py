@@ -17,6 +17,8 @@ from shared.model.units import GB_BYTES
 
 #: a job takes so many master files or ranges of events at most, unless the task says otherwise
 MAX_FILES_PER_JOB = 200
+#: groupBoundaryID: one boundary for each job, and it is not split
+WHOLE_BOUNDARIES = frozenset({3, 4})
 #: a job merges the outputs of so many jobs at most, and so much of its largest output, unless the task says otherwise
 MAX_FILES_PER_MERGE_JOB = 50
 MERGED_GB = 5.0
@@ -24,9 +26,9 @@ MERGED_GB = 5.0
 
 @dataclass(frozen=True)
 class SmallestJob:
-    """The smallest job that the task's split rules allow: estimates are made for it. `input_bytes`: of all its input,
+    """The smallest job that the task's split rules allow: estimates are made for it.
 
-    secondary files included.
+    `input_bytes`: of all its input, secondary files included.
     """
 
     n_files: int = 1
@@ -36,7 +38,7 @@ class SmallestJob:
 
 @dataclass(frozen=True)
 class Boundary:
-    """The most files, events and bytes that one boundary of a chunk has, and how many boundaries the chunk has.
+    """The most files, events and bytes of one boundary of a chunk, and how many boundaries it has.
 
     With groupBoundaryID 3 and 4 a boundary is one job (JEDI: BOUNDARYID).
     """
@@ -47,9 +49,17 @@ class Boundary:
     n_boundaries: int = 1
 
 
+def keeps_boundaries(split_rule: Mapping[str, Any] | None) -> bool:
+    """Whether a boundary of the input is one job: groupBoundaryID 3 and 4."""
+    return (split_rule or {}).get("groupBoundaryID") in WHOLE_BOUNDARIES
+
+
 @dataclass(frozen=True)
 class SecondaryInput:
-    """One secondary dataset: what it has, and how its files follow the master's (JEDI: Dataset attributes)."""
+    """One secondary dataset: what it has, and how its files follow the master's.
+
+    Source: JEDI, Dataset attributes.
+    """
 
     n_files: int
     n_bytes: int
@@ -63,7 +73,10 @@ def counted_events(n_events: int | None) -> int:
 
 
 def is_shared(attributes: Mapping[str, Any]) -> bool:
-    """Whether many jobs use the same files of a secondary dataset: none owns them (JEDI: Dataset attributes)."""
+    """Whether many jobs use the same files of a secondary dataset.
+
+    Then no job owns them (JEDI: Dataset attributes).
+    """
     return any(attributes.get(key) for key in ("nosplit", "repeat", "reusable", "ru"))
 
 
@@ -88,7 +101,7 @@ def secondary_files(
 
 
 def least_secondary_files(ratio: float, n_units: int, units_per_job: int | None) -> int:
-    """Secondary files that the units of a master (files, or ranges of their events) need at least, by ratio.
+    """Secondary files that the units of a master (files, or ranges of events) need at least, by ratio.
 
     A job takes ratio files for each of its units, rounded up, and no other job takes them. A range counts as a file of
     its own. Without a fixed number of units in a job only the sum is rounded up.
@@ -164,10 +177,29 @@ def smallest_job(
     return SmallestJob(per_job, events, int(size))
 
 
-def most_events(split_rule: Mapping[str, Any]) -> int:
-    """Events of the largest job whose number of events is dynamic: whole ranges, at most maxEventsPerJob and
+def least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
+    """As `smallest_job`, before anybody has looked at the boundaries of the input.
 
-    nFilesPerJob (else nMaxFilesPerJob, else 200) of them; 0 where the number is not dynamic.
+    Where a boundary is one job it may be one file, however many the rules ask for; units without a boundary are split
+    by the rules.
+
+    Example: of files of 100 events each, a job with nFilesPerJob 5 has 5; with groupBoundaryID 3 too it may have 1.
+    """
+    by_rules = smallest_job(split_rule, n_files, n_events, input_bytes)
+    if not keeps_boundaries(split_rule):
+        return by_rules
+    of_file = smallest_job({}, n_files, n_events, input_bytes)
+    return SmallestJob(
+        min(by_rules.n_files, of_file.n_files),
+        min(by_rules.n_events, of_file.n_events),
+        min(by_rules.input_bytes, of_file.input_bytes),
+    )
+
+
+def most_events(split_rule: Mapping[str, Any]) -> int:
+    """Events of the largest job of a dynamic number of events; 0 where the number is not dynamic.
+
+    Whole ranges, at most maxEventsPerJob and nFilesPerJob (else nMaxFilesPerJob, else 200) of them.
     """
     granularity = int(split_rule.get("dynamicNumEvents") or 0)
     if not granularity:
@@ -179,7 +211,7 @@ def most_events(split_rule: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Unmerged:
-    """Files and bytes of one unmerged output in a chunk: each job that waits to be merged made one file of it."""
+    """Files and bytes of one unmerged output in a chunk: each job that waits for a merge made one file."""
 
     n_files: int
     n_bytes: int

@@ -1,4 +1,6 @@
-"""Whether a queue has the software and hardware a task needs (PanDA brokerage: Release/cache availability check).
+"""Whether a queue has the software and hardware a task needs.
+
+Source: PanDA brokerage, Release/cache availability check.
 
 Queues with ANY in `releases` take everything. Queues with AUTO are judged by what they publish in the software map.
 Others list the releases they have.
@@ -244,7 +246,7 @@ def _platforms_among(platform: str, known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def resolve_platform(published: QueueSoftware | None, needs: SoftwareNeeds) -> str | None:
-    """The queue's platform for a regular expression, with the base platform; None where nothing is to be resolved.
+    """The queue's platform for a regular expression, with the base platform; None: nothing to resolve.
 
     The first of those at which the queue has the release.
     """

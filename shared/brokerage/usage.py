@@ -1,4 +1,4 @@
-"""Who uses how much, as analysis brokerage sees it: what all decisions share, and what is the task's own.
+"""Use by users as analysis brokerage sees it: what all decisions share, and what is the task's own.
 
 The shared part has one value for each queue, so that a change of one queue costs one queue. Both parts are made of
 counted rows: all of them in a world file, sums of them from the database.
@@ -12,11 +12,12 @@ from datetime import datetime, timedelta
 
 from shared.brokerage.classes import SiteWaits
 from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, QueueHistory, UserUsage
+from shared.states.job import JobStatus
 
 USER_SHARE, EXPRESS_SHARE = "User Analysis", "Express Analysis"
 CLASSIFIED_SHARES = frozenset({USER_SHARE, EXPRESS_SHARE})
-QUEUED = frozenset({"defined", "assigned", "activated", "starting", "sent"})
-RUNNING = "running"
+QUEUED: frozenset[JobStatus] = frozenset({"defined", "assigned", "activated", "starting", "sent"})
+RUNNING: JobStatus = "running"
 # How long the past is looked at: a day of starts (and the hour that it began in), four days of waiting times.
 STARTS_KEPT, WAITS_KEPT = timedelta(hours=25), timedelta(days=4)
 
@@ -57,7 +58,7 @@ class Usage:
     level_1: Mapping[str, str] = field(default_factory=dict)
 
     def updated(self, names: Iterable[str], recent: Mapping[str, QueueUsage], since: datetime, now: datetime) -> Usage:
-        """What is known of some queues again: of their past only what happened in hours from `since` on was read."""
+        """Usage with some queues replaced; of their past only the hours from `since` on were read."""
         nothing = QueueUsage()
         again = {
             queue: self.queues.get(queue, nothing).followed_by(recent.get(queue, nothing), since, now)
@@ -184,7 +185,7 @@ def _queue_usage(
 
 
 def percent_of_shares(shares: Iterable[tuple[str, float, str | None]]) -> dict[str, float]:
-    """Percent of everything that is due to each share of (name, value, parent): values count among siblings."""
+    """Percent of everything that is due to each share (name, value, parent); values count among siblings."""
     siblings: dict[str | None, list[tuple[str, float]]] = {}
     for name, value, parent in shares:
         siblings.setdefault(parent, []).append((name, value))

@@ -1,4 +1,7 @@
-"""Factors of a queue's weight (PanDA brokerage: production and analysis job brokerage, weight calculation)."""
+"""Factors of a queue's weight.
+
+Source: PanDA brokerage, production and analysis job brokerage, weight calculation.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,13 @@ QUEUE_OFFSET = 10
 
 
 def running_number(world: World) -> Real:
-    """The largest of: running jobs; min(workers, 20) if fewer than 20 run and there are more workers than running jobs;
+    """The running number of each row, R: the largest of running jobs, workers and slots.
 
-    the number of slots if it is set and positive; the number of starting jobs if slots are set to zero.
+    Workers count as min(workers, 20) if fewer than 20 jobs run and there are more workers than running jobs; slots if
+    they are set and positive; if slots are set to zero, the number of starting jobs counts.
+
+    Why: a queue that has pilots but no running jobs yet would weigh as little as one without pilots. Example: 5 running
+    jobs and 30 workers count as 20. Source: PanDA brokerage, weight calculation.
     """
     load = world.load
     running = load.running.astype(float)
@@ -30,9 +37,12 @@ def running_number(world: World) -> Real:
 
 
 def many_assigned(world: World, all_local: NDArray[np.bool_]) -> Real:
-    """max(1, min(2, (assigned + 1) / (activated + 1))); 1 where the input is at hand: waiting jobs do not block it.
+    """max(1, min(2, (assigned + 1) / (activated + 1))); 1 where the input is at hand: nothing blocks it.
 
-    The document has assigned / activated; one is added to both so that an empty queue has a value.
+    The document has assigned / activated; one is added to both so that an empty queue has a value. Why: where
+    many jobs wait for their input, further ones would wait for the same links.
+    Example: 7 assigned and 3 activated jobs give 8 / 4 = 2.
+    Source: PanDA brokerage, weight calculation.
     """
     ratio = (world.load["assigned"] + 1) / (world.load["activated"] + 1)
     return np.where(all_local, 1.0, np.clip(ratio, 1.0, 2.0))
@@ -41,7 +51,9 @@ def many_assigned(world: World, all_local: NDArray[np.bool_]) -> Real:
 def production_basic(world: World, all_local: NDArray[np.bool_]) -> dict[str, Real]:
     """(running + 1) / ((activated + assigned + starting + defined + 10) x manyAssigned), as its factors.
 
-    Assigned jobs are not counted where the input is at hand.
+    Assigned jobs are not counted where the input is at hand. Why: a queue that runs much and has little waiting starts
+    new jobs soonest. Example: 9 running and 30 queued jobs with manyAssigned 2 give 10 / (40 x 2) = 0.125.
+    Source: PanDA brokerage, weight calculation.
     """
     queued = world.load.queued - np.where(all_local, world.load["assigned"], 0)
     return {
@@ -52,7 +64,11 @@ def production_basic(world: World, all_local: NDArray[np.bool_]) -> dict[str, Re
 
 
 def analysis_basic(world: World) -> dict[str, Real]:
-    """Original basic weight: (running + 1) / (activated + assigned + starting + defined + 1), as its factors."""
+    """The basic weight: (running + 1) / (activated + assigned + starting + defined + 1), as factors.
+
+    Why: a queue that runs much and has little waiting starts new jobs soonest. Example: 9 running and 4 queued jobs
+    give 10 / 5 = 2. Source: PanDA brokerage, weight calculation of analysis.
+    """
     return {"running": running_number(world) + 1, "queued": 1 / (world.load.queued + 1.0)}
 
 
@@ -62,7 +78,10 @@ T1_IO_INTENSITY_KB_S, T1_PRIORITY, T1_PRIORITY_WEIGHT = 500.0, 900, 100
 
 
 def t1_weight(request: JobRequest) -> float:
-    """How much more the queues of the nucleus weigh; t1Weight 0 or unset at high ioIntensity: the cloud's weight."""
+    """How much more the nucleus's queues weigh.
+
+    t1Weight 0 or unset at high ioIntensity: the cloud's weight.
+    """
     weight = float(max(0, request.t1_weight))
     if request.t1_weight == 0 and request.needs.io_intensity_kb_s >= T1_IO_INTENSITY_KB_S:
         weight = request.limits.cloud_weight
@@ -80,7 +99,11 @@ def nucleus_factor(world: World, request: JobRequest) -> Real:
 
 
 def data_availability(request: JobRequest, local: LocalData) -> Real:
-    """(available + total) / (total x (missing files / 100 + 1)); 1 for work without input."""
+    """(available + total) / (total x (missing files / 100 + 1)); 1 for work without input.
+
+    Why: each missing file must be moved before its job can start. Example: half of the bytes at hand and 100 files
+    missing give 1.5 / 2 = 0.75. Source: PanDA brokerage, weight calculation.
+    """
     total = float(request.input_bytes)
     if total <= 0:
         return np.ones(len(local.available_bytes))

@@ -21,9 +21,12 @@ from shared.model.storage import Storage
 
 @dataclass(frozen=True)
 class OutputStorage:
-    """The storages of each row: usable space of the one that takes output (GB, NaN without a storage), whether that
-    works, whether any that is read works (`readable`), and whether the first of these does, to which input is moved
-    (`input_readable`; true where none is named)."""
+    """The storages of each row: usable space for output, and which of them work.
+
+    Usable space of the one that takes output (GB, NaN without a storage), whether that works, whether any that is read
+    works (`readable`), and whether the first of these does, to which input is moved (`input_readable`; true where none
+    is named).
+    """
 
     usable_gb: NDArray[np.float64]
     writable: NDArray[np.bool_]
@@ -33,7 +36,7 @@ class OutputStorage:
 
 @dataclass(frozen=True)
 class LinkRows:
-    """The links from each row's site to one destination; NaN where not measured; closeness -1 is a blocked link."""
+    """Links from each row's site to one destination; NaN: not measured; closeness -1: blocked."""
 
     same_site: NDArray[np.bool_]
     closeness: NDArray[np.float64]
@@ -162,11 +165,11 @@ def _output_storage(columns: QueueColumns, storages: Mapping[str, Storage], *, a
     usable, writable, readable = np.full(rows, np.nan), np.zeros(rows, bool), np.zeros(rows, bool)
     input_readable = np.ones(rows, bool)
     for row, queue in enumerate(columns.queues):
-        outputs = [storages[name] for name in queue.storages("write", analysis) if name in storages]
-        inputs = [storages[name] for name in queue.storages("read", analysis) if name in storages]
-        if outputs:
-            usable[row] = outputs[0].space_usable_gb
-            writable[row] = outputs[0].works("write_lan")
+        output = storages.get(queue.output_storage(analysis=analysis) or "")
+        inputs = [storages[name] for name in queue.storages("read", analysis=analysis) if name in storages]
+        if output is not None:
+            usable[row] = output.space_usable_gb
+            writable[row] = output.works("write_lan")
         readable[row] = any(storage.works("read_lan") for storage in inputs)
         input_readable[row] = not inputs or inputs[0].works("read_lan")
     return OutputStorage(usable, writable, readable, input_readable)

@@ -80,8 +80,11 @@ class NullCache:
 
 
 class RedisCache:
-    """Redis behind short time-outs. After a failure it is left alone for a second, so that a slow or dead Redis costs
-    one time-out per second and not one per call. `on_miss(cause)` counts: "absent", "failure" or "silenced"."""
+    """Redis behind short time-outs.
+
+    After a failure it is left alone for a second, so that a slow or absent Redis costs one time-out per second and not
+    one per call. `on_miss(cause)` counts: "absent", "failure" or "silenced".
+    """
 
     def __init__(self, url: str, *, prefix: str = "orrery:", on_miss: Callable[[str], None] | None = None) -> None:
         self._redis = redis.Redis.from_url(

@@ -1,8 +1,10 @@
-"""Datasets, containers and replicas: the port (`port`), the built-in adapter in PostgreSQL (`built_in`), and the file
-format in which a catalogue is imported (`import_file`).
+"""Datasets, containers and replicas.
+
+The port (`port`), the built-in adapter in PostgreSQL (`built_in`), and the file format in which a catalogue is imported
+(`import_file`).
 
 Only task_definition writes through the port; other services read. Names are stored without scope and without the slash
-that marks a container (`shared.model.task_spec_items.bare_name`), as `task_datasets.dataset_name` has them.
+that marks a container (`shared.model.names.bare_name`), as `task_datasets.dataset_name` has them.
 
 A complete replica is one row of `dataset_replicas` with `complete`; only incomplete copies have rows in
 `file_replicas`. Freezing a dataset turns replicas that have all its files into complete ones; reopening it turns them

@@ -1,4 +1,4 @@
-"""The built-in catalogue: schema `catalogue` of the same PostgreSQL, so that registering is part of the transaction."""
+"""The built-in catalogue: schema `catalogue` in PostgreSQL, so registering joins the transaction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncpg
 from shared.catalogue.port import DatasetFacts, FeedRequest, FeedResult, NewFile, Replica
 from shared.db.queries import Queries
 
-_QUERIES = Queries.beside(__file__)
+SQL = Queries.beside(__file__)
 #: a dataset of ten million files takes minutes to copy
 FEED_TIMEOUT_S = 3600
 
@@ -19,18 +19,25 @@ class BuiltInCatalogue:
     """`shared.catalogue.port.Catalogue` on PostgreSQL; stateless."""
 
     async def find(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, DatasetFacts]:
-        rows = await _QUERIES.rows(connection, "find_datasets", names=list(names))
+        rows = await SQL.rows(connection, "find_datasets", names=list(names))
         return {
             row["name"]: DatasetFacts(
-                row["name"], row["scope"], row["kind"], row["state"], row["n_files"], row["n_bytes"], row["n_events"],
-                tuple(row["constituents"] or ()), row["attributes"],
+                row["name"],
+                row["scope"],
+                row["kind"],
+                row["state"],
+                row["n_files"],
+                row["n_bytes"],
+                row["n_events"],
+                tuple(row["constituents"] or ()),
+                row["attributes"],
             )
             for row in rows
-        }  # fmt: skip
+        }
 
     async def replicas(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[Replica, ...]]:
         found: dict[str, list[Replica]] = {}
-        for row in await _QUERIES.rows(connection, "find_replicas", names=list(names)):
+        for row in await SQL.rows(connection, "find_replicas", names=list(names)):
             replica = Replica(row["storage"], row["n_files"], row["n_bytes"], row["complete"])
             found.setdefault(row["name"], []).append(replica)
         return {name: tuple(copies) for name, copies in found.items()}
@@ -38,10 +45,10 @@ class BuiltInCatalogue:
     async def create(
         self, connection: asyncpg.Connection, name: str, *, scope: str, container: str | None = None
     ) -> None:
-        await _QUERIES.run(connection, "create_dataset", scope=scope, name=name, kind="dataset")
+        await SQL.run(connection, "create_dataset", scope=scope, name=name, kind="dataset")
         if container is not None and container != name:
-            await _QUERIES.run(connection, "create_dataset", scope=scope, name=container, kind="container")
-            await _QUERIES.run(connection, "put_into_container", container=container, name=name)
+            await SQL.run(connection, "create_dataset", scope=scope, name=container, kind="container")
+            await SQL.run(connection, "put_into_container", container=container, name=name)
 
     async def feed(self, connection: asyncpg.Connection, request: FeedRequest) -> FeedResult:
         arguments = asdict(request)
@@ -52,15 +59,15 @@ class BuiltInCatalogue:
         for name in ("include", "exclude", "skip_files_used_by"):
             arguments[name] = list(arguments[name])
         arguments["names"] = None if request.names is None else list(request.names)
-        row = await _QUERIES.row(connection, query, timeout_s=FEED_TIMEOUT_S, **arguments)
+        row = await SQL.row(connection, query, timeout_s=FEED_TIMEOUT_S, **arguments)
         assert row is not None
         return FeedResult(row["n_units"], row["n_files"], row["n_events"])
 
     async def add_files(self, connection: asyncpg.Connection, files: Sequence[NewFile]) -> int:
         if not files:
             return 0
-        await _QUERIES.run(connection, "lock_datasets", names=sorted({one.dataset for one in files}))
-        new = await _QUERIES.rows(
+        await SQL.run(connection, "lock_datasets", names=sorted({one.dataset for one in files}))
+        new = await SQL.rows(
             connection,
             "insert_files",
             datasets=[one.dataset for one in files],
@@ -70,7 +77,7 @@ class BuiltInCatalogue:
             checksums=[one.checksum for one in files],
             guids=[one.guid for one in files],
         )
-        await _QUERIES.run(
+        await SQL.run(
             connection,
             "count_new_files",
             dataset_ids=[row["dataset_id"] for row in new],
@@ -83,11 +90,11 @@ class BuiltInCatalogue:
     async def add_replicas(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
         if not copies:
             return
-        await _QUERIES.run(connection, "lock_datasets", names=sorted({dataset for dataset, _, _ in copies}))
+        await SQL.run(connection, "lock_datasets", names=sorted({dataset for dataset, _, _ in copies}))
         await self._insert_copies(connection, copies)
 
     async def _insert_copies(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
-        await _QUERIES.run(
+        await SQL.run(
             connection,
             "insert_file_replicas",
             datasets=[dataset for dataset, _, _ in copies],
@@ -99,15 +106,15 @@ class BuiltInCatalogue:
         if not files:
             return 0
         datasets, lfns = [dataset for dataset, _ in files], [lfn for _, lfn in files]
-        await _QUERIES.run(connection, "lock_datasets", names=sorted(set(datasets)))
-        await _QUERIES.run(connection, "remove_file_replicas", datasets=datasets, lfns=lfns)
-        return int(await _QUERIES.value(connection, "remove_files", datasets=datasets, lfns=lfns))
+        await SQL.run(connection, "lock_datasets", names=sorted(set(datasets)))
+        await SQL.run(connection, "remove_file_replicas", datasets=datasets, lfns=lfns)
+        return int(await SQL.value(connection, "remove_files", datasets=datasets, lfns=lfns))
 
     async def freeze(self, connection: asyncpg.Connection, names: Sequence[str]) -> None:
-        await _QUERIES.run(connection, "lock_datasets", names=sorted(names))
-        await _QUERIES.run(connection, "freeze_datasets", names=list(names))
-        await _QUERIES.run(connection, "complete_replicas", names=list(names))
+        await SQL.run(connection, "lock_datasets", names=sorted(names))
+        await SQL.run(connection, "freeze_datasets", names=list(names))
+        await SQL.run(connection, "complete_replicas", names=list(names))
 
     async def reopen(self, connection: asyncpg.Connection, names: Sequence[str]) -> None:
-        await _QUERIES.run(connection, "lock_datasets", names=sorted(names))
-        await _QUERIES.run(connection, "reopen_datasets", names=list(names))
+        await SQL.run(connection, "lock_datasets", names=sorted(names))
+        await SQL.run(connection, "reopen_datasets", names=list(names))

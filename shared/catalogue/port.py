@@ -1,4 +1,7 @@
-"""What Orrery asks of a catalogue of data. The built-in one is PostgreSQL; others (Rucio) are adapters of this port."""
+"""What Orrery asks of a catalogue of data.
+
+The built-in one is PostgreSQL; others (Rucio) are adapters of this port.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ class FeedRequest:
 
 @dataclass(frozen=True)
 class FeedResult:
-    """What was added: units (rows), the files behind them, and their events (None if no file's events are known)."""
+    """What was added: units (rows), their files, and their events (None if no file's events are known)."""
 
     n_units: int
     n_files: int

@@ -1,3 +1,6 @@
-"""Settings from the environment (`settings`, fixed for the life of a process; `variables` tells misspelt ones), and
-runtime parameters from PostgreSQL (`parameters`, the field's gdpconfig, changed while everything runs; `known` says
-what a parameter may be, `known_parameters` lists all that are read)."""
+"""Settings from the environment, and runtime parameters from PostgreSQL.
+
+Settings (`settings`) are fixed while a process runs; `variables` tells misspelt ones. Runtime parameters are the
+field's gdpconfig, changed while everything runs: `parameter` is how one is declared, once and where it is used,
+`parameters` reads their values, `declared` gathers all declarations.
+"""

@@ -1,4 +1,6 @@
-"""Runtime parameters: the field's gdpconfig. Rows (app, component, key, vo, value, type) of table `parameters`.
+"""Runtime parameters: the field's gdpconfig.
+
+Rows (app, component, key, vo, value, type) of table `parameters`.
 
 A service holds one `Parameters`, refreshed by the news ConfigChanged and, because news may be lost, by comparing the
 row `config` of table `versions` every 10 s. A policy never sees this object: handlers read values and pass them on.
@@ -7,13 +9,12 @@ row `config` of table `versions` every 10 s. A policy never sees this object: ha
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import asyncpg
 
-from shared.config.known import find_parameter
-from shared.config.known_parameters import KNOWN
+from shared.config.parameter import Parameter, fields_set
 from shared.config.typed import typed
 
 log = logging.getLogger(__name__)
@@ -25,36 +26,42 @@ _VERSION = "SELECT version FROM versions WHERE name = $1"
 _ROWS = "SELECT app, component, key, vo, value, type FROM parameters"
 
 T = TypeVar("T")
+V = TypeVar("V")
+Place = tuple[str, str, str, str | None]
 
 
 class Parameters:
-    """A typed copy in memory; `get` never waits."""
+    """A typed copy in memory; reading never waits."""
 
     def __init__(self) -> None:
         self.version = -1
         #: keys with the version at which this process saw them change, and the version that it read first
         self.changed_in: dict[str, int] = {}
         self.first_version = -1
-        self._values: dict[tuple[str, str, str, str | None], Any] = {}
+        self._values: dict[Place, Any] = {}
+        #: values that their declarations do not allow, told once
+        self._refused: set[Place] = set()
 
     async def refresh(self, connection: asyncpg.Connection, *, force: bool = False) -> bool:
-        """Read the table again if its version changed; whether it did. A row that does not fit its type, or lies
-        outside the range of a known parameter, is left out (the default applies) and logged."""
+        """Read the table again if its version changed; whether it did.
+
+        A row that does not fit its own type is left out and logged.
+        """
         version = await connection.fetchval(_VERSION, VERSION_NAME) or 0
         if version == self.version and not force:
             return False
-        values: dict[tuple[str, str, str, str | None], Any] = {}
+        values: dict[Place, Any] = {}
         for row in await connection.fetch(_ROWS):
             try:
                 value = typed(row["value"], row["type"])
-                known = find_parameter(KNOWN, row["component"], row["key"])
-                if known is not None:
-                    known.check_range(value)
             except ValueError as error:
                 log.error(
                     "parameter %s.%s = %r ignored, its default applies: %s",
-                    row["component"], row["key"], row["value"], error,
-                )  # fmt: skip
+                    row["component"],
+                    row["key"],
+                    row["value"],
+                    error,
+                )
                 continue
             values[row["app"], row["component"], row["key"], row["vo"] or None] = value
         if self.version < 0:
@@ -62,7 +69,7 @@ class Parameters:
         else:
             different = {key for key in values.keys() | self._values.keys() if values.get(key) != self._values.get(key)}
             self.changed_in.update({name: version for _, _, name, _ in different})
-        self._values, self.version = values, version
+        self._values, self._refused, self.version = values, set(), version
         return True
 
     def changed_since(self, names: Iterable[str], version: int) -> bool:
@@ -75,24 +82,62 @@ class Parameters:
     def set_for_test(self, component: str, key: str, value: Any, *, app: str = "jedi", vo: str | None = None) -> None:
         """Put a value without a database (dry runs and tests)."""
         self._values[app, component, key, vo] = value
+        self._refused.discard((app, component, key, vo))
 
-    def get(self, component: str, key: str, *, app: str = "jedi", vo: str | None = None, default: T) -> T:
-        """The value for this VO, else the one for every VO, else `default`, whose type the result has.
+    def read(
+        self,
+        parameter: Parameter[T],
+        *names: str | None,
+        vo: str | None = None,
+        components: Sequence[str] = (),
+    ) -> T:
+        """What is set, else the default.
 
-        An int is accepted where the default is a float; any other difference of type gives the default.
+        A value for one of `names` (`NFILES_Express`) goes before that of the key alone, one for this VO before one for
+        every VO, an earlier one of `components` (as a rule the parameter's own) before a later one. What does not fit
+        type or range is left out and logged.
         """
-        for scope in (vo, None) if vo is not None else (None,):
-            value = self._values.get((app, component, key, scope))
-            if value is None:
-                continue
-            if default is None or _fits(value, default):
-                return cast(T, value)
-            if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-                return cast(T, float(value))
-            log.warning("parameter %s.%s has the wrong type: %r", component, key, value)
-        return default
+        return next(self.found(parameter, *names, vo=vo, components=components), parameter.default)
 
+    def found(
+        self,
+        parameter: Parameter[T],
+        *names: str | None,
+        vo: str | None = None,
+        components: Sequence[str] = (),
+    ) -> Iterator[T]:
+        """Every value that is set, the one that goes before the others first."""
+        keys = [f"{parameter.key}_{name}" for name in names if name]
+        for key in keys if parameter.only_family else [*keys, parameter.key]:
+            for component in components or (parameter.component,):
+                for scope in (vo, None) if vo is not None else (None,):
+                    place = (parameter.app, component, key, scope)
+                    value = self._values.get(place)
+                    if value is None or place in self._refused:
+                        continue
+                    try:
+                        yield parameter.checked(value)
+                    except ValueError as error:
+                        self._refused.add(place)
+                        log.error("parameter %s.%s = %r ignored, its default applies: %s", component, key, value, error)
 
-def _fits(value: Any, default: Any) -> bool:
-    """Same type; a bool is not an int here."""
-    return isinstance(value, type(default)) and isinstance(value, bool) == isinstance(default, bool)
+    def filled(
+        self,
+        cls: type[V],
+        *,
+        vo: str | None = None,
+        names: Mapping[str, str | None] | None = None,
+        components: Sequence[str] = (),
+    ) -> V:
+        """A dataclass whose fields say which parameters set them (`set_by`).
+
+        `names` are by suffix: {"<gshare>": "Test"}.
+
+        `components` are asked for those fields whose parameters may be in several.
+        """
+        values = {}
+        for field, parameter, convert in fields_set(cls):
+            own = [(names or {}).get(suffix) for suffix in parameter.suffixes]
+            asked = components if parameter.also_in else ()
+            values[field] = convert(self.read(parameter, *own, vo=vo, components=asked))
+        return cls(**values)

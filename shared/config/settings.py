@@ -72,7 +72,7 @@ S = TypeVar("S", bound=Settings)
 
 
 def load_settings(cls: type[S], **overrides: object) -> S:
-    """Read the environment. Raises SettingsError, which names every wrong variable, its value and what is allowed."""
+    """Read the environment; SettingsError names every wrong variable, its value and what is allowed."""
     try:
         return cls(**overrides)  # type: ignore[arg-type]
     except ValidationError as error:

@@ -1,5 +1,7 @@
-"""PostgreSQL decides: the pool, the unit of work (state change, outgoing events and inbox in one transaction),
-numbered migrations run under a lock, leases with fencing terms, daily partitions.
+"""Access to PostgreSQL, which decides.
+
+The pool, the unit of work (state change, outgoing events and inbox in one transaction), numbered migrations run under a
+lock, leases with fencing terms, daily partitions.
 
 The schema itself is `migrations/NNNN_*.sql`; it is the contract for tables and columns.
 """

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import Any, cast
 
 import asyncpg
-import orjson
 
+from shared.db.codecs import prepare_connection
 from shared.db.unit_of_work import InboxKey, UnitOfWork
 from shared.db.waits import RowHeld, SessionsBusy, Waits
 
@@ -31,7 +31,7 @@ SILENT_CLIENT_S = 15.0
 
 _MAY_IDLE = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)"
 
-# What PostgreSQL (or the road to it) raises when a transaction failed for a reason that has nothing to do with what
+# What PostgreSQL (or the network to it) raises when a transaction failed for a reason that has nothing to do with what
 # it tried to do: trying again is right, and the outcome of a COMMIT that was under way is unknown.
 # InterfaceError is asyncpg's "connection was closed in the middle of operation".
 RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
@@ -53,7 +53,7 @@ RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
 
 
 def is_unstorable(error: BaseException) -> bool:
-    """Whether `error` is about a value: too large for its column, not a text that PostgreSQL keeps, not a number.
+    """Whether `error` is about a value: too large for its column, not a storable text, not a number.
 
     What asyncpg cannot encode is an InterfaceError (and a ValueError), what the server refuses a DataError.
     """
@@ -73,7 +73,7 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def unavailable(error: BaseException) -> str:
-    """What a caller is told about a retryable error: what was waited for, or that the server does not answer."""
+    """What a caller is told about a retryable error: what was waited for, or that no server answers."""
     if isinstance(error, RowHeld):
         return f"not now: the request {error}; nothing was changed, try again in a few seconds"
     if isinstance(error, SessionsBusy):
@@ -85,38 +85,21 @@ def unavailable(error: BaseException) -> str:
     return f"PostgreSQL does not answer now ({type(error).__name__}: {error}); try again in a few seconds"
 
 
-def _encode_jsonb(value: Any) -> bytes:
-    return b"\x01" + orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
-
-
-def _decode_jsonb(data: bytes) -> Any:
-    return orjson.loads(memoryview(data)[1:])
-
-
-def _encode_json(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
-
-
-async def prepare_connection(connection: asyncpg.Connection) -> None:
-    """jsonb and json as Python values in binary format, so that COPY accepts them too."""
-    await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=_encode_jsonb, decoder=_decode_jsonb, format="binary"
-    )
-    await connection.set_type_codec(
-        "json", schema="pg_catalog", encoder=_encode_json, decoder=orjson.loads, format="binary"
-    )
-
-
 async def _reset(connection: asyncpg.Connection) -> None:
-    """What is done when a connection goes back to the pool: nothing, if all is well. (asyncpg's own reset is a round
-    trip per transaction, and we change settings only inside transactions.)"""
+    """What is done when a connection goes back to the pool: nothing, if all is well.
+
+    (asyncpg's own reset is a round trip per transaction, and we change settings only inside transactions.)
+    """
     if connection.is_in_transaction():
         await connection.reset(timeout=5.0)
 
 
 class Places:
-    """How many transactions of one process may be open at once, by whom: messages leave two sessions of the pool to
-    others, whoever may wait for a row leaves one to the relay, which never does."""
+    """How many transactions of one process may be open at once, by whom.
+
+    Messages leave two sessions of the pool to others, whoever may wait for a row leaves one to the relay, which never
+    does.
+    """
 
     def __init__(self, size: int, read: Callable[[], Any]) -> None:
         self._anybody = asyncio.Semaphore(max(1, size - 1))
@@ -126,7 +109,10 @@ class Places:
 
     @asynccontextmanager
     async def taken(self, *, for_message: bool) -> AsyncIterator[None]:
-        """A place, as long as the block runs. A message waits for its turn; others give up. Raises SessionsBusy."""
+        """A place, as long as the block runs.
+
+        A message waits for its turn; others give up. Raises SessionsBusy.
+        """
         async with self._messages if for_message else contextlib.nullcontext():
             try:
                 async with asyncio.timeout(None if for_message else ACQUIRE_TIMEOUT_S):
@@ -177,15 +163,17 @@ class Database:
         max_size: int = 8,
         now: Callable[[], datetime] | None = None,
     ) -> Database:
-        """Open the pools: `max_size` sessions for transactions, half as many for reads. Raises what asyncpg raises when
-        the server cannot be reached."""
+        """Open the pools: `max_size` sessions for transactions, half as many for reads.
+
+        Raises what asyncpg raises when the server cannot be reached.
+        """
         pool = await _open_pool(url, actor, min_size, max_size)
         reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2))
         return cls(pool, actor=actor, now=now, reads=reads)
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the clock is a simulation's: then every transaction has to be made by `begin`, one at a time."""
+        """Whether the clock is a simulation's: then `begin` makes every transaction, one at a time."""
         return self._now is not None
 
     def monotonic(self) -> float:
@@ -222,6 +210,7 @@ class Database:
             )
             yield work
             wrote_events = await work.flush()
+        work.committed()
         if wrote_events:
             for callback in self.on_commit:
                 callback()
@@ -229,7 +218,9 @@ class Database:
     @asynccontextmanager
     async def transaction(self, *, may_idle_s: float | None = None) -> AsyncIterator[asyncpg.Connection]:
         """A transaction and nothing else: no inbox, no outbox, no line in the log of transitions (the relay).
-        `may_idle_s`: how long it may wait for something that is not the database."""
+
+        `may_idle_s`: how long it may wait for something that is not the database.
+        """
         async with self._lend(self.pool) as connection:
             transaction = connection.transaction()
             await transaction.start()

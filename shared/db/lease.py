@@ -1,4 +1,4 @@
-"""Leases: one replica at a time does a piece of periodic work, and a replica that lost the lease cannot commit.
+"""Leases: one replica at a time does a periodic work, and cannot commit once it lost the lease.
 
 A row of `leases` holds (name, holder, term, expires_at); the specification calls it the process lock. The term grows
 each time the lease changes hands. A holder checks its term *inside* the transaction that does the work, with a row
@@ -68,7 +68,10 @@ class Lease:
     partition: str = ""
 
     async def fence(self, connection: asyncpg.Connection) -> None:
-        """Inside a transaction: hold the lease row until the commit. Raises LeaseLost if the term is no longer ours."""
+        """Inside a transaction: hold the lease row until the commit.
+
+        Raises LeaseLost if the term is no longer ours.
+        """
         held = await connection.fetchval(_FENCE, self.name, self.partition, self.holder, self.term)
         if held is None:
             raise LeaseLost(f"lease {self.name!r}: term {self.term} of {self.holder} is over")

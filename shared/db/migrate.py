@@ -47,7 +47,10 @@ class Migration:
 
 
 def load(directory: Path = DIRECTORY) -> list[Migration]:
-    """The migrations of a directory in order. Raises MigrationError for a bad file name or a number used twice."""
+    """The migrations of a directory in order.
+
+    Raises MigrationError for a bad file name or a number used twice.
+    """
     found: dict[int, Migration] = {}
     for path in sorted(directory.glob("*.sql")):
         match = FILE_NAME.match(path.name)

@@ -1,4 +1,4 @@
-"""Keeps the tables that are partitioned by day: makes the next days' partitions, drops those past their keep.
+"""Keeps tables partitioned by day: makes the next days' partitions, drops old ones.
 
 Names of tables and columns in these statements are the constants below, never input.
 
@@ -20,8 +20,10 @@ DAYS_AHEAD = 3
 
 @dataclass(frozen=True)
 class DailyTable:
-    """A table partitioned by `column` (a date or a timestamptz), one child per UTC day named `<name>_YYYYMMDD`, and a
-    default child for whatever lies outside."""
+    """A table partitioned by `column` (a date or a timestamptz), one child per UTC day.
+
+    Children are named `<name>_YYYYMMDD`; a default child takes whatever lies outside.
+    """
 
     name: str
     column: str
@@ -47,7 +49,10 @@ WHERE app = 'orrery' AND component = 'maintenance' AND key = $1 AND vo = '' AND 
 
 
 async def keep_partitions(connection: asyncpg.Connection) -> list[str]:
-    """In the caller's transaction: make today's and the next days' partitions, drop the old; the names made."""
+    """Make the partitions of today and the next days, drop the old; the names made.
+
+    It runs in the caller's transaction.
+    """
     # A partition needs a lock on its parent: better to try again in an hour than to make everybody wait.
     await connection.execute("SET LOCAL lock_timeout = '5s'")
     today: date = await connection.fetchval("SELECT (orrery_now() AT TIME ZONE 'UTC')::date")

@@ -1,4 +1,4 @@
-"""Whose turn it is: periodic work whose period is a runtime parameter, remembered across restarts in `watch_runs`.
+"""Turns of periodic work; periods are runtime parameters, remembered across restarts in `watch_runs`.
 
 `Periodic` ticks every few seconds under a lease; the turn decides whether this tick does anything. A turn is taken
 inside the transaction that does the work, so work that was rolled back is still due.

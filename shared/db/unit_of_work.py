@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -70,6 +70,7 @@ class UnitOfWork:
         self.is_first = True
         self._cause_event_id: int | None = None
         self._events: list[Event] = []
+        self._afterwards: list[Callable[[], None]] = []
         self._wrote_events = False
 
     async def open(
@@ -97,6 +98,15 @@ class UnitOfWork:
     def emit(self, event: Event) -> None:
         """Announce a fact. It reaches the outbox just before the commit, and nobody if there is none."""
         self._events.append(event)
+
+    def after_commit(self, change: Callable[[], None]) -> None:
+        """Change what is kept in memory, once what it tells of is committed; never, if it is not."""
+        self._afterwards.append(change)
+
+    def committed(self) -> None:
+        """Called by `Database.begin` after the commit."""
+        for change in self._afterwards:
+            change()
 
     @property
     def emitted(self) -> Sequence[Event]:

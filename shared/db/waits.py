@@ -42,7 +42,7 @@ SELECT root.waiting, place.relation::regclass::text AS relation, place.page, pla
                       ORDER BY l.granted, l.locktype = 'tuple' DESC LIMIT 1) place ON true
 """
 
-# The tables whose rows are waited for, by the word a user knows and the column that names the row.
+# The tables whose rows are waited for, by the name a user knows and the column that names the row.
 _ROWS = {
     "tasks": ("task", "SELECT task_id::text FROM tasks WHERE ctid = $1::text::tid"),
     "jobs": ("job", "SELECT job_id::text FROM jobs WHERE ctid = $1::text::tid"),
@@ -56,7 +56,10 @@ Read = Callable[[], AbstractAsyncContextManager[asyncpg.Connection]]
 
 
 class RowHeld(Exception):
-    """Another transaction held a row (or a table) for longer than anybody waits. Trying again later is right."""
+    """Another transaction held a row (or a table) for longer than anybody waits.
+
+    Trying again later is right.
+    """
 
 
 class SessionsBusy(Exception):
@@ -74,8 +77,10 @@ class Waits:
 
     @asynccontextmanager
     async def noticed(self, connection: asyncpg.Connection, *, look: bool = True) -> AsyncIterator[None]:
-        """While the block runs, its session is one whose waits are looked up (never in simulations: `look`). Raises
-        RowHeld for a lock time-out."""
+        """While the block runs, its session is one whose waits are looked up (never in simulations: `look`).
+
+        Raises RowHeld for a lock time-out.
+        """
         pid = connection.get_server_pid()
         self._open.add(pid)
         if look and (self._looking is None or self._looking.done()):

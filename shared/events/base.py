@@ -1,4 +1,7 @@
-"""What every event has. Class ``TaskDefined`` = routing key ``task.defined.v1`` = handler ``on_task_defined``."""
+"""What every event has.
+
+Class ``TaskDefined`` = routing key ``task.defined.v1`` = handler ``on_task_defined``.
+"""
 
 import re
 from datetime import datetime

@@ -8,7 +8,7 @@ from shared.events.base import Event
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of event, with the services that emit it, work on it (once, by queue) or hear it (each replica)."""
+    """One kind of event: who emits it, who works on it (once, by queue), who hears it (each replica)."""
 
     event: type[Event]
     producers: tuple[str, ...]

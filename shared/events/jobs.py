@@ -1,12 +1,16 @@
-"""Events about batches of jobs. ``moves`` counts every change of state, so that statistics are a fold of events."""
+"""Events about batches of jobs.
+
+``moves`` counts every change of state, so that statistics are a fold of events.
+"""
 
 from pydantic import BaseModel, ConfigDict
 
 from shared.events.base import Event
+from shared.states.job import JobStatus
 
 
 class JobMove(BaseModel):
-    """``n_jobs`` jobs (``n_cores`` cores together) of one task at one queue went from one state to another.
+    """``n_jobs`` jobs (``n_cores`` cores in all) of a task at a queue went from one state to another.
 
     ``from_status`` None: inserted.
     """
@@ -17,8 +21,8 @@ class JobMove(BaseModel):
     resource_type: str
     gshare: str
     user_name: str
-    from_status: str | None
-    to_status: str
+    from_status: JobStatus | None
+    to_status: JobStatus
     n_jobs: int
     n_cores: int
 
@@ -75,9 +79,13 @@ class OutputsProduced(JobsEvent):
 
 
 class OutputsRegistered(Event):
-    """The catalogue knows the outputs of these holding jobs."""
+    """The catalogue knows the outputs of these holding jobs.
+
+    ``without_storage_job_ids`` are holding jobs whose outputs are at no storage that is known, and were not registered.
+    """
 
     job_ids: tuple[int, ...]
+    without_storage_job_ids: tuple[int, ...] = ()
 
 
 class JobsTransferring(JobsEvent):
@@ -97,6 +105,9 @@ class JobsFailed(JobsEvent):
 
 
 class JobsExpired(JobsEvent):
-    """Final: failed or closed by the watchdog as a deadline passed, heartbeats were lost or a queue had too many."""
+    """Final: failed or closed by the watchdog.
+
+    A deadline passed, heartbeats were lost or a queue had too many.
+    """
 
     reason: str

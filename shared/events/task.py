@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from shared.events.base import Event
+from shared.states.task import TaskStatus
 
 
 class TaskEvent(Event):
@@ -28,7 +29,7 @@ class TaskReady(TaskEvent):
 class TaskProgressed(TaskEvent):
     """Files of the task changed state; numbers over its master inputs, and its live jobs."""
 
-    status: str
+    status: TaskStatus
     files_finished: int
     files_failed: int
     files_total: int
@@ -42,11 +43,11 @@ class TaskPrepared(TaskEvent):
 class TaskCompleted(TaskEvent):
     """The task reached a final state (or exhausted)."""
 
-    status: str
+    status: TaskStatus
 
 
 class TaskCommandRequested(TaskEvent):
-    """Another service asks for a command on the task (goal reached, exhausted for too long, failing too much)."""
+    """Another service asks for a command on the task: goal reached, exhausted too long, too many failures."""
 
     command: str
     reason: str
@@ -57,14 +58,14 @@ class TaskCommanded(TaskEvent):
     """A command was accepted and its first transition made: kill, finish, retry, pause, resume, ..."""
 
     command: str
-    status: str
+    status: TaskStatus
     soft: bool = False
 
 
 class TaskReleased(TaskEvent):
-    """A pending or throttled task was put back to ``status``, or the sweep found it idle: look at it again."""
+    """A pending or throttled task went back to ``status``, or the sweep found it idle: look at it again."""
 
-    status: str
+    status: TaskStatus
     reason: str
     released_at: datetime | None = None
 

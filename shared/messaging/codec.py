@@ -24,7 +24,9 @@ def encode(event: Event) -> bytes:
 
 
 def decode(expected: type[E], body: bytes, *, routing_key: str) -> E:
-    """The event in `body`. Raises Undecodable: too large, another event or version, not JSON, a wrong field, no id.
+    """The event in `body`; Undecodable tells why not.
+
+    Too large, another event or version, not JSON, a wrong field, no id.
 
     `routing_key` is what the publisher called it; it carries the version.
     """

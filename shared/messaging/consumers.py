@@ -104,7 +104,7 @@ class Consumers:
             log.debug("disconnecting from RabbitMQ failed", exc_info=True)
 
     async def unattached(self) -> list[str]:
-        """Queues that this process should consume and does not; those that the broker no longer has are made again."""
+        """Queues that this process should consume and does not; queues the broker lost are made again."""
         missing = []
         connection = await self.broker.connect()
         for subscriber in self.broker.subscribers:

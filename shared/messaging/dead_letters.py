@@ -1,4 +1,4 @@
-"""The broker's dead queue: what no consumer could decode, or what crashed its consumer again and again.
+"""The broker's dead queue: what no consumer could decode, or what crashed its consumer repeatedly.
 
 It is emptied into `parked_messages`, where people can see the reason and send a message again.
 """

@@ -29,9 +29,11 @@ DUE_TOGETHER = 4
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often a handler that raised something unexpected is tried before its message is parked, and at which
-    distance; how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot; after
-    how long a message whose row somebody held comes again."""
+    """How often a failed handler is tried before its message is parked, and after which waits.
+
+    Also how often a transaction that PostgreSQL refused (deadlock, serialization) is repeated on the spot, and after
+    how long a message whose row somebody held comes again.
+    """
 
     tries: int = 5
     first_delay_s: float = 1.0
@@ -49,8 +51,11 @@ class RetryPolicy:
 
 
 class Dispatcher:
-    """Handles deliveries for the work subscriptions of one service. Every transport calls `deliver`; it returns when
-    the delivery may be acknowledged, and stays inside while PostgreSQL is away."""
+    """Handles deliveries for the work subscriptions of one service.
+
+    Every transport calls `deliver`; it returns when the delivery may be acknowledged, and stays inside while PostgreSQL
+    is away.
+    """
 
     def __init__(
         self,
@@ -182,8 +187,10 @@ class Dispatcher:
             await ledger.name_tasks(work.connection, delivery.consumer, event)
 
     async def _record_wait(self, delivery: Delivery, event: Event, reason: str) -> None:
-        """Somebody held what the handler needs: the message comes again later, and others have its session now. That
-        is not its failure, so it is not counted as one."""
+        """Defer a message because somebody held what its handler needs; others have its session now.
+
+        That is not its failure, so it is not counted as one.
+        """
         self._metrics.row_waits.labels(delivery.consumer).inc()
         log.warning("%s: event %d %s; it comes again later", delivery.consumer, event.event_id, reason)
         async with self.database.begin(reason=reason, cause_event_id=event.event_id) as work:

@@ -24,7 +24,7 @@ class Failure(Exception):
 
 
 class Permanent(Failure):
-    """Trying again cannot help: the event is parked with the reason, and the task (if any) set pending with it."""
+    """Trying again cannot help: the event is parked with the reason, and its task (if any) set pending."""
 
     def __init__(self, reason: str, task_id: int | None = None) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""One gate per database: while PostgreSQL is away every consumer waits at it with its message unsettled."""
+"""One gate per database: while PostgreSQL is away consumers wait at it with their messages unsettled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ PROBE_TIMEOUT_S = 5.0
 
 
 class DatabaseGate:
-    """Open while the last probe was answered. Consumers take no more messages than their prefetch while they wait."""
+    """Open while the last probe was answered.
+
+    Consumers take no more messages than their prefetch while they wait.
+    """
 
     def __init__(self, database: Database, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         self._database = database

@@ -17,7 +17,7 @@ from shared.db.database import Database, is_retryable
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.outbox import OutboxGauge
-from shared.messaging.schedule import Fate, InOrder, Schedule
+from shared.messaging.schedule import Handling, InOrder, Schedule
 from shared.messaging.subscription import Delivery, NewsSubscription, Outcome
 from shared.messaging.transport import Attached
 
@@ -134,7 +134,7 @@ class InProcessTransport:
         return len(rows)
 
     async def delete_settled(self) -> None:
-        """Remove from the outbox what every subscriber settled; after a crash before this it is delivered again."""
+        """Remove what every subscriber settled from the outbox; what a crash leaves is delivered again."""
         if not self._settled:
             return
         batch = list(self._settled)
@@ -145,20 +145,20 @@ class InProcessTransport:
             self._unsettled.pop(event_id, None)
         self._metrics.published.inc(len(batch))
 
-    def choose(self) -> tuple[_Waiting, Fate] | None:
+    def choose(self) -> tuple[_Waiting, Handling] | None:
         """Ask the schedule; what it chose is no longer waiting."""
         if not self._waiting:
             return None
         choice = self._schedule.choose(self.waiting)
         if choice is None:
             return None
-        return self._waiting.pop(choice.index), choice.fate
+        return self._waiting.pop(choice.index), choice.handling
 
-    async def make(self, entry: _Waiting, fate: Fate) -> None:
-        """Deliver one message to one subscriber and settle it, or lose what fate loses."""
-        if fate is not Fate.DROP:
+    async def make(self, entry: _Waiting, handling: Handling) -> None:
+        """Deliver one message to one subscriber and settle it, or lose it where the schedule says so."""
+        if handling is not Handling.DROP:
             await self._hand_over(entry)
-        if fate is Fate.DUPLICATE:
+        if handling is Handling.DUPLICATE:
             self._waiting.append(entry)
             return
         self._unsettled[entry.event_id] -= 1
@@ -221,9 +221,9 @@ class InProcessTransport:
         self._running.discard(task)
         self._woken.set()
 
-    async def _make_safely(self, entry: _Waiting, fate: Fate) -> None:
+    async def _make_safely(self, entry: _Waiting, handling: Handling) -> None:
         try:
-            await self.make(entry, fate)
+            await self.make(entry, handling)
         except Exception as error:
             if not is_retryable(error):
                 log.exception("%s: unexpected error; it will be delivered again", entry.delivery.consumer)

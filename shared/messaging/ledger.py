@@ -1,4 +1,7 @@
-"""The tables behind the bus: deferred and parked messages. Every function runs in its caller's transaction."""
+"""The tables behind the bus: deferred and parked messages.
+
+Every function runs in its caller's transaction.
+"""
 
 from __future__ import annotations
 
@@ -176,16 +179,20 @@ async def hold_task(connection: asyncpg.Connection, task_id: int, reason: str) -
 
 
 async def name_tasks(connection: asyncpg.Connection, consumer: str, event: Event) -> list[int]:
-    """Write down which tasks a deferred or parked message is about, by their ids or those of jobs and transfers."""
+    """Write down the tasks of a deferred or parked message, by their ids or those of jobs and transfers."""
 
     def ids(*names: str) -> list[int]:
         return [one for name in names for one in getattr(event, name, ())]
 
     task_id = getattr(event, "task_id", None)
     found: list[int] = await connection.fetchval(
-        _CONCERNED, consumer, event.event_id, [] if task_id is None else [task_id],
-        ids("job_ids", "failed_job_ids"), ids("transfer_ids"),
-    )  # fmt: skip
+        _CONCERNED,
+        consumer,
+        event.event_id,
+        [] if task_id is None else [task_id],
+        ids("job_ids", "failed_job_ids"),
+        ids("transfer_ids"),
+    )
     return found
 
 
@@ -200,5 +207,5 @@ async def parked(connection: asyncpg.Connection, limit: int = 100) -> list[Parke
 
 
 async def replay(connection: asyncpg.Connection, ids: Sequence[int], *, by: str) -> list[int]:
-    """Send parked messages to their consumers again; the numbers of those that were open and had an event id."""
+    """Send parked messages to their consumers again; the numbers of open ones with an event id."""
     return [row["parked_id"] for row in await connection.fetch(_REPLAY, list(ids), by)]

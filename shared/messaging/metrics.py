@@ -1,4 +1,7 @@
-"""What the bus tells Prometheus. Labels are consumers and routing keys; there are a few dozen of them, never ids."""
+"""What the bus tells Prometheus.
+
+Labels are consumers and routing keys; there are a few dozen of them, never ids.
+"""
 
 from __future__ import annotations
 

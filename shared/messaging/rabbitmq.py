@@ -1,5 +1,7 @@
-"""The RabbitMQ transport: a relay that publishes, consumers that consume, and a look every few seconds at whether
-messages really flow."""
+"""The RabbitMQ transport: a relay that publishes, consumers, and a check that messages flow.
+
+The check runs every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -143,7 +145,7 @@ class RabbitMQTransport:
 
 
 def _with_heartbeat(url: str) -> str:
-    """A short heartbeat, so that a peer that vanished without a word is noticed."""
+    """A short heartbeat, so that a peer that vanished without closing is noticed."""
     if "heartbeat=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}heartbeat={HEARTBEAT_S}"

@@ -1,4 +1,4 @@
-"""From the outbox to RabbitMQ: rows are locked, published with pipelined confirms, and deleted when confirmed.
+"""Sends the outbox to RabbitMQ: rows are locked, published with pipelined confirms, then deleted.
 
 A row that the broker did not confirm stays and is published again: delivery is at least once, never less.
 """
@@ -32,7 +32,7 @@ PUBLISH_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 10.0
 HOLD_S = 5.0  # a row that the broker returned or refused is left alone for so long
 LONGEST_DELAY_S = 5.0
-RECENT = 50_000  # most passes look only so far below the newest row published: no rescan of dead index entries
+RECENT = 50_000  # most passes look only so far below the newest row published: no rescan of deleted rows' entries
 
 BUS_ERRORS: tuple[type[BaseException], ...] = (AMQPError, ChannelInvalidStateError, OSError, TimeoutError)
 
@@ -40,8 +40,10 @@ _CLOSED = ("closed", "not opened", "not ready", "no active transport")
 
 
 def is_bus_error(error: BaseException) -> bool:
-    """Whether the bus, and not our code, is to blame: also a connection that was closed under our feet, for which its
-    library raises RuntimeError."""
+    """Whether the bus, and not our code, caused the error.
+
+    Also for a connection that was closed while we used it, for which its library raises RuntimeError.
+    """
     told = str(error).lower()
     return isinstance(error, BUS_ERRORS) or (type(error) is RuntimeError and any(word in told for word in _CLOSED))
 
@@ -65,7 +67,10 @@ class _Published:
 
 
 class Relay:
-    """Publishes the outbox of one database. Any number of them may run; each row is locked by one at a time."""
+    """Publishes the outbox of one database.
+
+    Any number of them may run; each row is locked by one at a time.
+    """
 
     def __init__(self, database: Database, url: str, topology: Topology, metrics: MessagingMetrics) -> None:
         self._database = database
@@ -138,7 +143,10 @@ class Relay:
         self._woken.clear()
 
     async def publish_once(self) -> int:
-        """Publish one batch; how many rows were taken. Raises when a server is away; confirmed rows are gone then."""
+        """Publish one batch; how many rows were taken.
+
+        Raises when a server is away; confirmed rows are gone then.
+        """
         channel = await self._ready_channel()
         floor = self._floor()
         failure: BaseException | None = None

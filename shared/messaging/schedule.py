@@ -1,4 +1,4 @@
-"""Which message is delivered next, and what goes wrong with it: the one decision of the in-process transport.
+"""Chooses the next message and what fails with it: the one decision of the in-process transport.
 
 `InOrder` is what a machine without RabbitMQ runs with. A simulation gives its own, seeded, that reorders, duplicates,
 delays and drops.
@@ -14,7 +14,7 @@ from typing import Protocol
 from shared.messaging.subscription import Delivery
 
 
-class Fate(StrEnum):
+class Handling(StrEnum):
     DELIVER = "deliver"
     DUPLICATE = "duplicate"  # delivered, but the acknowledgement is lost: it will be delivered again
     DROP = "drop"  # lost on the way; only the watchdog's sweep will notice
@@ -22,16 +22,18 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class Choice:
-    """The delivery at `index` of the waiting ones is made now, with this fate."""
+    """The delivery at `index` of the waiting ones is made now, with this handling."""
 
     index: int
-    fate: Fate = Fate.DELIVER
+    handling: Handling = Handling.DELIVER
 
 
 class Schedule(Protocol):
     def choose(self, waiting: Sequence[Delivery]) -> Choice | None:
-        """What happens next, or None: nothing for now (all of them are delayed). `waiting` is in the order of the
-        outbox; a delivery stays in it until it was settled. Never empty."""
+        """What happens next, or None: nothing for now (all of them are delayed).
+
+        `waiting` is in the order of the outbox; a delivery stays in it until it was settled. Never empty.
+        """
 
 
 class InOrder:

@@ -1,4 +1,4 @@
-"""Who wants which event: the registrations of the services in this process, and one delivery to one of them."""
+"""Who wants which event: registrations of this process's services, and one delivery to one of them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from shared.events.base import Event
 
 
 def consumer_name(service: str, event: type[Event]) -> str:
-    """`task-brokerage`, TaskDefined -> `task-brokerage.task-defined`: the inbox's consumer and the queue's name."""
+    """The inbox's consumer and the queue's name.
+
+    `task-brokerage`, TaskDefined -> `task-brokerage.task-defined`.
+    """
     return f"{service.replace('_', '-')}.{event.queue_words()}"
 
 
 @dataclass(frozen=True)
 class WorkSubscription:
-    """One shared queue per (service, event): each event is handled once, by one replica, through the inbox."""
+    """One shared queue per (service, event): one replica handles each event once, through the inbox."""
 
     service: str
     event: type[Event]
@@ -44,8 +47,10 @@ class NewsSubscription:
 
 @dataclass(frozen=True)
 class Deferred:
-    """That a delivery comes from `deferred_messages`: its event, how often it was tried, and how often it could not be,
-    because somebody else held what it needs."""
+    """A delivery that comes from `deferred_messages`: its event and how often it was tried.
+
+    Also how often it could not be tried, because somebody else held what it needs.
+    """
 
     event_id: int
     attempts: int

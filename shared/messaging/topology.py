@@ -1,5 +1,7 @@
-"""Exchanges and queues, in one place. Every service declares all of them at start, so that an event published before
-its consumer ever ran waits in a queue instead of being unroutable.
+"""Exchanges and queues, in one place.
+
+Every service declares all of them at start, so that an event published before its consumer ever ran waits in a queue
+instead of being unroutable.
 
     orrery.events   topic exchange, routing key = the event's name and version
     <service>.<event-words>   one quorum queue per (service, event): work, shared by the service's replicas

@@ -36,7 +36,7 @@ class Transport(Protocol):
         """Connect, declare, relay, consume. Raises BusUnavailable."""
 
     async def stop(self, grace_s: float) -> None:
-        """Take nothing more, let running handlers finish within `grace_s`, publish what they wrote, disconnect."""
+        """Take nothing more, let handlers finish within `grace_s`, publish what they wrote, disconnect."""
 
     def wake(self) -> None:
         """The outbox has new rows."""

@@ -1,4 +1,6 @@
-"""What a task says about the software platform and the hardware it needs (PanDA brokerage: CPU and/or GPU hardware).
+"""The software platform and hardware a task needs.
+
+Source: PanDA brokerage, CPU and/or GPU hardware.
 
 `sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>`, where host_cpu_spec is `architecture<-vendor<-instr>>`
 (several joined by `|`), and host_gpu_spec is `vendor<-model>` with requirements such as `:cuda>=12.0:vram>=40960`

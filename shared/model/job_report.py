@@ -1,4 +1,4 @@
-"""What a pilot's final report says, as job_dispatch stores it in `job_reports.report` and other services read it.
+"""What a pilot's final report says, as it is stored in `job_reports.report` and read by services.
 
 Keys of the stored object are the names of the pilot interface (`update_job`): `max_pss`, `cpu_consumption_time`, ...
 Numbers are numbers there, whatever the pilot sent; absent keys were not reported. Two keys hold objects:
@@ -101,8 +101,10 @@ class JobReport:
 
 
 def _timing(text: Any) -> tuple[int, ...]:
-    """`pilot_timing`: get job, stage-in, payload, stage-out, initial set-up, set-up; seconds joined by bars. Nothing
-    where that is not what the pilot wrote: a report is read together with others, and must not spoil them.
+    """`pilot_timing` in its parts; nothing where that is not what the pilot wrote.
+
+    The parts are get job, stage-in, payload, stage-out, initial set-up, set-up; seconds joined by bars. A report is
+    read together with others, and must not make them fail.
     """
     parts = [part.strip() for part in str(text or "").split("|")]
     if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_TIME_DIGITS for part in parts):

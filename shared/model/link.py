@@ -1,4 +1,4 @@
-"""A network link between two sites: closeness, files queued and throughput, each with the time it was measured.
+"""A network link between two sites: closeness, files queued, throughput, and when each was measured.
 
 The throughput numbers are used as the dump has them (`mbps`), against the thresholds of the throughput table.
 """
@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.model.problems import Problem
+from shared.model.steps import Steps
 
 PRODUCTION_OUTPUT = "Production Output"
 EXPRESS = "Express"
@@ -54,7 +55,7 @@ class Link:
 
 
 class _Reader:
-    """Reads one record, collecting problems; kept small because a full dump has tens of thousands of links."""
+    """Reads one record and collects problems; it is small because a full dump has many thousand links."""
 
     def __init__(self, file: str, key: str) -> None:
         self.file, self.key, self.problems = file, key, list[Problem]()
@@ -99,7 +100,7 @@ class _Reader:
 
 
 def link_from_dump(key: str, record: Any, file: str = "network_metrics.json") -> Link | list[Problem]:
-    """One entry ("source:destination") of the network metrics dump as a Link, or everything that is wrong with it."""
+    """One entry ("source:destination") of the network metrics dump as a Link, or all its problems."""
     source, separator, destination = key.partition(":")
     if not (source and separator and destination):
         return [Problem(file, key, "", "the key is not source:destination")]
@@ -151,7 +152,10 @@ Metric = tuple[str, str, str, float, datetime]
 
 
 def metrics_of(links: Iterable[Link], otherwise_at: datetime) -> Iterator[Metric]:
-    """(source, destination, metric, value, time) for every number; `otherwise_at` where the dump has no time."""
+    """(source, destination, metric, value, time) of every number.
+
+    `otherwise_at` is the time where the dump has none.
+    """
     for link in links:
         for metric, (value_name, time_name) in METRICS.items():
             value = getattr(link, value_name)
@@ -173,7 +177,18 @@ def links_of(metrics: Iterable[Metric]) -> dict[tuple[str, str], Link]:
     return {pair: Link(*pair, **known) for pair, known in values.items()}
 
 
-def shift_to_now(links: list[Link], now: datetime) -> list[Link]:
-    """Move all times by the same amount so that the newest is now: an old dump then behaves as a live one."""
-    newest = max((at for link in links if (at := link.measured_at)), default=None)
-    return links if newest is None else [link.shifted(now - newest) for link in links]
+def shift_to_now(links: list[Link], now: datetime) -> Steps[None]:
+    """Move all times by the same amount so that the newest is now: an old dump then behaves as a live one.
+
+    Each link is replaced in its place: the list of the old ones would be freed in one go.
+    """
+    newest: datetime | None = None
+    for link in links:
+        yield
+        at = link.measured_at
+        newest = max(newest, at) if newest and at else newest or at
+    if newest is None:
+        return
+    for place, link in enumerate(links):
+        yield
+        links[place] = link.shifted(now - newest)

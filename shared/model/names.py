@@ -32,3 +32,17 @@ def is_scope(name: str) -> bool:
 def is_task_name(name: str) -> bool:
     """Whether a task may be called so."""
     return _TASK.fullmatch(name) is not None and not {".", ".."} & set(name.split("/"))
+
+
+def bare_name(name: str) -> str:
+    """A dataset's name without ``scope:`` in front and without the slash that marks a container."""
+    return name.strip().rpartition(":")[2].removesuffix("/")
+
+
+def scope_of(name: str) -> str:
+    """The scope in front of a name, else the name's first field (two for user and group data)."""
+    scope, colon, rest = name.strip().rpartition(":")
+    if colon:
+        return scope
+    fields = rest.split(".")
+    return ".".join(fields[:2]) if fields[0] in ("user", "group") and len(fields) > 1 else fields[0]

@@ -1,4 +1,4 @@
-"""What a task asks of a queue, converted once from the values and units of its row into unit-named fields."""
+"""What a task asks of a queue, converted once from its row's units into unit-named fields."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ DEFAULT_BASE_WALLTIME_S = 600
 
 @dataclass(frozen=True)
 class WorkNeeds:
-    """Needs of one task's jobs. Cores 0 means any number; `cpu_time` None means not known yet; efficiency 0..1,
+    """Needs of one task's jobs.
 
-    where 0 switches the scaling with CPU time off (the expected walltime is then the base walltime).
+    Cores 0 means any number; `cpu_time` None means not known yet; efficiency 0..1, where 0 switches the scaling with
+    CPU time off (the expected walltime is then the base walltime).
     """
 
     core_count: int = 1
@@ -88,7 +89,7 @@ def needs_of_task(row: Mapping[str, Any]) -> WorkNeeds:
 
 
 def cores_of_merge_job(merge_core_count: int | None) -> int:
-    """Cores that a task asks for its merge jobs: as stated, 0 for any number (they take the slot's), one if not stated.
+    """Cores a task asks for merge jobs: as stated, 0 for any number (the slot's), one if not stated.
 
     Example: in a slot of 8 cores a merge job has 4 cores where mergeCoreCount is 4, 8 where it is 0, 1 where it is
     absent. Source: JEDI, MERGECORECOUNT; that an absent one counts as one is the choice taken here.
@@ -97,7 +98,7 @@ def cores_of_merge_job(merge_core_count: int | None) -> int:
 
 
 def needs_of_merge_job(row: Mapping[str, Any]) -> WorkNeeds:
-    """The needs of a task's merge jobs: their own cores and memory, CPU time unknown, output as large as input."""
+    """The needs of merge jobs: their own cores and memory, unknown CPU time, output as large as input."""
     ram = parse_ram(_number(row, "merge_ram_count"), row.get("merge_ram_unit"))
     return replace(
         needs_of_task(row),

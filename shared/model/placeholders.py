@@ -1,4 +1,4 @@
-"""Decorators of placeholders in job parameters: which there are, and the arithmetic of /M (JEDI: task parameters).
+"""Decorators of placeholders in job parameters, and the arithmetic of /M (JEDI: task parameters).
 
 `/L` (`/S`, `/A`), `/T`, `/E` and `/P` write names and numbers in another form, `/F` names the file that lists them,
 `/M[formula]` computes, with `#` for the value. Submission checks what job generation fills in.
@@ -67,7 +67,7 @@ def _result(node: ast.expr, value: float) -> float:
 
 
 def unusable_placeholders(text: str) -> Iterator[str]:
-    """Why placeholders of a text cannot be filled in rightly, each with its name; nothing for those that can."""
+    """Why placeholders of a text cannot be filled in, each with its name; nothing for those that can."""
     for found in _PLACEHOLDER.finditer(_EVENT_SERVICE.sub("", text)):
         whole, name, decorator = found.group(0), found.group(1), found.group(2) or ""
         formula = formula_of(decorator)

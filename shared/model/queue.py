@@ -1,4 +1,4 @@
-"""A queue (PanDA queue) as CRIC describes it: field names of the file as they are, unit-named fields inside.
+"""A queue (PanDA queue) as CRIC describes it: the file's field names outside, unit-named inside.
 
 Fields that CRIC has and nothing here reads are ignored; fields that are read must be in range, or the grid is refused.
 """
@@ -54,6 +54,7 @@ class Queue:
     """One queue; memory and directory limits are MB per job slot, zero means no limit, times are seconds.
 
     Memory limits are for each core of a slot where `per_core_attr` says so; `part_for` gives those of a slot.
+    `site_storages` are for a queue that names no storage: the site's default, then its disks. A grid fills them in.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Queue:
     write_storages: tuple[str, ...] = ()
     analysis_read_storages: tuple[str, ...] = ()
     analysis_write_storages: tuple[str, ...] = ()
+    site_storages: tuple[str, ...] = ()
     object_stores: tuple[str, ...] = ()
 
     @property
@@ -112,7 +114,7 @@ class Queue:
         return self.options.get("per_core_attr", "").lower() == "true"
 
     def part_for(self, resource_type: ResourceType | None, task_cores: int | None = None) -> QueuePart | None:
-        """The slot of one job, of a resource type where the queue is unified; None: it has too few cores for the type.
+        """The slot of one job, of a resource type where the queue is unified; None: too few cores for it.
 
         minrss and maxrss of a queue with `per_core_attr` are multiplied by the cores of the whole slot first, and only
         then is the slot cut for the type. Where the task decides (corecount -1) the slot is as large as the task's
@@ -142,11 +144,33 @@ class Queue:
             return float(self.max_work_dir_mb)
         return self.max_work_dir_mb * max(1, part.core_count) / max(1, self.core_count)
 
-    def storages(self, role: str, analysis: bool = False) -> tuple[str, ...]:
-        """Endpoints for `read` or `write`, in order of preference."""
-        own = self.analysis_read_storages if role == "read" else self.analysis_write_storages
-        general = self.read_storages if role == "read" else self.write_storages
-        return own if analysis and own else general
+    def storages(self, role: str, *, analysis: bool) -> tuple[str, ...]:
+        """Endpoints to `read` from or to `write` to, in order of preference.
+
+        Analysis work takes the `_analysis` list where the record names one, all other work the general list; where the
+        list is empty, the storages of the site. A list for reading is never written to.
+        """
+        own, general = {
+            "read": (self.analysis_read_storages, self.read_storages),
+            "write": (self.analysis_write_storages, self.write_storages),
+        }[role]
+        named = own if analysis and own else general
+        if named or (role == "read" and self._reads_from_afar):
+            return named
+        return self.site_storages
+
+    def output_storage(self, *, analysis: bool) -> str | None:
+        """Where the pilot writes; None: the queue has no storage, and nothing that makes output can run there."""
+        return next(iter(self.storages("write", analysis=analysis)), None)
+
+    def input_storage(self, *, analysis: bool) -> str | None:
+        """Where missing input is moved; None where the queue reads from afar, or has no storage."""
+        named = self.storages("read", analysis=analysis)
+        return None if self.is_virtual_placement or not named else named[0]
+
+    @property
+    def _reads_from_afar(self) -> bool:
+        return self.is_virtual_placement or self.direct_access_wan
 
 
 def _none_is_zero(value: Any) -> Any:
@@ -250,17 +274,39 @@ def queue_from_cric(key: str, record: Mapping[str, Any], file: str = "queues.jso
     if problems:
         return problems
     return Queue(
-        name=raw.siteid, site=raw.atlas_site, status=raw.status, type=raw.type, cloud=raw.cloud,
-        capability=raw.capability, workflow=raw.workflow, jobseed=raw.jobseed, core_count=raw.corecount,
-        core_power_hs06=raw.corepower, min_time_s=raw.mintime, max_time_s=raw.maxtime, min_rss_mb=raw.minrss,
-        max_rss_mb=raw.maxrss, mean_rss_mb=raw.meanrss, max_work_dir_mb=raw.maxwdir,
-        max_input_size_mb=raw.maxinputsize, max_disk_io_kb_s=raw.maxdiskio, pledged_cpu=raw.pledgedcpu,
-        transferring_limit=raw.transferringlimit, fair_share_policy=raw.fairsharepolicy, releases=raw.releases,
-        direct_access_lan=raw.direct_access_lan, direct_access_wan=raw.direct_access_wan, is_cvmfs=raw.is_cvmfs,
-        connectivity=network or "full", ip_stack=stack, transfer_time_high_days=raw.transtimehi,
-        transfer_time_low_days=raw.transtimelo, options=options_of(raw.catchall, raw.params),
-        read_storages=_endpoints(raw.astorages, "read", ""), write_storages=_endpoints(raw.astorages, "write", ""),
+        name=raw.siteid,
+        site=raw.atlas_site,
+        status=raw.status,
+        type=raw.type,
+        cloud=raw.cloud,
+        capability=raw.capability,
+        workflow=raw.workflow,
+        jobseed=raw.jobseed,
+        core_count=raw.corecount,
+        core_power_hs06=raw.corepower,
+        min_time_s=raw.mintime,
+        max_time_s=raw.maxtime,
+        min_rss_mb=raw.minrss,
+        max_rss_mb=raw.maxrss,
+        mean_rss_mb=raw.meanrss,
+        max_work_dir_mb=raw.maxwdir,
+        max_input_size_mb=raw.maxinputsize,
+        max_disk_io_kb_s=raw.maxdiskio,
+        pledged_cpu=raw.pledgedcpu,
+        transferring_limit=raw.transferringlimit,
+        fair_share_policy=raw.fairsharepolicy,
+        releases=raw.releases,
+        direct_access_lan=raw.direct_access_lan,
+        direct_access_wan=raw.direct_access_wan,
+        is_cvmfs=raw.is_cvmfs,
+        connectivity=network or "full",
+        ip_stack=stack,
+        transfer_time_high_days=raw.transtimehi,
+        transfer_time_low_days=raw.transtimelo,
+        options=options_of(raw.catchall, raw.params),
+        read_storages=_endpoints(raw.astorages, "read", ""),
+        write_storages=_endpoints(raw.astorages, "write", ""),
         analysis_read_storages=_endpoints(raw.astorages, "read", "analysis"),
         analysis_write_storages=_endpoints(raw.astorages, "write", "analysis"),
         object_stores=tuple(str(one) for one in raw.objectstores),
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""Resource types: the classes of work that share a queue, and the part of a unified queue that serves each of them.
+"""Resource types: classes of work that share a queue, and the part of a unified queue for each.
 
 A pseudo-queue is never stored: it is the pair (queue, resource type), shown as `QUEUE/TYPE`.
 """
@@ -53,7 +53,7 @@ def decompensate(ram_mb: float) -> int:
 def resource_type_of(
     core_count: int | None, ram_mb: float, ram_per_core: bool, base_ram_mb: float, known: Sequence[ResourceType]
 ) -> str:
-    """The first type that matches a task: no core count is 1, 0 ("any") counts as 8; UNDEFINED if none matches."""
+    """The first type that matches a task; no core count is 1, 0 ("any") counts as 8; UNDEFINED if none."""
     cores = 1 if core_count is None else 8 if core_count == 0 else core_count
     total_mb = ram_mb * cores + base_ram_mb if ram_per_core else ram_mb + base_ram_mb
     per_core_mb = compensate(total_mb / cores)

@@ -1,4 +1,4 @@
-"""Global shares: a tree of percentages; only leaves are given to tasks, by expressions on the task's attributes."""
+"""Global shares: a tree of percentages; tasks get leaves, by expressions on their attributes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Node(BaseModel):
 
 
 def shares_from_list(content: Any, problems: list[Problem]) -> tuple[Share, ...]:
-    """The nodes of shares.json in their order; problems (unknown parent, twice the same name, a circle) are added."""
+    """The nodes of shares.json in order; problems (unknown parent, repeated name, a circle) are added."""
     if content is None:
         return ()
     if not isinstance(content, list):

@@ -54,6 +54,11 @@ def site_from_cric(key: str, record: Mapping[str, Any], file: str = "sites.json"
     if bare not in {"", "only", "allow"}:
         return [Problem(file, key, "bareNucleus", f"{bare!r} is not allowed; only, allow or nothing is")]
     return Site(
-        name=raw.name, state=raw.state, tier_level=raw.tier_level, cloud=raw.cloud,
-        is_nucleus="Nucleus" in raw.datapolicies, bare_nucleus=bare, default_storage=raw.default_ddm_endpoint,
-    )  # fmt: skip
+        name=raw.name,
+        state=raw.state,
+        tier_level=raw.tier_level,
+        cloud=raw.cloud,
+        is_nucleus="Nucleus" in raw.datapolicies,
+        bare_nucleus=bare,
+        default_storage=raw.default_ddm_endpoint,
+    )

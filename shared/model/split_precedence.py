@@ -1,4 +1,4 @@
-"""Which of a task's split rules are in effect when several are given (PanDA: task sizing, order of precedence)."""
+"""Which of several split rules of a task are in effect (PanDA: task sizing, order of precedence)."""
 
 from __future__ import annotations
 

@@ -91,10 +91,19 @@ def storage_from_cric(key: str, record: Mapping[str, Any], file: str = "storages
         ]
     both = raw.blacklisted == "Y"
     return Storage(
-        name=raw.ddm_endpoint_name, site=raw.site_name, type=raw.type, is_tape=raw.is_tape == "Y",
-        space_total_gb=raw.space_total, space_free_gb=raw.space_free, space_expired_gb=raw.space_expired,
-        space_min_free_gb=raw.space_min_free, space_unavailable_gb=raw.space_unavailable, space_used_gb=raw.space_used,
-        token=raw.ddm_spacetoken_name or "", blacklisted_read=both or raw.blacklisted_read == "Y",
-        blacklisted_write=both or raw.blacklisted_write == "Y", detailed_status=raw.detailed_status,
+        name=raw.ddm_endpoint_name,
+        site=raw.site_name,
+        type=raw.type,
+        is_tape=raw.is_tape == "Y",
+        space_total_gb=raw.space_total,
+        space_free_gb=raw.space_free,
+        space_expired_gb=raw.space_expired,
+        space_min_free_gb=raw.space_min_free,
+        space_unavailable_gb=raw.space_unavailable,
+        space_used_gb=raw.space_used,
+        token=raw.ddm_spacetoken_name or "",
+        blacklisted_read=both or raw.blacklisted_read == "Y",
+        blacklisted_write=both or raw.blacklisted_write == "Y",
+        detailed_status=raw.detailed_status,
         space_at=raw.space_timestamp,
-    )  # fmt: skip
+    )

@@ -1,4 +1,6 @@
-"""The world file: all that a brokerage decision reads, as one JSON document (`orrery snapshot save`, `orrery dry-run`).
+"""The world file: all that a brokerage decision reads, as one JSON document.
+
+`orrery snapshot save` writes it, `orrery dry-run` reads it.
 
 Queues, sites, storages, network metrics, software map, resource types and shares have the form of a grid folder's
 files: the field's names and units, unchanged. The rest is what a live system counts; without it nothing ever ran.
@@ -13,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from shared.model.grid import FILES
 from shared.model.problems import InvalidGrid, Problem
+from shared.states.job import JobStatus
 
 FORMAT = "orrery-world/1"
 
@@ -28,7 +31,7 @@ class JobsCounted(_Part):
     resource_type: str = ""
     gshare: str = ""
     user_name: str = ""
-    status: str
+    status: JobStatus
     n_jobs: int
     n_cores: int = 0
 
@@ -43,9 +46,10 @@ class SignsOfLife(_Part):
 
 
 class Workers(_Part):
-    """Batch workers of a queue, and slots set for proactive assignment: `slots_of_type` by resource type, `n_slots` for
+    """Batch workers of a queue, and slots set for proactive assignment.
 
-    those types of the queue together that have no number of their own; null: none are set.
+    `slots_of_type`: slots by resource type; `n_slots`: slots for those types of the queue together that have no number
+    of their own; null: none are set.
     """
 
     running: int = 0

@@ -1,8 +1,7 @@
-"""Tests that every plugin has to pass. A VO derives a class in its own tests:
+"""Tests that every plugin has to pass.
 
-class TestOurBrokerage(PluginConformance):
-    group, vo, label = "orrery.job_brokerage", "ourvo", "managed"
-    methods = ("decide",)
+A VO derives a class in its own tests: class TestOurBrokerage(PluginConformance): group, vo, label =
+"orrery.job_brokerage", "ourvo", "managed" methods = ("decide",)
 
     def examples(self):
         yield "decide", (world, request, 1)
@@ -19,7 +18,7 @@ from shared.plugins.discovery import find
 
 
 class PluginConformance:
-    """Discovery, construction, and that the same arguments give the same decision and are left as they were."""
+    """Discovery, construction, and that equal arguments give equal decisions and are left as they were."""
 
     group: ClassVar[str]
     vo: ClassVar[str]

@@ -10,7 +10,7 @@ GROUPS = ("orrery.task_brokerage", "orrery.job_brokerage", "orrery.job_generatio
 
 
 class PluginError(Exception):
-    """There is no plugin, there are two of one name, or one cannot be loaded; the text names group and name."""
+    """No plugin, two of one name, or one that cannot be loaded; the text names group and name."""
 
 
 def candidates(vo: str, label: str) -> tuple[str, ...]:
@@ -19,7 +19,10 @@ def candidates(vo: str, label: str) -> tuple[str, ...]:
 
 
 def installed(group: str) -> dict[str, EntryPoint]:
-    """The entry points of a group by name. Raises PluginError for an unknown group or a name with two meanings."""
+    """The entry points of a group by name.
+
+    Raises PluginError for an unknown group or a name with two meanings.
+    """
     if group not in GROUPS:
         raise PluginError(f"plugin group {group!r}: allowed are {', '.join(GROUPS)}")
     found: dict[str, EntryPoint] = {}

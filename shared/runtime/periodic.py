@@ -1,4 +1,4 @@
-"""Runs a service's periodic work: each piece in one transaction, by the one replica that holds its lease."""
+"""Runs periodic work: each piece in one transaction, by the one replica that holds its lease."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Outcome(StrEnum):
 
 
 class PeriodicRunner:
-    """One loop per piece of work. `lease_scope` goes before the lease's name: the service, or one name for all."""
+    """One loop per piece of work.
+
+    `lease_scope` goes before the lease's name: the service, or one name for all.
+    """
 
     def __init__(
         self, database: Database, metrics: RuntimeMetrics, *, service: str, holder: str, jitter: random.Random

@@ -1,4 +1,4 @@
-"""One process with one or more services in it: connections, consumers, periodic work, HTTP, and an orderly end."""
+"""One process with one or more services: connections, consumers, periodic work, HTTP, orderly end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from shared.auth import Authority, install
+from shared.auth import Authority
 from shared.cache import Cache, NullCache, RedisCache
 from shared.cancelling import end
 from shared.config.settings import Settings, SettingsError
@@ -35,8 +35,8 @@ from shared.messaging.transport import Attached, Transport
 from shared.runtime.metrics import RuntimeMetrics
 from shared.runtime.periodic import PeriodicRunner
 from shared.runtime.service import Build, Context, Periodic, Service
-from shared.runtime.web import HttpServer, add_health, answer_database_errors
-from shared.web.intake import bound_requests
+from shared.runtime.web import HttpServer, add_health
+from shared.web.service import install
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Process:
         return found
 
     async def stop(self) -> None:
-        """Take nothing more, finish what runs, empty the outbox, close HTTP and the connections, in this order."""
+        """Take nothing more, finish what runs, empty the outbox, close HTTP and connections, in this order."""
         self._draining = True
         deadline = time.monotonic() + self.settings.graceful_stop_s
         for entry in self.running:
@@ -194,8 +194,11 @@ async def open_process(
     transport: Transport | None = None,
     ports: Mapping[str, int] | None = None,
 ) -> Process:
-    """Connect to PostgreSQL and build every service. `ports` gives the HTTP port of each by name; without it they are
-    counted up from the setting. Raises SettingsError or StartError."""
+    """Connect to PostgreSQL and build every service.
+
+    `ports` gives the HTTP port of each by name; without it they are counted up from the setting. Raises SettingsError
+    or StartError.
+    """
     authority = _authority(settings)
     if transport is None and settings.rabbitmq_url is None:
         _require_everybody(builds)
@@ -218,9 +221,7 @@ async def open_process(
             dispatcher, attached = _attach(service, acting, messaging_metrics, process.gate)
             process.transport.attach(attached)
             web = service.web or FastAPI(title=f"Orrery {service.name}", docs_url=None, redoc_url=None)
-            install(web, authority)
-            bound_requests(web, service.body_limits)
-            answer_database_errors(web)
+            install(web, authority, service.body_limits)
             add_health(web, ready=process.problems, registries=(own, registry))
             port = ports[name] if ports else (settings.http_port + index if settings.http_port else 0)
             http = HttpServer(web, host=settings.http_host, port=port, graceful_stop_s=settings.graceful_stop_s)

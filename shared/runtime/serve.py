@@ -54,8 +54,11 @@ async def run(
     stop: asyncio.Event | None = None,
     on_started: Callable[[Process], None] | None = None,
 ) -> None:
-    """Run services in this process until SIGTERM, SIGINT or `stop`. `builds` maps names ("task-definition") to their
-    composition roots; with several, each has its own port. Raises SettingsError, StartError, BusUnavailable."""
+    """Run services in this process until SIGTERM, SIGINT or `stop`.
+
+    `builds` maps names ("task-definition") to their composition roots; with several, each has its own port. Raises
+    SettingsError, StartError, BusUnavailable.
+    """
     stop = stop or asyncio.Event()
     _stop_on_signals(stop)
     process = await open_process(builds, settings, transport=transport, ports=ports)

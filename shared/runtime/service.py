@@ -1,4 +1,7 @@
-"""What a service is made of. `services/<name>/app.py` has `build(context) -> Service`; the runtime does the rest."""
+"""What a service is made of.
+
+`services/<name>/app.py` has `build(context) -> Service`; the runtime does the rest.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ NewsHandler = Callable[[Any], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Periodic:
-    """Work done every `every_s` seconds in one transaction; with `lease`, by one replica at a time, fenced.
+    """Work done every `every_s` seconds in one transaction; `lease`: by one replica at a time, fenced.
 
     Long work is cut into slices: a run that returns True left some, and the next one follows at once.
     """
@@ -39,11 +42,13 @@ class Periodic:
 
 @dataclass
 class Service:
-    """`work`: one shared quorum queue per pair, through the inbox; replicas compete.
+    """What a service gives the runtime to run.
+
+    `work`: one shared quorum queue per pair, through the inbox; replicas compete.
     `news`: every replica gets it, it may be lost.
     `background`: loops that run until they are cancelled at the stop; one that fails is started again.
     `body_limits`: the paths of `web` that take larger bodies than others.
-    `on_news_interrupted`: called when the road of the news was broken and is open again: some may have been missed.
+    `on_news_interrupted`: called when news may have been missed: its connection was lost and is open again.
     `drains_dead_queue`: its replicas move the broker's dead letters into `parked_messages` (the watchdog does).
     """
 

@@ -1,4 +1,4 @@
-"""The HTTP side of every service: /livez, /readyz, /metrics, and a uvicorn server inside our own event loop."""
+"""The HTTP side of every service: /livez, /readyz, /metrics, and uvicorn inside our event loop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Generator, Sequence
 
-import asyncpg
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from starlette.applications import Starlette
@@ -15,13 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from shared.db.database import is_retryable, is_unstorable, unavailable
-from shared.db.waits import RowHeld, SessionsBusy
 from shared.web.half_open import WholeRequestProtocol
 
-#: the API's number for a wrong value
-VALUE_REFUSED = 5
-RETRY_AFTER_S = "3"
 Problems = Callable[[], Awaitable[Sequence[str]]]
 
 
@@ -40,26 +34,6 @@ def add_health(web: Starlette, *, ready: Problems, registries: Sequence[Collecto
         return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     web.router.routes[:0] = [Route("/livez", livez), Route("/readyz", readyz), Route("/metrics", metrics)]
-
-
-def answer_database_errors(web: Starlette) -> None:
-    """What a transaction raised, in the envelope: 503 while PostgreSQL is away or a row is held by somebody else (with
-    what was waited for, and when to come again), a refusal for a value that no column
-    takes (too large a number, a text with the character NUL). Everything else is a bug, and 500."""
-
-    async def answer(request: Request, error: Exception) -> Response:
-        if is_retryable(error):
-            body = {"success": False, "message": unavailable(error), "data": None}
-            return JSONResponse(body, status_code=503, headers={"Retry-After": RETRY_AFTER_S})
-        if is_unstorable(error):
-            text = f"a value cannot be stored: {error}; nothing was changed"
-            return JSONResponse({"success": False, "message": text, "data": VALUE_REFUSED})
-        raise error
-
-    for kind in (
-        asyncpg.PostgresError, asyncpg.InterfaceError, RowHeld, SessionsBusy, TimeoutError, ConnectionError,
-    ):  # fmt: skip
-        web.add_exception_handler(kind, answer)
 
 
 class _Server(uvicorn.Server):

@@ -1,4 +1,4 @@
-"""The immutable world in memory: read once from PostgreSQL, kept current by news, checked every ten seconds.
+"""The immutable world in memory: read once from PostgreSQL, updated by news, checked every 10 s.
 
 Consumes the news `grid.changed` and `statistics.changed`. Reads tables versions, queues, sites, storages,
 network_metrics, software_map, resource_types, shares, queue_statistics and queue_activity, and writes none. Network
@@ -6,7 +6,8 @@ metrics and statistics come from Redis while it has the right version, otherwise
 everything works.
 """
 
-from shared.snapshot.reader import GridReader, published_software, statistics_key
+from shared.snapshot.known_grid import KnownGrid
+from shared.snapshot.reader import GridReader, statistics_key
 from shared.snapshot.snapshot import Snapshot
 
-__all__ = ["GridReader", "Snapshot", "published_software", "statistics_key"]
+__all__ = ["GridReader", "KnownGrid", "Snapshot", "statistics_key"]

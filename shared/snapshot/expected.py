@@ -54,7 +54,7 @@ class ExpectedJobs:
 
 
 def expected_of_chunk(weights: Mapping[str, float], n_jobs: int) -> dict[str, int]:
-    """How a chunk's jobs will probably fall on its candidates: by weight, and n_jobs in sum (largest remainders)."""
+    """How a chunk's jobs will probably be spread: by weight, n_jobs in sum (largest remainders)."""
     total = sum(weights.values())
     if total <= 0 or n_jobs <= 0:
         return {}

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import aiosql
 import asyncpg
 
 from shared.brokerage.request import InputDataset, Replica, part_of
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
 from shared.catalogue.port import DatasetFacts
+from shared.db.queries import Queries
 from shared.model.storage import Storage
 
-queries = aiosql.from_path(Path(__file__).with_name("inputs.sql"), "asyncpg")
+SQL = Queries.beside(__file__)
 
 PSEUDO_INPUT = "pseudo_input"
 
@@ -71,7 +70,7 @@ async def inputs_of_task(
     catalogue: CatalogueReader, connection: asyncpg.Connection, task_id: int, storages: Mapping[str, Storage]
 ) -> tuple[list[Mapping[str, Any]], tuple[InputDataset, ...]]:
     """The task's input datasets as rows, and as values with their copies; pseudo inputs have rows only."""
-    rows: list[Mapping[str, Any]] = [row async for row in queries.task_inputs(connection, task_id=task_id)]
+    rows: list[Mapping[str, Any]] = [dict(row) for row in await SQL.rows(connection, "task_inputs", task_id=task_id)]
     wanted = [
         Wanted(row["dataset_name"], row["n_files"], None, row["is_master"])
         for row in rows
@@ -86,7 +85,7 @@ async def inputs_of_chunk(
     """What a chunk holds of each dataset, or held when it was offered, and where copies of it are."""
     wanted = [
         Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
-        async for row in queries.chunk_inputs(connection, chunk_id=chunk_id)
+        for row in await SQL.rows(connection, "chunk_inputs", chunk_id=chunk_id)
     ]
     return await read_inputs(catalogue, connection, wanted, storages)
 
@@ -95,14 +94,21 @@ async def secondary_inputs_of_chunk(
     catalogue: CatalogueReader, connection: asyncpg.Connection, chunk_id: int
 ) -> tuple[SecondaryInput, ...]:
     """The input of the chunk's task that is not split but follows the files of the chunk."""
-    rows = [row async for row in queries.secondary_inputs(connection, chunk_id=chunk_id)]
+    rows = await SQL.rows(connection, "secondary_inputs", chunk_id=chunk_id)
     if not rows:
         return ()
     facts = await catalogue.find(connection, [row["dataset_name"] for row in rows])
     return tuple(
         SecondaryInput(
-            row["n_files"], bytes_of(facts.get(row["dataset_name"]), row["n_files"]), row["n_events"],
+            row["n_files"],
+            bytes_of(facts.get(row["dataset_name"]), row["n_files"]),
+            row["n_events"],
             row["attributes"] or {},
         )
         for row in rows
-    )  # fmt: skip
+    )
+
+
+async def history_of_task(connection: asyncpg.Connection, task_id: int) -> asyncpg.Record:
+    """Files of the masters, those that finished, and the queues where the task has or had jobs."""
+    return await SQL.one(connection, "task_history", task_id=task_id)

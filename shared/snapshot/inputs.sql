@@ -1,4 +1,4 @@
--- name: task_inputs(task_id)
+-- name: task_inputs
 -- The task's input; pseudo inputs have no data.
 SELECT dataset_id, dataset_name, master_id IS NULL AS is_master, type, n_files, coalesce(n_events, 0) AS n_events,
        attributes
@@ -6,7 +6,7 @@ FROM task_datasets
 WHERE task_id = :task_id AND type IN ('input', 'pp_input', 'pseudo_input')
 ORDER BY dataset_id;
 
--- name: chunk_inputs(chunk_id)
+-- name: chunk_inputs
 -- What the chunk held of each dataset when it was offered, whatever became of it; nothing if that was not kept.
 SELECT d.dataset_name, d.master_id IS NULL AS is_master, held.n_files, held.n_bytes
 FROM chunks c
@@ -15,9 +15,18 @@ JOIN task_datasets d ON d.dataset_id = held.dataset_id
 WHERE c.chunk_id = :chunk_id AND d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
 ORDER BY d.dataset_id;
 
--- name: secondary_inputs(chunk_id)
+-- name: secondary_inputs
 -- The input of the chunk's task that follows its master.
 SELECT d.dataset_name, d.n_files, coalesce(d.n_events, 0) AS n_events, d.attributes
 FROM chunks c JOIN task_datasets d USING (task_id)
 WHERE c.chunk_id = :chunk_id AND d.master_id IS NOT NULL AND d.type IN ('input', 'pp_input')
 ORDER BY d.dataset_id;
+
+-- name: task_history
+-- Files of the masters and those that finished; queues where the task has or had jobs.
+SELECT coalesce(sum(d.n_files), 0)::bigint AS n_files, coalesce(sum(d.n_files_finished), 0)::bigint AS n_finished,
+       ARRAY(SELECT queue FROM jobs WHERE task_id = :task_id
+             UNION SELECT queue FROM queue_outcomes WHERE task_id = :task_id
+             ORDER BY 1) AS queues_used
+FROM task_datasets d
+WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pp_input', 'pseudo_input');

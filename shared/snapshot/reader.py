@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import aiosql
 import asyncpg
 
 from shared.brokerage.load import Activity, JobCount
 from shared.cache import Cache, Stamped
+from shared.db.queries import Queries
 from shared.model.grid import Grid
 from shared.model.link import Link, links_of
-from shared.model.problems import InvalidGrid, Problem
+from shared.model.problems import Problem
 from shared.model.queue import queue_from_cric
-from shared.model.resource_types import ResourceType
+from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, ResourceType
 from shared.model.site import site_from_cric
-from shared.model.software import QueueSoftware, software_from_map
+from shared.model.software import software_from_map
 from shared.model.storage import storage_from_cric
+from shared.web.slices import in_slices
 
-queries = aiosql.from_path(Path(__file__).with_name("queries.sql"), "asyncpg")
+SQL = Queries.beside(__file__)
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+#: records of the grid that are read without a turn for others
+RECORDS_AT_ONCE = 50
 NETWORK_METRICS_KEY = "network_metrics"
 # A cached statistic older than this is read from PostgreSQL again: whoever should refresh it may be gone.
 STATISTICS_LIFETIME_S = 60.0
@@ -35,23 +43,25 @@ def statistics_key(queue: str) -> str:
     return f"queue_statistics:{queue}"
 
 
-def _records(rows: Sequence[Mapping[str, Any]], key: str, parse: Any) -> dict[str, Any]:
-    """Stored records as values. They were valid when they were loaded: anything else is a damaged table."""
-    found, problems = {}, list[Problem]()
-    for row in rows:
-        parsed = parse(row[key], row["data"])
+async def _records(
+    connection: asyncpg.Connection, table: str, key: str, parse: Callable[[str, Any, str], T | list[Problem]]
+) -> dict[str, T]:
+    """Stored records as values, by name.
+
+    They were valid when they were loaded: one that is not any more (damaged, or of an older version) is left out and
+    told, and the others are worked with. A large grid does not hold the event loop: others get their turn after every
+    few records.
+    """
+    found = {}
+    for number, row in enumerate(await SQL.rows(connection, table)):
+        if number % RECORDS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        parsed = parse(row[key], row["data"], table)
         if isinstance(parsed, list):
-            problems.extend(parsed)
+            log.error("left out: %s", "; ".join(str(problem) for problem in parsed))
         else:
             found[row[key]] = parsed
-    if problems:
-        raise InvalidGrid(problems)
     return found
-
-
-async def published_software(connection: asyncpg.Connection) -> dict[str, QueueSoftware]:
-    """What queues publish about their software, by name. Raises InvalidGrid."""
-    return _records([row async for row in queries.software_map(connection)], "queue", software_from_map)
 
 
 class GridReader:
@@ -62,33 +72,37 @@ class GridReader:
 
     async def versions(self, connection: asyncpg.Connection) -> tuple[int, int, datetime]:
         """Versions of the grid and of the statistics (0 where nothing was stored yet), and the time."""
-        grid, statistics, now = await queries.versions(connection)
+        grid, statistics, now = await SQL.one(connection, "versions")
         return grid, statistics, now
 
-    async def grid(self, connection: asyncpg.Connection, version: int) -> Grid:
-        """The grid of a version (which the caller has just read)."""
-        types = [row async for row in queries.resource_types(connection)]
-        return Grid(
-            queues=_records([row async for row in queries.queues(connection)], "queue", queue_from_cric),
-            sites=_records([row async for row in queries.sites(connection)], "site", site_from_cric),
-            storages=_records([row async for row in queries.storages(connection)], "storage", storage_from_cric),
-            links=await self.links(connection, version),
-            software=await published_software(connection),
-            resource_types=tuple(ResourceType(*row) for row in types),
+    async def grid(self, connection: asyncpg.Connection) -> Grid:
+        """The grid without its links, which few need."""
+        types = await SQL.rows(connection, "resource_types")
+        steps = Grid.of_in_steps(
+            await _records(connection, "queues", "queue", queue_from_cric),
+            await _records(connection, "sites", "site", site_from_cric),
+            await _records(connection, "storages", "storage", storage_from_cric),
+            software=await _records(connection, "software_map", "queue", software_from_map),
+            resource_types=tuple(ResourceType(*row) for row in types) or DEFAULT_RESOURCE_TYPES,
         )
+        return await in_slices(steps)
+
+    async def linked(self, connection: asyncpg.Connection, grid: Grid, version: int) -> Grid:
+        """The grid of a version (which the caller has just read) with its links."""
+        return replace(grid, links=await self.links(connection, version))
 
     async def links(self, connection: asyncpg.Connection, version: int) -> dict[tuple[str, str], Link]:
         """All links; cached under the grid's version, because a full dump has tens of thousands of numbers."""
         stamped = await self._cache.get(NETWORK_METRICS_KEY)
         if stamped is not None and stamped.version == version:
             return links_of((*row[:4], datetime.fromisoformat(row[4])) for row in stamped.value)
-        rows = [tuple(row) async for row in queries.network_metrics(connection)]
+        rows = [tuple(row) for row in await SQL.rows(connection, "network_metrics")]
         await self._cache.put(NETWORK_METRICS_KEY, [[*row[:4], row[4].isoformat()] for row in rows], version)
         return links_of(rows)
 
     async def changed_since(self, connection: asyncpg.Connection, version: int) -> list[str]:
         """Queues whose statistics were published after a version."""
-        return [row["queue"] async for row in queries.changed_since(connection, version=version)]
+        return [row["queue"] for row in await SQL.rows(connection, "changed_since", version=version)]
 
     async def statistics(self, connection: asyncpg.Connection, queues: Sequence[str] | None = None) -> Statistics:
         """Jobs and activity of some queues, from Redis where it has them fresh; of all queues from PostgreSQL."""
@@ -105,8 +119,8 @@ class GridReader:
             if not queues:
                 return counts, activities
         wanted = None if queues is None else list(queues)
-        counts += [JobCount(*row) async for row in queries.job_counts(connection, queues=wanted)]
-        activities += [Activity(*row) async for row in queries.activities(connection, queues=wanted)]
+        counts += [JobCount(*row) for row in await SQL.rows(connection, "job_counts", queues=wanted)]
+        activities += [Activity(*row) for row in await SQL.rows(connection, "activities", queues=wanted)]
         return counts, activities
 
 
@@ -115,7 +129,7 @@ def _is_fresh(stamped: Stamped | None) -> bool:
 
 
 def activity_to_json(activity: Activity) -> dict[str, Any]:
-    """The cached form of a queue's signs of life."""
+    """The cached form of a queue's activity."""
     return {
         "last_pilot_at": activity.last_pilot_at.isoformat() if activity.last_pilot_at else None,
         "last_job_start_at": activity.last_job_start_at.isoformat() if activity.last_job_start_at else None,

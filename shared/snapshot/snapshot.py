@@ -22,15 +22,16 @@ from shared.snapshot.reader import GridReader
 log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 10.0
-# Signs of life of idle queues change without news: everything is read again after so long.
+# Activity of idle queues change without news: everything is read again after so long.
 READ_ALL_EVERY_S = 60.0
 
 
 class Snapshot:
-    """`world` is immutable: a decision takes it once and keeps it. A grid change builds the columns again; a change of
+    """`world` is immutable: a decision takes it once and keeps it.
 
-    statistics replaces the numbers of the queues that changed; lost news costs ten seconds. Jobs that were decided upon
-    are counted as defined until the statistics have them. `on_changed` hears whose statistics changed (None: any).
+    A grid change builds the columns again; a change of statistics replaces the numbers of the queues that changed; lost
+    news costs ten seconds. Jobs that were decided upon are counted as defined until the statistics have them.
+    `on_changed` hears whose statistics changed (None: any).
     """
 
     def __init__(self, database: Database, cache: Cache) -> None:
@@ -75,7 +76,7 @@ class Snapshot:
                 return False
             changed = await self._reader.changed_since(connection, self._statistics_version)
             if grid_changed:
-                grid = await self._reader.grid(connection, grid_version)
+                grid = await self._reader.linked(connection, await self._reader.grid(connection), grid_version)
                 await self._read_all(connection, World.of(grid, version=grid_version))
             elif is_old:
                 await self._read_all(connection, self._counted)
@@ -88,7 +89,7 @@ class Snapshot:
             return True
 
     async def read_again(self, connection: asyncpg.Connection) -> None:
-        """Read everything, whatever the versions say: the world is then what the database has, and nothing else."""
+        """Read everything, whatever the versions say: the world is then exactly what the database has."""
         self._read_all_at = None
         self._expected.clear()
         await self.refresh(connection)

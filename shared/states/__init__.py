@@ -1,7 +1,9 @@
-"""Pure state machines of task, dataset, file, event range and job: states, transitions, triggers and owners.
+"""State machines of task, dataset, file, event range and job: states, transitions, triggers, owners.
 
 The same arrows stand in the database (table ``allowed_transitions``); a test keeps the two equal.
 """
+
+from typing import Any
 
 from shared.states.dataset import DATASET, DatasetStatus
 from shared.states.event_range import EVENT_RANGE, EventRangeStatus
@@ -10,7 +12,7 @@ from shared.states.graph import Graph, IllegalTransition, Owner, Transition
 from shared.states.job import JOB, JobStatus
 from shared.states.task import TASK, TaskStatus
 
-GRAPHS: tuple[Graph, ...] = (TASK, DATASET, FILE, EVENT_RANGE, JOB)
+GRAPHS: tuple[Graph[Any], ...] = (TASK, DATASET, FILE, EVENT_RANGE, JOB)
 
 __all__ = [
     "DATASET",

@@ -1,25 +1,15 @@
 """The life of a task's datasets (JEDI: Transition of dataset status)."""
 
-from enum import StrEnum
+from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
 
+DatasetStatus = Literal[
+    "defined", "toupdate", "pending", "broken", "ready", "running", "prepared", "done", "finished", "failed",
+    "removed",
+]  # fmt: skip
 
-class DatasetStatus(StrEnum):
-    DEFINED = "defined"
-    TOUPDATE = "toupdate"
-    PENDING = "pending"
-    BROKEN = "broken"
-    READY = "ready"
-    RUNNING = "running"
-    PREPARED = "prepared"
-    DONE = "done"
-    FINISHED = "finished"
-    FAILED = "failed"
-    REMOVED = "removed"
-
-
-MEANINGS = {
+MEANINGS: dict[DatasetStatus, str] = {
     "defined": "the task names it",
     "toupdate": "input: must be looked at again",
     "pending": "input: not available for the moment",
@@ -32,9 +22,9 @@ MEANINGS = {
     "failed": "no file was processed or produced",
     "removed": "input: taken out of the task",
 }
-FINAL = frozenset({"broken", "done", "finished", "failed", "removed"})
+FINAL: frozenset[DatasetStatus] = frozenset({"broken", "done", "finished", "failed", "removed"})
 _TD, _JG = Owner.TASK_DEFINITION, Owner.JOB_GENERATION
-_ENDS = ("done", "finished", "failed")
+_ENDS: tuple[DatasetStatus, ...] = ("done", "finished", "failed")
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, "defined", "the task was refined", _TD),

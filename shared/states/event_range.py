@@ -1,31 +1,15 @@
 """The life of an event range (JEDI: Transition of event status). The attempt counter counts down."""
 
-from enum import IntEnum
+from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
 
+EventRangeStatus = Literal[
+    "ready", "sent", "running", "finished", "cancelled", "discarded", "done", "failed", "fatal", "merged",
+    "corrupted",
+]  # fmt: skip
 
-class EventRangeStatus(IntEnum):
-    """Codes as the field stores them."""
-
-    READY = 0
-    SENT = 1
-    RUNNING = 2
-    FINISHED = 3
-    CANCELLED = 4
-    DISCARDED = 5
-    DONE = 6
-    FAILED = 7
-    FATAL = 8
-    MERGED = 9
-    CORRUPTED = 10
-
-    @property
-    def word(self) -> str:
-        return self.name.lower()
-
-
-MEANINGS = {
+MEANINGS: dict[EventRangeStatus, str] = {
     "ready": "can be processed",
     "sent": "given to a pilot",
     "running": "being processed",
@@ -38,7 +22,7 @@ MEANINGS = {
     "merged": "in a merged file",
     "corrupted": "its output is bad; processed again",
 }
-FINAL = frozenset({"cancelled", "discarded", "failed", "fatal", "merged", "corrupted"})
+FINAL: frozenset[EventRangeStatus] = frozenset({"cancelled", "discarded", "failed", "fatal", "merged", "corrupted"})
 _JG, _JD = Owner.JOB_GENERATION, Owner.JOB_DISPATCH
 
 TRANSITIONS: tuple[Transition, ...] = (

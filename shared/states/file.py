@@ -4,31 +4,16 @@ A row of ``task_files`` is one unit of input: a file, or a range of its events. 
 from several rows and never stored.
 """
 
-from enum import StrEnum
+from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
 
+FileStatus = Literal[
+    "ready", "pending", "staging", "missing", "lost", "broken", "picked", "running", "finished", "failed", "partial",
+    "defined", "prepared", "merging", "cancelled", "nooutput",
+]  # fmt: skip
 
-class FileStatus(StrEnum):
-    READY = "ready"
-    PENDING = "pending"
-    STAGING = "staging"
-    MISSING = "missing"
-    LOST = "lost"
-    BROKEN = "broken"
-    PICKED = "picked"
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"
-    PARTIAL = "partial"
-    DEFINED = "defined"
-    PREPARED = "prepared"
-    MERGING = "merging"
-    CANCELLED = "cancelled"
-    NOOUTPUT = "nooutput"
-
-
-MEANINGS = {
+MEANINGS: dict[FileStatus, str] = {
     "ready": "input: can be used; unmerged output: waits to be merged",
     "pending": "input: waits for the parent task",
     "staging": "input: waits for tape",
@@ -46,7 +31,7 @@ MEANINGS = {
     "cancelled": "output: will not be produced",
     "nooutput": "output: the job had nothing to write, and that is allowed",
 }
-FINAL = frozenset({"lost", "broken", "finished", "failed", "cancelled", "nooutput"})
+FINAL: frozenset[FileStatus] = frozenset({"lost", "broken", "finished", "failed", "cancelled", "nooutput"})
 _TD, _JG = Owner.TASK_DEFINITION, Owner.JOB_GENERATION
 
 TRANSITIONS: tuple[Transition, ...] = (

@@ -1,8 +1,12 @@
 """A state graph as data: what each state means, who may make each transition and what triggers it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Generic, TypeVar
+
+#: the states of one kind of row: a Literal type, so that mypy knows each word
+State = TypeVar("State", bound=str)
 
 
 class Owner(StrEnum):
@@ -24,7 +28,10 @@ class IllegalTransition(ValueError):
 
 @dataclass(frozen=True)
 class Transition:
-    """One arrow of a graph. ``source`` is None where a row is inserted in this state."""
+    """One arrow of a graph. ``source`` is None where a row is inserted in this state.
+
+    Its states are checked when the graph is built.
+    """
 
     source: str | None
     target: str
@@ -33,12 +40,12 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Generic[State]):
     """All states of one kind of row, with their meaning, and all arrows between them."""
 
     entity: str
-    meanings: dict[str, str]
-    final: frozenset[str]
+    meanings: Mapping[State, str]
+    final: frozenset[State]
     transitions: tuple[Transition, ...]
 
     def __post_init__(self) -> None:
@@ -55,7 +62,7 @@ class Graph:
         """The states a row may be inserted in."""
         return frozenset(t.target for t in self.transitions if t.source is None)
 
-    def sources(self, target: str, owner: Owner) -> list[str]:
+    def sources(self, target: State, owner: Owner) -> list[State]:
         """The states from which ``owner`` may move a row to ``target``: the allowed set of a compare-and-set.
 
         Raises IllegalTransition where the owner has no such arrow, so that a wrong store fails at import or first use.
@@ -63,24 +70,12 @@ class Graph:
         found = {t.source for t in self.transitions if t.target == target and t.owner == owner and t.source}
         if not found:
             raise IllegalTransition(f"{owner} may never move a {self.entity} to {target!r}")
-        return sorted(found)
+        return sorted(state for state in self.meanings if state in found)
 
-    def check(self, source: str, target: str, owner: Owner) -> None:
+    def check(self, source: State, target: State, owner: Owner) -> None:
         """Raise IllegalTransition unless ``owner`` may move ``source`` to ``target``."""
         if source not in self.sources(target, owner):
             raise IllegalTransition(f"{owner} may not move a {self.entity} from {source!r} to {target!r}")
-
-    def mermaid(self) -> str:
-        """The graph as a Mermaid state diagram; parallel arrows are drawn once."""
-        lines = ["stateDiagram-v2"]
-        drawn: set[tuple[str | None, str]] = set()
-        for t in self.transitions:
-            if (t.source, t.target) in drawn:
-                continue
-            drawn.add((t.source, t.target))
-            lines.append(f"    {t.source or '[*]'} --> {t.target}")
-        lines += [f"    {state} --> [*]" for state in sorted(self.final)]
-        return "\n".join(lines)
 
 
 def arrows(sources: Iterable[str | None], targets: Iterable[str], trigger: str, owner: Owner) -> list[Transition]:

@@ -1,30 +1,15 @@
 """The life of a job (JEDI: job states and timeouts). Final states never change: a retry is a new row."""
 
-from enum import StrEnum
+from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
 
+JobStatus = Literal[
+    "pending", "waiting", "defined", "assigned", "activated", "throttled", "sent", "starting", "running", "holding",
+    "transferring", "merging", "finished", "failed", "closed", "cancelled",
+]  # fmt: skip
 
-class JobStatus(StrEnum):
-    PENDING = "pending"
-    WAITING = "waiting"
-    DEFINED = "defined"
-    ASSIGNED = "assigned"
-    ACTIVATED = "activated"
-    THROTTLED = "throttled"
-    SENT = "sent"
-    STARTING = "starting"
-    RUNNING = "running"
-    HOLDING = "holding"
-    TRANSFERRING = "transferring"
-    MERGING = "merging"
-    FINISHED = "finished"
-    FAILED = "failed"
-    CLOSED = "closed"
-    CANCELLED = "cancelled"
-
-
-MEANINGS = {
+MEANINGS: dict[JobStatus, str] = {
     "pending": "inserted; the rest of its bunch is not yet",
     "waiting": "stands for events that jumbo jobs will process",
     "defined": "generated; its input has not been looked at",
@@ -42,12 +27,12 @@ MEANINGS = {
     "closed": "taken back by the system before it ran",
     "cancelled": "killed by a person, or its merge was given up",
 }
-FINAL = frozenset({"finished", "failed", "closed", "cancelled"})
+FINAL: frozenset[JobStatus] = frozenset({"finished", "failed", "closed", "cancelled"})
 #: not yet with a pilot
-QUEUED = ("pending", "waiting", "defined", "assigned", "activated", "throttled")
+QUEUED: tuple[JobStatus, ...] = ("pending", "waiting", "defined", "assigned", "activated", "throttled")
 #: with a pilot: heartbeats are due
-ON_NODE = ("sent", "starting", "running")
-LIVE = (*QUEUED, *ON_NODE, "holding", "transferring", "merging")
+ON_NODE: tuple[JobStatus, ...] = ("sent", "starting", "running")
+LIVE: tuple[JobStatus, ...] = (*QUEUED, *ON_NODE, "holding", "transferring", "merging")
 _JG, _JD, _WD = Owner.JOB_GENERATION, Owner.JOB_DISPATCH, Owner.WATCHDOG
 
 TRANSITIONS: tuple[Transition, ...] = (

@@ -1,45 +1,17 @@
 """The life of a task (JEDI: Transition of task status)."""
 
-from enum import StrEnum
+from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
 
+TaskStatus = Literal[
+    "registered", "defined", "assigning", "ready", "pending", "scouting", "scouted", "running", "prepared", "done",
+    "finished", "failed", "aborting", "toabort", "aborted", "finishing", "passed", "topreprocess", "preprocessing",
+    "tobroken", "broken", "toretry", "toincexec", "rerefine", "toreassign", "reassigning", "paused", "throttled",
+    "exhausted", "staging", "staged",
+]  # fmt: skip
 
-class TaskStatus(StrEnum):
-    REGISTERED = "registered"
-    DEFINED = "defined"
-    ASSIGNING = "assigning"
-    READY = "ready"
-    PENDING = "pending"
-    SCOUTING = "scouting"
-    SCOUTED = "scouted"
-    RUNNING = "running"
-    PREPARED = "prepared"
-    DONE = "done"
-    FINISHED = "finished"
-    FAILED = "failed"
-    ABORTING = "aborting"
-    TOABORT = "toabort"
-    ABORTED = "aborted"
-    FINISHING = "finishing"
-    PASSED = "passed"
-    TOPREPROCESS = "topreprocess"
-    PREPROCESSING = "preprocessing"
-    TOBROKEN = "tobroken"
-    BROKEN = "broken"
-    TORETRY = "toretry"
-    TOINCEXEC = "toincexec"
-    REREFINE = "rerefine"
-    TOREASSIGN = "toreassign"
-    REASSIGNING = "reassigning"
-    PAUSED = "paused"
-    THROTTLED = "throttled"
-    EXHAUSTED = "exhausted"
-    STAGING = "staging"
-    STAGED = "staged"
-
-
-MEANINGS = {
+MEANINGS: dict[TaskStatus, str] = {
     "registered": "the task's parameters were accepted and stored",
     "defined": "its datasets and files are known",
     "assigning": "the task brokerage is choosing a nucleus",
@@ -73,17 +45,33 @@ MEANINGS = {
     "staged": "its input was staged",
 }
 
-FINAL = frozenset({"done", "finished", "failed", "broken", "aborted"})
+FINAL: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted"})
 _TD, _TB, _JG, _WD = Owner.TASK_DEFINITION, Owner.TASK_BROKERAGE, Owner.JOB_GENERATION, Owner.WATCHDOG
 
 #: what a task can be taken out of, and put back to, by pending
-HOLDABLE_BY_DEFINITION = ("registered", "defined", "prepared", "rerefine", "staged")
-HOLDABLE_BY_GENERATION = ("ready", "running", "scouting", "scouted", "topreprocess", "preprocessing")
-HOLDABLE = (*HOLDABLE_BY_DEFINITION, "assigning", *HOLDABLE_BY_GENERATION)
+HOLDABLE_BY_DEFINITION: tuple[TaskStatus, ...] = ("registered", "defined", "prepared", "rerefine", "staged")
+HOLDABLE_BY_GENERATION: tuple[TaskStatus, ...] = (
+    "ready",
+    "running",
+    "scouting",
+    "scouted",
+    "topreprocess",
+    "preprocessing",
+)
+HOLDABLE: tuple[TaskStatus, ...] = (*HOLDABLE_BY_DEFINITION, "assigning", *HOLDABLE_BY_GENERATION)
 #: what works for a task that is neither final nor on its way out
-ACTIVE = (*HOLDABLE, "pending", "paused", "throttled", "exhausted", "staging")
-_REASSIGNABLE = ("defined", "ready", "running", "scouting", "scouted", "pending", "assigning", "exhausted")
-_THROTTLEABLE = ("ready", "scouting", "running")
+ACTIVE: tuple[TaskStatus, ...] = (*HOLDABLE, "pending", "paused", "throttled", "exhausted", "staging")
+_REASSIGNABLE: tuple[TaskStatus, ...] = (
+    "defined",
+    "ready",
+    "running",
+    "scouting",
+    "scouted",
+    "pending",
+    "assigning",
+    "exhausted",
+)
+_THROTTLEABLE: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, "registered", "submitted", _TD),

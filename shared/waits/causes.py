@@ -1,4 +1,7 @@
-"""What held a task: by queue where the queue's statistics lift it, else by kind. Small, and equal for many tasks."""
+"""What held a task: by queue where the queue's statistics lift it, else by kind.
+
+Small, and equal for many tasks.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,9 @@ STATUS = "status"
 
 @dataclass(frozen=True)
 class Causes:
-    """`queues`: what held it at which rows. `caps`: limits of its user, group or share, by check. `lifts`: all else.
+    """`queues`: what held it at which rows.
+
+    `caps`: limits of its user, group or share, by check. `lifts`: all else.
 
     `parameters`: those that govern one of the checks, as COMPONENT.KEY.
     """
@@ -55,8 +60,11 @@ class Causes:
 
 
 def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask | None = None) -> Causes:
-    """Why a decision chose nothing. `floor`: of the queued jobs of production (None: analysis, or a nucleus);
-    `has_input`: the rows where the input is at hand, at which assigned jobs are not counted."""
+    """Why a decision chose nothing.
+
+    `floor`: of the queued jobs of production (None: analysis, or a nucleus); `has_input`: the rows where the input is
+    at hand, at which assigned jobs are not counted.
+    """
     queues: dict[Held, list[str]] = {}
     caps: dict[str, float] = {}
     lifts: set[Lift] = set()

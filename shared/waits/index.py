@@ -21,7 +21,10 @@ Order = tuple[float, int, datetime, int]
 
 @dataclass(frozen=True)
 class Waiting:
-    """A row of `waits` with what orders its task. `resource_type`, `user`, `working_group`: whose limits hold it."""
+    """A row of `waits` with what orders its task.
+
+    `resource_type`, `user`, `working_group`: whose limits hold it.
+    """
 
     task_id: int
     wake_nr: int
@@ -57,7 +60,7 @@ DISK_QUOTA = "disk_quota"
 
 
 class Group:
-    """Tasks with equal causes and share, the most important first; with equal user or group where those are limited."""
+    """Tasks of equal causes and share, most important first; of equal user or group where limited."""
 
     def __init__(self, key: GroupKey) -> None:
         self.causes, self.gshare, self.owner = key
@@ -67,7 +70,7 @@ class Group:
         heapq.heappush(self._heap, (-one.priority, one.since, one.task_id, one.wake_nr))
 
     def in_order(self, waiting: Mapping[int, Waiting]) -> Iterator[Waiting]:
-        """Those that still wait, best first; looks at no more of them than are taken, and forgets those that went."""
+        """Those that still wait, best first; looks at no more than are taken, and forgets those that went."""
         taken = []
         try:
             while self._heap:
@@ -83,7 +86,10 @@ class Group:
 
 
 class WaitIndex:
-    """`waiting`: tasks that may be woken now. Those that back off are `resting`, those that were woken are `woken`."""
+    """`waiting`: tasks that may be woken now.
+
+    Those that back off are `resting`, those that were woken are `woken`.
+    """
 
     def __init__(self) -> None:
         self.waiting: dict[int, Waiting] = {}
@@ -113,7 +119,7 @@ class WaitIndex:
         return one is not None and one.wake_nr == wake_nr
 
     def put(self, one: Waiting, now: datetime) -> Iterable[str]:
-        """A row as it is now; the rows of queues that have to be looked at because nobody was waiting there for it."""
+        """Put a row as it is now; the rows of queues to look at because nobody was waiting there for it."""
         known = self.waiting.get(one.task_id)
         if known is not None and known.wake_nr == one.wake_nr and one.woken_at is None and one.placed_at is None:
             return ()
@@ -209,7 +215,10 @@ class WaitIndex:
 
 
 def owner_of(one: Waiting) -> str:
-    """Whose caps hold the task: its working group's, or its user's. A disk quota is the user's in either case."""
+    """Whose caps hold the task: its working group's, or its user's.
+
+    A disk quota is the user's in either case.
+    """
     is_quota = any(name == DISK_QUOTA for name, _ in one.causes.caps)
     return WORKING_GROUP + one.working_group if one.working_group and not is_quota else USER + one.user
 

@@ -1,4 +1,4 @@
-"""Waiting tasks whose input has more replicas than when they were decided about: by dataset, not for everybody."""
+"""Waiting tasks whose input has more replicas than when they were decided about, found by dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEWS_NOT_SEEN_YET_S = 15.0
 
 
 class ReplicaNews:
-    """Who began to wait is compared with its datasets once; later only datasets that changed are looked at.
+    """Compares new waiting tasks with their datasets once; later looks only at changed datasets.
 
     So a registered output costs the tasks that wait for its dataset, and nothing while nobody waits for a replica.
     """
@@ -45,10 +45,13 @@ class ReplicaNews:
         if self._horizon is not None:
             self._add(
                 await SQL.rows(
-                    work.connection, "changed_replicas", kind=self._kind, horizon=self._horizon,
+                    work.connection,
+                    "changed_replicas",
+                    kind=self._kind,
+                    horizon=self._horizon,
                     unseen_s=NEWS_NOT_SEEN_YET_S,
                 )
-            )  # fmt: skip
+            )
         self._horizon = horizon
         return frozenset(self._found)
 

@@ -19,7 +19,8 @@ Kind = Literal["queue", "nucleus", "share"]
 STATES: Mapping[Kind, tuple[str, ...]] = {
     "queue": ("pending", "ready", "scouting", "scouted", "running", "prepared", "finishing"),
     "nucleus": ("assigning",),
-    "share": ("ready", "scouting", "running"),
+    # pending: a chunk that was offered before the share had enough found no queue, and the rest waits for the share
+    "share": ("ready", "scouting", "running", "pending"),
 }
 #: after a wake that placed nothing: so long, and twice as long after each further one
 BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 300.0
@@ -27,7 +28,7 @@ BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 300.0
 
 @dataclass(frozen=True)
 class Wake:
-    """One task to be woken: `cause` for metrics and reasons, `woken_for` the row of the queue whose room it takes."""
+    """One task to wake: `cause` for metrics and reasons, `woken_for`: the queue row whose room it takes."""
 
     task_id: int
     wake_nr: int
@@ -59,10 +60,20 @@ async def note_wait(
 ) -> str | None:
     """The task waits; the cause of the wake that brought it here for nothing, if one did."""
     row = await SQL.row(
-        work.connection, "note_wait", task_id=task_id, kind=kind, decision_id=decision_id, chunk_id=chunk_id,
-        n_jobs=n_jobs, causes=causes.packed(), world_version=world_version, config_version=max(0, config_version),
-        retry_at=retry_at, shortest_s=BACK_OFF_S, longest_s=LONGEST_BACK_OFF_S,
-    )  # fmt: skip
+        work.connection,
+        "note_wait",
+        task_id=task_id,
+        kind=kind,
+        decision_id=decision_id,
+        chunk_id=chunk_id,
+        n_jobs=n_jobs,
+        causes=causes.packed(),
+        world_version=world_version,
+        config_version=max(0, config_version),
+        retry_at=retry_at,
+        shortest_s=BACK_OFF_S,
+        longest_s=LONGEST_BACK_OFF_S,
+    )
     return None if row is None else row["woken_by"]
 
 
@@ -75,19 +86,32 @@ async def note_placed(work: UnitOfWork, kind: Kind, task_id: int, chunk_id: int 
 async def wake_tasks(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[int]:
     """Compare-and-set; those that were still waiting."""
     rows = await SQL.rows(
-        work.connection, "wake_tasks", kind=kind, statuses=list(STATES[kind]), task_ids=[one.task_id for one in wakes],
-        wake_nrs=[one.wake_nr for one in wakes], causes=[one.cause for one in wakes],
-        woken_for=[one.woken_for for one in wakes], room_since=[one.room_since for one in wakes],
-    )  # fmt: skip
+        work.connection,
+        "wake_tasks",
+        kind=kind,
+        statuses=list(STATES[kind]),
+        task_ids=[one.task_id for one in wakes],
+        wake_nrs=[one.wake_nr for one in wakes],
+        causes=[one.cause for one in wakes],
+        woken_for=[one.woken_for for one in wakes],
+        room_since=[one.room_since for one in wakes],
+    )
     return {row["task_id"] for row in rows}
 
 
 async def not_told_yet(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[int]:
-    """Of tasks that could not be woken: those whose chunk is not given back yet. They can be woken a moment later."""
+    """Of tasks that could not be woken: those whose chunk is not given back yet.
+
+    They can be woken a moment later.
+    """
     rows = await SQL.rows(
-        work.connection, "not_told_yet", kind=kind, statuses=list(STATES[kind]),
-        task_ids=[one.task_id for one in wakes], wake_nrs=[one.wake_nr for one in wakes],
-    )  # fmt: skip
+        work.connection,
+        "not_told_yet",
+        kind=kind,
+        statuses=list(STATES[kind]),
+        task_ids=[one.task_id for one in wakes],
+        wake_nrs=[one.wake_nr for one in wakes],
+    )
     return {row["task_id"] for row in rows}
 
 

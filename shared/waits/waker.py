@@ -1,4 +1,7 @@
-"""Reads which tasks wait, asks who may go on, and wakes them. Every replica has its own index over the same rows."""
+"""Reads which tasks wait, asks who may go on, and wakes them.
+
+Every replica has its own index over the same rows.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +54,17 @@ class WakeMetrics:
             registry=registry,
         )
         self._futile = Counter(
-            "orrery_wakes_futile", "Woken tasks that found nothing, by the cause of the wake", ["cause"],
+            "orrery_wakes_futile",
+            "Woken tasks that found nothing, by the cause of the wake",
+            ["cause"],
             registry=registry,
-        )  # fmt: skip
+        )
         self._seconds = Histogram(
-            "orrery_room_to_placement_seconds", "From room to the placement of the task that was woken for it",
-            buckets=_SECONDS, registry=registry,
-        )  # fmt: skip
+            "orrery_room_to_placement_seconds",
+            "From room to the placement of the task that was woken for it",
+            buckets=_SECONDS,
+            registry=registry,
+        )
 
     def woken(self, cause: str, n_tasks: int) -> None:
         self._woken.labels(cause).inc(n_tasks)
@@ -73,9 +80,10 @@ class WakeMetrics:
 
 
 class Waker:
-    """`plan` says who may go on, from the index and what it reads; it is asked again under the lock, as another replica
-    may have woken some meanwhile. `dirty`: rows of queues to be looked at, with since when; `is_behind`: somebody waits
-    of whom the index does not know yet.
+    """Wakes tasks; `plan` says who may go on, from the index and what it reads.
+
+    It is asked again under the lock, as another replica may have woken some meanwhile. `dirty`: rows of queues to be
+    looked at, with since when; `is_behind`: somebody waits of whom the index does not know yet.
     """
 
     def __init__(self, kind: Kind, plan: Plan, metrics: WakeMetrics) -> None:

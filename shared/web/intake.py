@@ -1,31 +1,36 @@
-"""What a service lets in: so many requests and bytes at a time, so much in one request, counted before it is parsed."""
+"""What a service admits: requests and bytes at a time, and per request, counted before parsing."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import orjson
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, HTTPConnection
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.auth import NotAuthenticated, caller_of
-from shared.web.json_text import SMALL_BYTES, BodyLimits, TooMuch, in_slices, parse_json
+from shared.model.problems import FieldProblem
+from shared.model.steps import Steps
+from shared.web.envelope import BAD_REQUEST, Envelope
+from shared.web.json_text import SMALL_BYTES, BodyLimits, Raw, TooMuch, parse_json
+from shared.web.slices import freed, in_slices, without_collections
 
 GZIP_MAGIC = b"\x1f\x8b"
 #: where a request carries its parsed body, or the error of the parser
 PARSED = "orrery.json"
 SEAT = "orrery.seat"
 RETRY_AFTER_S = 5
-_UNZIPPED_AT_ONCE = 256 * 1024
+_UNZIPPED_AT_ONCE = 64 * 1024
 DEFAULT_LIMITS = BodyLimits()
 
 
 class Crowded(Exception):
-    """Too many requests wait, or too many bytes of theirs: the caller should come again in `RETRY_AFTER_S` seconds."""
+    """Too many requests or bytes wait: the caller should come again in `RETRY_AFTER_S` seconds."""
 
 
 class BrokenBody(ValueError):
@@ -74,9 +79,12 @@ class Seat:
         self._room.n_bytes -= self._n_bytes
 
 
-async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Seat | None = None) -> bytes:
-    """The whole body, unpacked if it starts like gzip (pilots do not say so). Raises TooMuch before more than the
-    limit is kept, Crowded, BrokenBody for broken gzip, ClientDisconnect when the caller has gone."""
+async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Seat | None = None) -> Raw:
+    """The whole body, unpacked if it starts like gzip (pilots do not say so).
+
+    Raises TooMuch before more than the limit is kept, Crowded, BrokenBody for broken gzip, ClientDisconnect when the
+    caller has gone. A large one is not copied into other bytes, which would take milliseconds.
+    """
     stated = _header(scope, b"content-length") or b"0"
     if stated.isdigit() and len(stated) < 20 and int(stated) > limits.n_bytes:
         raise TooMuch(f"{int(stated)} bytes are not allowed; at most {limits.n_bytes} are")
@@ -94,32 +102,37 @@ async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Se
         if not message.get("more_body", False):
             break
     if body[:2] != GZIP_MAGIC:
-        return bytes(body)
-    unpacked = await in_slices(_unzipped(bytes(body), limits.n_bytes))
+        return body
+    unpacked = await in_slices(_unzipped(body, limits.n_bytes))
     if seat is not None:
         seat.hold(len(unpacked))
     return unpacked
 
 
-def _unzipped(packed: bytes, most_bytes: int) -> Generator[None, None, bytes]:
+def _unzipped(packed: Raw, most_bytes: int) -> Steps[Raw]:
     unpacker, data = zlib.decompressobj(wbits=31), bytearray()
     try:
-        while packed and not unpacker.eof and len(data) <= most_bytes:
-            data += unpacker.decompress(packed, _UNZIPPED_AT_ONCE)
-            packed = unpacker.unconsumed_tail
-            yield
+        for start in range(0, len(packed), _UNZIPPED_AT_ONCE):
+            part: Raw = packed[start : start + _UNZIPPED_AT_ONCE]
+            while part and not unpacker.eof and len(data) <= most_bytes:
+                data += unpacker.decompress(part, _UNZIPPED_AT_ONCE)
+                part = unpacker.unconsumed_tail
+                yield
     except zlib.error as error:
         raise BrokenBody(f"broken gzip: {error}") from None
     if len(data) > most_bytes:
         raise TooMuch(f"{len(data)} bytes and more are not allowed; at most {most_bytes} are")
     if not unpacker.eof:
         raise BrokenBody("broken gzip: it ends too early")
-    return bytes(data)
+    return data
 
 
 def bound_requests(web: Starlette, larger: Mapping[str, BodyLimits] | None = None, room: Room | None = None) -> None:
-    """Put the limits before every route of a service. `larger` names the paths that may take more than the default;
-    a body beyond the default is read from callers with a token only."""
+    """Put the limits before every route of a service.
+
+    `larger` names the paths that may take more than the default; a body beyond the default is read from callers with a
+    token only.
+    """
     web.add_middleware(Intake, larger=larger or {}, room=room or Room())
 
 
@@ -138,19 +151,32 @@ class Intake:
         try:
             with self._room.seat() as seat:
                 scope[SEAT] = seat
-                if _has_body(scope):
-                    receive = await self._take(scope, receive, seat)
-                await self._app(scope, receive, send)
+                await self._answer(scope, receive, send, seat)
         except TooMuch as error:
-            await _refusal(413, f"body: {error}")(scope, receive, send)
+            await _refused_body(413, error)(scope, receive, send)
         except BrokenBody as error:
-            await _refusal(400, f"body: {error}")(scope, receive, send)
+            await _refused_body(400, error)(scope, receive, send)
         except Crowded as error:
-            await _refusal(503, str(error))(scope, receive, send)
+            await crowded(str(error))(scope, receive, send)
         except ClientDisconnect:
             return  # nobody listens
 
-    async def _take(self, scope: Scope, receive: Receive, seat: Seat) -> Receive:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, seat: Seat) -> None:
+        if not _has_body(scope):
+            await self._app(scope, receive, send)
+            return
+        with ExitStack() as stack:
+            body = await self._take(scope, receive, seat)
+            is_large = len(body) > SMALL_BYTES
+            if is_large:
+                stack.enter_context(without_collections())
+            try:
+                await self._app(scope, _again(body, receive), send)
+            finally:
+                if is_large:
+                    await in_slices(freed(scope.pop(PARSED, None)))
+
+    async def _take(self, scope: Scope, receive: Receive, seat: Seat) -> Raw:
         limits = self._larger.get(scope["path"], DEFAULT_LIMITS)
         if limits.n_bytes > SMALL_BYTES and not _has_token(scope):
             limits = DEFAULT_LIMITS
@@ -160,12 +186,14 @@ class Intake:
                 scope[PARSED] = await parse_json(body, limits)
             except orjson.JSONDecodeError as error:
                 scope[PARSED] = error
+        elif len(body) > SMALL_BYTES:
+            raise TooMuch(f"{len(body)} bytes are not allowed; at most {SMALL_BYTES} of what is not sent as JSON are")
         else:
             try:
                 body.decode()
             except UnicodeDecodeError as error:
                 raise BrokenBody(f"neither JSON nor a text in UTF-8: {error.reason} at byte {error.start}") from None
-        return _again(body, receive)
+        return body
 
 
 def _has_body(scope: Scope) -> bool:
@@ -185,7 +213,7 @@ def _has_token(scope: Scope) -> bool:
     return True
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _again(body: Raw, receive: Receive) -> Receive:
     """The body once more, for the application; then whatever comes."""
     given = False
 
@@ -199,7 +227,12 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return receive_again
 
 
-def _refusal(status: int, text: str) -> JSONResponse:
-    content: dict[str, Any] = {"success": False, "message": text, "data": None}
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
-    return JSONResponse(content, status, headers)
+def crowded(reason: str, data: Any = None) -> Envelope:
+    """The answer to a caller that should come again."""
+    headers = {"Retry-After": str(RETRY_AFTER_S)}
+    return Envelope(data, reason, success=False, status_code=503, headers=headers)
+
+
+def _refused_body(status: int, error: Exception) -> Response:
+    one = FieldProblem("body", "", str(error))
+    return Envelope(BAD_REQUEST, str(one), success=False, status_code=status, problems=[one])

@@ -1,4 +1,4 @@
-"""JSON that others send: counted on the raw bytes before it is parsed, and parsed in slices where it is large.
+"""Reads JSON that others send: counted as raw bytes before it is parsed, parsed in slices if large.
 
 A parser in C holds the interpreter until it has ended, in a thread as well: a body of 16 MB stops every other request
 for a good part of a second. Here a large text is cut at the commas of its large lists and objects, each piece is parsed
@@ -7,56 +7,59 @@ alone, and the event loop runs in between.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import re
-import time
 from array import array
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any
 
 import orjson
+
+from shared.model.steps import Steps, at_once
+from shared.web.json_walk import COMMA, OPEN, Raw, walk
+from shared.web.slices import freed, in_slices, without_collections
 
 #: a text of up to so many bytes is parsed at once, in well under a millisecond
 SMALL_BYTES = 64 * 1024
 #: one text or number; it cannot be cut
 LARGEST_PIECE_BYTES = 1024 * 1024
-#: the loop is given back after so long
-SLICE_S = 0.002
+#: larger texts are parsed in pieces of about so many bytes
+PIECE_BYTES = 16 * 1024
+#: members of one object; it is arranged anew in one go when it grows
+MOST_NAMES = 100_000
 #: digits of the smallest number that may not fit into 64 bits
 _LONG_NUMBER = b"0" * 19
 _DIGITS_AS_ZERO = bytes(0x30 if 0x30 <= one <= 0x39 else one for one in range(256))
-_WINDOW_BYTES = 512
-_CHECK_EVERY = 256
-#: a short text as a whole, the quote of another one, or a sign of structure
-_MARK = re.compile(rb'"[^"\\]{0,64}+"|["\[\]{},]')
-_QUOTE, COMMA, OPEN = 0x22, 0x2C, (0x5B, 0x7B)
-T = TypeVar("T")
+_CLOSE_OBJECT = 0x7D
 
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """What one call may send: bytes (after unpacking), values (members of all its lists and objects), nesting.
+    """What one call may send: bytes (unpacked), values (members of all lists and objects), nesting.
 
     `exact`: whole numbers beyond 64 bits stay whole, so that who checks them sees what was sent; otherwise they become
-    floats, which every later step can write as JSON again.
+    floats, which every later step can write as JSON again. `odd`: what pilots' own writers put into JSON is taken, too
+    (`odd_json`).
     """
 
     n_bytes: int = SMALL_BYTES
     n_values: int = 10_000
     depth: int = 50
     exact: bool = True
+    odd: bool = False
 
 
 class TooMuch(ValueError):
-    """A text beyond its limits; nothing of it was parsed. The text names what was counted and what is allowed."""
+    """A text beyond its limits; nothing of it was parsed.
+
+    The text names what was counted and what is allowed.
+    """
 
 
 @dataclass(slots=True)
 class _Container:
-    """A list or object that is too large for one piece: where it starts and ends, its commas, its large members."""
+    """A list or object too large for one piece: start, end, commas and large members."""
 
     start: int
     commas: array[int] = field(default_factory=lambda: array("q"))
@@ -64,48 +67,69 @@ class _Container:
     end: int = 0
 
 
-async def parse_json(raw: bytes, limits: BodyLimits) -> Any:
-    """The value of a JSON text. Raises TooMuch beyond the limits, orjson.JSONDecodeError for what is no JSON."""
+async def parse_json(raw: Raw, limits: BodyLimits) -> Any:
+    """The value of a JSON text.
+
+    Raises TooMuch beyond the limits, orjson.JSONDecodeError for what is no JSON.
+    """
     if is_plain(raw, limits):
         return loaded(raw, limits)
-    return await in_slices(_parsed(raw, limits))
+    with without_collections():
+        return await in_slices(_parsed(raw, limits))
 
 
-def parse_json_now(raw: bytes, limits: BodyLimits) -> Any:
+def parse_json_now(raw: Raw, limits: BodyLimits) -> Any:
     """The same without giving the loop back: for texts that are small, or were bounded by a limit that is."""
     if is_plain(raw, limits):
         return loaded(raw, limits)
-    steps = _parsed(raw, limits)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return ended.value
+    return at_once(_parsed(raw, limits))
 
 
-def loaded(text: bytes, limits: BodyLimits = BodyLimits()) -> Any:
+def loaded(text: Raw, limits: BodyLimits = BodyLimits()) -> Any:
     """The value of a text that is small. Raises orjson.JSONDecodeError."""
-    value = orjson.loads(text)
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if not limits.odd:
+            raise
+        return _odd_or(error, text)
     if not limits.exact or _LONG_NUMBER not in text.translate(_DIGITS_AS_ZERO):
         return value
     return json.loads(text)  # the faster parser makes floats of such numbers, and has refused those without end
 
 
-async def in_slices(steps: Generator[None, None, T]) -> T:
-    """What a generator returns; the loop runs in between where it yields."""
-    given_back = time.monotonic()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as ended:
-            return cast(T, ended.value)
-        if time.monotonic() - given_back > SLICE_S:
-            await asyncio.sleep(0)
-            given_back = time.monotonic()
+def odd_json(text: Raw) -> Any:
+    """The value of an unusual JSON text; ValueError for what is no JSON.
+
+    Unusual are NaN, Infinity, halves of surrogate pairs, control characters or bytes that are no UTF-8 (the last three
+    become readable text).
+    """
+    try:
+        return _without_surrogates(json.loads(text.decode("utf-8", "replace"), strict=False))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
-def is_plain(raw: bytes, limits: BodyLimits) -> bool:
-    """Small, with so few brackets and commas (those in texts are counted, too) that nothing has to be looked at."""
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_surrogates(one) for one in value]
+    return value
+
+
+def _odd_or(error: orjson.JSONDecodeError, text: Raw) -> Any:
+    """The value of an odd text. Raises the error of what is not even that."""
+    try:
+        return odd_json(text)
+    except ValueError:
+        raise error from None
+
+
+def is_plain(raw: Raw, limits: BodyLimits) -> bool:
+    """Small, with so few brackets and commas (those in texts count, too) that no more checks are needed."""
     if len(raw) > limits.n_bytes:
         raise TooMuch(f"{len(raw)} bytes are not allowed; at most {limits.n_bytes} are")
     if len(raw) > SMALL_BYTES:
@@ -114,20 +138,31 @@ def is_plain(raw: bytes, limits: BodyLimits) -> bool:
     return n_open <= limits.depth and raw.count(b",") + n_open < limits.n_values
 
 
-def _parsed(raw: bytes, limits: BodyLimits) -> Generator[None, None, Any]:
+def _parsed(raw: Raw, limits: BodyLimits) -> Steps[Any]:
     whole = yield from _scan(raw, limits)
     if whole is None:
-        if len(raw) > 2 * LARGEST_PIECE_BYTES:
-            raise TooMuch(f"a text of {len(raw)} bytes is not allowed; at most {LARGEST_PIECE_BYTES} are")
+        _not_too_long(raw, 2 * LARGEST_PIECE_BYTES)  # with blanks around it
         return loaded(raw, limits)
     _not_beside(raw[: whole.start])
     _not_beside(raw[whole.end + 1 :])
-    value = yield from _built(raw, whole, limits)
+    value = _empty(raw, whole)
+    try:
+        yield from _fill(value, raw, whole, limits)
+    except ValueError:
+        yield from freed(value)
+        raise
     return value
 
 
-def _not_beside(text: bytes) -> None:
-    """Nothing stands before or behind the one value. Raises orjson.JSONDecodeError."""
+def _not_too_long(text: Raw, most_bytes: int = LARGEST_PIECE_BYTES) -> None:
+    """What cannot be cut is short enough to be parsed at once. Raises TooMuch."""
+    if len(text) > most_bytes:
+        raise TooMuch(f"a text of {len(text)} bytes is not allowed; at most {LARGEST_PIECE_BYTES} are")
+
+
+def _not_beside(text: Raw) -> None:
+    """Nothing stands before or behind the one value. Raises TooMuch, orjson.JSONDecodeError."""
+    _not_too_long(text)
     if text.strip(b" \t\r\n"):
         raise orjson.JSONDecodeError("unexpected content beside the value", text[:40].decode("latin-1"), 0)
 
@@ -153,11 +188,14 @@ class _Counted:
                 raise TooMuch(f"lists and objects nested deeper than {self._limits.depth} are not allowed")
             self._around.append(_Container(at))
         elif self._around:
-            self._close(self._around.pop(), at)
+            ended = self._around.pop()
+            if sign == _CLOSE_OBJECT and len(ended.commas) >= MOST_NAMES:
+                raise TooMuch(f"more than {MOST_NAMES} members of one object are not allowed")
+            self._close(ended, at)
 
     def _close(self, ended: _Container, at: int) -> None:
         ended.end = at
-        if at - ended.start > SMALL_BYTES:
+        if at - ended.start > PIECE_BYTES:
             if self._around:
                 self._around[-1].large.append(ended)
             else:
@@ -175,83 +213,44 @@ class _Counted:
         return self._outermost
 
 
-def _scan(raw: bytes, limits: BodyLimits) -> Generator[None, None, _Container | None]:
+def _scan(raw: Raw, limits: BodyLimits) -> Steps[_Container | None]:
     """Count values and depth; the outermost list or object, if it is too large for one piece. Raises TooMuch."""
     seen = _Counted(limits)
     yield from walk(raw, seen)
     return seen.whole()
 
 
-class Seen(Protocol):
-    """What a walk through a text tells."""
-
-    def sign(self, sign: int, at: int) -> None:
-        """A bracket or comma outside of texts."""
-
-    def check(self) -> None:
-        """Called every few signs; may raise TooMuch."""
-
-
-def walk(raw: bytes, seen: Seen) -> Generator[None, None, None]:
-    """Tell every sign of structure; yields every few microseconds."""
-    at, size = 0, len(raw)
-    while at < size:
-        window_ends = min(at + _WINDOW_BYTES, size)
-        for mark in _MARK.finditer(raw, at, window_ends):
-            here = mark.start()
-            if raw[here] != _QUOTE:
-                seen.sign(raw[here], here)
-            elif mark.end() == here + 1:  # a long text, or one with escapes: go on behind its end
-                at = yield from _end_of_text(raw, here + 1)
-                break
-        else:
-            at = window_ends
-        seen.check()
-        yield
-
-
-def _end_of_text(raw: bytes, at: int) -> Generator[None, None, int]:
-    """The place behind the quote that ends the text that began before `at`."""
-    n_steps = 0
-    while True:
-        n_steps += 1
-        if n_steps % _CHECK_EVERY == 0:
-            yield
-        quote = raw.find(b'"', at)
-        if quote < 0:
-            return len(raw)  # it never ends: the parser says so
-        before = quote - 1
-        while before >= at and raw[before] == 0x5C:
-            before -= 1
-            if (quote - before) % 4096 == 0:
-                yield
-        at = quote + 1
-        if (quote - 1 - before) % 2 == 0:
-            return at
-
-
-def _built(raw: bytes, container: _Container, limits: BodyLimits) -> Generator[None, None, Any]:
-    """The value of a large list or object: neighbours that are small are parsed together."""
-    is_list = raw[container.start] == 0x5B
-    if raw[container.end] != (0x5D if is_list else 0x7D):
+def _empty(raw: Raw, container: _Container) -> Any:
+    """An empty list or object for the value of a large one. Raises orjson.JSONDecodeError."""
+    is_list = raw[container.start] == OPEN[0]
+    if (raw[container.end] == _CLOSE_OBJECT) == is_list:
         raise orjson.JSONDecodeError("a bracket does not fit the one that it closes", "", 0)
-    value: Any = [] if is_list else {}
+    return [] if is_list else {}
+
+
+def _fill(value: Any, raw: Raw, container: _Container, limits: BodyLimits) -> Steps[None]:
+    """The members of a large list or object: neighbours that are small are parsed together.
+
+    A large member is put into it before its own members are known, so that all can be freed from the outermost where
+    the text is no JSON.
+    """
+    is_list = isinstance(value, list)
     if not container.commas and not container.large and not raw[container.start + 1 : container.end].strip():
-        return value
+        return
     for first, last, large in _pieces(container):
         if large is None:
             part = _piece(raw[first:last], limits, is_list)
             value.extend(part) if is_list else value.update(part)
         else:
-            member = yield from _built(raw, large, limits)
             _not_beside(raw[large.end + 1 : last])
+            member = _empty(raw, large)
             if is_list:
                 _not_beside(raw[first : large.start])
                 value.append(member)
             else:
-                value[_name(raw[first : large.start])] = member
+                value[_name(raw[first : large.start], limits)] = member
+            yield from _fill(member, raw, large, limits)
         yield
-    return value
 
 
 def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None]]:
@@ -265,7 +264,7 @@ def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None
                 yield begin, start - 1, None
             yield start, comma, next_large
             next_large, begin = next(large, None), comma + 1
-        elif comma - begin > SMALL_BYTES:
+        elif comma - begin > PIECE_BYTES:
             yield begin, comma, None
             begin = comma + 1
         start = comma + 1
@@ -273,14 +272,14 @@ def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None
         yield begin, container.end, None
 
 
-def _piece(text: bytes, limits: BodyLimits, is_list: bool) -> Any:
-    if len(text) > LARGEST_PIECE_BYTES:
-        raise TooMuch(f"a text of {len(text)} bytes is not allowed; at most {LARGEST_PIECE_BYTES} are")
+def _piece(text: Raw, limits: BodyLimits, is_list: bool) -> Any:
+    _not_too_long(text)
     if not text.strip(b" \t\r\n"):
         raise orjson.JSONDecodeError("a value is missing", "", 0)
     return loaded(b"[" + text + b"]" if is_list else b"{" + text + b"}", limits)
 
 
-def _name(text: bytes) -> str:
+def _name(text: Raw, limits: BodyLimits) -> str:
     """`"name" :` before a large member."""
-    return str(next(iter(orjson.loads(b"{" + text + b"0}"))))
+    _not_too_long(text)
+    return str(next(iter(loaded(b"{" + text + b"0}", limits))))

@@ -100,6 +100,8 @@ def _sample(name: str) -> object:
         return "2026-03-01T12:00:00Z"
     if name in ("enabled",):
         return True
+    if name == "status":
+        return "running"
     return 1 if name.endswith(("_id", "_version", "_jobs")) or name.startswith("files_") else "text"
 
 

@@ -1,4 +1,4 @@
-"""One owner per column and per transition: the SQL of every service, parsed, against `shared/states/ownership.py`."""
+"""One owner per column and per transition: the SQL of every service, parsed, against `tests/contracts/ownership.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlglot import exp
 from shared.db import Database
 from shared.states import GRAPHS
 from shared.states.graph import Owner
-from shared.states.ownership import GRAPH_OF_TABLE, TABLES
+from tests.contracts.ownership import GRAPH_OF_TABLE, TABLES
 from tests.contracts.sql_writes import SERVICES, Statement, Write, parsed, statements, writes
 
 ALL = tuple(writes())
@@ -38,7 +38,7 @@ def problem(write: Write) -> str | None:
         return None if owner is Owner.TASK_DEFINITION else f"{write.where}: {write.table} is task_definition's"
     table = TABLES.get(write.table)
     if table is None:
-        return f"{write.where}: table {write.table} has no owner in shared/states/ownership.py"
+        return f"{write.where}: table {write.table} has no owner in tests/contracts/ownership.py"
     by_kind = {"insert": table.inserts, "delete": table.deletes, "update": table.owners(write.column)}
     allowed = by_kind[write.kind]
     if owner not in allowed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from services.job_brokerage.grid_store import GridStore
+from services.job_brokerage.store.grids import GridStore
 from shared.db import Database
 from shared.model.grid import parse_grid
 

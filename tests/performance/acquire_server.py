@@ -19,13 +19,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_dispatch.app import build_parts
-from services.job_dispatch.settings import DispatchSettings
-from shared.auth import Authority, install
+from services.job_dispatch.environment import DispatchSettings
+from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import load_settings
 from shared.db import Database
 from shared.runtime.service import Context, Periodic
 from shared.runtime.web import HttpServer
+from shared.web.service import install
 
 REPLY = b'{"success":true,"message":"","data":{"StatusCode":20,"jobs":[]}}'
 
@@ -46,7 +47,7 @@ async def serve_dispatch() -> None:
     parts = build_parts(Context(database, NullCache(), authority, random.Random(), settings, CollectorRegistry()))
     web = parts.service.web
     assert web is not None
-    install(web, authority)
+    install(web, authority, parts.service.body_limits)
     for action in parts.service.on_start:
         await action()
     loops = [asyncio.create_task(_repeat(database, one)) for one in parts.service.periodic]

@@ -20,9 +20,9 @@ from typing import Any
 
 import asyncpg
 
-from services.job_dispatch.sessions import PLAN_SETTINGS, REASON, Wanted, run_claim
+from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, REASON, Wanted, run_claim
 from shared.auth import Authority
-from shared.db.database import prepare_connection
+from shared.db.codecs import prepare_connection
 from tests import servers
 from tests.performance.figures import rate
 from tests.performance.sizes import sized
@@ -68,7 +68,8 @@ async def fill(url: str, n_jobs: int) -> None:
     await connection.execute("SET session_replication_role = replica")  # the way of these rows is not the subject
     await connection.execute("INSERT INTO sites (site, state, role) VALUES ('S', 'ACTIVE', 'satellite')")
     await connection.execute(
-        "INSERT INTO queues SELECT name, 'S', 'online', 'unified', '{}' FROM unnest($1::text[]) AS name",
+        "INSERT INTO queues SELECT name, 'S', 'online', 'unified',"
+        """ '{"status": "online", "type": "unified", "atlas_site": "S"}' FROM unnest($1::text[]) AS name""",
         [HOT_QUEUE, *(f"Q{number:02d}" for number in range(N_QUEUES - 1))],
     )
     await connection.execute(

@@ -12,10 +12,10 @@ from pathlib import Path
 import asyncpg
 
 from services.job_brokerage.app import build
+from services.job_brokerage.store.usage import UsageSnapshot
 from shared.db.database import Database
 from shared.events import ChunkOffered
 from shared.model.grid import read_grid_folder
-from shared.snapshot.usage import UsageSnapshot
 from tests import rows, servers
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid

@@ -17,7 +17,7 @@ import aiohttp
 import asyncpg
 
 from shared.auth import Authority
-from shared.db.database import prepare_connection
+from shared.db.codecs import prepare_connection
 from tests import servers
 from tests.performance.bench_acquire import JOB_COLUMNS, server
 from tests.performance.figures import percentile, rate, times
@@ -61,7 +61,8 @@ async def fill(url: str, n_jobs: int) -> None:
     await connection.execute("SET session_replication_role = replica")  # the way of these rows is not the subject
     await connection.execute("INSERT INTO sites (site, state, role) VALUES ('S', 'ACTIVE', 'satellite')")
     await connection.execute(
-        "INSERT INTO queues SELECT name, 'S', 'online', 'unified', '{}' FROM unnest(ARRAY['BIG', 'HOT']) AS name"
+        "INSERT INTO queues SELECT name, 'S', 'online', 'unified',"
+        """ '{"status": "online", "type": "unified", "atlas_site": "S"}' FROM unnest(ARRAY['BIG', 'HOT']) AS name"""
     )
     await connection.execute(
         "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s)"

@@ -14,8 +14,10 @@ import asyncpg
 from prometheus_client import CollectorRegistry, Counter
 
 from services.watchdog.handlers import Watchdog
+from shared.cache import NullCache
 from shared.config.parameters import Parameters
 from shared.db.database import Database
+from shared.snapshot import KnownGrid
 from tests import rows, servers
 from tests.performance.figures import rate, times
 from tests.performance.sizes import exit_code, sized
@@ -53,7 +55,7 @@ async def measure(url: str, database: Database) -> bool:
     await rows.insert_watch_runs(database, await connection.fetchval("SELECT orrery_now() - interval '61 s'"))
     metrics = CollectorRegistry()
     watchdog = Watchdog(
-        database, Parameters(), Counter("expired", "", ["rule"], registry=metrics),
+        database, Parameters(), KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
     )  # fmt: skip
     begin, slices, more = time.perf_counter(), list[float](), True

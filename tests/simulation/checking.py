@@ -12,7 +12,7 @@ from datetime import datetime
 
 import asyncpg
 
-from shared.check.invariants import CHECKS, Check
+from services.watchdog.checking.invariants import CHECKS, Check
 from shared.states import TASK
 
 #: about time on a real clock: before the end the bus may be as slow as the seed says

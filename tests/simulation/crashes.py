@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from shared.db.database import Database, prepare_connection
+from shared.db.codecs import prepare_connection
+from shared.db.database import Database
 from shared.db.unit_of_work import InboxKey, UnitOfWork
 from tests.simulation.faults import Faults
 

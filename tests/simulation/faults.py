@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shared.messaging.schedule import Choice, Fate
+from shared.messaging.schedule import Choice, Handling
 from shared.messaging.subscription import Delivery
 from tests.simulation.clock import VirtualClock
 
@@ -77,9 +77,9 @@ class SeededSchedule:
         index = ready[min(self._rng.randrange(len(ready)), self._rng.randrange(len(ready)))]
         chance = self._rng.random()
         if chance < self.faults.drop:
-            return Choice(index, Fate.DROP)
+            return Choice(index, Handling.DROP)
         if chance < self.faults.drop + self.faults.duplicate:
-            return Choice(index, Fate.DUPLICATE)
+            return Choice(index, Handling.DUPLICATE)
         if chance < self.faults.drop + self.faults.duplicate + self.faults.delay:
             delivery = waiting[index]
             self._late[id(delivery)] = (delivery, self._clock.elapsed_s + self._rng.uniform(1.0, LONGEST_DELAY_S))

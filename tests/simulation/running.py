@@ -21,14 +21,19 @@ def authority() -> Authority:
 
 
 def run(seed: int, faults: Faults | None = None) -> Report:
-    """One run in an event loop of its own. Garbage is collected after it: services are built and thrown away often."""
+    """One run in an event loop of its own. Garbage is collected after it: services are built and thrown away often.
+
+    What was there before it (modules, most of all) is not looked through for that.
+    """
     gc.disable()
+    gc.freeze()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(run_seed(seed, faults))
     finally:
         gc.enable()
         gc.collect()
+        gc.unfreeze()
 
 
 async def run_seed(seed: int, faults: Faults | None = None) -> Report:

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from services.cli.one_process import composition_roots
-from shared.auth import Authority, install
+from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import Settings
 from shared.db.unit_of_work import UnitOfWork
@@ -19,6 +19,7 @@ from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import NewsSubscription, WorkSubscription
 from shared.messaging.transport import Attached
 from shared.runtime.service import Context, Periodic, Service
+from shared.web.service import install
 from tests.simulation.background import Background
 from tests.simulation.calls import Caller
 from tests.simulation.crashes import SimulatedDatabase
@@ -134,7 +135,7 @@ class Services:
         service = self._roots[name](context)
         self.services[replica] = service
         if service.web is not None:
-            install(service.web, self._authority)
+            install(service.web, self._authority, service.body_limits)
             self._webs[replica] = service.web
 
     async def _start(self, replica: str) -> None:

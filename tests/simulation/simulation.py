@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -21,7 +22,7 @@ from tests.simulation.rounds import Rounds
 from tests.simulation.scenario import queue_names
 from tests.simulation.services import Services
 from tests.simulation.users import Users
-from tests.simulation.waiting import Patience
+from tests.simulation.waiting import EXPECTED_IN_VAIN, Patience
 
 #: how long things go wrong in a run: its beginning, or nearly to its end
 FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
@@ -74,6 +75,7 @@ class Simulation:
         self.report = Report(seed)
         self.clock = VirtualClock()
         self._url, self._authority = database_url, authority
+        self._faults_ended_at: datetime | None = None
         self._idle_s = SHORTEST_LEAP_S
         self._seen = Observed()
         self._outbox_may_have_news = True
@@ -117,6 +119,7 @@ class Simulation:
         while not (self._seen.ended and self.report.steps > 1):
             if self.report.steps == self.faulty_steps:
                 self._set_faults(Faults())
+                self._faults_ended_at = self.clock()
                 await self.users.resume_all()
             if self.report.steps >= LAST_STEP:
                 await self._judge()
@@ -183,13 +186,16 @@ class Simulation:
             await self.transport.load()
         chosen = self.transport.choose()
         if chosen is not None:
-            entry, fate = chosen
-            self._note(f"{fate} to {entry.delivery.consumer}: {entry.delivery.body.decode()[:200]}")
-            await self.transport.make(entry, fate)
+            entry, handling = chosen
+            self._note(f"{handling} to {entry.delivery.consumer}: {entry.delivery.body.decode()[:200]}")
+            await self.transport.make(entry, handling)
 
     async def _wait(self) -> None:
         """Nothing to do: time passes, longer each time, and all periodic work is due."""
-        self._complain(await self.patience.look(self.clock(), faulty=self.report.steps < self.faulty_steps))
+        now, ended_at = self.clock(), self._faults_ended_at
+        # what was expected when its message was lost is expected for a while after the faults, too
+        faulty = ended_at is None or now - ended_at < EXPECTED_IN_VAIN
+        self._complain(await self.patience.look(now, faulty=faulty))
         if self.patience.suspects:
             self._idle_s = SHORTEST_LEAP_S
         self.clock.advance(self._idle_s * self.rng.uniform(0.5, 1.0))

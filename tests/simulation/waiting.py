@@ -10,7 +10,7 @@ from shared.brokerage.load import Load
 from shared.brokerage.room import room
 from shared.brokerage.world import World
 from shared.cache import NullCache
-from shared.db.database import prepare_connection
+from shared.db.codecs import prepare_connection
 from shared.model.grid import Grid
 from shared.snapshot.reader import GridReader
 from shared.waits.causes import Causes
@@ -81,7 +81,8 @@ class Patience:
     async def _read(self) -> World:
         version, _, _ = await self._reader.versions(self._connection)
         if version != self._world.version:
-            self._world = World.of(await self._reader.grid(self._connection, version), version=version)
+            grid = await self._reader.linked(self._connection, await self._reader.grid(self._connection), version)
+            self._world = World.of(grid, version=version)
         counts, activities = await self._reader.statistics(self._connection)
         return self._world.with_load(Load.of(self._world.columns, counts, activities))
 

@@ -1,4 +1,4 @@
-"""`orrery bus parked|replay`: messages that were put aside because they can never be handled as they are."""
+"""`orrery bus parked|replay`: messages that were put aside because they cannot be handled as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`orrery config get|set|unset|list`: the runtime parameters, which take effect in every service within seconds."""
+"""`orrery config get|set|unset|list`: runtime parameters, in effect everywhere within seconds."""
 
 from __future__ import annotations
 
@@ -55,18 +55,23 @@ def list_all(
 
 def _with_defaults(rows: list[dict[str, Any]], component: str | None) -> list[dict[str, Any]]:
     """A row for each form of a known parameter's name, then what was set besides: families, VOs, plugins' keys."""
-    from shared.config.known_parameters import KNOWN  # what other verbs need not wait for
+    from shared.config.declared import declared_parameters  # what other verbs need not wait for
 
     values = {_name_of(row): row for row in rows}
     listed = [
         {
-            "name": name, "value": values.pop(name, {}).get("value"), "default": one.default, "type": one.kind,
-            "unit": one.unit, "allowed": one.allowed, "meaning": one.meaning,
+            "name": name,
+            "value": values.pop(name, {}).get("value"),
+            "default": one.default,
+            "type": one.kind,
+            "unit": one.unit,
+            "allowed": one.allowed,
+            "meaning": one.means,
         }
-        for one in KNOWN
-        if component in (None, one.component)
+        for one in declared_parameters()
         for name in one.names
-    ]  # fmt: skip
+        if component in (None, name.partition(".")[0])
+    ]
     return [*listed, *({"name": name, "value": row["value"], "type": row["type"]} for name, row in values.items())]
 
 
@@ -76,7 +81,7 @@ def _name_of(row: dict[str, Any]) -> str:
 
 
 def get(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
-    """One parameter, in one shape whether it is set or not: the value that was set, and what applies without it."""
+    """One parameter, set or not: the value that was set, and the value that applies without it."""
     component, key = parts(name)
     found = connect().get("task_definition", "config/get", component=component, key=key, vo=vo, app=application)
     shown = _parameter(component, key, found if isinstance(found, dict) else None)
@@ -88,19 +93,18 @@ def get(name: Name, vo: Vo = None, application: Application = None, as_json: Jso
 
 def _parameter(component: str, key: str, row: dict[str, Any] | None) -> dict[str, Any]:
     """A parameter's row (None: not set) beside what is known of it. Raises Refused for one that nobody set or reads."""
-    from shared.config.known import find_parameter, near_names
-    from shared.config.known_parameters import KNOWN
+    from shared.config.declared import find_parameter, near_names
 
-    known = find_parameter(KNOWN, component, key)
+    known = find_parameter(component, key)
     if known is None and row is None:
-        near = near_names(KNOWN, component, key)
+        near = near_names(component, key)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise Refused(f"{component}.{key} is not set, and no service reads it{hint}")
     row = row or {}
     return {
         "name": f"{component}.{key}", "set": bool(row), "value": row.get("value"),
         "default": known.default if known else None, "type": row.get("type") or (known.kind if known else None),
-        "allowed": known.allowed if known else None, "meaning": known.meaning if known else None,
+        "allowed": known.allowed if known else None, "meaning": known.means if known else None,
         "app": row.get("app") or (known.app if known else None), "vo": row.get("vo"),
         "changed_at": row.get("changed_at"), "changed_by": row.get("changed_by"),
         "description": row.get("description"),

@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 
 def events(mermaid: Mermaid = False, as_json: Json = False) -> None:
-    """One line for each kind of event: producers, consumers (once, by queue) and listeners (every replica)."""
+    """One line for each kind of event: producers, consumers (once, by queue) and listeners (each replica)."""
     from services.cli.drawings import service_map  # what other verbs need not wait for
     from shared.events import ENTRIES
 
@@ -57,6 +57,7 @@ def states(
     as_json: Json = False,
 ) -> None:
     """States with their meaning, then transitions with trigger and owner."""
+    from services.cli.state_drawings import drawn
     from shared.states import GRAPHS  # what other verbs need not wait for
 
     known = {graph.entity: graph for graph in GRAPHS}
@@ -81,7 +82,7 @@ def states(
         return
     for graph in chosen:
         if mermaid:
-            typer.echo(graph.mermaid())
+            typer.echo(drawn(graph))
         else:
             _show(graph)
 

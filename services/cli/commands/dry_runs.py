@@ -1,4 +1,7 @@
-"""`orrery snapshot save|task`, `orrery dry-run`, `orrery schema`: brokerage without servers, on a world in a file."""
+"""`orrery snapshot save|task`, `orrery dry-run`, `orrery schema`: brokerage without servers.
+
+The world comes from a file.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +84,7 @@ def save_tasks(
     for start in range(0, len(wanted), TASKS_OF_A_CALL):
         some = wanted[start : start + TASKS_OF_A_CALL]
         tasks += client.call(
-            "GET", "job_brokerage", "grid/task_files", params={"task_id": some}, timeout_s=SAVE_TIMEOUT_S
+            "GET", "task_definition", "task/task_files", params={"task_id": some}, timeout_s=SAVE_TIMEOUT_S
         )
     write(file, "\n".join(json.dumps(task) for task in tasks), f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}")
 
@@ -101,8 +104,8 @@ def write(file: str, text: str, what: str) -> None:
 
 def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) -> None:
     """As pydantic derives it from the classes that read and write the files."""
-    from shared.brokerage.document import DecisionDocument  # what other verbs need not wait for
-    from shared.model.task_file import TaskFile
+    from services.cli.dry_run.document import DecisionDocument  # what other verbs need not wait for
+    from services.task_definition.policy.task_file import TaskFile
     from shared.model.world_file import WorldFile
 
     models: dict[str, type[BaseModel]] = {"world": WorldFile, "task": TaskFile, "decision": DecisionDocument}
@@ -125,9 +128,9 @@ def decide(
     brokerage: str, world: Path, task: str, parameters: list[str], queues: list[str], seed: int | None
 ) -> list[dict[str, Any]]:
     """A decision for each task of the file; a task that makes no sense gets its problems instead."""
-    from shared.brokerage.document import document_of
+    from services.cli.dry_run.document import document_of
+    from services.task_definition.policy.task_file import parse_task_file
     from shared.model.problems import InvalidGrid
-    from shared.model.task_file import parse_task_file
     from shared.model.task_spec_problems import InvalidTask
 
     dry_run, tasks = dry_run_of(brokerage, world, parameters, queues), read_tasks(task)
@@ -146,7 +149,10 @@ def decide(
 
 
 def dry_run_of(brokerage: str, world: Path, parameters: list[str], queues: list[str]) -> DryRun:
-    """The world with what is to be different. Raises WrongUsage, which says whether the world or a change is wrong."""
+    """The world with what is to be different.
+
+    Raises WrongUsage, which says whether the world or a change is wrong.
+    """
     from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
     from services.cli.dry_run.deciding import DryRun
     from shared.model.problems import InvalidGrid

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from services.cli.commands.options import Json, connect, help_text, rows_of
+from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import FieldProblem, Refused, WrongUsage
-from services.cli.output import age, print_facts, print_json, print_table
+from services.cli.output import age, print_facts, print_fitting, print_json
 
 LOAD_TIMEOUT_S = 300.0
 QUEUE_COLUMNS = (
@@ -25,6 +25,11 @@ QUEUE_COLUMNS = (
     ("last pilot", lambda row: age(row.get("last_pilot_at"))),
     ("last start", lambda row: age(row.get("last_job_start_at"))),
 )
+#: left out where the terminal is narrow, in this order
+QUEUE_MAY_GO = ("site", "type", "slots", "last start", "pilots", "last pilot")
+#: of shares, what is always shown, and what is left out after the rules by which tasks get a share
+SHARE_FIRST = ("gshare", "due percent", "corrected percent", "running cores", "queued jobs")
+SHARE_MAY_GO = ("value", "running jobs", "correction factor", "parent")
 
 
 def counts(row: dict) -> dict:
@@ -37,8 +42,10 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, help="The grid: queues, sites, storages, links, software, shares.")
     group.command("load", help=help_text("Check a grid folder and load it whole.", "job_brokerage", "operator"))(load)
     app.add_typer(group, name="grid")
-    app.command("queues", help=help_text("List queues with their jobs.", "job_brokerage", "user"))(queues)
-    app.command("shares", help=help_text("List shares: target, usage, correction.", "share_correction", "user"))(shares)
+    app.command("queues", help=help_text(f"List queues with their jobs. {NARROW}", "job_brokerage", "user"))(queues)
+    app.command(
+        "shares", help=help_text(f"List shares: target, usage, correction. {NARROW}", "share_correction", "user")
+    )(shares)
 
 
 def load(
@@ -88,7 +95,7 @@ def queues(
     if as_json:
         print_json(rows)
     else:
-        print_table(rows, QUEUE_COLUMNS)
+        print_fitting(rows, QUEUE_COLUMNS, may_go=QUEUE_MAY_GO, cut="queue")
     if unknown:
         raise Refused(f"there is no queue {', '.join(unknown)}")
 
@@ -99,7 +106,8 @@ def shares(as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
         return
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    print_table(
-        rows, [(name.replace("_", " "), name) for name in names if any(row.get(name) not in (None, "") for row in rows)]
-    )
+    names = dict.fromkeys(["gshare", *(name for row in rows for name in row)])
+    told = [name for name in names if name == "gshare" or any(row.get(name) not in (None, "") for row in rows)]
+    columns = [(name.replace("_", " "), name) for name in told]
+    rules = [heading for heading, _ in columns if heading not in {*SHARE_FIRST, *SHARE_MAY_GO}]
+    print_fitting(rows, columns, may_go=[*rules, *SHARE_MAY_GO], cut=SHARE_FIRST[0])

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from services.cli.commands.options import Json, Limit, connect, help_text, rows_of
+from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
-from services.cli.output import age, print_json, print_table
+from services.cli.output import age, print_fitting, print_ids, print_json, print_table
 from shared.states.job import MEANINGS
 
 #: jobs killed with one request; a refusal names that many
@@ -27,10 +27,12 @@ COLUMNS = (
     ("worker", "worker"),
     ("says", lambda job: (job.get("error_dialog") or "")[:60]),
 )
+#: left out where the terminal is narrow, in this order
+MAY_GO = ("worker", "heartbeat", "priority", "says", "type", "attempt")
 
 
 def register(app: typer.Typer) -> None:
-    app.command("jobs", help=help_text("List jobs, the newest first.", "job_dispatch", "user"))(jobs)
+    app.command("jobs", help=help_text(f"List jobs, the newest first. {NARROW}", "job_dispatch", "user"))(jobs)
     text = help_text("Kill jobs; every id is tried.", "job_dispatch", "user (own jobs), production or operator")
     app.command("kill-job", help=text)(kill_job)
 
@@ -58,9 +60,9 @@ def jobs(
     if as_json:
         print_json(rows)
     elif only_ids:
-        typer.echo("\n".join(str(row.get("job_id")) for row in rows))
+        print_ids(rows, "job_id")
     else:
-        print_table(rows, COLUMNS)
+        print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="queue")
     missing = sorted(set(job_ids or ()) - {row.get("job_id") for row in rows})
     if missing and not (task or status or queue) and len(rows) < limit:
         raise Refused(f"there is no job {', '.join(map(str, missing))}")

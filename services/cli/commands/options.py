@@ -9,6 +9,8 @@ import typer
 
 from services.cli.client import Client
 
+#: for the help of verbs whose tables leave columns out
+NARROW = "A narrow terminal shows fewer columns."
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 TaskIds = Annotated[
     list[str], typer.Argument(metavar="ID...", help="Task ids; - reads them from standard input.", show_default=False)
@@ -23,7 +25,7 @@ def connect() -> Client:
 
 
 def rows_of(data: Any, *names: str) -> list[dict[str, Any]]:
-    """The rows in an answer: the answer itself, or what stands under one of these names (or the only list there)."""
+    """The rows of an answer: the answer itself, what stands under one of these names, or its only list."""
     if isinstance(data, Mapping):
         found = next((data[name] for name in names if name in data), None)
         if found is None:

@@ -36,7 +36,7 @@ def run(every: Annotated[bool, typer.Option("--all", help="All eight services; n
 
 
 def token(
-    name: Annotated[str | None, typer.Option("--name", help="Whom it speaks for (default: you).")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="The subject of the token (default: you).")] = None,
     roles: Annotated[
         list[str] | None, typer.Option("--role", "-r", help="user, pilot, production, operator; may be repeated.")
     ] = None,

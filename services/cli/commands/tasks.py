@@ -9,8 +9,8 @@ import typer
 
 from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
 from services.cli.identifiers import read_ids
-from services.cli.output import age, console, print_facts, print_json, print_table
-from shared.model.large_numbers import written_out
+from services.cli.output import age, console, print_facts, print_ids, print_json, print_table
+from services.task_definition.policy.large_numbers import written_out
 
 COLUMNS = (
     ("task", "task_id"),
@@ -44,6 +44,8 @@ DATASET_COLUMNS = (
 LIST = "List tasks, the newest first. In less than 120 characters priority, share and user are left out."
 #: what is asked first of a task, and the words for it
 _FIRST = {"task_id": "task", "task_name": "name", "status": "status", "error_dialog": "reason"}
+#: the id in the words of PanDA's client, besides ours
+_AGAIN = ("jediTaskID",)
 _LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
 
 
@@ -78,7 +80,7 @@ def tasks(
     if as_json:
         print_json(rows)
     elif ids:
-        typer.echo("\n".join(str(row.get("task_id")) for row in rows))
+        print_ids(rows, "task_id")
     else:
         wide = console().width >= WIDE
         print_table(rows, [one for one in COLUMNS if wide or one[0] not in ONLY_WHERE_WIDE])
@@ -106,7 +108,7 @@ def _show(details: Mapping[str, Any]) -> None:
     facts = details.get("task") if isinstance(details.get("task"), Mapping) else details
     assert isinstance(facts, Mapping)
     first = [(label, facts.get(name)) for name, label in _FIRST.items()]
-    rest = [(name.replace("_", " "), value) for name, value in facts.items() if name not in {*_LATER, *_FIRST}]
+    rest = [(name.replace("_", " "), value) for name, value in facts.items() if name not in {*_LATER, *_FIRST, *_AGAIN}]
     print_facts([*first, *rest])
     if details.get("datasets"):
         typer.echo("")

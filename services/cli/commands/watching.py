@@ -15,9 +15,10 @@ from services.cli.failures import Refused, Unreachable
 from services.cli.identifiers import read_ids
 from services.cli.output import console, print_json
 from services.cli.progress import MASTER_TYPES, TaskProgress, task_progress
+from shared.states.task import TaskStatus
 
-ENDED = frozenset({"done", "finished", "failed", "broken", "aborted", "exhausted"})
-GOOD = frozenset({"done", "finished"})
+ENDED: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted", "exhausted"})
+GOOD: frozenset[TaskStatus] = frozenset({"done", "finished"})
 
 __all__ = ["ENDED", "GOOD", "MASTER_TYPES", "register", "watch"]
 

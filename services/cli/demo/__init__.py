@@ -1,4 +1,6 @@
-"""The demonstration: starts the system, loads the example world, submits four tasks, sends pilots, watches, judges.
+"""The demonstration: starts the system, loads the example world, submits four tasks, judges the end.
+
+Simulated pilots do the work.
 
 It uses only what a user has: `deploy.local` to start the system, HTTP for everything else. With faults (for the tests
 of faults) it kills services and servers in the middle and expects the same end.

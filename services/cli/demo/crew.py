@@ -1,4 +1,7 @@
-"""The simulated pilots of the demonstration: a process of their own, so that they take no time from what is shown."""
+"""Runs the demonstration's simulated pilots.
+
+They are a process of their own, so that they take no time from what is shown.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ STOP_GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class CrewOptions:
-    """How many pilots, how fast their payloads, the seed of everything they draw, and when they end in any case."""
+    """How many pilots, how fast their payloads, the seed of all draws, and when they end in any case."""
 
     n_pilots: int
     speed_up: float

@@ -17,15 +17,16 @@ from rich.text import Text
 from services.cli.demo.observation import Observation, QueueLoad
 from services.cli.output import cell, console, duration
 from services.cli.progress import TaskProgress
+from shared.states.job import JobStatus
 
 QUEUES_SHOWN = 8
 QUEUES_IN_LINE = 4
 PLAIN_EVERY_S = 5.0
-_WAITING = ("pending", "waiting", "defined", "assigned", "throttled")
-_ON_NODE = ("sent", "starting", "running")
-_LEAVING = ("holding", "transferring", "merging")
+_WAITING: tuple[JobStatus, ...] = ("pending", "waiting", "defined", "assigned", "throttled")
+_ON_NODE: tuple[JobStatus, ...] = ("sent", "starting", "running")
+_LEAVING: tuple[JobStatus, ...] = ("holding", "transferring", "merging")
 _STAGES = (_WAITING, ("activated",), _ON_NODE, _LEAVING)
-_LOST = ("failed", "closed", "cancelled")
+_LOST: tuple[JobStatus, ...] = ("failed", "closed", "cancelled")
 
 
 class Display(Protocol):
@@ -49,7 +50,10 @@ def make_display(*, live: bool | None = None) -> Display:
 
 
 class PlainDisplay:
-    """A line for what happens; tasks and busiest queues every few seconds, and when a task changes its status."""
+    """Prints a line for what happens.
+
+    Tasks and the busiest queues are printed every few seconds, and when a task changes its status.
+    """
 
     def __init__(self, shown: Console) -> None:
         self._console = shown

@@ -34,7 +34,10 @@ def catalogue_files() -> list[Path]:
 
 
 def read_examples(profile: Profile, run: str) -> list[Example]:
-    """The four tasks, made smaller where the profile says so, with the run's name in theirs and in their outputs'."""
+    """The four tasks, made smaller where the profile says so.
+
+    The run's name stands in their names and in their outputs' names.
+    """
     examples = []
     for path in sorted((folder() / "tasks").glob("*.json")):
         content = json.loads(path.read_text(encoding="utf-8"))

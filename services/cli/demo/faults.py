@@ -1,4 +1,4 @@
-"""Faults for tests: what is killed or restarted in the middle of the demonstration, once, when so much is done.
+"""Faults for tests: what is killed or restarted once, when a given part of the work is done.
 
 `kill:job-dispatch`, `kill:rabbitmq@0.5`, `restart:postgresql`: an action, what it hits, and the fraction of files done
 at which it strikes (0.3 if not said). Whatever ends is started again by the supervisor, not by us.

@@ -1,4 +1,7 @@
-"""One look at everything: tasks, queues, events. What cannot be asked at the moment keeps its last value."""
+"""One look at everything: tasks, queues, events.
+
+What cannot be asked at the moment keeps its last value.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ from services.cli.client import Client
 from services.cli.commands.options import rows_of
 from services.cli.failures import CommandFailure
 from services.cli.progress import TaskProgress, task_progress
+from shared.states.job import JobStatus
 
 _COUNTER = re.compile(r"^orrery_outbox_published_total(?:\{[^}]*\})?\s+([0-9.eE+]+)", re.MULTILINE)
 METRICS_TIMEOUT_S = 2.0
-JOBS_ENDED = ("finished", "failed", "closed", "cancelled")
+JOBS_ENDED: tuple[JobStatus, ...] = ("finished", "failed", "closed", "cancelled")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ DESCRIPTION = "set by the demonstration for the length of its run"
 
 @contextmanager
 def parameters_set(client: Client, wanted: Mapping[str, Any], say: Callable[[str], None]) -> Iterator[None]:
-    """Set parameters (component.key) and give each its old value, or its default, back when the block ends in any way.
+    """Set parameters (component.key) for a block, and restore each old value or default when it ends.
 
     What cannot be given back is said, with the command that does it.
     """

@@ -26,7 +26,7 @@ from services.cli.demo.observation import Observation, Observer
 from services.cli.demo.parameters import parameters_set
 from services.cli.demo.profiles import Profile
 from services.cli.demo.stage import StageOptions, addresses_of, system_on
-from services.cli.demo.verdict import Verdict, judge, summary_table
+from services.cli.demo.verdict import DemoResult, judge, summary_table
 from services.cli.failures import Unreachable
 from services.cli.output import console, duration
 from services.cli.progress import progress_of
@@ -59,7 +59,7 @@ class Demonstration:
         self._started = time.monotonic()
         self._ended_at: dict[int, float] = {}
 
-    def run(self) -> Verdict:
+    def run(self) -> DemoResult:
         """Start, load, submit, send pilots, watch, judge."""
         options = self._options
         with ExitStack() as stack:
@@ -146,7 +146,7 @@ class Demonstration:
             if task.status in ENDED:
                 self._ended_at.setdefault(task.task_id, seen.at_s)
 
-    def _judge(self, client: Client, tasks: Mapping[int, Example], problems: Sequence[str]) -> Verdict:
+    def _judge(self, client: Client, tasks: Mapping[int, Example], problems: Sequence[str]) -> DemoResult:
         verdicts = []
         for task_id, example in tasks.items():
             details = _patiently(
@@ -156,10 +156,10 @@ class Demonstration:
             )
             took_s = self._ended_at.get(task_id)
             verdicts.append(judge(details, progress_of(details), expected=example.expected, took_s=took_s))
-        return Verdict(verdicts, [_broken(one) for one in _settled_check(client)], problems)
+        return DemoResult(verdicts, [_broken(one) for one in _settled_check(client)], problems)
 
 
-def demonstrate(options: DemoOptions, *, plain: bool = False, to_error: bool = False) -> Verdict:
+def demonstrate(options: DemoOptions, *, plain: bool = False, to_error: bool = False) -> DemoResult:
     """Run it and print the end (`to_error`: on standard error, where standard output is for JSON)."""
     shown = console(error=to_error)
     started = time.monotonic()
@@ -182,7 +182,7 @@ def _heed_signals(handler: Any = None) -> None:
 
 
 def _settled_check(client: Client) -> list[dict[str, Any]]:
-    """What is broken once everything has come to rest: an event on its way is no violation, one that stays is."""
+    """What is broken once nothing changes any more: an event on its way is no violation, one that stays is."""
     deadline = time.monotonic() + CHECK_TRIES_S
     while True:
         broken = violations(_patiently(lambda: run_check(client)))

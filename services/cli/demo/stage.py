@@ -17,7 +17,10 @@ from services.cli.failures import CommandFailure, WrongUsage
 
 @dataclass(frozen=True)
 class StageOptions:
-    """`directory`: where the system keeps what runs (`.local` of the clone if not said). `keep`: leave it running."""
+    """`directory`: where the system keeps what runs (`.local` of the clone if not said).
+
+    `keep`: leave it running.
+    """
 
     directory: Path | None = None
     embedded: bool = False

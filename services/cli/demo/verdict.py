@@ -1,4 +1,4 @@
-"""How the demonstration ended: a row for each task, the invariants, and whether that is as it should be."""
+"""How the demonstration ended: a row for each task, the invariants, and whether all is as it should."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TaskVerdict:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoResult:
     """Everything that decides the exit code."""
 
     tasks: Sequence[TaskVerdict]
@@ -71,7 +71,7 @@ def judge(
     return TaskVerdict(progress, expected, outputs, took_s)
 
 
-def summary_table(verdict: Verdict) -> Table:
+def summary_table(verdict: DemoResult) -> Table:
     """The table at the end."""
     table = Table(title="what became of the tasks", title_justify="left", box=None, pad_edge=False, header_style="bold")
     for heading in ("task", "name", "status"):

@@ -1,4 +1,4 @@
-"""Dry runs of brokerage: the services' own policies on a world file and a task file, without any server.
+"""Dry runs of brokerage: the services' own policies on a world file and a task file, without servers.
 
 ===========  ============================================================================
 `changes`    `--set` and `--queue`: what if a parameter or a queue were different

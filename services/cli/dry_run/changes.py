@@ -6,8 +6,8 @@ import difflib
 import json
 from typing import Any
 
-from shared.config.known import JEDI, find_parameter, near_names
-from shared.config.known_parameters import KNOWN
+from shared.config.declared import declared_parameters, find_parameter, near_names
+from shared.config.parameter import JEDI
 from shared.model.grid import records_of
 from shared.model.queue import CricQueue
 
@@ -38,7 +38,9 @@ def _pair(change: str, option: str, form: str) -> tuple[str, str]:
 
 
 def change_parameters(content: dict[str, Any], changes: list[str], brokerage: str) -> None:
-    """`--set KEY=VALUE` or `--set COMPONENT.KEY=VALUE`; without a component every one that the brokerage reads.
+    """Apply `--set KEY=VALUE` or `--set COMPONENT.KEY=VALUE`.
+
+    Without a component every one that the brokerage reads is set.
 
     Raises WrongChange for a key that nothing reads (components of plugins excepted) or a value that it cannot have.
     """
@@ -59,25 +61,26 @@ def change_parameters(content: dict[str, Any], changes: list[str], brokerage: st
 def _readers(change: str, component: str, key: str, stored: str, brokerage: str) -> list[tuple[str, str]]:
     """Component and application of each place where the parameter is read. Raises WrongChange."""
     asked = (component,) if component else COMPONENTS[brokerage]
-    if component and component not in {one.component for one in KNOWN}:
+    if component and component not in {name.partition(".")[0] for one in declared_parameters() for name in one.names}:
         return [(component, JEDI)]
-    found = [known for known in (find_parameter(KNOWN, one, key) for one in asked) if known is not None]
+    found = [(one, known) for one in asked if (known := find_parameter(one, key)) is not None]
     if not found:
-        near = [name for one in asked for name in near_names(KNOWN, one, key)]
+        near = [name for one in asked for name in near_names(one, key)]
         hint = f"; did you mean {' or '.join(dict.fromkeys(near))}?" if near else ""
         raise WrongChange(f"--set: value {change!r}: {brokerage} reads no such parameter{hint}")
     try:
-        for known in found:
-            known.checked(stored)
+        for _, known in found:
+            known.parsed(stored)
     except ValueError as error:
         raise WrongChange(f"--set: value {change!r}: {error}") from None
-    return [(known.component, known.app) for known in found]
+    return [(one, known.app) for one, known in found]
 
 
 def change_queues(content: dict[str, Any], changes: list[str]) -> set[str]:
-    """`--queue NAME.FIELD=VALUE`; FIELD as CRIC has it, with points for what is inside (`catchall`, `params.x`).
+    """Apply `--queue NAME.FIELD=VALUE`, and return the names of the changed queues.
 
-    The names of the changed queues. Raises WrongChange for a queue or field that there is not.
+    FIELD is as CRIC has it, with points for what is inside (`catchall`, `params.x`). Raises WrongChange for a queue or
+    field that there is not.
     """
     records = records_of(content, "queues")
     changed = set()

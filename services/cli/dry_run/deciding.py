@@ -6,18 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from services.cli.dry_run.rows import rows_of
-from services.job_brokerage import request as job
-from services.job_brokerage.grid_checks import GRID_CHECKS
+from services.cli.dry_run.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
+from services.job_brokerage import parameters as job_parameters
 from services.job_brokerage.handlers import ANALYSIS_LABEL
-from services.task_brokerage import request as task
+from services.job_brokerage.policy import request as job
+from services.job_brokerage.policy.grid_checks import GRID_CHECKS
+from services.task_brokerage import parameters as task_parameters
+from services.task_brokerage.policy import request as task
+from services.task_definition.policy.task_file import TaskFile
 from shared.brokerage.decision import Decision
 from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
+from shared.brokerage.smallest_job import Boundary
 from shared.brokerage.world import World
-from shared.brokerage.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
 from shared.config.parameters import Parameters
 from shared.config.typed import typed
+from shared.model.analysis import ANALYSIS as ANALYSIS_TYPE
+from shared.model.analysis import is_analysis
 from shared.model.problems import InvalidGrid
-from shared.model.task_file import TaskFile
 from shared.model.world_file import WorldFile
 from shared.plugins import find
 
@@ -42,25 +47,34 @@ class DryRun:
             self.parameters.set_for_test(row.component, row.key, value, app=row.app, vo=row.vo or None)
 
     def check_queues(self, names: Iterable[str]) -> None:
-        """The rules that a queue must keep to be loaded. Raises InvalidGrid with every problem of these queues."""
+        """The rules that a queue must keep to be loaded.
+
+        Raises InvalidGrid with every problem of these queues.
+        """
         queues = self.world.grid.queues
         problems = [problem for name in names for check in GRID_CHECKS for problem in check(queues[name])]
         if problems:
             raise InvalidGrid(problems)
 
     def decide(self, brokerage: str, given: TaskFile, seed: int | None = None) -> Decision:
-        """The decision. Raises InvalidTask or ValueError if the task makes no sense or is not for this brokerage."""
+        """The decision for this task.
+
+        Raises InvalidTask or ValueError if the task makes no sense or is not for this brokerage.
+        """
         task_type = given.parameters.get("taskType")
-        if brokerage == ANALYSIS and task_type is not None and task_type != job.ANALYSIS_TYPE:
-            raise ValueError(f"taskType = {task_type!r}: allowed: {job.ANALYSIS_TYPE!r}; see {JOB}")
+        if brokerage == ANALYSIS and task_type is not None and task_type != ANALYSIS_TYPE:
+            raise ValueError(f"taskType = {task_type!r}: allowed: {ANALYSIS_TYPE!r}; see {JOB}")
         return self._task(given, seed) if brokerage == TASK else self._job(given, seed)
 
     def _task(self, given: TaskFile, seed: int | None) -> Decision:
         rows = rows_of(given, self.world.grid)
         vo = rows.task["vo"]
-        limits = task.limits_from(self.parameters, vo=vo, gshare=rows.task["gshare"])
+        limits = task_parameters.limits_from(self.parameters, vo=vo, gshare=rows.task["gshare"])
         work = remaining_work_of(self.file, rows.task["current_priority"])
-        request = task.task_request(rows.task, rows.datasets, rows.inputs, work, limits, self.file.now)
+        largest = rows.chunk.get("largest_boundary")
+        boundary = Boundary(**largest) if largest else None
+        typical = task.job_request(rows.task, rows.datasets, rows.inputs, boundary, self.file.now)
+        request = task.task_request(rows.task, typical, rows.inputs, work, limits)
         policy = find(TASK_BROKERAGE, vo or "", rows.task["prod_source_label"] or "")()
         decision: Decision = policy.decide(self.world, request, rows.seed if seed is None else seed)
         return decision
@@ -68,12 +82,12 @@ class DryRun:
     def _job(self, given: TaskFile, seed: int | None) -> Decision:
         rows = rows_of(given, self.world.grid)
         row = rows.chunk
-        limits = job.limits_from(
-            self.parameters, vo=row["vo"], is_analysis=row["task_type"] == "anal", gshare=row["gshare"],
-            cloud=row["cloud"],
-        )  # fmt: skip
+        for_analysis = is_analysis(row["task_type"], row["prod_source_label"])
+        limits = job_parameters.limits_from(
+            self.parameters, vo=row["vo"], is_analysis=for_analysis, gshare=row["gshare"], cloud=row["cloud"]
+        )
         analysis = None
-        if row["task_type"] == job.ANALYSIS_TYPE:
+        if for_analysis:
             masters = sum(one["n_files"] for one in rows.datasets if one["is_master"])
             history = job.TaskHistory(masters, given.state.files_finished, tuple(given.state.queues_used))
             own = self.usage_rows.own(

@@ -1,4 +1,4 @@
-"""A task file as the rows that brokerage reads from the database: refined by the code that refines live tasks."""
+"""Turns a task file into the rows that brokerage reads, by the code that refines live tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from services.task_definition.policy.refine import Refined, Refused, refiner_for
 from services.task_definition.policy.refine import World as Known
 from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
+from services.task_definition.policy.task_file import ChunkPart, InputPart, StatePart, TaskFile
+from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from shared.brokerage.request import InputDataset, Replica
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
 from shared.model.share import Share
-from shared.model.task_file import ChunkPart, InputPart, StatePart, TaskFile
-from shared.model.task_spec import TaskSpec, parse_task
 
 # The kinds of chunk that a task without a chunk in its file is asked about.
 SCOUT, NORMAL = "scout", "normal"
@@ -23,7 +23,9 @@ SCOUT, NORMAL = "scout", "normal"
 
 @dataclass(frozen=True)
 class TaskRows:
-    """The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input.
+    """The rows of one task and of its chunk.
+
+    The task's row, its datasets' rows, its input with copies; the chunk's row joined with the task's, its input.
 
     `secondary`: the input of the task that follows the chunk's files. `seed`: of the choice of a nucleus; `chunk_seed`:
     of the ranking of queues.
@@ -41,7 +43,10 @@ class TaskRows:
 
 
 def rows_of(file: TaskFile, grid: Grid) -> TaskRows:
-    """The rows of a task. Raises InvalidTask with every problem of its parameters, ValueError if it cannot work."""
+    """The rows of a task.
+
+    Raises InvalidTask with every problem of its parameters, ValueError if it cannot work.
+    """
     spec, state = parse_task(file.parameters), file.state
     _check_nucleus(state, grid)
     resource_type = state.resource_type or resource_type_for(spec, grid.resource_types)
@@ -88,12 +93,15 @@ def _with_copies(parts: Sequence[InputPart]) -> tuple[InputDataset, ...]:
     """Input that has data."""
     return tuple(
         InputDataset(
-            one.dataset, one.files, one.bytes,
-            tuple(Replica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas), one.master,
+            one.dataset,
+            one.files,
+            one.bytes,
+            tuple(Replica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas),
+            one.master,
         )
         for one in parts
         if not one.pseudo
-    )  # fmt: skip
+    )
 
 
 def _node(share: Share) -> ShareNode:
@@ -139,10 +147,16 @@ def _secondary(spec: TaskSpec, file: TaskFile) -> tuple[SecondaryInput, ...]:
 def _datasets(spec: TaskSpec, file: TaskFile) -> tuple[Mapping[str, Any], ...]:
     if file.inputs:
         return tuple(
-            {"dataset_name": one.dataset, "is_master": one.master, "type": "pseudo_input" if one.pseudo else "input",
-             "n_files": one.files, "n_events": one.events, "attributes": _attributes(spec, one)}
+            {
+                "dataset_name": one.dataset,
+                "is_master": one.master,
+                "type": "pseudo_input" if one.pseudo else "input",
+                "n_files": one.files,
+                "n_events": one.events,
+                "attributes": _attributes(spec, one),
+            }
             for one in file.inputs
-        )  # fmt: skip
+        )
     given = spec.parameters
     per_job = given.n_events_per_job or given.events_per_file() or 0
     n_events = given.n_events or (given.n_files or 1) * per_job

@@ -1,4 +1,4 @@
-"""Simulated pilots: programs that act for queues as real pilots do, speaking only HTTP.
+"""Simulated pilots: programs that act for queues as real pilots do, over HTTP only.
 
 * `profile`: how payloads behave (walltime, memory, outputs) and how often what goes wrong, by one seed;
 * `payload`: what one job will do, drawn from the seed and the job's id: the same job behaves the same in any order;

@@ -1,4 +1,4 @@
-"""To which queue the next pilot goes: as pilot factories decide, by what waits there and by the size of the queue."""
+"""Chooses the queue of the next pilot, as pilot factories do: by what waits there and by its size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""One pilot as a state machine: `next` says what it does now, `answered` and `unanswered` tell it what came back.
+"""One pilot as a state machine: `next` says what it does now.
+
+`answered` and `unanswered` tell it the reply.
 
 No clock, no network, no random state of its own: the fleet drives it in real time, a simulation on a virtual clock.
 """
@@ -62,8 +64,10 @@ class Slot:
 
 
 class Pilot:
-    """`name` is unique among all pilots ever: its requests' keys are made of it. `on_end` hears how each job ended,
-    when it ends."""
+    """`name` is unique among all pilots ever: its requests' keys are made of it.
+
+    `on_end` hears how each job ended, when it ends.
+    """
 
     def __init__(
         self, name: str, slot: Slot, profile: Profile, *, on_end: Callable[[str], None] = lambda outcome: None
@@ -137,7 +141,10 @@ class Pilot:
             self._next_beat_s = now_s + self._profile.heartbeat_s
 
     def unanswered(self, now_s: float) -> None:
-        """No reply, or the service was not able to answer: the same again, later each time. A heartbeat is dropped."""
+        """No reply, or the service was not able to answer: the same again, later each time.
+
+        A heartbeat is dropped.
+        """
         self._n_unanswered += 1
         wait_s = min(self._profile.back_off_s * 2 ** (self._n_unanswered - 1), self._profile.longest_back_off_s)
         if self.phase in (Phase.STAGE_IN, Phase.RUNNING) and not self._unsent:
@@ -146,7 +153,7 @@ class Pilot:
             self._not_before_s = now_s + wait_s
 
     def terminate(self, now_s: float) -> None:
-        """The batch system ends the pilot: a job that runs is reported as failed by the pilot, not by its payload."""
+        """The batch system ends the pilot: the pilot, not its payload, reports a running job as failed."""
         self._not_before_s = 0.0
         if self.phase is Phase.ASKING and self._n_unanswered == 0:
             self._end("terminated")

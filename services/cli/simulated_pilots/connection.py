@@ -1,4 +1,7 @@
-"""HTTP of the fleet: kept-alive connections to every copy of a service, in turn; what fails is simply no reply."""
+"""HTTP of the fleet: kept-alive connections to every copy of a service, in turn.
+
+A failure counts as no reply.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,10 @@ class NotAllowed(Exception):
 
 
 class Connection:
-    """One client for all pilots. `call` returns the envelope's data, or None where there was no usable reply."""
+    """One client for all pilots.
+
+    `call` returns the envelope's data, or None where there was no usable reply.
+    """
 
     def __init__(self, urls: Mapping[str, Sequence[str]], token: str) -> None:
         self._urls = {service: tuple(found) for service, found in urls.items()}

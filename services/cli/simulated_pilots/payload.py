@@ -1,4 +1,7 @@
-"""What one job will do on its node: drawn from the seed and the job's id, so that it does not depend on the order."""
+"""What one job will do on its node.
+
+It is drawn from the seed and the job's id, so that it does not depend on the order.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Payload:
-    """The whole life of a job, known from the start. Seconds are simulated; `fault` is how it ends, if not well."""
+    """The whole life of a job, known from the start.
+
+    Seconds are simulated; `fault` is how it ends, if not well.
+    """
 
     job_id: int
     attempt_number: int

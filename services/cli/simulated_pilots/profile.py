@@ -13,8 +13,8 @@ class Fault(StrEnum):
     PAYLOAD = "payload"  # the payload ends with an error
     MEMORY = "memory"  # it needs more memory than it was given
     STAGE_OUT = "stage_out"  # its outputs cannot be stored
-    VANISH = "vanish"  # the node dies: heartbeats stop
-    SILENT = "silent"  # the pilot takes the job and is never heard of again
+    VANISH = "vanish"  # the node fails: heartbeats stop
+    SILENT = "silent"  # the pilot takes the job and sends nothing more
     DUPLICATE = "duplicate"  # the final report is sent twice
     BAD_REPORT = "bad_report"  # the list of outputs in the final report is cut off
 
@@ -54,8 +54,10 @@ class Profile:
     most_jobs: int = 50  # of one pilot
 
     def faster(self, speed_up: float) -> Profile:
-        """The same for a world that runs `speed_up` times as fast: what burdens the servers keeps a decent distance
-        in real time."""
+        """The same rates for a world that runs `speed_up` times as fast.
+
+        What burdens the servers keeps a sufficient distance in real time.
+        """
         return replace(
             self,
             heartbeat_s=max(self.heartbeat_s, SHORTEST_HEARTBEAT_REAL_S * speed_up),
@@ -65,7 +67,10 @@ class Profile:
 
 
 def rates_from(texts: Mapping[str, float]) -> dict[Fault, float]:
-    """Rates by kind on top of the ordinary ones. Raises ValueError naming the kind or rate and what is allowed."""
+    """Rates by kind on top of the ordinary ones.
+
+    Raises ValueError naming the kind or rate and what is allowed.
+    """
     rates = dict(ORDINARY_RATES)
     for name, rate in texts.items():
         try:

@@ -1,4 +1,4 @@
-"""Reports as real pilots write them (PanDA pilot protocol: updateJob): texts where texts are usual, odd types too."""
+"""Makes reports as real pilots write them (PanDA pilot protocol: updateJob), with their odd types."""
 
 from __future__ import annotations
 

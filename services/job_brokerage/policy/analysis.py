@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from services.job_brokerage.policy.analysis_weights import new_basic
 from services.job_brokerage.policy.stages import Real, conclude
-from shared.brokerage.analysis_weights import new_basic
 from shared.brokerage.decision import Decision
 from shared.brokerage.filters import analysis, capability, capacity, data, scope, software
 from shared.brokerage.pipeline import Exclusions, Pipeline

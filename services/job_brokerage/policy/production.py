@@ -1,4 +1,7 @@
-"""Production job brokerage (PanDA brokerage: ATLAS production job brokerage): checks, weights, caps, the best 10."""
+"""Production job brokerage: checks, weights, caps, the best 10.
+
+Source: PanDA brokerage, ATLAS production job brokerage.
+"""
 
 from __future__ import annotations
 

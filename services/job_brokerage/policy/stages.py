@@ -1,4 +1,4 @@
-"""Stages that every job brokerage shares: rank what is left, and conclude with a decision that explains itself."""
+"""Stages that every job brokerage shares: rank what is left, and conclude with an explained decision."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 import numpy as np
 from numpy.typing import NDArray
 
+from services.job_brokerage.policy.adverts import match_sites
 from shared.brokerage.decision import Candidate, Decision
-from shared.brokerage.filters.adverts import match_sites
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.weights import product
@@ -19,7 +19,7 @@ Real = NDArray[np.float64]
 
 
 def best_rows(world: World, alive: NDArray[np.bool_], weights: Real, limit: int) -> list[int]:
-    """Rows of the largest weights, best first; equal weights by name, so that the order never depends on chance."""
+    """Rows of the largest weights, best first; equal weights by name, so that the order is never random."""
     rows = np.flatnonzero(alive)
     order = sorted(rows, key=lambda row: (-weights[row], world.columns.labels[row]))
     return [int(row) for row in order[:limit]]
@@ -40,7 +40,9 @@ def conclude(
     factors: Mapping[str, Real],
     notes: tuple[str, ...] = (),
 ) -> Decision:
-    """The decision: advertisements are asked, then the best rows by the product of the factors; if none, the next try.
+    """The decision: the best rows by the product of the factors; if none, the time of the next try.
+
+    Advertisements are asked first.
 
     Production looks again after an hour, analysis after 20 minutes (runtime parameters); where a site's advertisement
     stands in the way, when the site will have advertised again.
@@ -73,4 +75,5 @@ def conclude(
         terms={name: np.where(alive, factor, np.nan) for name, factor in factors.items()},
         retry_at=None if best else retry_at,
         notes=notes,
+        queue_index=world.columns.queue_index,
     )

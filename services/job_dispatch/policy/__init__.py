@@ -1,1 +1,1 @@
-"""Pure decisions of the dispatcher: which lane is next, what fits a pilot, what a report means, where a job goes."""
+"""Pure decisions of the dispatcher: the next lane, what fits a pilot, a report's meaning, next states."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.states.job import LIVE, ON_NODE, QUEUED
+from shared.states.job import LIVE, ON_NODE, QUEUED, JobStatus
+from shared.states.task import TaskStatus
 
 #: states of a task in which a command that ends or holds jobs still means what it meant when it was given: a task that
 #: was retried or resumed since must not lose its new jobs to a message that comes late
-_OVER = frozenset({"done", "finished", "failed", "broken", "aborted"})
-IN_FORCE = {
+_OVER: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted"})
+IN_FORCE: dict[str, frozenset[TaskStatus]] = {
     "kill": _OVER | {"aborting", "toabort", "tobroken"},
     "finish": _OVER | {"finishing", "passed"},
     "pause": frozenset({"paused"}),
@@ -21,8 +22,8 @@ IN_FORCE = {
 class Step:
     """Jobs in `sources` go to `target`; jobs of the `spared` types stay."""
 
-    sources: tuple[str, ...]
-    target: str
+    sources: tuple[JobStatus, ...]
+    target: JobStatus
     reason: str
     spared: tuple[str, ...] = ()
 
@@ -39,9 +40,11 @@ class Order:
 _STRENGTH = {("kill", False): 4, ("kill", True): 4, ("finish", False): 3, ("finish", True): 2}
 
 
-def takes_over(present: Order, new: Order, task_status: str) -> bool:
-    """Whether a command starts anew while another one of the same task is under way: if it is the stronger one, or if
-    the task has left the other behind."""
+def takes_over(present: Order, new: Order, task_status: TaskStatus) -> bool:
+    """Whether a command starts anew while another one of the same task is under way.
+
+    It does if it is the stronger one, or if the task has left the other behind.
+    """
     if present == new:
         return False
     if not is_in_force(present.command, task_status):
@@ -49,9 +52,11 @@ def takes_over(present: Order, new: Order, task_status: str) -> bool:
     return _STRENGTH.get((new.command, new.soft), 1) > _STRENGTH.get((present.command, present.soft), 1)
 
 
-def is_in_force(command: str, task_status: str) -> bool:
-    """Whether a command still holds for a task that is in this state by now. Messages may come late or in another
-    order: what counts is the task, not the message."""
+def is_in_force(command: str, task_status: TaskStatus) -> bool:
+    """Whether a command still holds for a task that is in this state by now.
+
+    Messages may come late or in another order: what counts is the task, not the message.
+    """
     if command == "resume":
         return task_status != "paused"
     return task_status in IN_FORCE.get(command, ())

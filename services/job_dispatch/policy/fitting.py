@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.model.analysis import ANALYSIS_LABELS
+
 #: what a pilot that says the key may run; a label that is not listed runs only itself
 LABELS: dict[str, frozenset[str]] = {
     "managed": frozenset({"managed", "test", "prod_test", "install"}),
-    "user": frozenset({"user", "panda"}),
+    "user": ANALYSIS_LABELS,
     "test": frozenset({"test", "prod_test", "ptest", "rc_test", "rc_test2", "rc_alrb", "install"}),
 }
 #: a pilot for a unified queue takes every label
@@ -29,7 +31,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class PilotKind:
-    """What decides whether a job fits, in the units of the pilot interface; 0 and "" mean "not said, no limit"."""
+    """What decides whether a job fits, in the pilot interface's units; 0 and "" mean "no limit stated"."""
 
     prod_source_label: str = ""
     resource_type: str = ""

@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.states.task import TaskStatus
+
 #: states of a task in which its new jobs are not given to pilots
-PAUSED = frozenset({"paused"})
-KILLED = frozenset({"aborting", "toabort", "aborted", "tobroken", "broken"})
+PAUSED: frozenset[TaskStatus] = frozenset({"paused"})
+KILLED: frozenset[TaskStatus] = frozenset({"aborting", "toabort", "aborted", "tobroken", "broken"})
 PRODUCTION_INPUT, ANALYSIS_INPUT = "Production Input", "Analysis Input"
-ANALYSIS_LABELS = frozenset({"user", "panda"})
 
 
 @dataclass(frozen=True)
 class JobAtQueue:
-    """A job that waits, and where its queue would have its input: `destination` None means that it reads from afar."""
+    """A waiting job, and where its queue would have its input.
+
+    `destination` None: it reads remotely; `task_status` None: the task is not known.
+    """
 
     job_id: int
     task_id: int
-    task_status: str
-    prod_source_label: str
+    task_status: TaskStatus | None
+    is_analysis: bool
     destination: str | None
 
 
 @dataclass(frozen=True)
 class InputNeed:
-    """One input dataset of one job: files and bytes the job reads of it, and whether they are at the queue."""
+    """One input dataset of one job: the files and bytes it reads, and whether they are at the queue."""
 
     job_id: int
     dataset_id: int
@@ -56,8 +60,11 @@ class InputPlan:
 
 
 def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> InputPlan:
-    """Jobs of killed tasks are cancelled; input that is missing is asked for; the others may run, or wait if their
-    task is paused."""
+    """Decide for each job: cancelled, input asked for, activated, or waiting.
+
+    Jobs of killed tasks are cancelled; input that is missing is asked for; the others may run, or wait if their task is
+    paused.
+    """
     missing: dict[int, list[InputNeed]] = {}
     for need in needs:
         if not need.is_here:
@@ -69,7 +76,7 @@ def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> Input
             groups["cancel"].append(job.job_id)
         elif job.job_id in missing and job.destination is not None:
             groups["assign"].append(job.job_id)
-            activity = ANALYSIS_INPUT if job.prod_source_label in ANALYSIS_LABELS else PRODUCTION_INPUT
+            activity = ANALYSIS_INPUT if job.is_analysis else PRODUCTION_INPUT
             ordered = sorted(missing[job.job_id], key=lambda one: one.dataset_id)
             transfers += [InputTransfer(job, need, activity) for need in ordered]
         else:

@@ -1,6 +1,6 @@
 """One lane's window: the head of (queue, share, shape) in memory, in the order in which it is served.
 
-A window holds no truth. An entry may be stale (the claim then fails) but an activated job must not be missing for
+A window decides nothing. An entry may be stale (the claim then fails) but an activated job must not be missing for
 long: what is before the cursor came by a read or by news, what is behind it will come by the next read.
 """
 
@@ -56,7 +56,7 @@ class Lane:
             self.push(entry)
 
     def shorten(self, most: int) -> None:
-        """Keep the first `most` entries; the others are left to the next read, like all that it has not come to."""
+        """Keep the first `most` entries; the next read brings the others."""
         if len(self) <= most:
             return
         kept = nsmallest(most, [*self._heaps[OWN], *self._heaps[FOREIGN]])

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from services.job_dispatch.policy.reports import JobRow
 from shared.events import JobMove
+from shared.states.job import JobStatus
 
 #: jobs named in one event
 EVENT_SIZE = 500
@@ -15,9 +16,11 @@ EVENT_SIZE = 500
 T = TypeVar("T")
 
 
-def moves_of(rows: Iterable[JobRow], to_status: str) -> tuple[JobMove, ...]:
-    """The changes of these jobs, as they were locked, to `to_status`: one line per task, queue, share, user and
-    former state, sorted."""
+def moves_of(rows: Iterable[JobRow], to_status: JobStatus) -> tuple[JobMove, ...]:
+    """The changes of these jobs, as they were locked, to `to_status`.
+
+    There is one line per task, queue, share, user and former state, sorted.
+    """
     jobs: Counter[tuple[int, str, str, str, str, str]] = Counter()
     cores: Counter[tuple[int, str, str, str, str, str]] = Counter()
     for row in rows:

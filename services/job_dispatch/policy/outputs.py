@@ -1,4 +1,4 @@
-"""Where a job goes when its outputs are registered: to be merged, on their way to the nucleus, or done."""
+"""Where a job goes when its outputs are registered: merging, transfer to the nucleus, or done."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ class OutputPlan:
 
 
 def plan_outputs(jobs: Sequence[HoldingJob]) -> OutputPlan:
-    """Unmerged outputs stay where they are until the merge job has read them; merged ones, and those of tasks that do
-    not merge, go to the nucleus unless they are there."""
+    """Where each job's outputs go.
+
+    Unmerged outputs stay where they are until the merge job has read them; merged ones, and those of tasks that do not
+    merge, go to the nucleus unless they are there.
+    """
     merge, transfer, finish = [], [], []
     for job in sorted(jobs, key=lambda one: one.job_id):
         if job.task_merges and job.job_type not in ("merge", "build", "preprocess"):

@@ -1,4 +1,7 @@
-"""All lanes of one queue, and the pick: the first share in rank order that has a fitting job, then its best lane."""
+"""All lanes of one queue, and the pick.
+
+The first share in rank order that has a fitting job is picked, then its best lane.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,16 @@ class Picked:
 
 @dataclass(frozen=True)
 class NeedsRefill:
-    """These lanes come first but are not in memory: the pick must wait for them, or the order would be wrong."""
+    """These lanes come first but are not in memory; the pick waits for them, to keep the order right."""
 
     lanes: tuple[Lane, ...]
 
 
 class QueueWindow:
-    """Lanes by share, then by shape. A lane that was read to its end and is empty is forgotten; news makes it anew."""
+    """Lanes by share, then by shape.
+
+    A lane that was read to its end and is empty is removed; news makes it again.
+    """
 
     def __init__(self, queue: str, *, owns: Callable[[int], bool] | None = None) -> None:
         self.queue = queue
@@ -60,7 +66,10 @@ class QueueWindow:
         return sum(len(lane) for lane in self.lanes())
 
     def order(self, ranks: Ranks) -> list[str]:
-        """The shares present here, the most deserving first; kept until the ranks are swapped or a share appears."""
+        """The shares present here, the most deserving first.
+
+        Kept until the ranks are swapped or a share appears.
+        """
         known_ranks, n_shares, order = self._order
         if known_ranks is not ranks or n_shares != len(self.shares):
             order = sorted(self.shares, key=ranks.key)

@@ -32,7 +32,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class ShareNode:
-    """One node of the tree; `value` is percent among its siblings, already multiplied by its correction factor."""
+    """One node of the tree; `value` is percent among siblings, multiplied by its correction factor."""
 
     name: str
     value: float

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 from shared.model.job_report import OUT_OF_MEMORY_CODES
-from shared.states.job import ON_NODE
+from shared.states.job import ON_NODE, JobStatus
 
-#: what `job_status` may be; holding and transferring are signs of life only
-REPORTED = ("starting", "running", "holding", "transferring", "finished", "failed")
-FINAL_REPORTED = ("finished", "failed")
+#: what `job_status` may be; holding and transferring count as heartbeats only
+ReportedStatus = Literal["starting", "running", "holding", "transferring", "finished", "failed"]
+REPORTED: tuple[ReportedStatus, ...] = get_args(ReportedStatus)
+FINAL_REPORTED: tuple[ReportedStatus, ...] = ("finished", "failed")
 
 #: "no command": JSON null would kill the pilot
 NO_COMMAND = "NULL"
@@ -33,15 +34,20 @@ MISSING_OUTPUT = 9001
 
 #: fields with impossible values, and files, that a dialog names
 MOST_TOLD = 3
+#: the exit code of a job that was killed by a person or with its task
+KILL_CODE = 100
 
 
 @dataclass(frozen=True)
 class Report:
-    """One `update_job`; `stored` is what `job_reports` keeps of a final one, `lost` names fields with impossible
-    values. `subject`: whose token it came with; `is_trusted`: one with the role production or operator."""
+    """One `update_job`.
+
+    `stored` is what `job_reports` keeps of a final one, `lost` names fields with impossible values. `subject`: whose
+    token it came with; `is_trusted`: one with the role production or operator.
+    """
 
     job_id: int
-    job_status: str
+    job_status: ReportedStatus
     attempt_number: int | None = None
     stored: dict[str, Any] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
@@ -56,11 +62,11 @@ class Report:
 
 @dataclass(frozen=True)
 class JobRow:
-    """What the verdict needs of a live job; `claimed_by`: the subject that acquired it, None where that is unknown."""
+    """What the judgement needs of a live job; `claimed_by`: who acquired it, None where unknown."""
 
     job_id: int
     task_id: int
-    status: str
+    status: JobStatus
     attempt_number: int
     queue: str
     resource_type: str
@@ -82,9 +88,18 @@ class Effect(StrEnum):
     FAILED = "failed"
 
 
+#: the state of the job that an effect leads to; the others change no state
+STATUS_AFTER: Mapping[Effect, JobStatus] = {
+    Effect.STARTING: "starting",
+    Effect.RUNNING: "running",
+    Effect.HOLDING: "holding",
+    Effect.FAILED: "failed",
+}
+
+
 @dataclass(frozen=True)
-class Verdict:
-    """The effect, and the command in the reply; `refusal` says why the reporter may not report for the job."""
+class Judgement:
+    """The effect, and the command in the reply; `refusal` says why the reporter may not report."""
 
     effect: Effect
     command: str
@@ -110,8 +125,11 @@ class Blame:
 
 
 def may_report(report: Report, row: JobRow, named: Callable[[str, str], bool]) -> bool:
-    """Whether the reporter is who acquired the job, one whom the configuration names for its queue (push mode), or
-    holds the role production or operator. A job whose claimant is unknown is fenced by its attempt number alone."""
+    """Whether the reporter may report for the job.
+
+    That is who acquired it, one whom the configuration names for its queue (push mode), or a holder of the role
+    production or operator. A job whose claimant is unknown is fenced by its attempt number alone.
+    """
     if row.claimed_by is None or report.is_trusted or report.subject in (None, row.claimed_by):
         return True
     return report.subject is not None and named(row.queue, report.subject)
@@ -122,7 +140,7 @@ def judge(
     row: JobRow | None,
     reported_attempts: Collection[int] = (),
     named: Callable[[str, str], bool] = lambda queue, subject: False,
-) -> Verdict:
+) -> Judgement:
     """The verdict on one report.
 
     `row` is None where the job is not live; `reported_attempts` are the attempts whose final report is stored;
@@ -130,18 +148,18 @@ def judge(
     """
     if row is not None and not may_report(report, row, named):
         reason = f"job {row.job_id} was acquired by {row.claimed_by}: {report.subject} may not report for it"
-        return Verdict(Effect.NOTHING, TO_BE_KILLED, reason)
+        return Judgement(Effect.NOTHING, TO_BE_KILLED, reason)
     known_attempt = row.attempt_number if row is not None else next(iter(reported_attempts), None)
     ours = known_attempt is not None and report.attempt_number in (None, known_attempt)
     if row is None or row.status not in ON_NODE:
         done = ours and known_attempt in reported_attempts
-        return Verdict(Effect.NOTHING, ALREADY_DONE if done else TO_BE_KILLED)
+        return Judgement(Effect.NOTHING, ALREADY_DONE if done else TO_BE_KILLED)
     if not ours:
-        return Verdict(Effect.NOTHING, TO_BE_KILLED)
-    return Verdict(_effect(report.job_status, row.status), row.command or NO_COMMAND)
+        return Judgement(Effect.NOTHING, TO_BE_KILLED)
+    return Judgement(_effect(report.job_status, row.status), row.command or NO_COMMAND)
 
 
-def _effect(reported: str, status: str) -> Effect:
+def _effect(reported: ReportedStatus, status: JobStatus) -> Effect:
     if reported == "finished":
         return Effect.HOLDING
     if reported == "failed":
@@ -154,7 +172,7 @@ def _effect(reported: str, status: str) -> Effect:
 
 
 def ending(report: Report, expected: Sequence[ExpectedOutput]) -> tuple[Effect, Blame | None]:
-    """What a final report of the job's owner does, and whom its failure is blamed on; None where it succeeded.
+    """What a final report of the job's owner does, and who caused its failure; None where it succeeded.
 
     Success needs every expected output in the pilot's list, unless its dataset has allowNoOutput; no list is never
     "all" (PanDA: Adder). A job whose listed files are to be registered goes to holding: all outputs of one that
@@ -172,13 +190,16 @@ def ending(report: Report, expected: Sequence[ExpectedOutput]) -> tuple[Effect, 
 
 def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:
     named = ", ".join(lfns[:MOST_TOLD]) + (f" and {len(lfns) - MOST_TOLD} more" if len(lfns) > MOST_TOLD else "")
-    what = "expected output is" if len(lfns) == 1 else "expected outputs are"
-    return Blame("pilot", MISSING_OUTPUT, f"{what} missing in the pilot's list: {named}{_not_understood(stored)}")
+    dialog = f"expected output missing in the pilot's list: {named}{_not_understood(stored)}"
+    return Blame("pilot", MISSING_OUTPUT, dialog)
 
 
 def blame(stored: dict[str, Any]) -> Blame:
-    """Who is to blame for a failed job: the payload if it ended with an error or the pilot stopped it for what it did,
-    otherwise the pilot or what is below it (PanDA pilot: error codes). The dialog names what was not understood."""
+    """Who caused a job's failure: its payload, or the pilot and what is below it.
+
+    The payload did if it ended with an error or the pilot stopped it for what it did (PanDA pilot: error codes). The
+    dialog names what was not understood.
+    """
     pilot_code = int(stored.get("pilot_error_code") or 0)
     exit_code = int(stored.get("exe_error_code") or stored.get("trans_exit_code") or 0)
     pilot_diag = str(stored.get("pilot_error_diag") or "")

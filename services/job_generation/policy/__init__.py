@@ -1,4 +1,6 @@
-"""The functional core of job generation: values in, decisions with reasons out. No database, clock or random generator.
+"""The functional core of job generation: values in, decisions with reasons out.
+
+No database, clock or random generator.
 
 `rules`, `values`   what a task's split rules, datasets, files and queues look like here
 `picking`           how much input the next chunk takes, scouts first

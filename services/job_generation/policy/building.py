@@ -1,4 +1,6 @@
-"""Jobs with names, seeds, requirements and the text that the pilot gets (PanDA pilot protocol: the job specification).
+"""Builds jobs: names, seeds, requirements and the text that the pilot gets.
+
+Source of the text: PanDA pilot protocol, the job specification.
 
 Serial numbers are given once and never again (JEDI: Naming of output file, option B). Everything that is the same for
 all jobs of a chunk at a queue is worked out once.
@@ -12,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.job_generation.policy import command_line
+from services.job_generation.policy.job_fields import NOTHING, base_fields, task_texts
 from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
@@ -27,7 +30,7 @@ from services.job_generation.policy.values import (
 )
 
 SCOUT_PRIORITY = 901
-NOTHING, COPIED = "NULL", "local"
+COPIED = "local"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,9 @@ class NewJob:
 
 @dataclass(frozen=True)
 class BuildRequest:
-    """What a plugin builds jobs from. `serials` is the first number of each template, `seeds` one
-    number for each job.
+    """What a plugin builds jobs from.
+
+    `serials` is the first number of each template, `seeds` one number for each job.
     """
 
     task: Task
@@ -112,7 +116,7 @@ class Builder:
         self.request = request
         self.task = request.task
         self.priority = priority_of(request.task, request.kind)
-        self.texts = _task_texts(request.task)
+        self.texts = task_texts(request.task)
         self.templates = [
             _Named(one, dataset := request.datasets[one.dataset_id], dataset.scope, dataset.type in LOG_TYPES,
                    command_line.around_serial(one.file_name, request.task.task_id, self.texts))
@@ -233,42 +237,12 @@ class Builder:
         return command_line.fill(self.request.parameters, command_line.Values(streams, texts, datasets, left_out))
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
-        """Fields that all jobs at one queue share."""
         known = self._bases.get(queue.key)
-        if known is not None and known["coreCount"] == cores:
-            return known
-        task, request = self.task, self.request
-        base: dict[str, Any] = {
-            "taskID": task.task_id,
-            "jobsetID": task.request_id or task.task_id,
-            "reqID": task.request_id or task.task_id,
-            "jobDefinitionID": 0,
-            "prodSourceLabel": task.prod_source_label,
-            "processingType": "pmerge" if request.kind == "merge" else task.processing_type or NOTHING,
-            "prodUserID": task.user_name,
-            "workingGroup": task.working_group or NOTHING,
-            "cloud": queue.cloud or NOTHING,
-            "computingSite": queue.queue,
-            "nucleus": task.nucleus or NOTHING,
-            "transformation": request.trans_path or task.trans_path or NOTHING,
-            "homepackage": task.trans_home or NOTHING,
-            "swRelease": task.trans_uses or NOTHING,
-            "cmtConfig": queue.platform or NOTHING,
-            "transferType": "direct" if queue.reads_directly and not task.rules.copies_to_scratch else NOTHING,
-            "coreCount": cores,
-            "resource_type": queue.resource_type,
-            "maxCpuCount": queue.max_time_s,
-            "loopingCheck": not self.task.parameters.get("noLoopingCheck"),
-            "gshare": task.gshare,
-        }
-        for field_name, key in (("container_name", "container_name"), ("sourceURL", "sourceURL")):
-            value = task.parameters.get(key)
-            if value:
-                base[field_name] = value
-        if task.container_name:
-            base["container_name"] = task.container_name
-        self._bases[queue.key] = base
-        return base
+        if known is None or known["coreCount"] != cores:
+            known = self._bases[queue.key] = base_fields(
+                self.task, queue, cores, is_merge=self.request.kind == "merge", trans_path=self.request.trans_path
+            )
+        return known
 
     def _input_fields(self, place: int, job: JobInput, queue: QueueFacts) -> dict[str, str]:
         """Comma-joined lists, one place for each distinct file."""
@@ -339,13 +313,3 @@ def _sequence_number(unit: Unit) -> str:
     """The number that stays with a unit through all its attempts: that of a pseudo file, else the unit's id."""
     digits = unit.lfn.rpartition("_")[2]
     return str(int(digits)) if unit.lfn.startswith("pseudo_lfn_") and digits.isdigit() else str(unit.file_id)
-
-
-def _task_texts(task: Task) -> dict[str, str]:
-    """Texts that are the same for every job of a task."""
-    return {
-        "TASKID": str(task.task_id),
-        "SURL": str(task.parameters.get("sourceURL") or ""),
-        "USERNAME": task.user_name,
-        "MIDDLENAME": "",
-    }

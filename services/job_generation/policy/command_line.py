@@ -39,9 +39,9 @@ class UnresolvedPlaceholder(ValueError):
 
 @dataclass(frozen=True)
 class Values:
-    """What a job fills in: file names by stream, texts by name, and names of datasets by input stream. A merge job goes
+    """What a job fills in: file names by stream, texts by name, and names of datasets by input stream.
 
-    without the streams `left_out`: no job before it wrote them.
+    A merge job goes without the streams `left_out`: no job before it wrote them.
     """
 
     streams: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -191,7 +191,7 @@ def written(names: Sequence[str], decorator: str) -> str:
 
 
 def compact(names: Sequence[str]) -> str:
-    """One name as it is; several as head[1,2,3]tail if they differ in one number only, else separated by commas.
+    """One name as it is; several as head[1,2,3]tail if they differ in one number only, else with commas.
 
     An attempt suffix (".1" at the end) is left out of the compact form if all have one.
     """
@@ -217,8 +217,9 @@ def compact(names: Sequence[str]) -> str:
 
 
 def merge_pairs(name: str, values: Values) -> str:
-    """`TRN_OUTPUT:OUTPUT` as "in1,in2:out", one pair for each stream whose name starts like that,
-    separated by blanks.
+    """Pairs such as "in1,in2:out", separated by blanks.
+
+    For `TRN_OUTPUT:OUTPUT` one pair for each stream whose name starts like that.
     """
     source, _, target = name.partition(":")
     pairs = []
@@ -234,7 +235,7 @@ def merge_pairs(name: str, values: Values) -> str:
 
 
 def around_serial(template: str, task_id: int, texts: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """A file name's template cut at its serial number, everything else filled in: `serial.join` gives the name."""
+    """A file name's template cut at its serial number, the rest filled in; `serial.join` gives the name."""
     filled = fill(template, Values({}, {**(texts or {}), "SN": _CUT, "TASKID": str(task_id)}))
     return tuple(filled.split(_CUT))
 

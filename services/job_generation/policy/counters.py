@@ -1,4 +1,4 @@
-"""Counters of datasets as sums over their files: what one file in a state adds, and changes added up (invariant I3)."""
+"""Counters of datasets as sums over their files: what a file in a state adds (invariant I3)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from services.job_generation.policy.values import UNMERGED_TYPES
+from shared.states.file import FileStatus
 
-USED = frozenset({"picked", "running", "prepared", "merging", "finished", "failed"})
+USED: frozenset[FileStatus] = frozenset({"picked", "running", "prepared", "merging", "finished", "failed"})
 COUNTERS = ("n_files", "n_files_used", "n_files_finished", "n_files_failed", "n_files_on_hold", "n_events_used")
 
 
@@ -34,9 +35,15 @@ class CounterChanges:
     by_dataset: dict[int, Counts] = field(default_factory=dict)
 
     def moved(
-        self, dataset_id: int, dataset_type: str, from_status: str | None, to_status: str, n_files: int, n_events: int
+        self,
+        dataset_id: int,
+        dataset_type: str,
+        from_status: FileStatus | None,
+        to_status: FileStatus,
+        n_files: int,
+        n_events: int,
     ) -> None:
-        """`n_files` files (with `n_events` events together) went from one state to another; None: were inserted."""
+        """Changes when `n_files` files with `n_events` events change state; None: they were inserted."""
         counts = self.by_dataset.setdefault(dataset_id, Counts())
         if from_status is None:
             counts.n_files += n_files
@@ -45,7 +52,7 @@ class CounterChanges:
         self._add(counts, dataset_type, to_status, n_files, n_events)
 
     @staticmethod
-    def _add(counts: Counts, dataset_type: str, status: str, n_files: int, n_events: int) -> None:
+    def _add(counts: Counts, dataset_type: str, status: FileStatus, n_files: int, n_events: int) -> None:
         if status in USED:
             counts.n_files_used += n_files
             counts.n_events_used += n_events

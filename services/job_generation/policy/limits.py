@@ -1,5 +1,6 @@
-"""What one job may take at one queue (JEDI: nGBPerJob, maxWalltime; PanDA brokerage: disk usage and walltime of a
-job).
+"""What one job may take at one queue.
+
+Sources: JEDI, nGBPerJob and maxWalltime; PanDA brokerage, disk usage and walltime of a job.
 """
 
 from __future__ import annotations
@@ -92,7 +93,11 @@ def _one_file_scouts(rules: SplitRules, scout: bool) -> bool:
 
 
 def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: int | None = None) -> int:
-    """(baseRamCount + ramCount x cores) x 0.9, rounded down. `raised_mb` replaces ramCount after a memory failure."""
+    """(baseRamCount + ramCount x cores) x 0.9, rounded down.
+
+    `raised_mb` replaces ramCount after a memory failure. Example: 500 + 2000 x 8 cores give 16500 x 0.9 = 14850 MB.
+    Source: PanDA brokerage, memory of a job.
+    """
     count = max(needs.ram_mb, raised_mb or 0)
     total = needs.base_ram_mb + (count * cores if needs.ram_per_core else count)
     if is_merge:
@@ -101,7 +106,7 @@ def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: i
 
 
 def memory_refusal(needs: WorkNeeds, queue: QueueFacts, raised_mb: int | None) -> str | None:
-    """Why a job of units whose memory was raised has too little in the queue's slot; None if it has enough.
+    """Why a job with raised memory has too little in the queue's slot; None if it has enough.
 
     What the task itself asks for was compared when the queue was ranked.
     """

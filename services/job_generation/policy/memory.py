@@ -9,9 +9,12 @@ RAM_STEPS_MB = (1000, 2000, 3000, 4000, 6000, 8000)
 
 
 def next_ram_mb(needs: WorkNeeds, report: JobReport, current_mb: int | None) -> int:
-    """The first step above max(maxPSS, present request); in the task's unit (MB for each core, or for the job).
+    """The first step above max(maxPSS, present request).
 
-    Above the last step nothing larger is asked for.
+    It is in the task's unit (MB for each core, or for the job).
+
+    Above the last step nothing larger is asked for. Why steps: few different requests make few kinds of jobs. Example:
+    a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next. Source: JEDI, memory retry.
     """
     present = max(current_mb or 0, needs.ram_mb)
     used_mb = (report.memory_kb or 0) / 1024

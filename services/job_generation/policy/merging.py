@@ -33,7 +33,7 @@ class Producer:
 
 
 def merge_stream(dataset: Dataset) -> str:
-    """The stream name of an unmerged dataset, as the command line of merge jobs has it: TRN_OUTPUT0, TRN_LOG0, ..."""
+    """The stream of an unmerged dataset in the command line of merge jobs: TRN_OUTPUT0, TRN_LOG0, ..."""
     name = dataset.stream_name or f"TRN_{dataset.dataset_id}"
     return name if name.startswith("TRN_") else f"TRN_{name}"
 

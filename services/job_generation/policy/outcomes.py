@@ -11,16 +11,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.config.parameter import Parameter
+from shared.states.file import FileStatus
+from shared.states.job import JobStatus
+
 INFRASTRUCTURE = frozenset({"watchdog", "dispatch", "brokerage", "generation"})
 PAYLOAD = "payload"
-MAX_FORGIVEN_ATTEMPTS = 50
+FORGIVEN_ATTEMPTS = Parameter(
+    "jobgen", "MAX_FORGIVEN_ATTEMPTS", 50.0, "attempts", "ended by the system, that do not count"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A job at its end."""
 
-    status: str
+    status: JobStatus
     error_source: str | None = None
 
     @property
@@ -53,11 +59,11 @@ class Attempts:
 class FileOutcome:
     """The file's next state and counters."""
 
-    status: str
+    status: FileStatus
     attempts: Attempts
 
 
-def of_input(job: Ended, file: Attempts, *, max_forgiven: int = MAX_FORGIVEN_ATTEMPTS) -> FileOutcome:
+def of_input(job: Ended, file: Attempts, *, max_forgiven: float = FORGIVEN_ATTEMPTS.default) -> FileOutcome:
     """The outcome for one input of the job; attempt <= max attempt always holds."""
     if job.succeeded:
         return FileOutcome("finished", file)
@@ -74,15 +80,21 @@ def of_input(job: Ended, file: Attempts, *, max_forgiven: int = MAX_FORGIVEN_ATT
 
 
 def attempts_left(file: Attempts) -> bool:
-    """attemptNr < maxAttempt and (no maxFailure or failedAttempt < maxFailure)."""
+    """attemptNr < maxAttempt and (no maxFailure or failedAttempt < maxFailure).
+
+    Example: with maxAttempt 3 the first two failures leave an attempt, the third leaves none: at most 3 attempts.
+    """
     if file.max_attempt is not None and file.attempt_nr >= file.max_attempt:
         return False
     return file.max_failure is None or file.failed_attempt < file.max_failure
 
 
-def of_output(job: Ended, *, is_registered: bool, is_log: bool = False) -> str:
-    """The next state of an output that was to be produced. What the catalogue has of a job that succeeded is finished,
-    and so is the log of one that failed; what a job may leave out (allowNoOutput) and did is nooutput."""
+def of_output(job: Ended, *, is_registered: bool, is_log: bool = False) -> FileStatus:
+    """The next state of an output that was to be produced.
+
+    What the catalogue has of a job that succeeded is finished, and so is the log of one that failed; what a job may
+    leave out (allowNoOutput) and did is nooutput.
+    """
     if job.succeeded:
         return "finished" if is_registered else "nooutput"
     if job.status == "failed":
@@ -90,6 +102,6 @@ def of_output(job: Ended, *, is_registered: bool, is_log: bool = False) -> str:
     return "cancelled"
 
 
-def of_seed(job: Ended) -> str:
+def of_seed(job: Ended) -> FileStatus:
     """A random seed whose job did not succeed is used by the next job, whichever that is."""
     return "finished" if job.succeeded else "ready"

@@ -1,4 +1,7 @@
-"""How much input the next chunk takes (JEDI: Using scout jobs; Workflow for tasks with input datasets)."""
+"""How much input the next chunk takes.
+
+Source: JEDI, Using scout jobs; Workflow for tasks with input datasets.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset
+from shared.states.task import TaskStatus
 
 SCOUT_JOBS = 10
-GENERATING = ("ready", "scouting", "running")
+GENERATING: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 
 
 @dataclass(frozen=True)
 class Pick:
-    """Take up to `n_files` files of `dataset_id` for a chunk of this kind; `ram_mb`: those whose memory was raised to
+    """Take up to `n_files` files of `dataset_id` for a chunk of this kind.
 
-    that, None: those that need the task's memory.
+    `ram_mb`: those whose memory was raised to that, None: those that need the task's memory.
     """
 
     dataset_id: int
@@ -25,7 +29,7 @@ class Pick:
     ram_mb: int | None = None
 
 
-def wants_scouts(status: str, rules: SplitRules, *, scouts_made: bool, all_opened: bool) -> bool:
+def wants_scouts(status: TaskStatus, rules: SplitRules, *, scouts_made: bool, all_opened: bool) -> bool:
     """Whether jobs made now are scouts.
 
     A task that is scouting makes scouts; a ready one does unless it skips them or has gone through them before, which

@@ -39,8 +39,16 @@ class Placement:
 class _Placing:
     """The state of one run over a chunk."""
 
-    def __init__(self, task: Task, units: Sequence[Unit], pools: Sequence[Pool], queues: Sequence[QueueFacts],
-                 *, scout: bool, max_jobs: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        task: Task,
+        units: Sequence[Unit],
+        pools: Sequence[Pool],
+        queues: Sequence[QueueFacts],
+        *,
+        scout: bool,
+        max_jobs: int,
+    ) -> None:
         self.task, self.pools = task, tuple(pools)
         self.units = in_order_of_boundaries(units, task.rules)
         self.queues = {queue.key: queue for queue in queues if queue.max_jobs is None or queue.max_jobs > 0}
@@ -58,7 +66,7 @@ class _Placing:
         self.result = Placement()
 
     def run(self, seed: int) -> Placement:
-        """Draw queues by weight and fill runs of jobs for each, until input, queues or the number of jobs ends."""
+        """Draw queues by weight and fill runs of jobs for each, until input, queues or job numbers end."""
         n_draws = 0
         while self.position < len(self.units) and len(self.result.jobs) < self.max_jobs and self.queues:
             open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}
@@ -125,7 +133,7 @@ def place(
     max_jobs: int,
     seed: int,
 ) -> Placement:
-    """Cut `units` (in order) into jobs at the ranked `queues`; every unit ends in one job or in `leftover`.
+    """Cut `units` (in order) into jobs at ranked `queues`; every unit ends in one job or in `leftover`.
 
     The n-th draw uses the uniform number of `seed` + n.
     """

@@ -17,9 +17,7 @@ from services.job_generation.policy.values import QueueFacts, Task, Unit
 
 @dataclass(frozen=True)
 class SplitRequest:
-    """One chunk: master units in order, what is open of the secondary datasets, ranked queues, and how many jobs at
-    most.
-    """
+    """One chunk to split: master units in order, open secondary units, ranked queues, maximum of jobs."""
 
     task: Task
     units: Sequence[Unit]
@@ -31,7 +29,10 @@ class SplitRequest:
 
 @runtime_checkable
 class JobGeneration(Protocol):
-    """Pure: the same request and seed give the same jobs. Every unit ends in one job or in the leftover, in order."""
+    """Pure: the same request and seed give the same jobs.
+
+    Every unit ends in one job or in the leftover, in order.
+    """
 
     name: str
 
@@ -45,8 +46,9 @@ class JobGeneration(Protocol):
 
 
 class GreedyGeneration:
-    """The field's: greedy splitting by the task's rules and the queue's limits, weighted draw among
-    the ranked queues.
+    """The field's generation: greedy splitting, and a weighted draw among the ranked queues.
+
+    Splitting follows the task's rules and the queue's limits.
     """
 
     name = "greedy"

@@ -29,9 +29,9 @@ class Requirement:
 
 
 def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
-    """The cores of the queue's slot; merge jobs have what the task says for them, the slot's where it says 0."""
+    """The cores of the queue's slot; merge jobs have what the task states, the slot's where it states 0."""
     if kind == "merge":
-        return cores_of_merge_job(task.merge_core_count) or max(1, queue.core_count)
+        return cores_of_job(_merging_needs(task), queue.core_count, is_merge=True)
     if task.core_count == 1:
         return 1
     return cores_of_job(task.needs, queue.core_count)
@@ -68,8 +68,10 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
 
 
 def _merging_needs(task: Task) -> WorkNeeds:
-    """Memory of a merge job is what the task says for those, whatever its other jobs need."""
-    return replace(task.needs, base_ram_mb=0, ram_mb=task.merge_ram_mb or 0, ram_per_core=False)
+    """Cores and memory of a merge job are what the task says for those, whatever its other jobs need."""
+    ram = task.merge_ram
+    cores = cores_of_merge_job(task.merge_core_count)
+    return replace(task.needs, core_count=cores, base_ram_mb=0, ram_mb=ram.mb, ram_per_core=ram.per_core)
 
 
 def totals_of(job: JobInput) -> Totals:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB
+from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB, WHOLE_BOUNDARIES
 from shared.model.split_precedence import is_set, rules_in_effect
 
 MERGE_ATTEMPTS = 3
-#: groupBoundaryID: one boundary for each job, and it is not split
-WHOLE_BOUNDARIES = (3, 4)
 
 
 class BadRule(ValueError):
@@ -20,7 +18,10 @@ class BadRule(ValueError):
 
 @dataclass(frozen=True)
 class SplitRules:
-    """None means not set. Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts."""
+    """Split rules; None means not set.
+
+    Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts.
+    """
 
     n_files_per_job: int | None = None
     n_events_per_job: int | None = None
@@ -50,8 +51,11 @@ class SplitRules:
 
     @property
     def keeps_boundaries_whole(self) -> bool:
-        """Whether a job takes one boundary, all of it. Groups 2 and 4 are split like 1 and 3: with at most one boundary
-        in a job its outputs belong to that boundary anyway."""
+        """Whether a job takes one boundary, all of it.
+
+        Groups 2 and 4 are split like 1 and 3: with at most one boundary in a job its outputs belong to that boundary
+        anyway.
+        """
         return self.group_boundary in WHOLE_BOUNDARIES
 
     @property
@@ -114,7 +118,7 @@ def _amount(name: str, value: Any) -> float:
 
 
 def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
-    """The rules of a task's `split_rule` that are in effect; rules that do not concern splitting are ignored.
+    """The rules of a task's `split_rule` that are in effect; rules of other subjects are ignored.
 
     Raises BadRule, also for a rule that is disabled by another.
     """

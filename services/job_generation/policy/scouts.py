@@ -1,4 +1,6 @@
-"""What the scouts measured, and whether enough of them succeeded (PanDA: scout jobs; JEDI: Using scout jobs).
+"""What the scouts measured, and whether enough of them succeeded.
+
+Sources: PanDA, scout jobs; JEDI, Using scout jobs.
 
 Values with a unit that says Fixed are never overwritten; a value set before is replaced only by a measured one.
 """
@@ -12,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from shared.config.parameter import Parameter, set_by
+
 EARLY_FRACTION = 0.5
 MAX_SAMPLE = 1000
 WALLTIME_MARGIN = 1.5
@@ -19,18 +23,32 @@ WALLTIME_MARGIN = 1.5
 ROUNDING = 1e-9
 
 
+DBPROXY = "dbproxy"
+
+
 @dataclass(frozen=True)
 class ScoutParameters:
-    """Ranks in percent, margins as factors; names of the runtime parameters in comments."""
+    """Ranks in percent, margins as factors; component `dbproxy`, as in the field."""
 
-    ram_rank: float = 100.0  # SCOUT_RAMCOUNT_RANK
-    ram_margin: float = 1.0  # SCOUT_RAMCOUNT_MARGIN (percent on top)
-    ram_min_mb: int = 0  # SCOUT_RAMCOUNT_MIN
-    cpu_time_rank: float = 95.0  # SCOUT_CPUTIME_RANK
+    ram_rank: float = set_by(
+        Parameter(DBPROXY, "SCOUT_RAMCOUNT_RANK", 100.0, "%", "rank of the scouts' memory that is taken", high=100),
+        float,
+    )
+    ram_margin: float = set_by(
+        Parameter(DBPROXY, "SCOUT_RAMCOUNT_MARGIN", 0.0, "%", "on top of it"), lambda percent: 1 + percent / 100
+    )
+    ram_min_mb: int = set_by(Parameter(DBPROXY, "SCOUT_RAMCOUNT_MIN", 0, "MB", "least memory set by scouts"), int)
+    cpu_time_rank: float = set_by(
+        Parameter(DBPROXY, "SCOUT_CPUTIME_RANK", 95.0, "%", "rank of the scouts' CPU time that is taken", high=100),
+        float,
+    )
     cpu_time_margin: float = 1.5
     disk_rank: float = 75.0
     disk_cap_kb: int = 10_240
-    disk_io_cap_kb_s: int | None = None  # SCOUT_DISK_IO_CAP
+    disk_io_cap_kb_s: int | None = set_by(
+        Parameter(DBPROXY, "SCOUT_DISK_IO_CAP", 0, "kB/s", "most disk IO set by scouts; 0: no cap"),
+        lambda cap: cap or None,
+    )
 
 
 @dataclass(frozen=True)
@@ -68,8 +86,10 @@ class Progress:
 
     @property
     def scout_jobs(self) -> int:
-        """How many scout jobs there are in the end: those that succeeded or are under way, and those that the other
-        opened files make or made. A failed job and the one that tries its files again are one.
+        """How many scout jobs there are in the end: succeeded, under way, and those of the other opened files.
+
+        Jobs of the other files are those that they make or made. A failed job and the one that tries its files again
+        are one.
 
         Example: of 50 files, five for each job, 15 are in 3 jobs that succeeded, 10 in 2 that run: 3 + 2 + 25 / 5 = 10.
         """
@@ -83,7 +103,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ScoutsResult:
     """`go`: open everything; `give_up`: the task is broken; neither: wait."""
 
     go: bool
@@ -91,26 +111,26 @@ class Verdict:
     reason: str
 
 
-def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -> Verdict:
+def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -> ScoutsResult:
     """Half of the scout jobs finished, whatever files they had, or all ended and enough succeeded.
 
     Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough.
     """
     if skip:
-        return Verdict(True, False, "scouts are skipped")
+        return ScoutsResult(True, False, "scouts are skipped")
     if progress.opened <= 0:
-        return Verdict(False, False, "no file is open for scouts")
+        return ScoutsResult(False, False, "no file is open for scouts")
     n_jobs = progress.scout_jobs
     if progress.jobs_ok >= EARLY_FRACTION * n_jobs and progress.ok > 0:
-        return Verdict(True, False, f"{progress.jobs_ok} of {n_jobs} scout jobs succeeded")
+        return ScoutsResult(True, False, f"{progress.jobs_ok} of {n_jobs} scout jobs succeeded")
     if not progress.ended:
-        return Verdict(False, False, "scouts still run")
+        return ScoutsResult(False, False, "scouts still run")
     done = progress.jobs_ok + progress.jobs_failed
     rate = progress.jobs_ok / done if done else 0.0
     wanted = (success_rate or 0) / 10
     if progress.ok > 0 and rate >= wanted:
-        return Verdict(True, False, f"{progress.jobs_ok} of {done} scout jobs succeeded")
-    return Verdict(False, True, f"{progress.jobs_ok} of {done} scout jobs succeeded, {wanted:.0%} are needed")
+        return ScoutsResult(True, False, f"{progress.jobs_ok} of {done} scout jobs succeeded")
+    return ScoutsResult(False, True, f"{progress.jobs_ok} of {done} scout jobs succeeded, {wanted:.0%} are needed")
 
 
 def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:
@@ -121,7 +141,9 @@ def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:
 def measured(
     task: Mapping[str, Any], reports: Sequence[ScoutReport], parameters: ScoutParameters
 ) -> dict[str, int | str]:
-    """Columns of `tasks` and their new values, from the reports of succeeded scouts. Empty where nothing was measured.
+    """Columns of `tasks` and their new values, from the reports of succeeded scouts.
+
+    Empty where nothing was measured.
 
     n = events of a job; without events each job counts as one. P = core power of its queue, C = its cores.
     """

@@ -1,4 +1,6 @@
-"""One chunk cut into jobs, greedily and in order (JEDI: Workflow for tasks with input datasets; dataset attributes).
+"""Cuts one chunk into jobs, greedily and in order.
+
+Source: JEDI, Workflow for tasks with input datasets; dataset attributes.
 
 A job takes master units in order, `files_per_step` at a time, with secondary files by ratio, and ends before the first
 addition that breaks a limit. It always has at least one step, unless even that does not fit the queue.
@@ -26,14 +28,17 @@ class NoSecondaryLeft(Exception):
 
 @dataclass(frozen=True)
 class Pool:
-    """The units of one secondary dataset that may be used, in order; `start` is where a repeated one goes on."""
+    """The units of one secondary dataset that may be used; `start` is where a repeated one goes on."""
 
     dataset: Dataset
     units: tuple[Unit, ...]
     start: int = 0
 
     def files_wanted(self, n_master: int, n_events: int) -> int:
-        """Files of this dataset for a job with that many master files (ratio, nFilesPerJob, eventRatio, nosplit)."""
+        """Files of this dataset for a job of so many master files.
+
+        It follows ratio, nFilesPerJob, eventRatio and nosplit.
+        """
         return secondary_files(self.dataset.attributes, len(self.units), n_master, n_events, self._files_for_events)
 
     def _files_for_events(self, wanted_events: float) -> int:
@@ -86,7 +91,7 @@ def _breaks(previous: Unit, unit: Unit, rules: SplitRules) -> bool:
 
 
 def inseparable(units: Sequence[Unit], position: int, rules: SplitRules) -> int:
-    """How many units from `position` on no job may have apart: those of one boundary with groupBoundaryID 3 or 4.
+    """How many units from `position` on must be in one job: one boundary with groupBoundaryID 3 or 4.
 
     Limits on the size of a job (files, events, nGBPerJob) do not split a boundary; a queue where it does not fit is not
     used. Units without a boundary may be joined and parted freely. Source: JEDI, BOUNDARYID.
@@ -105,8 +110,10 @@ def in_order_of_boundaries(units: Sequence[Unit], rules: SplitRules) -> Sequence
 
 
 def _step(units: Sequence[Unit], position: int, last: Unit | None, rules: SplitRules, room: int) -> list[Unit]:
-    """The next units to add together: a whole boundary where the task asks for it, else up to `files_per_step`, cut
-    where a job must end."""
+    """The next units to add together: a boundary where the task asks for it, else up to `files_per_step`.
+
+    They are cut where a job must end.
+    """
     n_together = inseparable(units, position, rules)
     if n_together > 1:
         fits = last is None or not _breaks(last, units[position], rules)
@@ -169,8 +176,9 @@ def cut_one(
     needs: WorkNeeds,
     queue: QueueFacts,
 ) -> Cut:
-    """The next job at this queue, from `position` on. Raises NoSecondaryLeft if not even one step has
-    its secondaries.
+    """The next job at this queue, from `position` on.
+
+    Raises NoSecondaryLeft if not even one step has its secondaries.
     """
     taken: list[Unit] = []
     totals, chosen = Totals(), dict[int, tuple[Unit, ...]]()

@@ -1,25 +1,56 @@
-"""Whether enough jobs are queued already (JEDI: Job throttling): a pure decision with its reason and numbers."""
+"""Decides whether enough jobs are queued already (JEDI: Job throttling), with reason and numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
-NOT_RUNNING = ("assigned", "activated", "starting")
-RUNNING = ("running", "sent")
+from shared.config.parameter import SHARE, Parameter
+from shared.states.job import JobStatus
+
+NOT_RUNNING: tuple[JobStatus, ...] = ("assigned", "activated", "starting")
+RUNNING: tuple[JobStatus, ...] = ("running", "sent")
 #: jobs that chunks on their way through brokerage may become
-OFFERED = "offered"
+OFFERED: Literal["offered"] = "offered"
+CountedStatus = JobStatus | Literal["offered"]
 UNTHROTTLED_LABELS = ("test", "ptest", "install")
+
+
+#: components: for each kind of work, and for what holds for both
+PRODUCTION, ANALYSIS, BASE = "prod_job_throttler", "anal_job_throttler", "base_job_throttler"
+THROTTLE_THRESHOLD = Parameter(
+    PRODUCTION, "THROTTLE_THRESHOLD", 2.0, "", "queued to running from which jobs are throttled", also_in=(ANALYSIS,)
+)
+
+
+def _cap(key: str, means: str) -> Parameter[int | None]:
+    return Parameter(
+        PRODUCTION,
+        key,
+        None,
+        "jobs",
+        means,
+        -1,
+        kind="int",
+        also_in=(ANALYSIS, BASE),
+        suffixes=(SHARE, f"{SHARE}_<resource type>", f"{SHARE}_MCORE*", f"{SHARE}_SCORE*"),
+    )
+
+
+N_QUEUE_LIMIT = _cap("NQUEUELIMIT", "queued ones always allowed; -1: 4 x bunch")
+N_QUEUE_CAP = _cap("NQUEUECAP", "queued ones never exceeded; -1: not set")
+N_RUNNING_CAP = _cap("NRUNNINGCAP", "running ones never exceeded; -1: not set")
 
 
 @dataclass(frozen=True)
 class ThrottleLimits:
-    """Names of the runtime parameters in comments; None means no such limit, for `n_queue_limit` 4 x bunch."""
+    """None means no such limit, for `n_queue_limit` 4 x bunch."""
 
-    threshold: float = 2.0  # THROTTLE_THRESHOLD
-    n_queue_limit: int | None = None  # NQUEUELIMIT
-    n_queue_cap: int | None = None  # NQUEUECAP
-    n_running_cap: int | None = None  # NRUNNINGCAP
+    threshold: float = THROTTLE_THRESHOLD.default
+    n_queue_limit: int | None = N_QUEUE_LIMIT.default
+    n_queue_cap: int | None = N_QUEUE_CAP.default
+    n_running_cap: int | None = N_RUNNING_CAP.default
 
 
 @dataclass(frozen=True)
@@ -32,7 +63,9 @@ class ThrottleDecision:
     numbers: Mapping[str, float]
 
 
-def judge(counts: Mapping[str, int], limits: ThrottleLimits, *, share_is_throttled: bool = True) -> ThrottleDecision:
+def judge(
+    counts: Mapping[CountedStatus, int], limits: ThrottleLimits, *, share_is_throttled: bool = True
+) -> ThrottleDecision:
     """Decide for one share and resource type from its jobs by state.
 
     bunch = min(max(500, int(running x T - not running)), 600); queue limit = configured, else 4 x bunch; the number of

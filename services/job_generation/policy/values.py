@@ -1,4 +1,4 @@
-"""What the policies of job generation look at: a task, its datasets and units of input, queues, templates."""
+"""Values that job generation decides on: a task, its datasets and units, queues, templates."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import Any
 
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
+from shared.model.analysis import is_analysis
+from shared.model.names import scope_of
 from shared.model.needs import WorkNeeds
-from shared.model.task_spec_items import scope_of
+from shared.model.units import Ram
+from shared.states.dataset import DatasetStatus
+from shared.states.task import TaskStatus
 
 INPUT_TYPES = ("input", "pseudo_input", "pp_input")
 FINAL_OUTPUT_TYPES = ("output", "log")
 UNMERGED_TYPES = ("trn_output", "trn_log", "tmpl_trn_output", "tmpl_trn_log")
 OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, "tmpl_output", "tmpl_log", *UNMERGED_TYPES)
+NO_RAM = Ram(0, per_core=False, fixed=False)
 LOG_TYPES = ("log", "tmpl_log", "trn_log", "tmpl_trn_log")
 
 
@@ -62,12 +67,15 @@ class Unit:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset of a task; `attributes` as in JEDI: Dataset attributes. `is_open`: the catalogue may add files."""
+    """One dataset of a task; `attributes` as in JEDI: Dataset attributes.
+
+    `is_open`: the catalogue may add files.
+    """
 
     dataset_id: int
     name: str
     type: str
-    status: str
+    status: DatasetStatus
     stream_name: str | None
     master_id: int | None
     n_files: int = 0
@@ -122,7 +130,7 @@ class Task:
     """A task as generation sees it; `parameters` are those that were submitted."""
 
     task_id: int
-    status: str
+    status: TaskStatus
     name: str
     user_name: str
     prod_source_label: str
@@ -133,7 +141,7 @@ class Task:
     needs: WorkNeeds
     rules: SplitRules
     vo: str | None = None
-    old_status: str | None = None
+    old_status: TaskStatus | None = None
     task_type: str | None = None
     processing_type: str | None = None
     working_group: str | None = None
@@ -146,7 +154,7 @@ class Task:
     campaign: str | None = None
     container_name: str | None = None
     merge_core_count: int | None = None
-    merge_ram_mb: int | None = None
+    merge_ram: Ram = NO_RAM
     merge_walltime_s: int | None = None
     work_queue_id: int | None = None
     max_attempt: int = 3
@@ -154,13 +162,14 @@ class Task:
 
     @property
     def is_analysis(self) -> bool:
-        """Whether it is a user's task."""
-        return self.task_type == "anal"
+        return is_analysis(self.task_type, self.prod_source_label)
 
 
 @dataclass(frozen=True)
 class QueueFacts:
-    """One candidate: the part of a queue that serves a resource type. Zero limits mean no limit; MB and seconds.
+    """One candidate: the part of a queue that serves a resource type.
+
+    Zero limits mean no limit; MB and seconds.
 
     `platform`: what jobs of the task are told there (sw_platform<@base_platform>).
     """

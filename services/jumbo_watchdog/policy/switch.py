@@ -9,19 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from shared.config.parameter import Parameter, set_by
+
 #: `tasks.use_jumbo`: waiting for its first jumbo job, disabled. Others (running, pending, lack) count as enabled.
 WAITING, DISABLED = "W", "D"
 
 
+COMPONENT = "jumbo_dog"
+
+
+def _unless_negative(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
 @dataclass(frozen=True)
 class JumboLimits:
-    """The parameters JUMBO_*, with their defaults; None takes the value that follows from the others."""
+    """The parameters JUMBO_*; None takes the value that follows from the others."""
 
-    max_tasks: int = 1
-    min_events_disable: int = 100_000
-    min_events_enable: int | None = None
-    max_events: int | None = None
-    max_current_priority: int = 500
+    max_tasks: int = set_by(Parameter(COMPONENT, "JUMBO_MAX_TASKS", 1, "tasks", "with jumbo jobs at a time"), int)
+    min_events_disable: int = set_by(
+        Parameter(COMPONENT, "JUMBO_MIN_EVENTS_DISABLE", 100_000, "events", "fewer remaining: jumbo jobs off"), int
+    )
+    min_events_enable: int | None = set_by(
+        Parameter(COMPONENT, "JUMBO_MIN_EVENTS_ENABLE", -1, "events", "more remaining: on; -1: DISABLE x 10", -1),
+        _unless_negative,
+    )
+    max_events: int | None = set_by(
+        Parameter(COMPONENT, "JUMBO_MAX_EVENTS", -1, "events", "at most so many wanted; -1: TASKS x ENABLE / 2", -1),
+        _unless_negative,
+    )
+    max_current_priority: int = set_by(
+        Parameter(COMPONENT, "JUMBO_MAX_CURR_PRIO", 500, "priority", "most of a task that gets jumbo jobs", -1e9), int
+    )
 
     @property
     def enable_from(self) -> int:
@@ -57,9 +76,7 @@ class JumboTask:
     @property
     def positional(self) -> bool:
         """Jumbo jobs work with positions of events in their file; only such tasks number them so."""
-        return (
-            self.in_file_positions or self.files_per_job == 1 or 0 < self.events_per_job < self.events_per_file
-        )  # fmt: skip
+        return self.in_file_positions or self.files_per_job == 1 or 0 < self.events_per_job < self.events_per_file
 
 
 @dataclass(frozen=True)
@@ -75,11 +92,14 @@ def decide(tasks: Sequence[JumboTask], software_at_jumbo_queues: Iterable[str], 
     """The switches to make now: first those off, by task, then those on, the largest first."""
     available = frozenset(software_at_jumbo_queues)
     off = [
-        Switch(task.task_id, False,
-               f"{task.remaining_events} events remain, fewer than the limit of {limits.min_events_disable}")
+        Switch(
+            task.task_id,
+            False,
+            f"{task.remaining_events} events remain, fewer than the limit of {limits.min_events_disable}",
+        )
         for task in sorted(tasks, key=lambda task: task.task_id)
         if task.enabled and task.remaining_events < limits.min_events_disable
-    ]  # fmt: skip
+    ]
     switched_off = {switch.task_id for switch in off}
     active = [task for task in tasks if task.enabled and task.task_id not in switched_off]
     n_tasks, n_events = len(active), sum(task.remaining_events for task in active)
@@ -89,10 +109,13 @@ def decide(tasks: Sequence[JumboTask], software_at_jumbo_queues: Iterable[str], 
         if n_tasks >= limits.max_tasks or n_events >= limits.events_wanted:
             break
         on.append(
-            Switch(task.task_id, True,
-                   f"{task.remaining_events} events remain, the most of all eligible tasks; {n_tasks} of"
-                   f" {limits.max_tasks} tasks and {n_events} of {limits.events_wanted} events had jumbo jobs")
-        )  # fmt: skip
+            Switch(
+                task.task_id,
+                True,
+                f"{task.remaining_events} events remain, the most of all eligible tasks; {n_tasks} of"
+                f" {limits.max_tasks} tasks and {n_events} of {limits.events_wanted} events had jumbo jobs",
+            )
+        )
         n_tasks += 1
         n_events += task.remaining_events
     return [*off, *on]

@@ -46,7 +46,10 @@ class Instance:
 
 
 def instances_of(section: Any, where: str = "WMSHistory") -> tuple[Instance, ...]:
-    """The instances of one section, in its order. Raises ConfigurationError with every problem, and where it stands."""
+    """The instances of one section, in its order.
+
+    Raises ConfigurationError with every problem, and where it stands.
+    """
     problems: list[str] = []
     if not isinstance(section, Mapping):
         raise ConfigurationError(f"{where}: {section!r} must be an object with one object for each instance")
@@ -77,8 +80,9 @@ def _instance(where: str, name: str, value: Any, problems: list[str]) -> Instanc
     total = sum(one.weight for one in slices)
     if slices and total <= 0:
         problems.append(f"{where}: the weights of its slices must have a sum above 0")
-    normal = tuple(Slice(s.name, s.time_span_s, s.weight / total if total > 0 else 0.0, s.max_correction)
-                   for s in slices)  # fmt: skip
+    normal = tuple(
+        Slice(s.name, s.time_span_s, s.weight / total if total > 0 else 0.0, s.max_correction) for s in slices
+    )
     group = value.get("Group")
     most = _number(where, "MaxGlobalCorrectionFactor", value, DEFAULT_MAX_GLOBAL, 1.0, problems)
     return Instance(name, most, normal, None if group is None else str(group))

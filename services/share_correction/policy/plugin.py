@@ -1,4 +1,7 @@
-"""What a share corrector must be; entry points of `orrery.share_corrector` are named `any.<corrector>`."""
+"""The interface of a share corrector.
+
+Entry points of `orrery.share_corrector` are named `any.<corrector>`.
+"""
 
 from __future__ import annotations
 

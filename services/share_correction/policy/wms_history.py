@@ -1,10 +1,15 @@
-"""The WMSHistory corrector (DIRAC: Dynamic share corrections): who ran more than its share gets less, and vice versa.
+"""The WMSHistory corrector: who ran more than its share gets less, and vice versa.
+
+Source: DIRAC, Dynamic share corrections.
 
 For each slice of the past, with e = expected share / sum of expected shares and u = usage / sum of usages:
 
     c = max(min(e / u, max), 1 / max)             (no usage: c = max)
     correction = sum over slices of c * weight
     correction = max(min(correction, G), 1 / G)   (G: the instance's global maximum)
+
+Why the bounds: one slice without usage must not outweigh all others. Example: e = 0.5 and u = 0.8 give
+c = 0.5 / 0.8 = 0.625; with u = 0.1 and max 2 they give 2, not 5.
 
 Corrected shares are not normalised again: matching is relative.
 """

@@ -1,4 +1,4 @@
-"""Nuclei as columns for one task: what the grid says of them, and what is known of the task's data and their work."""
+"""Nuclei as columns for one task: facts of the grid, the task's data, and the work of the nuclei."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ DAY_S = 86400.0
 
 @dataclass(frozen=True)
 class NucleusColumns:
-    """Sizes in GB (input in bytes). `space` is NaN for a nucleus without storage; `backlog` NaN if nothing is known.
-    `only_on_tape`: some of the local input is."""
+    """Sizes in GB (input in bytes).
+
+    `space` is NaN for a nucleus without storage; `backlog` NaN if nothing is known. `only_on_tape`: some of the local
+    input is.
+    """
 
     names: tuple[str, ...]
     active: Flags
@@ -47,8 +50,11 @@ def expected_output_gb(remaining_work_hs06_s: float) -> float:
 
 
 def _local(world: World, request: TaskRequest) -> tuple[Real, Real, Flags]:
-    """Bytes and files of the input at each nucleus (the best copy of each dataset, on disk or tape), and whether any of
-    these bytes are on tape only: the best copy on tape has more of a dataset than the best on disk."""
+    """Bytes and files of the input at each nucleus, and whether any of these bytes are on tape only.
+
+    The best copy of each dataset counts, on disk or tape. Bytes are on tape only where the best copy on tape has more
+    of a dataset than the best on disk.
+    """
     facts = world.nucleus_facts
     n_nuclei = len(facts.names)
     local_bytes, local_files, tape = np.zeros(n_nuclei), np.zeros(n_nuclei), np.zeros(n_nuclei, bool)

@@ -1,4 +1,7 @@
-"""An example of another VO's task brokerage: no data rules; the nucleus with most free space gets most tasks."""
+"""An example of another VO's task brokerage, without rules on data.
+
+The nucleus with most free space gets most tasks.
+"""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ FILTERS = (
 
 
 def kept_from_waiver(request: TaskRequest) -> str:
-    """Why locality holds even if no nucleus passes: the limits that the task is beyond; empty if it may be waived.
+    """Why locality holds even if no nucleus passes: the limits the task is beyond; empty: may be waived.
 
     It is waived for low IO intensity and little input, or for high priority.
     """

@@ -1,4 +1,7 @@
-"""Production task brokerage (PanDA brokerage: ATLAS production task brokerage): checks, weight, weighted choice."""
+"""Production task brokerage: checks, weight, weighted choice.
+
+Source: PanDA brokerage, ATLAS production task brokerage.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,18 @@ def run_filters(filters: tuple[NucleusFilter, ...], nuclei: NucleusColumns, requ
 
 
 def nucleus_factors(nuclei: NucleusColumns, request: TaskRequest, alive: Flags) -> dict[str, Real]:
-    """localInputSize x tapeWeight x (spaceFree + spaceExpired) / (max(rwOffset, RW) x totalInputSize x spaceTotal).
+    """The factors of a nucleus's weight.
+
+    They are localInputSize x tapeWeight x (spaceFree + spaceExpired) / (max(rwOffset, RW) x totalInputSize x
+    spaceTotal).
 
     tapeWeight counts where any of the local input is on tape only: the document says "if input data is on the tape
     storage". The input's part counts only if the IO intensity is above MIN_IO_INTENSITY_WITH_LOCAL_DATA (and there is
     input). The document does not say what holds where none of the nuclei that pass (`alive`) has any of the input, as
     after a waiver of the locality check for high priority: all weights would be 0, and the draw would not look at space
-    and work. Then the formula without the input's part is taken.
+    and work. Then the formula without the input's part is taken. Why: data, space and little work all draw a task.
+    Example: 50 of 100 GB at hand on disk, 200 of 1000 GB of space and RW 10 give 50 x 200 / (10 x 100 x 1000) = 0.01.
+    Source: PanDA brokerage, ATLAS production task brokerage.
     """
     limits = request.limits
     total_bytes = input_gb(request) * GB_BYTES

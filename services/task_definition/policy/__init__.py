@@ -1,1 +1,1 @@
-"""The functional core of task_definition: values in, decisions with their reasons out; no input or output, no clock."""
+"""Pure decisions of task_definition: values in, decisions with reasons out; no input, output or clock."""

@@ -1,10 +1,12 @@
-"""A task in the words of PanDA's client: its names (jediTaskID, taskName, ...), times as text, percentages of files."""
+"""A task in the words of PanDA's client: jediTaskID, taskName, times as text, percentages of files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from shared.states.task import TaskStatus
 
 _SPECIAL = {"task_id": "jediTaskID", "req_id": "reqID", "parent_tid": "parent_tid", "creation_date": "creationDate",
             "gshare": "gshare"}  # fmt: skip
@@ -17,8 +19,18 @@ _NAMES_OF_JOB = {
     "error_source": "errorSource", "error_code": "errorCode", "error_dialog": "errorDialog",
 }  # fmt: skip
 _LEFT_OUT = ("files", "jobs")
-_FINAL = ("done", "finished", "failed", "broken", "aborted")
-_ON_THE_WAY = ("ready", "pending", "scouting", "scouted", "running", "throttled", "prepared", "finishing", "passed")
+_FINAL: tuple[TaskStatus, ...] = ("done", "finished", "failed", "broken", "aborted")
+_ON_THE_WAY: tuple[TaskStatus, ...] = (
+    "ready",
+    "pending",
+    "scouting",
+    "scouted",
+    "running",
+    "throttled",
+    "prepared",
+    "finishing",
+    "passed",
+)
 
 
 def name_of(column: str) -> str:
@@ -32,7 +44,7 @@ def as_the_client_knows_it(task: Mapping[str, Any]) -> dict[str, Any]:
     found = {name_of(key): _text(value) for key, value in task.items() if key not in _LEFT_OUT}
     files = task.get("files") or {}
     total, finished, failed = (int(files.get(name) or 0) for name in ("total", "finished", "failed"))
-    found["superStatus"] = super_status(str(task["status"]))
+    found["superStatus"] = super_status(task["status"])
     found |= {"nFiles": total, "nFilesFinished": finished, "nFilesFailed": failed}
     found["pctfinished"] = 100 * finished // total if total else 0
     found["pctfailed"] = 100 * failed // total if total else 0
@@ -46,7 +58,7 @@ def job_as_the_client_knows_it(job: Mapping[str, Any]) -> dict[str, Any]:
     return {**(job.get("spec") or {}), **{client: _text(job[column]) for column, client in _NAMES_OF_JOB.items()}}
 
 
-def super_status(status: str) -> str:
+def super_status(status: TaskStatus) -> str:
     """The coarse state by which the client sorts tasks into active and ended ones."""
     if status in _FINAL:
         return status

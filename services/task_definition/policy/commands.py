@@ -1,4 +1,7 @@
-"""Commands on tasks: in which states each is accepted, and to which state it leads (JEDI: Task Commando)."""
+"""Commands on tasks: the states in which each is accepted, and the state it leads to.
+
+Source: JEDI, Task Commando.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,31 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.states import TASK, Owner
+from shared.states.task import TaskStatus
 
 #: reply codes of the API (PanDA client: task/kill and others)
 OK, FAILED, NOT_FOUND, NOT_PERMITTED, IRRELEVANT, BAD_VALUE = 0, 1, 2, 3, 4, 5
 
-_OVER = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
-_ENDED = ("finished", "failed", "aborted", "exhausted")
-_REASSIGNABLE = ("defined", "ready", "running", "scouting", "scouted", "pending", "assigning", "exhausted")
+_OVER: tuple[TaskStatus, ...] = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
+_ENDED: tuple[TaskStatus, ...] = ("finished", "failed", "aborted", "exhausted")
+_REASSIGNABLE: tuple[TaskStatus, ...] = (
+    "defined",
+    "ready",
+    "running",
+    "scouting",
+    "scouted",
+    "pending",
+    "assigning",
+    "exhausted",
+)
 
 
-def _sources(target: str, *without: str) -> frozenset[str]:
+def _sources(target: TaskStatus, *without: TaskStatus) -> frozenset[TaskStatus]:
     return frozenset(TASK.sources(target, Owner.TASK_DEFINITION)) - set(without)
 
 
 #: command -> the states in which it is accepted
-ACCEPTED: Mapping[str, frozenset[str]] = {
+ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {
     "kill": _sources("aborting", *_OVER),
     "finish": _sources("finishing", *_OVER),
     "retry": frozenset(_ENDED),
@@ -34,7 +47,7 @@ ACCEPTED: Mapping[str, frozenset[str]] = {
     "increase_attempts": frozenset({"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}),
 }
 #: states behind which the state to return to is kept: pausing such a task must not lose it
-_KEEPS_OLD_STATUS = ("pending", "throttled")
+_KEEPS_OLD_STATUS: tuple[TaskStatus, ...] = ("pending", "throttled")
 
 
 @dataclass(frozen=True)
@@ -45,7 +58,7 @@ class Refusal:
     reason: str
 
 
-def refuse(command: str, status: str) -> Refusal | None:
+def refuse(command: str, status: TaskStatus) -> Refusal | None:
     """The refusal of a command for a task in this state, or None."""
     accepted = ACCEPTED[command]
     if status not in accepted:
@@ -54,18 +67,18 @@ def refuse(command: str, status: str) -> Refusal | None:
     return None
 
 
-def status_to_return_to(status: str, old_status: str | None) -> str:
+def status_to_return_to(status: TaskStatus, old_status: TaskStatus | None) -> TaskStatus:
     """What a paused task keeps: its own state, or the one behind a state that only waits."""
     return old_status if status in _KEEPS_OLD_STATUS and old_status else status
 
 
 #: states in which jobs were made: what a resumed task does next is for job generation to find
-WORKING = frozenset({"scouting", "scouted", "running"})
+WORKING: frozenset[TaskStatus] = frozenset({"scouting", "scouted", "running"})
 
 
-def resumed_status(status: str, old_status: str | None) -> str:
+def resumed_status(status: TaskStatus, old_status: TaskStatus | None) -> TaskStatus:
     """Where a resumed task goes on; one whose state is not known starts at ready."""
-    wanted = old_status or "ready"
+    wanted: TaskStatus = old_status or "ready"
     allowed = TASK.edges()
     return wanted if (status, wanted) in allowed else "ready"
 
@@ -75,24 +88,41 @@ def needs_nucleus(*, is_analysis: bool, nucleus: str | None, site: str | None, c
     return not (is_analysis or nucleus or site or cloud not in (None, "WORLD"))
 
 
-def retried_status(came_from: str, old_status: str | None, *, has_scout_data: bool, needs_nucleus: bool = False) -> str:
-    """Ready, or assigning where the task ended before a nucleus was chosen; a task that was exhausted while it scouted
+def retried_status(
+    came_from: TaskStatus, old_status: TaskStatus | None, *, has_scout_data: bool, needs_nucleus: bool = False
+) -> TaskStatus:
+    """The state of a retried task: ready, or assigning where it ended before a nucleus was chosen.
 
-    or ran goes straight on, to running if its scouts measured.
+    A task that was exhausted while it scouted or ran goes straight on, to running if its scouts measured.
     """
     if came_from == "exhausted" and old_status in ("running", "scouting"):
         return "running" if has_scout_data else "scouting"
     return "assigning" if needs_nucleus else "ready"
 
 
-def reassigned_status(old_status: str | None, *, has_target: bool) -> str:
+def reassigned_status(old_status: TaskStatus | None, *, has_target: bool) -> TaskStatus:
     """Without a target the task brokerage chooses again."""
     if not has_target:
         return "assigning"
-    known = ("ready", "running", "scouting", "scouted", "defined")
+    known: tuple[TaskStatus, ...] = ("ready", "running", "scouting", "scouted", "defined")
     return old_status if old_status in known else "ready"
 
 
 def refused_changes(changes: Mapping[str, Any], changeable: frozenset[str]) -> list[str]:
     """Parameters that a retry may not change."""
     return sorted(set(changes) - changeable)
+
+
+def units(number: int) -> str:
+    """ "1 unit of input", "3 units of input"."""
+    return f"{number} unit{'s' * (number != 1)} of input"
+
+
+def what_is_retried(reopened: int, left: int) -> str:
+    """What a retry works on: units that were given up, and those that the task left undone when it ended."""
+    goes_on = "goes on" if left == 1 else "go on"
+    if not left:
+        return f"{units(reopened)} re-opened"
+    if not reopened:
+        return f"{units(left)} not done yet {goes_on}"
+    return f"{units(reopened)} re-opened, {left} not done yet {goes_on}"

@@ -7,7 +7,9 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
-from services.task_definition.policy.waiting import waits_for
+from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.policy.waiting import queues_among, waits_for
+from shared.brokerage.check import compared
 from shared.brokerage.filters.analysis import (
     DISK_QUOTA,
     QUEUED_CORES,
@@ -16,14 +18,13 @@ from shared.brokerage.filters.analysis import (
     RUNNING_JOBS,
     SHARE_USAGE,
 )
-from shared.model.large_numbers import written_out
+from shared.config.timeouts import SENT_TIMEOUT
 from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
 SHOWN_CHOSEN = 5
 #: TIMEOUT_sent of component job_timeout where it is not set
-SENT_AT_MOST_H = 0.5
 #: throttles that hold the task, not a queue: whoever passed the checks before is left out by them, or nobody is
 OF_THE_TASK = frozenset(
     check.name for check in (RUNNING_JOBS, QUEUED_JOBS, RUNNING_CORES, QUEUED_CORES, DISK_QUOTA, SHARE_USAGE)
@@ -41,13 +42,13 @@ def counts(numbers: Mapping[str, int]) -> str:
 
 
 def task_meaning(task: Facts, decisions: Sequence[Facts]) -> str:
-    """What the status means; pending is not called temporary where somebody must change what holds the task."""
+    """What the status means; pending is not called temporary where somebody must change something."""
     meaning = TASK_MEANINGS[task["status"]]
     last = decisions[0] if decisions else None
     miss = last["summary"].get("nearest_miss") if last is not None and last["outcome"] == "none" else None
     if task["status"] != "pending" or last is None or miss is None or miss.get("temporary", True):
         return meaning
-    may_pass = sum(bool(one.get("temporary")) for one in last["queues"])
+    may_pass = queues_among(one for one in last["queues"] if one.get("temporary"))
     others = f"; queues left out by what may pass: {may_pass}" if may_pass else ""
     return f"waits for a place: {miss['check']} ({miss['tier']}) stays until somebody changes it{others}"
 
@@ -55,10 +56,11 @@ def task_meaning(task: Facts, decisions: Sequence[Facts]) -> str:
 def task_text(found: Facts, *, everything: bool = False) -> str:
     """The explanation of a task."""
     task = found["task"]
-    lines = [f"task {task['task_id']} {task['task_name']}: {task['status']}, "
-             f"{task_meaning(task, found['decisions'])}"]  # fmt: skip
-    lines.append(f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
-                 f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}")  # fmt: skip
+    lines = [f"task {task['task_id']} {task['task_name']}: {task['status']}, {task_meaning(task, found['decisions'])}"]
+    lines.append(
+        f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
+        f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}"
+    )
     if task["error_dialog"]:
         lines.append(f"  says: {task['error_dialog']}")
     if task["retry_at"]:
@@ -114,7 +116,7 @@ def exclusion_lines(summary: Facts) -> list[str]:
     miss, checks = summary.get("nearest_miss"), dict(summary.get("checks") or {})
     lines = []
     if miss and miss["check"] in OF_THE_TASK:
-        lines.append(f"    the whole task is held by {miss['check']}: {miss['found']}, {miss['wanted']}")
+        lines.append(f"    the whole task is held by {miss['check']}: {compared(miss['found'], miss['wanted'])}")
         checks.pop(miss["check"], None)
         if checks:
             lines.append(f"    left out before: {counts(checks)}")
@@ -122,7 +124,8 @@ def exclusion_lines(summary: Facts) -> list[str]:
     if checks:
         lines.append(f"    left out: {counts(checks)} ({counts(summary.get('tiers', {}))})")
     if miss:
-        lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {miss['found']}, {miss['wanted']}")
+        told = compared(miss["found"], miss["wanted"])
+        lines.append(f"    nearest miss: {miss['name']}: {miss['check']}: {told}")
     return lines
 
 
@@ -140,7 +143,7 @@ def queue_line(queue: Facts) -> str:
         known = ((name, value) for name, value in (queue.get("terms") or {}).items() if value is not None)
         terms = ", ".join(f"{name} {value:.4g}" for name, value in known)
         return f"{queue['name']}: passed, weight {queue.get('weight') or 0:.4g}{f' ({terms})' if terms else ''}"
-    return f"{queue['name']}: {queue['check']} ({queue['tier']}): {queue['found']}, {queue['wanted']}"
+    return f"{queue['name']}: {queue['check']} ({queue['tier']}): {compared(queue['found'], queue['wanted'])}"
 
 
 def message_lines(messages: Sequence[Facts]) -> list[str]:
@@ -157,17 +160,20 @@ def message_lines(messages: Sequence[Facts]) -> list[str]:
 
 
 def failure_lines(failures: Sequence[Facts]) -> list[str]:
-    """What jobs died of."""
+    """What jobs died of; where their texts differ, one of them is shown as an example."""
     return [
         f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} failed: {one['error_source'] or 'unknown'} "
-        f"{one['error_code'] or ''} {one['error_dialog'] or ''}".rstrip()
+        f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()
         for one in failures
     ]
 
 
 def latest_first(history: Sequence[Facts]) -> list[Facts]:
-    """Transitions, the latest first. Those of one transaction have the same time: each begins where the one before it
-    ended, so registered -> defined is told below defined -> assigning."""
+    """Transitions, the latest first.
+
+    Those of one transaction have the same time: each begins where the one before it ended, so registered -> defined is
+    told below defined -> assigning.
+    """
     ordered: list[Facts] = []
     for _, together in groupby(sorted(history, key=lambda one: one["at"]), key=lambda one: one["at"]):
         left = list(together)
@@ -225,9 +231,16 @@ def _given_up(job: Facts, sent_at_most_h: float) -> str:
 
 
 def job_waits_for(
-    job: Facts, queue: Facts | None, ahead: int | None, starts_per_hour: int, sent_at_most_h: float = SENT_AT_MOST_H
+    job: Facts,
+    queue: Facts | None,
+    ahead: int | None,
+    starts_per_hour: int,
+    sent_at_most_h: float = SENT_TIMEOUT.default,
 ) -> list[str]:
-    """What must happen before this job goes on; a sent job is given up after `sent_at_most_h` hours (0: never)."""
+    """What must happen before this job goes on.
+
+    A sent job is given up after `sent_at_most_h` hours (0: never).
+    """
     status = job["status"]
     if status == "activated":
         lines = [f"{ahead} activated jobs of its share are before it at this queue"]

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from shared.states.dataset import DatasetStatus
+from shared.states.task import TaskStatus
+
 WHOLE_GOAL_PERMILLE = 1000
-CORRUPTED = ("failed", "broken", "aborted")
+CORRUPTED: tuple[TaskStatus, ...] = ("failed", "broken", "aborted")
 
 
 @dataclass(frozen=True)
 class TaskEnd:
-    """What decides. Counts are sums over the master inputs; events None where not every file's are known; `goal` in
-    per mille (None: 1000); `parent_status` None: no parent; `input_open`: a master dataset may still get files.
+    """What decides how a task ends; counts are sums over the master inputs.
+
+    Events are None where not every file's are known; `goal` in per mille (None: 1000); `parent_status` None: no parent;
+    `input_open`: a master dataset may still get files.
     """
 
-    status: str
+    status: TaskStatus
     n_files: int
     n_files_finished: int
     n_events: int | None = None
     n_events_finished: int | None = None
     goal: int | None = None
-    parent_status: str | None = None
+    parent_status: TaskStatus | None = None
     input_open: bool = False
     demands_input: bool = False
     fail_when_goal_unreached: bool = False
@@ -38,13 +43,13 @@ class TaskEnd:
 class End:
     """The status, and why in one sentence."""
 
-    status: str
+    status: TaskStatus
     reason: str
 
 
 def final_status(end: TaskEnd) -> End:
     """The first rule that fits decides; then the goal."""
-    fixed = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
+    fixed: dict[TaskStatus, TaskStatus] = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
     if end.status in fixed:
         return End(fixed[end.status], f"was {end.status}")
     if end.n_files == 0 and end.demands_input:
@@ -62,7 +67,7 @@ def final_status(end: TaskEnd) -> End:
 
 def _by_files(end: TaskEnd) -> End:
     if end.n_files_finished >= end.n_files:
-        if end.parent_status in CORRUPTED:
+        if parent_is_corrupted(end.parent_status):
             return End("failed", f"its parent is {end.parent_status}")
         if end.parent_status is not None and end.parent_status != "done":
             return End("finished", f"all input processed, but its parent is {end.parent_status}")
@@ -74,30 +79,38 @@ def _by_files(end: TaskEnd) -> End:
     return End("finished", f"{end.n_files_finished} of {end.n_files} units of input processed")
 
 
-def input_dataset_status(n_files: int, n_finished: int, *, is_master: bool) -> str:
+def input_dataset_status(n_files: int, n_finished: int, *, is_master: bool) -> DatasetStatus:
     """Master: done (all), finished (part), failed (none); secondaries are done with the task."""
     if not is_master or n_finished >= n_files:
         return "done"
     return "finished" if n_finished else "failed"
 
 
-def output_dataset_status(task_status: str, n_files: int, n_finished: int) -> str:
+def output_dataset_status(task_status: TaskStatus, n_files: int, n_finished: int) -> DatasetStatus:
     """Done, finished where files are missing, failed with a task that failed, broke or was aborted."""
-    if task_status in CORRUPTED:
+    if parent_is_corrupted(task_status):
         return "failed"
     return "finished" if n_files > n_finished else "done"
 
 
 def progress_percent(n_files: int, n_finished: int) -> int:
-    """Whole percent of the input processed, rounded down so that 100 means all of it."""
+    """Whole percent of the input processed, rounded down so that 100 means all of it.
+
+    Example: 2 of 3 files are 66.
+    """
     return 0 if n_files <= 0 else 100 * min(n_finished, n_files) // n_files
 
 
 def failure_rate_percent(n_finished: int, n_failed: int) -> int:
-    """Share of jobs that failed among those that finished or failed (JEDI, FAILURERATE: in percent of jobs).
+    """Percent of jobs that failed among those that finished or failed (JEDI, FAILURERATE).
 
     Example: 9 finished and 3 failed jobs are 25, although all input was processed in the end. Jobs that were closed or
     cancelled did not fail: leaving them out is the choice taken here.
     """
     ended = n_finished + n_failed
     return 0 if ended <= 0 else round(100 * n_failed / ended)
+
+
+def parent_is_corrupted(status: TaskStatus | None) -> bool:
+    """Whether the children of a task in this state are killed."""
+    return status in CORRUPTED

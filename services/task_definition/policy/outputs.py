@@ -1,4 +1,6 @@
-"""Output and log datasets of a task, how their files are named, and the command lines of its jobs (JEDI: task params).
+"""Plans output and log datasets of a task, their file names and its jobs' command lines.
+
+Source: JEDI, task params.
 
 With mergeOutput each final dataset has an unmerged one beside it: normal jobs write there, merge jobs read it and write
 the final one.
@@ -9,9 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.model.task_spec import TaskSpec
-from shared.model.task_spec_checks import UNMERGED_PREFIX
-from shared.model.task_spec_items import Item, bare_name, scope_of
+from services.task_definition.policy.task_spec import TaskSpec
+from services.task_definition.policy.task_spec_checks import UNMERGED_PREFIX
+from services.task_definition.policy.task_spec_items import Item
+from shared.model.names import bare_name, scope_of
 
 TASK_ID_PLACEHOLDER = "$JEDITASKID"
 UNMERGED_STORAGE = "TOMERGE"
@@ -20,7 +23,7 @@ DEFAULT_MERGE_PARAMETERS = "-r ./ -t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """One output dataset to be inserted; `key` is its name, `final` the dataset that an unmerged one is merged into."""
+    """One output dataset to insert; `key`: its name, `final`: the dataset an unmerged one is merged into."""
 
     name: str
     scope: str
@@ -35,7 +38,7 @@ class OutputPlan:
 
 @dataclass(frozen=True)
 class TemplatePlan:
-    """How files of the dataset `dataset` are named; `stream` is the placeholder of the jobs that write them."""
+    """How files of `dataset` are named; `stream` is the placeholder of the jobs that write them."""
 
     dataset: str
     file_name_template: str
@@ -108,17 +111,28 @@ def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputPlan:
     if container == name:  # the container needs a dataset in it
         name = f"{name}.{task_id}"
     return OutputPlan(
-        name, scope_of(item.dataset or ""), kind, stream, container, item.token, item.destination,
+        name,
+        scope_of(item.dataset or ""),
+        kind,
+        stream,
+        container,
+        item.token,
+        item.destination,
         item.dataset_attributes(),
-    )  # fmt: skip
+    )
 
 
 def _unmerged(final: OutputPlan) -> OutputPlan:
     inherited = {name: value for name, value in final.attributes.items() if name == "allowNoOutput"}
     return OutputPlan(
-        f"{UNMERGED_PREFIX}{final.name}", final.scope, f"trn_{final.type}", f"TRN_{final.stream}",
-        token=UNMERGED_STORAGE, attributes={"transient": True, **inherited}, final=final.name,
-    )  # fmt: skip
+        f"{UNMERGED_PREFIX}{final.name}",
+        final.scope,
+        f"trn_{final.type}",
+        f"TRN_{final.stream}",
+        token=UNMERGED_STORAGE,
+        attributes={"transient": True, **inherited},
+        final=final.name,
+    )
 
 
 def _unmerged_name(template: str, *, at_end: bool) -> str:

@@ -1,5 +1,7 @@
-"""A registered task to the rows that define it (JEDI: Task Refiner and Contents Feeder), decided before anything is
-written. A VO or a label with rules of its own registers a `Refiner` in `REFINERS`.
+"""Turns a registered task into the rows that define it, before anything is written.
+
+Source: JEDI, Task Refiner and Contents Feeder. A VO or a label with rules of its own registers a `Refiner` in
+`REFINERS`.
 """
 
 from __future__ import annotations
@@ -9,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.task_definition.policy.commands import needs_nucleus
+from services.task_definition.policy.final_status import parent_is_corrupted
 from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
+from services.task_definition.policy.task_spec import TaskSpec
+from services.task_definition.policy.task_spec_items import Item
 from shared.catalogue.port import OPEN, DatasetFacts
 from shared.model.split_precedence import rules_in_effect
-from shared.model.task_spec import TaskSpec
-from shared.model.task_spec_items import Item
+from shared.states.task import TaskStatus
 
-FOLLOWED_IF_KNOWN = ("done", "finished")
-CORRUPTED = ("failed", "broken", "aborted")
+FOLLOWED_IF_KNOWN: tuple[TaskStatus, ...] = ("done", "finished")
 #: attributes of secondaries whose files many jobs share: their number follows no ratio
 SHARED_ATTRIBUTES = ("nosplit", "repeat", "reusable", "random", "eventRatio", "nFilesPerJob")
 
@@ -59,7 +62,7 @@ class Refined:
     pseudo: PseudoPlan | None
     outputs: OutputsPlan
     command_lines: dict[str, Any]
-    next_status: str
+    next_status: TaskStatus
     first_event: int = 1
     seed_offset: int | None = None
     max_files: int | None = None
@@ -93,7 +96,7 @@ class World:
     """What refining looks at: datasets by name, the parent's status (None: no parent)."""
 
     datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
-    parent_status: str | None = None
+    parent_status: TaskStatus | None = None
 
 
 Outcome = Refined | Postponed | Refused
@@ -103,7 +106,7 @@ Refiner = Callable[[TaskSpec, int, World], Outcome]
 def refine(spec: TaskSpec, task_id: int, world: World) -> Outcome:
     """Plan the rows of a task, wait for its parent or its input, or give it up."""
     given = spec.parameters
-    if world.parent_status in CORRUPTED:
+    if parent_is_corrupted(world.parent_status):
         return Refused(f"parent task {given.parent_task_id} is {world.parent_status}")
     waits_for_parent = world.parent_status is not None and world.parent_status not in FOLLOWED_IF_KNOWN
     if waits_for_parent and not given.no_wait_parent:
@@ -141,7 +144,7 @@ def refiner_for(vo: str, label: str) -> Refiner:
     return REFINERS["any.any"]
 
 
-def _next_status(spec: TaskSpec) -> str:
+def _next_status(spec: TaskSpec) -> TaskStatus:
     """Analysis and pre-assigned tasks need no nucleus chosen."""
     given = spec.parameters
     needed = needs_nucleus(is_analysis=spec.is_analysis, nucleus=given.nucleus, site=given.site, cloud=given.cloud)

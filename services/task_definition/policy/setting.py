@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from shared.config.known import JEDI, find_parameter, near_names
-from shared.config.known_parameters import KNOWN
+from shared.config.declared import find_parameter, near_names
+from shared.config.parameter import JEDI
 from shared.config.typed import typed
-from shared.model.task_spec_problems import TaskProblem
+from shared.model.problems import FieldProblem
 
 TYPES = ("str", "int", "float", "bool", "json")
 SHOWN_LENGTH = 80
@@ -30,31 +30,32 @@ class InvalidSetting(ValueError):
 
     def __init__(self, name: str, value: str, allowed: str) -> None:
         shown = value if len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}..."
-        self.problems = (TaskProblem(name, repr(shown) if shown else "", allowed),)
+        self.problems = (FieldProblem(name, repr(shown) if shown else "", allowed),)
         super().__init__(str(self.problems[0]))
 
 
 def setting_of(component: str, key: str, value: Any, kind: str | None, app: str | None, *, new: bool) -> Setting:
-    """The row to store. A known parameter has its own type and range, whatever type the caller states; an unknown one
+    """The row to store; raises InvalidSetting.
 
-    is taken only if it is meant to be `new`. Raises InvalidSetting.
+    A known parameter has its own type and range, whatever type the caller states; an unknown one is taken only if it is
+    meant to be `new`.
     """
     name = f"{component}.{key}"
     try:
         text = as_text(value)
     except orjson.JSONEncodeError as error:
         raise InvalidSetting(name, str(value), str(error)) from None
-    known = find_parameter(KNOWN, component, key)
+    known = find_parameter(component, key)
     if known is not None and not new:
         if app not in (None, known.app):
             raise InvalidSetting("app", str(app), f"{name} is read with app {known.app}")
         try:
-            known.checked(text)
+            known.parsed(text)
         except ValueError as error:
             raise InvalidSetting(name, text, str(error)) from None
         return Setting(known.app, text, known.kind)
     if not new:
-        near = near_names(KNOWN, component, key)
+        near = near_names(component, key)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
         raise InvalidSetting(name, "", f"no service reads it{hint} (new: store it all the same, for a plugin)")
     kind = kind or type_of(value)
@@ -69,7 +70,7 @@ def setting_of(component: str, key: str, value: Any, kind: str | None, app: str 
 
 def app_of(component: str, key: str) -> str:
     """The application that reads a parameter."""
-    known = find_parameter(KNOWN, component, key)
+    known = find_parameter(component, key)
     return JEDI if known is None else known.app
 
 

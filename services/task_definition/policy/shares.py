@@ -1,4 +1,4 @@
-"""Which share, resource type and work queue a task belongs to (PanDA: Global Shares; JEDI: Work queues)."""
+"""Chooses a task's share, resource type and work queue (PanDA: Global Shares; JEDI: Work queues)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.task_definition.policy.task_spec import TaskSpec
 from shared.model.expression import parse_expression
 from shared.model.resource_types import ResourceType, resource_type_of
-from shared.model.task_spec import TaskSpec
 from shared.model.units import parse_ram
 
 UNDEFINED = "Undefined"
@@ -41,7 +41,9 @@ def resource_type_for(spec: TaskSpec, known: Sequence[ResourceType]) -> str:
 
 
 def share_for(spec: TaskSpec, resource_type: str, nodes: Sequence[ShareNode]) -> str | None:
-    """The share written in the task if it is a leaf; else the first leaf whose expressions all match from the start.
+    """The share written in the task if it is a leaf; else the first leaf whose expressions all match.
+
+    An expression matches from the start of a value.
 
     None: no leaf matches. Without any shares every task is in one called Undefined.
     """
@@ -77,7 +79,7 @@ def _matches(expression: str | None, value: str) -> bool:
 
 
 def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
-    """The named work queue, else the first for its label and VO; None where there is none: shares do the rest."""
+    """The named work queue, else the first for its label and VO; None where none exists: shares decide."""
     given: Any = spec.parameters
     for queue in queues:
         if given.work_queue_name is not None:

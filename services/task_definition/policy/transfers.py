@@ -1,9 +1,14 @@
-"""How long the built-in catalogue takes to move data, and whether it fails (Foundations: transfers by throughput)."""
+"""How long the built-in catalogue takes to move data, and whether the move fails.
+
+Source: Foundations, transfers by throughput.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from shared.config.parameter import Parameter, set_by
 
 MB_BYTES = 1024**2
 #: MB/s of a link that was never measured, by closeness 0 (best) to 11 (worst)
@@ -19,9 +24,15 @@ CLOSENESS_KEY = "AGIS_closeness"
 class Speed:
     """Runtime parameters: everything is `factor` times faster; each transfer waits `latency_s` first."""
 
-    factor: float = 1.0
-    latency_s: float = 10.0
-    failure_percent: float = 0.0
+    factor: float = set_by(
+        Parameter("catalogue", "TRANSFER_SPEED_UP", 1.0, "", "built-in transfers are so many times faster", 1e-6), float
+    )
+    latency_s: float = set_by(
+        Parameter("catalogue", "TRANSFER_LATENCY_S", 10.0, "s", "of each built-in transfer"), float
+    )
+    failure_percent: float = set_by(
+        Parameter("catalogue", "TRANSFER_FAILURE_PERCENT", 0.0, "%", "of built-in transfers fail", high=100), float
+    )
 
 
 def throughput_mb_s(metrics: Mapping[str, float], *, same_site: bool = False) -> float:

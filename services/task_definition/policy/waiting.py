@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from shared.brokerage.check import compared
 from shared.brokerage.lifts import Lift
 
 Facts = Mapping[str, Any]
@@ -30,10 +31,14 @@ def waits_for(decision: Facts) -> str:
     if decision["outcome"] != "none":
         return ""
     held = [one for one in decision["queues"] if one.get("check")]
-    by_queue = sorted((one for one in held if Lift.QUEUE.value in one.get("lifts", ())), key=_nearness)
-    texts = [_at_queue(one) for one in by_queue[:SHOWN_QUEUES]]
-    if len(by_queue) > SHOWN_QUEUES:
-        texts.append(f"one of {len(by_queue) - SHOWN_QUEUES} more queues")
+    # The nearest of each queue's entries.
+    nearest: dict[str, Facts] = {}
+    for one in sorted((one for one in held if Lift.QUEUE.value in one.get("lifts", ())), key=_nearness):
+        nearest.setdefault(_queue_of(one), one)
+    texts = [_at_queue(one) for one in list(nearest.values())[:SHOWN_QUEUES]]
+    more = len(nearest) - len(texts)
+    if more:
+        texts.append("another queue" if more == 1 else f"one of {more} more queues")
     limits = {_limit(one): None for one in held if {Lift.USER.value, Lift.SHARE.value} & set(one.get("lifts", ()))}
     texts += list(limits)
     others = {lift: None for one in held for lift in one.get("lifts", ())}
@@ -47,6 +52,15 @@ def waits_for(decision: Facts) -> str:
 def joined(texts: Sequence[str]) -> str:
     """ "a, b or c"."""
     return " or ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)
+
+
+def _queue_of(one: Facts) -> str:
+    return str(one["name"]).partition("/")[0]
+
+
+def queues_among(entries: Iterable[Facts]) -> int:
+    """How many queues these are: a queue has an entry for each resource type, QUEUE/TYPE."""
+    return len({_queue_of(one) for one in entries})
 
 
 def _number(text: str) -> float | None:
@@ -67,7 +81,7 @@ def _at_queue(one: Facts) -> str:
         return f"room at {one['name']} ({found:g} {ROOM[one['check']]}, at most {wanted:g})"
     if one["check"] == "pilots":
         return f"a pilot at {one['name']}"
-    return f"{one['name']} ({one['check']}: {one['found']}, {one['wanted']})"
+    return f"{one['name']} ({one['check']}: {compared(one['found'], one['wanted'])})"
 
 
 def _limit(one: Facts) -> str:

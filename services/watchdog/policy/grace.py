@@ -1,4 +1,7 @@
-"""No mass expiry on return: after an outage of our own, pilots get time to speak again before they count as lost."""
+"""Gives pilots time to report again after an outage of ours, before their jobs count as lost.
+
+So there is no mass expiry on return.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,14 @@ class Grace:
 
 
 def grace(
-    last: LastRun, now: datetime, *, period: timedelta, heartbeat_interval: timedelta,
-    dispatcher_seen_at: datetime | None, dispatcher_silence: timedelta,
-) -> Grace | None:  # fmt: skip
+    last: LastRun,
+    now: datetime,
+    *,
+    period: timedelta,
+    heartbeat_interval: timedelta,
+    dispatcher_seen_at: datetime | None,
+    dispatcher_silence: timedelta,
+) -> Grace | None:
     """Whether timeouts are suspended now, and until when.
 
     A full heartbeat interval after: a run that comes too late after the previous one (the watchdog or the database was

@@ -1,4 +1,6 @@
-"""Which jobs waited too long (PanDA brokerage: Timeout Rules; JEDI: Timeout values for production jobs).
+"""Which jobs waited too long.
+
+Sources: PanDA brokerage, Timeout Rules; JEDI, Timeout values for production jobs.
 
 A rule names the states it looks at, since when the time counts, the limit and what happens then. `closed` sends the
 work elsewhere (a retry that costs the user nothing), `failed` ends an attempt that a pilot had begun; neither is the
@@ -12,7 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from shared.states.job import QUEUED
+from shared.config.parameter import Parameter
+from shared.config.timeouts import SENT_TIMEOUT, job_timeout
+from shared.model.analysis import is_analysis
+from shared.states.job import QUEUED, JobStatus
 
 #: what a queue states beyond this is no limit anybody lives to see
 LONGEST_DAYS = 3650.0
@@ -22,8 +27,6 @@ HIGH_PRIORITY = 800
 QUIET_QUEUE = timedelta(hours=2)
 #: stands for events that jumbo jobs will process; its jobs wait for those, not for a pilot
 CO_JUMBO_QUEUE = "WAITING_CO_JUMBO"
-#: labels of jobs that have the heartbeat limit of analysis
-ANALYSIS_LABELS = ("user", "panda")
 
 # Error codes of the field (task buffer).
 TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
@@ -59,7 +62,7 @@ class JobFacts:
     """What the rules ask about a job."""
 
     job_id: int
-    status: str
+    status: JobStatus
     created_at: datetime
     state_changed_at: datetime
     heartbeat_at: datetime | None
@@ -79,23 +82,27 @@ class JobFacts:
 
 @dataclass(frozen=True)
 class Rule:
-    """One line of the table. `key` is the runtime parameter with the limit in hours, if the limit is one number."""
+    """One line of the table; `limit`: the runtime parameter with the limit, or hours if not one number."""
 
     name: str
-    states: tuple[str, ...]
+    states: tuple[JobStatus, ...]
     since: Since
-    limit_h: float
-    action: str
+    limit: Parameter[float] | float
+    action: JobStatus
     error_code: int
     source: str
-    key: str | None = None
     applies: Callable[[JobFacts, datetime], bool] = lambda job, now: True
     high_only: bool = False
+
+    @property
+    def limit_h(self) -> float:
+        """The limit where nothing is set."""
+        return self.limit.default if isinstance(self.limit, Parameter) else self.limit
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits in hours as the runtime parameters have them: by rule, and for heartbeats by workflow or kind of work."""
+    """Limits in hours from runtime parameters: by rule, and for heartbeats by workflow or kind of work."""
 
     hours: Mapping[str, float] = field(default_factory=dict)
     heartbeat_h: Mapping[str, float] = field(default_factory=dict)
@@ -103,7 +110,8 @@ class Limits:
     def of(self, rule: Rule, job: JobFacts) -> timedelta:
         """How long this job may stay in the state that the rule watches."""
         if rule.name == HEARTBEAT.name:
-            kind = "analysis" if job.label in ANALYSIS_LABELS else "production"
+            # by the label of the job alone: millions of jobs are searched without their tasks
+            kind = "analysis" if is_analysis(None, job.label) else "production"
             default = self.heartbeat_h.get(kind, rule.limit_h)
             return timedelta(hours=self.heartbeat_h.get(job.queue.workflow, default))
         if rule.name == TRANSFERRING.name:
@@ -119,10 +127,10 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The job goes to `to_status`; `reason` is for its owner."""
+class Expiry:
+    """An overdue job goes to `to_status`; `reason` is for its owner."""
 
-    to_status: str
+    to_status: JobStatus
     rule: str
     error_code: int
     reason: str
@@ -146,31 +154,34 @@ TRANSFERRING = Rule("transferring", ("transferring",), _STATE, 48, "failed", TRA
 #: In this order; limits in hours. "days for holding jobs" below priority 800 has no number in the rules: 48 h.
 RULES: tuple[Rule, ...] = (
     HEARTBEAT,
-    Rule("sent", ("sent",), _STATE, 0.5, "failed", WORKER_GONE, _PANDA, "TIMEOUT_sent"),
-    Rule("running", ("running",), _STATE, 21 * 24, "failed", EXPIRED, _PANDA, "TIMEOUT_running"),
-    Rule("pending", ("pending",), _CREATED, 1, "closed", EXPIRED, _PANDA, "TIMEOUT_pending"),
-    Rule("waiting", ("waiting",), _CREATED, 0.5, "closed", EXPIRED, _JEDI, "TIMEOUT_waiting", _not_for_jumbo),
-    Rule("defined", ("defined",), _STATE, 4, "closed", REASSIGNED, _PANDA, "TIMEOUT_defined"),
-    Rule("assigned", ("assigned",), _STATE, 12, "closed", REASSIGNED, _PANDA, "TIMEOUT_assigned"),
-    Rule("throttled", ("throttled",), _STATE, 7 * 24, "closed", EXPIRED, _PANDA, "TIMEOUT_throttled"),
-    Rule("quiet_queue", ("activated", "starting"), _STATE, 4, "closed", REASSIGNED, _PANDA, "TIMEOUT_quiet_queue",
+    Rule("sent", ("sent",), _STATE, SENT_TIMEOUT, "failed", WORKER_GONE, _PANDA),
+    Rule("running", ("running",), _STATE, job_timeout("running", 21 * 24), "failed", EXPIRED, _PANDA),
+    Rule("pending", ("pending",), _CREATED, job_timeout("pending", 1), "closed", EXPIRED, _PANDA),
+    Rule("waiting", ("waiting",), _CREATED, job_timeout("waiting", 0.5), "closed", EXPIRED, _JEDI, _not_for_jumbo),
+    Rule("defined", ("defined",), _STATE, job_timeout("defined", 4), "closed", REASSIGNED, _PANDA),
+    Rule("assigned", ("assigned",), _STATE, job_timeout("assigned", 12), "closed", REASSIGNED, _PANDA),
+    Rule("throttled", ("throttled",), _STATE, job_timeout("throttled", 7 * 24), "closed", EXPIRED, _PANDA),
+    Rule("quiet_queue", ("activated", "starting"), _STATE, job_timeout("quiet_queue", 4), "closed", REASSIGNED, _PANDA,
          _queue_is_quiet, high_only=True),
-    Rule("activated", ("activated",), _STATE, 48, "closed", REASSIGNED, _PANDA, "TIMEOUT_activated"),
-    Rule("starting", ("starting",), _STATE, 48, "closed", REASSIGNED, _PANDA, "TIMEOUT_starting"),
-    Rule("holding_high", ("holding",), _STATE, 3, "failed", EXPIRED, _PANDA, "TIMEOUT_holding_high",
+    Rule("activated", ("activated",), _STATE, job_timeout("activated", 48), "closed", REASSIGNED, _PANDA),
+    Rule("starting", ("starting",), _STATE, job_timeout("starting", 48), "closed", REASSIGNED, _PANDA),
+    Rule("holding_high", ("holding",), _STATE, job_timeout("holding_high", 3), "failed", EXPIRED, _PANDA,
          high_only=True),
-    Rule("holding", ("holding",), _STATE, 48, "failed", EXPIRED, _PANDA, "TIMEOUT_holding"),
+    Rule("holding", ("holding",), _STATE, job_timeout("holding", 48), "failed", EXPIRED, _PANDA),
     TRANSFERRING,
-    Rule("queued", QUEUED, _CREATED, 7 * 24, "closed", EXPIRED, "JEDI: Job rebrokerage", "TIMEOUT_queued",
+    Rule("queued", QUEUED, _CREATED, job_timeout("queued", 7 * 24), "closed", EXPIRED, "JEDI: Job rebrokerage",
          _not_for_jumbo),
 )  # fmt: skip
 
+#: those of the rules that are one number
+TIMEOUTS = tuple(rule.limit for rule in RULES if isinstance(rule.limit, Parameter))
 
-def overdue(job: JobFacts, limits: Limits, now: datetime) -> Verdict | None:
+
+def overdue(job: JobFacts, limits: Limits, now: datetime) -> Expiry | None:
     """The first rule whose limit the job has passed, as a verdict; None while it may go on."""
     for rule, limit in _rules_of(job, limits, now):
         if now - job.begin(rule.since) > limit:
-            return Verdict(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))
+            return Expiry(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))
     return None
 
 
@@ -198,7 +209,7 @@ class Latest:
 
 
 def latest_of(job: JobFacts, limits: Limits, now: datetime) -> Latest:
-    """What all jobs have in common that share this one's state, queue, kind of label and side of the high priority.
+    """The latest times of all jobs that share this one's state, queue, kind of label and priority class.
 
     Worked example: `activated`, priority 100, at noon on 10 March -> changed before 8 March 12:00 (48 h) or created
     before 3 March 12:00 (7 days).
@@ -211,29 +222,40 @@ def latest_of(job: JobFacts, limits: Limits, now: datetime) -> Latest:
 
 @dataclass(frozen=True)
 class Search:
-    """What finds the overdue jobs of one state, exactly: for each kind of queue (a number; 0: queues not in `kinds`),
-    whether the priority is high and the label one of analysis, the latest times that are too early."""
+    """What finds the overdue jobs of one state, exactly: the latest times that are too early.
+
+    They stand for each kind of queue (a number; 0: queues not in `kinds`), whether the priority is high, and whether
+    the label is one of analysis.
+    """
 
     kinds: Mapping[str, int]
     latest: Mapping[tuple[int, bool, bool], Latest]
 
 
-def search(state: str, queues: Mapping[str, QueueFacts], limits: Limits, now: datetime) -> Search:
+def search(state: JobStatus, queues: Mapping[str, QueueFacts], limits: Limits, now: datetime) -> Search:
     """Queues with equal times share a number, so that what is compared does not grow with the grid."""
     sides = [(high, analysis) for high in (False, True) for analysis in (False, True)]
 
     def times(name: str, queue: QueueFacts) -> tuple[Latest, ...]:
+        """The latest times of a queue, for each of the sides."""
         return tuple(
             latest_of(
                 JobFacts(
-                    job_id=0, status=state, created_at=now, state_changed_at=now, heartbeat_at=None,
-                    priority=HIGH_PRIORITY if high else 0, label=ANALYSIS_LABELS[0] if analysis else "managed",
-                    queue_name=name, queue=queue,
+                    job_id=0,
+                    status=state,
+                    created_at=now,
+                    state_changed_at=now,
+                    heartbeat_at=None,
+                    priority=HIGH_PRIORITY if high else 0,
+                    label="user" if analysis else "managed",
+                    queue_name=name,
+                    queue=queue,
                 ),
-                limits, now,
+                limits,
+                now,
             )
             for high, analysis in sides
-        )  # fmt: skip
+        )
 
     numbers = {times("", QueueFacts()): 0}
     kinds = {
@@ -242,16 +264,20 @@ def search(state: str, queues: Mapping[str, QueueFacts], limits: Limits, now: da
     }
     return Search(
         kinds,
-        {(kind, *side): latest for found, kind in numbers.items() for side, latest in zip(sides, found, strict=True)
-         if latest != Latest()},
-    )  # fmt: skip
+        {
+            (kind, *side): latest
+            for found, kind in numbers.items()
+            for side, latest in zip(sides, found, strict=True)
+            if latest != Latest()
+        },
+    )
 
 
 def _sentence(rule: Rule, job: JobFacts, limit: timedelta) -> str:
     """No times of the single job in it: jobs that end for one reason share one event."""
     hours = f"{limit.total_seconds() / 3600:g} h"
     if rule is HEARTBEAT:
-        return f"lost heartbeat: no sign of life from the pilot for more than {hours} while {job.status}"
+        return f"lost heartbeat: no report from the pilot for more than {hours} while {job.status}"
     if rule.since is Since.CREATION:
         return f"still {job.status} more than {hours} after its creation"
     if rule.name == "quiet_queue":

@@ -1,4 +1,6 @@
-"""Fast rebrokerage: which queues have too much of a share waiting (PanDA brokerage: Timeout Rules, the last one).
+"""Fast rebrokerage: which queues have too much of a share waiting.
+
+Source: PanDA brokerage, Timeout Rules, the last one.
 
 A job that waits where little of its share runs, while most of what waits in the share waits there too, is closed and
 made again elsewhere, long before its own time limit. Counts are jobs. Waiting is defined, assigned, activated or
@@ -12,29 +14,67 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.watchdog.policy.jobs import Verdict
+from services.watchdog.policy.jobs import Expiry
+from shared.config.parameter import SERVER, SHARE, Parameter, set_by
+from shared.states.job import JobStatus
 
 #: error code of the field (task buffer)
 FAST_REBROKERAGE = 130
 RULE = "fast_rebrokerage"
-WAITING = ("defined", "assigned", "activated", "starting")
-RUNNING = "running"
+WAITING: tuple[JobStatus, ...] = ("defined", "assigned", "activated", "starting")
+RUNNING: JobStatus = "running"
+
+
+N_QUEUED: Parameter[float | None] = Parameter(
+    "rebroker",
+    "FAST_REBRO_THRESHOLD_NQUEUE",
+    None,
+    "jobs",
+    "waiting at a queue; not set: none closed",
+    1,
+    kind="float",
+    suffixes=(SHARE,),
+    only_family=True,
+    app=SERVER,
+)
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """FAST_REBRO_THRESHOLD_NQNR_RATIO, _NQUEUE_FRAC and, by share, _NQUEUE_<gshare>; a share without it never
-    triggers.
+    """Thresholds of fast rebrokerage; a share without its own never triggers.
+
+    FAST_REBRO_THRESHOLD_NQNR_RATIO, _NQUEUE_FRAC and, by share, _NQUEUE_<gshare>.
     """
 
-    ratio: float = 3.0
-    fraction: float = 0.3
+    ratio: float = set_by(
+        Parameter(
+            "rebroker",
+            "FAST_REBRO_THRESHOLD_NQNR_RATIO",
+            3.0,
+            "",
+            "waiting to running jobs of a share at a queue",
+            app=SERVER,
+        ),
+        float,
+    )
+    fraction: float = set_by(
+        Parameter(
+            "rebroker",
+            "FAST_REBRO_THRESHOLD_NQUEUE_FRAC",
+            0.3,
+            "",
+            "part of what waits in the share",
+            high=1,
+            app=SERVER,
+        ),
+        float,
+    )
     n_queued: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ShareAtQueue:
-    """Jobs of one share at one queue; `exempt`: paused or with disableReassign, where no timeout rule holds."""
+    """Jobs of one share at one queue; `exempt`: paused or disableReassign, where no timeout rule holds."""
 
     queue: str
     gshare: str
@@ -53,9 +93,9 @@ class Overload:
     reason: str
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Expiry:
         """What becomes of each of the jobs; they share one sentence, and so one event."""
-        return Verdict("closed", RULE, FAST_REBROKERAGE, self.reason)
+        return Expiry("closed", RULE, FAST_REBROKERAGE, self.reason)
 
 
 def overloads(counts: Iterable[ShareAtQueue], thresholds: Thresholds) -> list[Overload]:
@@ -78,8 +118,11 @@ def overloads(counts: Iterable[ShareAtQueue], thresholds: Thresholds) -> list[Ov
 
 
 def _overload(one: ShareAtQueue, n_queued_total: int, thresholds: Thresholds) -> Overload | None:
-    """Just as many go as bring the queue to the first threshold on its way down: ceil(min(nQueue - ratio x nRun,
-    nQueue - limit, nQueue - fraction x nQueue_total)).
+    """How many jobs must go to bring the queue down to the first threshold that it meets.
+
+    It is ceil(min(nQueue - ratio x nRun, nQueue - limit, nQueue - fraction x nQueue_total)). Why the least: the
+    queue is no longer overloaded once one threshold holds. Example: of 100 jobs with 20 running, ratio 3, a limit of 30
+    and 0.1 of 200 in all, 100 - 60 = 40 go. Source: PanDA brokerage, Timeout Rules.
     """
     limit = thresholds.n_queued[one.gshare]
     allowed = max(thresholds.ratio * one.n_running, thresholds.fraction * n_queued_total, limit)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shared.states.task import HOLDABLE
+from shared.config.parameter import Parameter, set_by
+from shared.states.task import HOLDABLE, TaskStatus
 
 #: wait of a pending task that names no time itself, by priority: the first line it reaches
 PENDING_WAITS: tuple[tuple[int, timedelta], ...] = (
@@ -15,10 +16,12 @@ PENDING_WAITS: tuple[tuple[int, timedelta], ...] = (
 )
 PENDING_WAIT = timedelta(minutes=60)
 #: pending for so long without a success: exhausted
-PENDING_TIMEOUT_H = 7 * 24.0
+PENDING_TIMEOUT = Parameter(
+    "watchdog", "PENDING_TIMEOUT", 168.0, "h", "until a pending task is exhausted; 0: off", suffixes=("<label>",)
+)
 #: a parent in another state still may give a pending child its input
-ENDED_PARENTS = frozenset({"done", "finished", "failed", "broken", "aborted"})
-_THROTTLEABLE = ("ready", "scouting", "running")
+ENDED_PARENTS: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted"})
+_THROTTLEABLE: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 
 
 @dataclass(frozen=True)
@@ -26,20 +29,20 @@ class PendingTask:
     """A pending task; `waiting_since`: when it first became pending without a success since."""
 
     task_id: int
-    old_status: str | None
+    old_status: TaskStatus | None
     priority: int
     label: str
     pending_since: datetime
     waiting_since: datetime
     retry_at: datetime | None
-    parent_status: str | None = None
+    parent_status: TaskStatus | None = None
 
 
 @dataclass(frozen=True)
 class Release:
     """The task goes on in `to_status`."""
 
-    to_status: str
+    to_status: TaskStatus
     reason: str
 
 
@@ -48,7 +51,9 @@ class PendingLimits:
     """Hours until exhausted by label, and the waits by priority scaled by `wait_scale` (1: as specified)."""
 
     timeout_h: Mapping[str, float] = field(default_factory=dict)
-    wait_scale: float = 1.0
+    wait_scale: float = set_by(
+        Parameter("watchdog", "PENDING_WAIT_SCALE", 1.0, "", "factor of the waits of pending tasks"), float
+    )
 
     def wait(self, priority: int) -> timedelta:
         """How long a task of this priority stays pending before it is tried again."""
@@ -57,13 +62,15 @@ class PendingLimits:
 
     def timeout(self, label: str) -> timedelta | None:
         """After which time pending a task of this label is exhausted; None (0 h): never."""
-        hours = self.timeout_h.get(label, self.timeout_h.get("", PENDING_TIMEOUT_H))
+        hours = self.timeout_h.get(label, self.timeout_h.get("", PENDING_TIMEOUT.default))
         return timedelta(hours=hours) if hours > 0 else None
 
 
 def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release | None:
-    """Exhausted if pending too long (not while its parent works), else back to where it came from when its time has
-    come: at `retry_at`, or without one after 60, 30 or 10 minutes by priority."""
+    """Exhausted if pending too long (not while its parent works), else back when its time has come.
+
+    It goes back to the state it came from: at `retry_at`, or without one after 60, 30 or 10 minutes by priority.
+    """
     timeout = limits.timeout(task.label)
     parent_works = task.parent_status is not None and task.parent_status not in ENDED_PARENTS
     if timeout is not None and now - task.waiting_since > timeout and not parent_works:
@@ -75,14 +82,14 @@ def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release 
 
 
 def wake(task: PendingTask, limits: PendingLimits, cause: str, now: datetime) -> Release:
-    """What held it may hold no longer: back to where it came from before its time; exhausted if pending too long."""
+    """Back to its former state early, as what held it may no longer; exhausted if pending too long."""
     at_its_time = release(task, limits, now)
     if at_its_time is not None and at_its_time.to_status == "exhausted":
         return at_its_time
     return Release(_came_from(task), f"woken before its time by {cause}")
 
 
-def _came_from(task: PendingTask) -> str:
+def _came_from(task: PendingTask) -> TaskStatus:
     return task.old_status if task.old_status in HOLDABLE else "ready"
 
 
@@ -96,7 +103,7 @@ class GoalFacts:
 
 
 def goal_reached(facts: GoalFacts) -> bool:
-    """Completeness in per mille has reached a goal below 100 %; with nothing to do there is nothing to reach."""
+    """Whether completeness in per mille has reached a goal below 100 %; never with nothing to do."""
     return 0 < facts.goal < 1000 and facts.total > 0 and facts.finished * 1000 >= facts.goal * facts.total
 
 
@@ -109,14 +116,19 @@ class Throttle:
 
 
 def throttle(max_attempt_nr: int, times_throttled: int, every_attempts: int) -> Throttle | None:
-    """A production task whose largest attempt number reached a further multiple of `every_attempts` (5) pauses for
-    120 * int(max / 5)**2 minutes. 0 switches the rule off. Raises ValueError for a negative number."""
+    """A production task pauses when its largest attempt number reaches a further multiple of 5.
+
+    The multiple is of `every_attempts` (5), the pause 120 * int(max / 5)**2 minutes. 0 switches the rule off. Raises
+    ValueError for a negative number. Why: attempts that fail again and again cost slots, and somebody needs time to
+    look. Example: attempt 12 is past 2 x 5, so a task that paused once pauses for 120 x 2**2 = 480 minutes.
+    Source: JEDI, Transition of task status.
+    """
     if every_attempts < 0:
         raise ValueError(f"every_attempts: {every_attempts} is not allowed, only 0 (off) and above")
     steps = max_attempt_nr // every_attempts if every_attempts else 0
     return Throttle(steps, 120 * steps**2) if steps > times_throttled else None
 
 
-def unthrottled_status(old_status: str | None) -> str:
+def unthrottled_status(old_status: TaskStatus | None) -> TaskStatus:
     """Where a throttled task goes on."""
     return old_status if old_status in _THROTTLEABLE else "running"

@@ -1,4 +1,4 @@
-"""Checks of analysis brokerage alone: what the user has, how the task fares at a queue, how long users' queues are."""
+"""Checks of analysis brokerage alone: the user's use, the task's failures, lengths of users' queues."""
 
 from __future__ import annotations
 
@@ -98,10 +98,11 @@ def no_virtual_placement(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(VP_OVERLOADED)
 def virtual_placement_has_room(world: World, request: JobRequest) -> Verdict | None:
-    """A VP queue with more than OVERLOAD_MIN_QUEUE queued jobs whose ratio of queued to running jobs is above
+    """Leaves out overloaded VP queues: too many queued jobs, in number and in ratio to the running ones.
 
-    OVERLOAD_RATIO_OFFSET times that of all queues together is overloaded. The document says "overloaded" and gives no
-    numbers: these are the field's.
+    Overloaded is one with more than OVERLOAD_MIN_QUEUE queued jobs whose ratio of queued to running jobs is above
+    OVERLOAD_RATIO_OFFSET times that of all queues together. The document says "overloaded" and gives no numbers: these
+    are the field's.
     """
     facts = request.analysis_facts(world.columns)
     if facts is None or not world.columns.is_virtual_placement.any():
@@ -116,7 +117,10 @@ def virtual_placement_has_room(world: World, request: JobRequest) -> Verdict | N
 
 @decides(BAD_JOBS)
 def few_bad_jobs(world: World, request: JobRequest) -> Verdict | None:
-    """nFailed + nClosed within TW_DONE_JOB_STAT hours: less than max(2 x nFinished, MIN_BAD_JOBS_TO_SKIP_PQ)."""
+    """Leaves out queues with too many bad jobs of the task.
+
+    nFailed + nClosed within TW_DONE_JOB_STAT hours must be less than max(2 x nFinished, MIN_BAD_JOBS_TO_SKIP_PQ).
+    """
     facts = request.analysis_facts(world.columns)
     if facts is None:
         return None
@@ -178,7 +182,7 @@ def _sites_used(world: World, facts: AnalysisFacts) -> set[int]:
 def leave_out_surplus_sites(
     world: World, request: JobRequest, exclusions: Exclusions, weights: NDArray[np.float64]
 ) -> None:
-    """Asked when the weights are known: at most MAX_SITES_OF_TASK sites with those that the task has used already.
+    """Keep at most MAX_SITES_OF_TASK sites, with those the task has used; asked once weights are known.
 
     Used sites stay; of the others those with the best queues.
     """

@@ -1,4 +1,4 @@
-"""What a queue is made of: cores, memory, scratch disk, direct access, time limits, outbound network, events."""
+"""Checks of a queue's properties: cores, memory, disk, direct access, time, network, events."""
 
 from __future__ import annotations
 
@@ -23,9 +23,14 @@ WALLTIME_LONG = Check(105, "walltime_too_long", Tier.CONFIGURATION, False, "wall
 WALLTIME_SHORT = Check(106, "walltime_too_short", Tier.CONFIGURATION, False, "walltime of a job", "mintime", "s")
 WALLTIME_DAY = Check(107, "walltime_of_a_day", Tier.CONFIGURATION, False, "maxtime of the queue", "at least", "s")
 CONNECTIVITY = Check(
-    108, "connectivity", Tier.CONFIGURATION, False, "network of the queue", "network needed",
+    108,
+    "connectivity",
+    Tier.CONFIGURATION,
+    False,
+    "network of the queue",
+    "network needed",
     words=tuple(str(one) for one in CONNECTIVITIES),
-)  # fmt: skip
+)
 IP_STACK = Check(
     109, "ip_stack", Tier.CONFIGURATION, False, "IP stack of the queue", "needed", words=("unset", *IP_STACKS[1:])
 )
@@ -59,7 +64,9 @@ def no_jumbo_queue(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(CORE_COUNT)
 def core_count(world: World, request: JobRequest) -> Verdict | None:
-    """Several cores need a queue of several cores, one core needs one; 0 takes any (urgent work and scouts: several).
+    """Several cores need a queue of several, one core needs one; 0 takes any.
+
+    Exception: urgent work and scouts with 0 need a queue of several.
 
     Merge jobs have their own number (mergeCoreCount), and 0 takes any queue whatever their priority. A queue with -1
     leaves the number of cores to the task, as far as the resource type of the row allows. The document asks that cores
@@ -93,15 +100,34 @@ def max_core_count(world: World, request: JobRequest) -> Verdict | None:
     return Verdict(found <= limit, found, float(limit))
 
 
-def _ram_mb(world: World, request: JobRequest) -> NDArray[np.float64]:
-    """By the number of cores of a slot: there are few different ones."""
+def cores_of_jobs(world: World, request: JobRequest) -> NDArray[np.int64]:
+    """Cores of a job at each row.
+
+    Where the task decides the cores of a slot (corecount -1) and takes any number, they are the fewest of the row's
+    resource type, for which job generation makes the job.
+
+    The document multiplies ramCount by coreCount "for each queue" and does not say which that is where neither queue
+    nor task has a number ("Set 0 if it can vary"): taken is that of the smallest slot.
+    """
     columns = world.columns
 
-    def compute() -> NDArray[np.float64]:
-        cores = estimates.cores_used(request.needs, columns.core_counts)
-        return estimates.ram_mb(request.needs, cores, is_merge=request.is_merge)[columns.core_count_index]
+    def compute() -> NDArray[np.int64]:
+        slots = columns.core_count
+        if columns.open_rows:
+            slots = slots.copy()
+            for row, part in columns.parts_for(request.needs.core_count).items():
+                slots[row] = slots[row] if part is None else part.core_count
+        return estimates.cores_used(request.needs, slots, is_merge=request.is_merge)
 
-    return request.once("ram_mb", columns, compute)
+    return request.once("cores_of_jobs", columns, compute)
+
+
+def _ram_mb(world: World, request: JobRequest) -> NDArray[np.float64]:
+    return request.once(
+        "ram_mb",
+        world.columns,
+        lambda: estimates.ram_mb(request.needs, cores_of_jobs(world, request), is_merge=request.is_merge),
+    )
 
 
 def _rss_mb(world: World, request: JobRequest) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -133,14 +159,14 @@ def memory_at_most(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(MEMORY_LOW)
 def memory_at_least(world: World, request: JobRequest) -> Verdict | None:
-    """High-memory queues are kept for work that needs them: the memory must not be below the queue's minimum."""
+    """Work below a queue's minimum memory is left out: high-memory queues are kept for work that needs it."""
     needed, (lowest, _) = _ram_mb(world, request), _rss_mb(world, request)
     return Verdict(needed >= lowest, needed, lowest)
 
 
 @decides(SCRATCH_DISK)
 def scratch_disk(world: World, request: JobRequest) -> Verdict | None:
-    """The slot's part of maxwdir must be larger than input (unless read directly), output and work directory.
+    """The slot's part of maxwdir must exceed input (unless read directly), output and work directory.
 
     The document divides maxwdir by the queue's cores: taken is the part of a job's cores in the slot. 0 is no limit.
     """
@@ -174,7 +200,7 @@ def _walltime(world: World, request: JobRequest, n_events: int) -> NDArray[np.fl
     columns = world.columns
 
     def compute() -> NDArray[np.float64]:
-        cores = estimates.cores_used(request.needs, columns.core_count)
+        cores = cores_of_jobs(world, request)
         return estimates.walltime_s(request.needs, n_events, cores, columns.core_power_hs06)
 
     return request.once(f"walltime_s of {n_events}", columns, compute)
@@ -182,7 +208,9 @@ def _walltime(world: World, request: JobRequest, n_events: int) -> NDArray[np.fl
 
 @decides(WALLTIME_LONG)
 def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
-    """The estimated walltime must not be above maxtime; merge jobs and unknown lengths are judged by the day above.
+    """The estimated walltime must not exceed maxtime.
+
+    Merge jobs and jobs of unknown length are judged by `a_day_for_scouts_and_merging`.
 
     "Between mintime and maxtime" is taken with both ends included; a maxtime of 0 is no limit.
     """
@@ -194,7 +222,7 @@ def walltime_at_most(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(WALLTIME_SHORT)
 def walltime_at_least(world: World, request: JobRequest) -> Verdict | None:
-    """The estimated walltime must not be below mintime; with a dynamic number of events that of the largest job."""
+    """The estimated walltime must reach mintime; for a dynamic number of events that of the largest job."""
     if request.is_merge or _has_unknown_length(request):
         return None
     needed = _walltime(world, request, max(request.job.n_events, request.most_events))
@@ -204,7 +232,7 @@ def walltime_at_least(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(CONNECTIVITY)
 def connectivity(world: World, request: JobRequest) -> Verdict | None:
-    """full takes anything, http takes http and none, none takes none; a task that says nothing runs anywhere."""
+    """full takes anything, http takes http and none, none takes none; unstated needs run anywhere."""
     if not request.needs.connectivity:
         return None
     known = tuple(str(one) for one in CONNECTIVITIES)
@@ -242,7 +270,9 @@ def direct_access(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(EVENT_SERVICE)
 def event_service(world: World, request: JobRequest) -> Verdict | None:
-    """jobseed std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts.
+    """Compares event service with jobseed.
+
+    std takes no event service, es nothing else, eshigh only that of priority 800 and more and of scouts.
 
     The document has "Settings for event service" and no rule: taken is the field's jobseed.
     """

@@ -1,4 +1,4 @@
-"""How busy a queue is, whether it is alive, and how its links to the nucleus are."""
+"""How busy a queue is, whether jobs start there, and how its links to the nucleus are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEFAULT_TRANSFERRING_LIMIT = 2000
 
 @decides(TRANSFERRING)
 def transferring(world: World, request: JobRequest) -> Verdict | None:
-    """Transferring jobs must not exceed max(the queue's limit or 2000, 2 x running); a limit of 0 is undefined."""
+    """Transferring jobs must not exceed max(the queue's limit or 2000, 2 x running); 0 is undefined."""
     limit = np.where(world.columns.transferring_limit > 0, world.columns.transferring_limit, DEFAULT_TRANSFERRING_LIMIT)
     wanted = np.maximum(limit, 2 * world.load.running)
     found = world.load["transferring"]
@@ -53,9 +53,9 @@ def link_is_not_saturated(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(NUCLEUS_BACKLOG)
 def nucleus_is_not_saturated(world: World, request: JobRequest) -> Verdict | None:
-    """All queues are left out if more than NQUEUED_NUC_CAP_FOR_JOBS files wait to be brought to the nucleus.
+    """All queues are left out if more than NQUEUED_NUC_CAP_FOR_JOBS files wait for the nucleus.
 
-    "All queues" is taken by the word: those of the nucleus too, as all its output waits in the same line.
+    "All queues" is taken literally: those of the nucleus too, as all its output waits in the same line.
     """
     if not request.nucleus:
         return None
@@ -65,17 +65,17 @@ def nucleus_is_not_saturated(world: World, request: JobRequest) -> Verdict | Non
 
 
 def _silence_s(world: World, request: JobRequest, last_s: np.ndarray) -> np.ndarray:
-    """Seconds since a sign of life; where there never was one, since signs of life are noted at all (NaN: unknown)."""
+    """Seconds since recorded activity; where there never was one, since activity is recorded at all (NaN: unknown)."""
     last_known = np.where(np.isnan(last_s), world.load.observing_since_s, last_s)
     return np.asarray(request.now.timestamp() - last_known, np.float64)
 
 
 @decides(INACTIVE)
 def active(world: World, request: JobRequest) -> Verdict | None:
-    """Urgent work, scouts, merge jobs and what is merged later avoid queues where jobs wait and none starts.
+    """Urgent work, scouts, merge jobs and work merged later avoid queues where jobs wait and none starts.
 
     Inactive: no job started in the last 2 hours although activated jobs are there. "Had been there" is taken as: are
-    there now. A queue where no job ever started is silent since signs of life are noted at all.
+    there now. A queue where no job ever started is silent since activity is recorded at all.
     """
     if not (request.priority >= HIGH_PRIORITY or request.is_scout or request.is_merge or request.is_pre_merged):
         return None
@@ -103,7 +103,7 @@ def has_pilots(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(DISK_IO)
 def disk_io(world: World, request: JobRequest) -> Verdict | None:
-    """While the running jobs of a queue use more disk IO for each core than its limit, no task above it goes there.
+    """Work above a queue's disk IO per core is left out while its running jobs use more than that.
 
     The limit is the queue's maxDiskIO, else MAX_DISKIO_DEFAULT. A queue of which no mean is known passes. The document
     compares the task's diskIO as it is: taken is its part for each core of the slot, as the limit is for a core.

@@ -63,14 +63,17 @@ def nucleus_for_full_chain(world: World, request: JobRequest) -> Verdict | None:
 
 @decides(ZERO_SHARE)
 def zero_share(world: World, request: JobRequest) -> Verdict | None:
-    """The queue's fairsharepolicy must not turn the work away; priorities are not looked at for merge jobs.
+    """The queue's fairsharepolicy must not exclude the work; merge jobs' priorities are not looked at.
 
     Of the document's two readings of `priority>500:0` the condition as it is written is taken: above 500 is refused.
     """
     work = work_of(
-        request.processing_type, request.working_group, request.gshare, request.priority,
+        request.processing_type,
+        request.working_group,
+        request.gshare,
+        request.priority,
         ignore_priority=request.is_merge,
-    )  # fmt: skip
+    )
     texts = [_turned_away_by(policy, work) for policy in world.columns.zero_share]
     words = ZERO_SHARE.words + tuple(sorted({text for text in texts if text}))
     if len(words) == 1:

@@ -14,13 +14,23 @@ INCLUDED = Check(2, "included_sites", Tier.POLICY, False, "among the included qu
 EXCLUDED = Check(3, "excluded_sites", Tier.POLICY, False, "among the excluded queues", "must be", words=YES_NO)
 TEST_QUEUE = Check(4, "test_queue", Tier.CONFIGURATION, False, "'test' in the name", "must be", words=YES_NO)
 QUEUE_TYPE = Check(
-    5, "queue_type", Tier.CONFIGURATION, False, "type of the queue", "type or unified",
+    5,
+    "queue_type",
+    Tier.CONFIGURATION,
+    False,
+    "type of the queue",
+    "unified or",
     words=tuple(str(one) for one in TYPES),
-)  # fmt: skip
+)
 STATUS = Check(
-    6, "status", Tier.CONFIGURATION, False, "status of the queue", "status needed",
+    6,
+    "status",
+    Tier.CONFIGURATION,
+    False,
+    "status of the queue",
+    "status needed",
     words=tuple(str(one) for one in STATUSES),
-)  # fmt: skip
+)
 
 
 @decides(PREASSIGNED)

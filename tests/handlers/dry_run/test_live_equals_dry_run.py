@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
 
 from services.cli.commands.dry_runs import decide
 from services.cli.dry_run.deciding import DryRun
@@ -19,14 +18,14 @@ from services.job_brokerage.app import build as build_job_brokerage
 from services.job_generation.app import build as build_job_generation
 from services.task_brokerage.app import build as build_task_brokerage
 from services.task_definition.app import build as build_task_definition
-from shared.auth import install
-from shared.brokerage.explain import explain_row
+from services.task_definition.policy.explain import explain_row
+from services.task_definition.policy.task_file import parse_task_file
 from shared.db import Database
 from shared.events import ChunkOffered, TaskDefined, TaskReady
-from shared.model.task_file import parse_task_file
 from shared.model.world_file import parse_world
 from shared.runtime.service import Context, Service
 from tests import rows
+from tests.applications import application_of
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.task_definition.conftest import client_of
@@ -79,24 +78,23 @@ async def stopped(context: Context, database_url: str) -> AsyncIterator[Context]
 
 async def asked(service: Service, context: Context, path: str, **query: Any) -> dict[str, Any]:
     """The service's answer to somebody of production."""
-    assert service.web is not None
-    install(service.web, context.authority)
     token = context.authority.issue("prodteam", ["production"])
-    transport = httpx.ASGITransport(service.web)
+    transport = httpx.ASGITransport(application_of(service, context.authority))
     async with httpx.AsyncClient(transport=transport, base_url="http://jobs") as client:
         headers = {"Authorization": f"Bearer {token}"}
-        reply = await client.get(f"/api/v1/grid/{path}", params=query, headers=headers, timeout=60)
+        reply = await client.get(f"/api/v1/{path}", params=query, headers=headers, timeout=60)
     return reply.json()
 
 
 async def saved(service: Service, context: Context) -> dict[str, Any]:
     """What `orrery snapshot save` writes."""
-    return (await asked(service, context, "world"))["data"]
+    return (await asked(service, context, "grid/world"))["data"]
 
 
-async def saved_task(service: Service, context: Context, task_id: int) -> dict[str, Any]:
+async def saved_task(context: Context, task_id: int) -> dict[str, Any]:
     """What `orrery snapshot task` writes."""
-    [file] = (await asked(service, context, "task_files", task_id=task_id))["data"]
+    service = await started(build_task_definition(context))
+    [file] = (await asked(service, context, "task/task_files", task_id=task_id))["data"]
     return file
 
 
@@ -145,12 +143,12 @@ async def measured(context: Context, task_id: int) -> None:
 
 async def assert_job_brokerage_can_be_repeated(context: Context, task_id: int, offer: ChunkOffered, brokerage: str):
     service = await started(build_job_brokerage(context))
-    world, task = await saved(service, context), await saved_task(service, context, task_id)
+    world, task = await saved(service, context), await saved_task(context, task_id)
     await deliver(context.database, service, offer)
     row = await live(context, "job")
     assert row["chunk_id"] == task["chunk"]["chunk_id"] == offer.chunk_id
     assert_same(row, world, task, brokerage)
-    after = await saved_task(service, context, task_id)
+    after = await saved_task(context, task_id)
     assert after["chunk"]["seed"] == row["seed"]
     return row
 
@@ -163,7 +161,7 @@ async def test_choosing_a_nucleus_live_equals_the_dry_run_of_world_and_task_save
     if is_measured:
         await measured(stopped, task_id)
     service = await started(build_job_brokerage(stopped))
-    world, task = await saved(service, stopped), await saved_task(service, stopped, task_id)
+    world, task = await saved(service, stopped), await saved_task(stopped, task_id)
     assert task["parameters"]["taskName"] == parameters["taskName"] and "chunk" not in task
     await deliver(stopped.database, await started(build_task_brokerage(stopped)), defined)
     row = await live(stopped, "task")
@@ -189,8 +187,7 @@ async def test_ranking_queues_for_units_of_raised_memory_live_equals_the_dry_run
     async with stopped.database.begin(reason="every unit ran out of memory once") as work:
         await work.connection.execute("UPDATE task_files SET ram_count = 8000 WHERE task_id = $1", task_id)
     offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
-    service = await started(build_job_brokerage(replace(stopped, metrics=CollectorRegistry())))
-    assert (await saved_task(service, stopped, task_id))["chunk"]["ram_mb"] == 8000
+    assert (await saved_task(stopped, task_id))["chunk"]["ram_mb"] == 8000
     row = await assert_job_brokerage_can_be_repeated(stopped, task_id, offer, "job-brokerage")
     assert {name.partition("/")[2] for name in row["chosen"]} <= {"SCORE_HIMEM"}
     checks = {entry["name"]: entry.get("check") for entry in explain_row(row)}
@@ -224,9 +221,7 @@ async def test_placing_a_merge_chunk_live_equals_the_dry_run_of_world_and_task_s
 
 async def assert_no_end_changes_the_chunk(context: Context, task_id: int) -> None:
     """Since when merging waits, too, is told as it was when the chunk was placed."""
-    metrics = CollectorRegistry()
-    service = await started(build_job_brokerage(replace(context, metrics=metrics)))
-    before = (await saved_task(service, context, task_id))["chunk"]
+    before = (await saved_task(context, task_id))["chunk"]
     for status in ("used", "returned"):
         async with context.database.begin(reason="its end") as work:
             await work.connection.execute(
@@ -236,7 +231,7 @@ async def assert_no_end_changes_the_chunk(context: Context, task_id: int) -> Non
             await work.connection.execute(
                 "UPDATE chunks SET status = $2 WHERE chunk_id = $1", before["chunk_id"], status
             )  # fmt: skip
-        assert (await saved_task(service, context, task_id))["chunk"] == before
+        assert (await saved_task(context, task_id))["chunk"] == before
 
 
 async def test_ranking_queues_for_analysis_live_equals_the_dry_run_of_world_and_task_saved_before(stopped) -> None:
@@ -257,12 +252,12 @@ async def assert_the_last_chunk_can_be_repeated(context: Context, task_id: int, 
     offers = [one for one in await deliver(context.database, generation, ready) if isinstance(one, ChunkOffered)]
     names = []
     for offer in offers:
-        world, before = await saved(service, context), await saved_task(service, context, task_id)
+        world, before = await saved(service, context), await saved_task(context, task_id)
         names.append([part["dataset"] for part in before["chunk"]["inputs"]])
         [placed] = await deliver(context.database, service, offer)
         await deliver(context.database, generation, placed)
     assert names == [["data.a"], ["data.b"]]
-    row, after = await live(context, "job"), await saved_task(service, context, task_id)
+    row, after = await live(context, "job"), await saved_task(context, task_id)
     assert await status_of(context, after["chunk"]["chunk_id"]) == status
     assert after["chunk"] == before["chunk"] | {"seed": row["seed"]}
     assert_same(row, world, after, "analysis-brokerage")
@@ -291,7 +286,7 @@ async def test_a_task_file_has_the_seed_of_each_brokerage_and_each_takes_its_own
     offer = await chunk_of(stopped, next(one for one in said if isinstance(one, TaskReady)))
     await deliver(stopped.database, service, offer)
     of_chunk = await live(stopped, "job")
-    file = await saved_task(service, stopped, task_id)
+    file = await saved_task(stopped, task_id)
     assert (file["state"]["seed"], file["chunk"]["seed"]) == (of_nucleus["seed"], of_chunk["seed"])
     dry_run = DryRun(parse_world(json.loads(json.dumps(await saved(service, stopped)))))
     given = parse_task_file(file)
@@ -301,8 +296,8 @@ async def test_a_task_file_has_the_seed_of_each_brokerage_and_each_takes_its_own
 
 async def test_a_task_that_does_not_exist_is_named_and_nothing_is_saved(stopped) -> None:
     task_id, _ = await a_task(stopped, production(), "production")
-    service = await started(build_job_brokerage(stopped))
-    reply = await asked(service, stopped, "task_files", task_id=[task_id, 987654])
+    service = await started(build_task_definition(stopped))
+    reply = await asked(service, stopped, "task/task_files", task_id=[task_id, 987654])
     assert (reply["success"], reply["data"]) == (False, {"task_ids": [987654]})
     assert "987654" in reply["message"] and str(task_id) not in reply["message"].split()
 
@@ -326,10 +321,11 @@ async def test_the_command_decides_every_line_of_a_task_file_and_says_what_if(st
 
 
 async def test_a_user_may_not_save_the_world_because_the_usage_of_others_is_in_it(stopped) -> None:
-    service = build_job_brokerage(stopped)
-    assert service.web is not None
-    install(service.web, stopped.authority)
     headers = {"Authorization": f"Bearer {stopped.authority.issue('alice', ['user'])}"}
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(service.web), base_url="http://jobs") as client:
-        assert (await client.get("/api/v1/grid/world", headers=headers)).status_code == 403
-        assert (await client.get("/api/v1/grid/task_files?task_id=1", headers=headers)).status_code == 403
+    for service, path in (
+        (build_job_brokerage(stopped), "grid/world"),
+        (build_task_definition(stopped), "task/task_files?task_id=1"),
+    ):
+        web = application_of(service, stopped.authority)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(web), base_url="http://service") as client:
+            assert (await client.get(f"/api/v1/{path}", headers=headers)).status_code == 403

@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
+from services.cli.dry_run.world_of_file import world_of
 from services.job_brokerage.app import build
-from shared.auth import install
+from services.job_brokerage.store.worlds import save_world
 from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
-from shared.brokerage.world_of_file import world_of
 from shared.db import Database
 from shared.events import ConfigChanged, StatisticsChanged
 from shared.runtime.service import Context, Service
 from shared.snapshot import Snapshot
-from shared.snapshot.saving import save_world
+from tests.applications import application_of
 from tests.handlers.grids import load_grid, small_grid
 
 PATH = "/api/v1/harvester/add_target_slots"
@@ -34,11 +34,10 @@ async def service(context: Context, database: Database) -> Service:
 
 
 def client_with(service: Service, context: Context, role: str) -> httpx.AsyncClient:
-    assert service.web is not None
-    install(service.web, context.authority)
+    web = application_of(service, context.authority)
     token = context.authority.issue("harvester", [role])
     return httpx.AsyncClient(
-        transport=httpx.ASGITransport(service.web), base_url="http://test", headers={"Authorization": f"Bearer {token}"}
+        transport=httpx.ASGITransport(web), base_url="http://test", headers={"Authorization": f"Bearer {token}"}
     )
 
 
@@ -160,7 +159,9 @@ async def test_a_setting_that_cannot_be_is_refused_with_what_is_allowed(database
      {"panda_queue": "Q_ALPHA", "slots": 5, "expiration_date": "tomorrow"}],
 )  # fmt: skip
 async def test_a_body_that_makes_no_sense_is_refused(client, body) -> None:
-    assert (await client.post(PATH, json=body)).status_code == 422
+    reply = await client.post(PATH, json=body)
+    assert reply.status_code == 200 and reply.json()["success"] is False
+    assert {"field", "value", "allowed", "message"} <= reply.json()["problems"][0].keys()
 
 
 async def test_users_set_no_slots(service, context) -> None:

@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
+from services.cli.dry_run.world_of_file import usage_of
+from services.job_brokerage.store.usage import UsageSnapshot, read_own
+from services.job_brokerage.store.worlds import save_world
 from shared.brokerage.usage import CLASSIFIED_SHARES, UsageRows
-from shared.brokerage.world_of_file import usage_of
 from shared.cache import NullCache
 from shared.db import Database
 from shared.model.grid import parse_grid
 from shared.snapshot import Snapshot
-from shared.snapshot.saving import save_world
-from shared.snapshot.usage import UsageSnapshot, read_own
 from tests import rows
 from tests.handlers.grids import load_grid, small_grid
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.job_brokerage.statistics import PUBLISHED_TIMES, QueueStatistics
+from services.job_brokerage.store.statistics import PUBLISHED_TIMES, QueueStatistics
 from shared.cache import NullCache, RedisCache
 from shared.db import Database
 from shared.events import JobMove, JobsDispatched, JobsFailed, JobsGenerated, JobsStarted, StatisticsChanged

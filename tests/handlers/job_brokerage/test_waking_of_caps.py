@@ -86,6 +86,20 @@ async def test_a_task_over_the_disk_quota_of_its_user_goes_on_when_there_is_spac
     assert event.task_ids == (held.task_id,)
 
 
+@pytest.mark.parametrize("raised_gb", [200, None])
+async def test_a_task_over_the_disk_quota_of_its_user_goes_on_when_the_quota_is_raised_or_taken_away(
+    database: Database, context: Context, raised_gb: int | None
+) -> None:
+    await execute(database, "INSERT INTO users (user_name, disk_quota_gb, disk_used_gb) VALUES ('alice', 100, 150)")
+    service = await begin(database, context)
+    held = await wait_in_vain(database, service, **ANALYSIS)
+    await execute(database, "UPDATE users SET disk_quota_gb = 149")
+    assert await look(database, await started(build(context_of(context)))) == []
+    await execute(database, "UPDATE users SET disk_quota_gb = $1", raised_gb)
+    (event,) = await look(database, await started(build(context_of(context))))
+    assert (event.task_ids, event.cause) == ((held.task_id,), "usage of the user or group")
+
+
 async def test_a_task_that_the_usage_of_its_share_held_goes_on_when_the_share_uses_less(
     database: Database, context: Context
 ) -> None:

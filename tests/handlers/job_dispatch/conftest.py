@@ -7,9 +7,10 @@ import orjson
 import pytest
 
 from services.job_dispatch.app import Parts, build_parts
-from shared.auth import Authority, install
+from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context
+from tests.applications import application_of
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
@@ -48,11 +49,8 @@ async def pilot(parts: Parts, authority: Authority) -> AsyncIterator[httpx.Async
 
 def client(parts: Parts, authority: Authority, name: str, *roles: str) -> httpx.AsyncClient:
     """A client with a token of these roles."""
-    web = parts.service.web
-    assert web is not None
-    install(web, authority)
     return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=web),
+        transport=httpx.ASGITransport(app=application_of(parts.service, authority)),
         base_url="http://dispatch",
         headers={"Authorization": f"Bearer {authority.issue(name, roles)}"},
     )

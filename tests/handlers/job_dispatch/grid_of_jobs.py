@@ -41,16 +41,18 @@ class Rows:
                 role = "nucleus" if site in nuclei else "satellite"
                 await connection.execute(
                     "INSERT INTO sites (site, state, role, data) VALUES ($1, 'ACTIVE', $2, $3)",
-                    site, role, {"default_ddm_endpoint": f"{site}_DATADISK"},
+                    site, role, {"name": site, "state": "ACTIVE", "default_ddm_endpoint": f"{site}_DATADISK"},
                 )  # fmt: skip
                 await connection.execute(
-                    "INSERT INTO storages (storage, site, type) VALUES ($1, $2, 'DATADISK')", f"{site}_DATADISK", site
-                )
+                    "INSERT INTO storages (storage, site, type, data) VALUES ($1, $2, 'DATADISK', $3)",
+                    f"{site}_DATADISK", site, {"site_name": site, "type": "DATADISK"},
+                )  # fmt: skip
             for queue, site in queues.items():
                 await connection.execute(
                     "INSERT INTO queues (queue, site, status, type, data) VALUES ($1, $2, 'online', 'unified', $3)",
                     queue, site, cric(queue, site),
                 )  # fmt: skip
+            await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'grid'")
             for name, shape in SHAPES.items():
                 self.shapes[name] = await connection.fetchval(
                     "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb,"

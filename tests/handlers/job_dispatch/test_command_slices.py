@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
-from services.job_dispatch.command_slices import SLICE
+from services.job_dispatch.lifecycle.command_slices import SLICE
 from shared.events import TaskCommanded
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
@@ -24,7 +24,7 @@ class Crashed(Exception):
 
 async def command(rows: Rows, parts: Parts, verb: str, *, soft: bool = False, task_id: int = 1) -> None:
     async with rows.database.begin(reason="test") as work:
-        event = TaskCommanded(task_id=task_id, command=verb, status="x", soft=soft)
+        event = TaskCommanded(task_id=task_id, command=verb, status="running", soft=soft)
         await parts.handlers.on_task_commanded(event, work)
 
 

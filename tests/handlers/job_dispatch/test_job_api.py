@@ -7,6 +7,7 @@ import pytest
 
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
+from tests.applications import application_of
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -37,12 +38,13 @@ async def test_jobs_are_listed_newest_first_by_filter_and_page(rows: Rows, parts
 
 
 async def test_a_path_or_method_that_does_not_exist_is_told_in_the_envelope(pilot: httpx.AsyncClient) -> None:
-    for status, answer in (
-        (404, await pilot.post("/api/v1/pilot/nothing")),
-        (405, await pilot.post("/api/v1/job/list")),
+    for status, data, answer in (
+        (404, {"StatusCode": 30}, await pilot.post("/api/v1/pilot/nothing")),
+        (405, {"StatusCode": 30}, await pilot.get("/api/v1/pilot/acquire_jobs")),
+        (405, None, await pilot.post("/api/v1/job/list")),
     ):
-        assert answer.status_code == status
-        assert answer.json()["success"] is False and answer.json()["data"] == {"StatusCode": 30}
+        assert answer.status_code == status and ("allow" in answer.headers) is (status == 405)
+        assert answer.json()["success"] is False and answer.json()["data"] == data
 
 
 async def test_status_and_description_tell_all_that_is_known(
@@ -84,9 +86,8 @@ async def test_a_job_is_killed_by_its_owner_or_production_and_by_nobody_else(
     assert report.json()["data"]["command"] == "tobekilled"
 
 
-async def test_reads_need_a_token(parts: Parts) -> None:
-    web = parts.service.web
-    assert web is not None
+async def test_reads_need_a_token(parts: Parts, authority: Authority) -> None:
+    web = application_of(parts.service, authority)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://dispatch") as nobody:
         answer = await nobody.get("/api/v1/job/list")
         assert answer.status_code == 401 and answer.json()["success"] is False

@@ -60,6 +60,42 @@ async def test_input_at_the_queue_is_not_moved_and_missing_input_is(rows: Rows, 
     assert assigned["job_ids"] == [away, unknown]
 
 
+async def test_input_of_an_analysis_task_is_moved_as_analysis_whatever_its_label(rows: Rows, parts: Parts) -> None:
+    (job_id,) = await rows.jobs(1, status="defined")
+    await rows.input_file(job_id, lfn="f", dataset="mc.away")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET task_type = 'anal', prod_source_label = 'test'")
+        await connection.execute("UPDATE jobs SET prod_source_label = 'test'")
+    await handle(rows, parts.handlers.on_jobs_generated, generated([job_id]))
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT activity FROM transfers") == "Analysis Input"
+
+
+@pytest.mark.parametrize(
+    ("down", "destination"),
+    [((), "SITE-A_DATADISK"), (("SITE-A_DATADISK",), "SITE-A_SPARE"),
+     (("SITE-A_DATADISK", "SITE-A_SPARE"), "SITE-A_DATADISK")],
+)  # fmt: skip
+async def test_input_goes_to_the_first_storage_of_the_queue_that_can_be_read(
+    rows: Rows, parts: Parts, down: tuple[str, ...], destination: str
+) -> None:
+    storages = ("SITE-A_DATADISK", "SITE-A_SPARE")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO storages (storage, site, type) VALUES ('SITE-A_SPARE', 'SITE-A', 'DISK')")
+        for name in storages:
+            record = {"site_name": "SITE-A", "type": "DISK", "blacklisted_read": "Y" if name in down else "N"}
+            await connection.execute("UPDATE storages SET data = $2 WHERE storage = $1", name, record)
+        await connection.execute(
+            "UPDATE queues SET data = jsonb_set(data, '{astorages,read_lan}', $1) WHERE queue = 'Q1'", list(storages)
+        )
+        await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'grid'")
+    (job_id,) = await rows.jobs(1, status="defined")
+    await rows.input_file(job_id, lfn="f", dataset="mc.away")
+    await handle(rows, parts.handlers.on_jobs_generated, generated([job_id]))
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT destination_storage FROM transfers") == destination
+
+
 async def test_a_repeated_event_changes_nothing(rows: Rows, parts: Parts) -> None:
     (job_id,) = await rows.jobs(1, status="defined")
     await rows.input_file(job_id, lfn="f", dataset="mc.away")
@@ -97,6 +133,16 @@ async def test_jobs_whose_data_cannot_be_moved_fail_without_blaming_the_payload(
     await handle(rows, parts.handlers.on_transfers_completed, event)
     assert await rows.statuses([assigned, leaving]) == ["failed", "failed"]
     assert (await rows.row(assigned))["error_source"] == "dispatch"
+
+
+async def test_jobs_whose_outputs_are_at_no_storage_fail_with_that_reason(rows: Rows, parts: Parts) -> None:
+    stored, lost = await rows.jobs(2, status="holding")
+    event = OutputsRegistered(job_ids=(stored,), without_storage_job_ids=(lost,))
+    for _ in range(2):  # the second time is a repeated delivery
+        await handle(rows, parts.handlers.on_outputs_registered, event)
+    assert await rows.statuses([stored, lost]) == ["finished", "failed"]
+    row = await rows.row(lost)
+    assert (row["error_source"], row["error_dialog"]) == ("dispatch", "queue Q1 has no storage for output")
 
 
 async def test_new_jobs_of_a_paused_task_wait_and_those_of_a_killed_one_are_cancelled(rows: Rows, parts: Parts) -> None:
@@ -164,7 +210,7 @@ async def test_commands_take_the_jobs_they_mean(
     ids = [(await rows.jobs(1, status=status))[0] for status in STATES]
     (other,) = await rows.jobs(1, task_id=99)
     await rows.task_is(STATE_OF_TASK.get(command, "running"))
-    event = TaskCommanded(task_id=1, command=command, status="x", soft=soft)
+    event = TaskCommanded(task_id=1, command=command, status="running", soft=soft)
     for _ in range(2):
         await handle(rows, parts.handlers.on_task_commanded, event)
     assert await rows.statuses(ids) == after
@@ -186,7 +232,7 @@ async def test_a_command_that_comes_after_the_task_went_on_leaves_its_new_jobs_a
     ids = [(await rows.jobs(1, status=status))[0] for status in STATES]
     for now in ("ready", "running", "scouting"):
         await rows.task_is(now)
-        await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command=command, status="x"))
+        await handle(rows, parts.handlers.on_task_commanded, TaskCommanded(task_id=1, command=command, status=now))
     assert await rows.statuses(ids) == list(STATES)
 
 

@@ -7,8 +7,9 @@ import re
 import asyncpg
 import pytest
 
-from services.job_dispatch.sessions import PLAN_SETTINGS, READ_SETTINGS
-from services.job_dispatch.sql import QUERIES
+from services.job_dispatch.acquire import lane_reader, sessions
+from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, READ_SETTINGS
+from services.job_dispatch.store import jobs as store
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
@@ -30,8 +31,14 @@ async def fill(connection: asyncpg.Connection, shape_id: int, *, analyse: bool) 
     await connection.execute("SET session_replication_role = DEFAULT")
 
 
+def text_of(name: str) -> str:
+    """A statement of the dispatcher's hot path."""
+    (text,) = (one.SQL.text(name) for one in (lane_reader, sessions, store) if name in one.SQL.names())
+    return text
+
+
 async def plan_of(connection: asyncpg.Connection, name: str, types: str, arguments: str) -> str:
-    await connection.execute(f"PREPARE guarded ({types}) AS {QUERIES.text(name)}")
+    await connection.execute(f"PREPARE guarded ({types}) AS {text_of(name)}")
     rows = await connection.fetch(f"EXPLAIN EXECUTE guarded ({arguments})")
     await connection.execute("DEALLOCATE guarded")
     return "\n".join(row[0] for row in rows)
@@ -88,12 +95,13 @@ async def test_what_sites_ask_of_jobs_is_a_chain_of_look_ups_by_key(rows: Rows, 
     assert "jobs_pkey" in plan and "requirement_shapes_pkey" in plan and "tasks_pkey" in plan, plan
 
 
-async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_url: str) -> None:
+@pytest.mark.parametrize("statement", ["lock_jobs", "lock_free_jobs", "existing_jobs"])
+async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_url: str, statement: str) -> None:
     connection = await asyncpg.connect(database_url)
     try:
         await fill(connection, rows.shapes["small"], analyse=True)
         ids = "ARRAY[" + ",".join(map(str, range(1, 101))) + "]::bigint[]"
-        plan = await plan_of(connection, "lock_jobs", "bigint[]", ids)
+        plan = await plan_of(connection, statement, "bigint[]", ids)
     finally:
         await connection.close()
     assert "jobs_pkey" in plan and "Seq Scan on jobs" not in plan, plan

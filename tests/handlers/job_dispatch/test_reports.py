@@ -72,6 +72,18 @@ async def test_the_same_final_report_twice_has_the_effect_of_one(rows: Rows, pil
     assert len(await rows.events("outputs.produced.v1")) == 1
 
 
+async def test_a_job_whose_row_is_held_delays_its_own_report_and_no_other(rows: Rows, pilot: httpx.AsyncClient) -> None:
+    held, *others = await rows.jobs(5, status="running")
+    async with rows.database.begin(reason="holds a row") as work:
+        await work.connection.execute("SELECT FROM jobs WHERE job_id = $1 FOR UPDATE", held)
+        waiting = [asyncio.create_task(update(pilot, held, "finished")) for _ in range(2)]
+        answers = await asyncio.gather(*(update(pilot, one, "finished") for one in others))
+        assert answers == ["NULL"] * 4 and not any(one.done() for one in waiting)
+        assert await rows.statuses(others) == ["holding"] * 4
+    assert await asyncio.gather(*waiting) == ["NULL", "alreadydone"]
+    assert await rows.statuses([held]) == ["holding"]
+
+
 async def test_of_two_different_final_reports_the_first_wins(rows: Rows, pilot: httpx.AsyncClient) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     assert await update(pilot, job_id, "failed", pilot_error_code=1099) == "NULL"
@@ -257,6 +269,33 @@ async def test_workers_and_the_last_pilot_of_a_queue_are_noted(
         seen = await connection.fetch("SELECT queue FROM queue_activity WHERE last_pilot_at IS NOT NULL")
     assert [tuple(row) for row in workers] == [(12, "Q1", "finished")]
     assert [row["queue"] for row in seen] == ["Q1"]
+
+
+async def test_a_worker_is_reported_by_whom_began_it_by_those_named_for_its_queue_and_by_production(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, authority: Authority
+) -> None:
+    worker = {"workerID": 12, "harvesterID": "H1", "site": "Q2"}
+
+    async def tell(caller: httpx.AsyncClient, status: str, **fields: Any) -> bool:
+        answer = await caller.post("/api/v1/pilot/update_worker_status", json={**worker, "status": status, **fields})
+        assert answer.json()["data"]["StatusCode"] == (0 if answer.json()["success"] else 60)
+        return bool(answer.json()["success"])
+
+    async def status() -> list[tuple[Any, ...]]:
+        async with rows.database.read() as connection:
+            return [tuple(row) for row in await connection.fetch("SELECT queue, status FROM workers")]
+
+    async with (
+        client(parts, authority, "stranger", "pilot") as stranger,
+        client(parts, authority, "pusher", "pilot") as pusher,
+        client(parts, authority, "boss", "production") as boss,
+    ):
+        assert await tell(pilot, "started") and await tell(pilot, "started")
+        assert not await tell(stranger, "finished") and not await tell(stranger, "started", site="Q1")
+        assert not await tell(stranger, "finished", site="Q1") and await status() == [("Q2", "started")]
+        assert await tell(pusher, "started") and await tell(boss, "started")
+        assert await tell(pilot, "finished") and await status() == [("Q2", "finished")]
+        assert await tell(boss, "started", workerID=13) and not await tell(pilot, "finished", workerID=13)
 
 
 async def test_the_character_nul_in_a_log_does_not_cost_the_report(rows: Rows, pilot: httpx.AsyncClient) -> None:

@@ -10,14 +10,16 @@ from typing import Any
 import httpx
 from prometheus_client import CollectorRegistry
 
+from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.app import Parts, build_parts
-from services.job_dispatch.lane_reader import DatabaseLaneReader
 from services.job_dispatch.policy.fitting import Offer
-from services.task_definition.explanation import Explanation
-from services.task_definition.reading import Reading
+from services.task_definition.explaining import Explanation
+from services.task_definition.store.reads import Reading
 from shared.brokerage.matchmaking import JobFacts
+from shared.cache import NullCache
 from shared.events import JobsActivated, LaneJob
 from shared.runtime.service import Context
+from shared.snapshot import KnownGrid
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.test_acquire import ACQUIRE, acquire
 
@@ -87,7 +89,7 @@ async def test_the_explanation_of_a_job_says_why_its_site_does_not_take_it(
 
     async def explained(job_id: int) -> str:
         async with rows.database.read() as connection:
-            found = await Explanation(Reading()).job(connection, job_id)
+            found = await Explanation(Reading(), KnownGrid(NullCache())).job(connection, job_id)
         assert found is not None
         return str(found["text"])
 

@@ -10,10 +10,10 @@ import httpx
 import orjson
 import pytest
 
+from services.job_dispatch.acquire.sessions import Outcome, Wanted
+from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
-from services.job_dispatch.sessions import Outcome, Wanted
-from services.job_dispatch.waiting import Unavailable
 from shared.auth import Authority
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 

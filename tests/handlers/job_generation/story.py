@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from services.job_generation.app import build
-from shared.check.run import run_checks
+from services.watchdog.checking.run import run_checks
 from shared.db import Database
 from shared.events import (
     Candidate,

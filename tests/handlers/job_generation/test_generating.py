@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from shared.events import ChunkBrokered, ChunkOffered, JobsGenerated, TaskPrepared, TaskReady, TaskReleased
+from shared.waits.causes import Causes
+from shared.waits.index import Waiting
+from shared.waits.wide import GRID, PARAMETER, Wide
 from tests.handlers.events import deliver
 from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
@@ -171,6 +176,32 @@ async def test_a_queue_that_vanished_takes_nothing_and_the_task_waits_with_the_r
     assert await story.files(task_id) == ["ready"] * 2
 
 
+async def test_a_task_whose_jobs_fit_none_of_the_ranked_queues_waits_for_another_grid_or_a_parameter(
+    story: Story,
+) -> None:
+    task_id = await story.task(n_files=2)
+    [chunk_id] = await story.ready(task_id)
+    assert generated_in(await story.broker(task_id, chunk_id, "GONE")) == []
+    [held] = await story.fetch("SELECT * FROM waits WHERE task_id = $1", task_id)
+    [task] = await story.fetch("SELECT retry_at FROM tasks WHERE task_id = $1", task_id)
+    assert (held["kind"], held["chunk_id"], held["retry_at"]) == ("queue", chunk_id, task["retry_at"])
+    causes = Causes.of(held["causes"])
+    assert "jobbroker.NQUEUELIMITSITE" in causes.parameters
+    one = Waiting.of({**held, **_OF_TASK}, causes)
+    grid, config = held["world_version"], held["config_version"]
+    assert grid > 0
+    for known, changed in ((Wide(grid, config, _changed), None), (Wide(grid + 1, config, _changed), GRID),
+                           (Wide(grid, config + 1, _changed), PARAMETER)):  # fmt: skip
+        assert known.cause(one) == changed
+
+
+_OF_TASK = {"gshare": "", "priority": 1, "user": "", "working_group": "", "resource_type": "", "vo": ""}
+
+
+def _changed(names: Iterable[str], version: int) -> bool:
+    return True
+
+
 async def test_an_unplaceable_chunk_sets_the_task_pending_and_returns_its_files(story: Story) -> None:
     task_id = await story.task(n_files=2)
     [chunk_id] = await story.ready(task_id)
@@ -330,14 +361,14 @@ async def test_an_unknown_task_is_ignored(story: Story) -> None:
     assert await deliver(story.database, story.service, event) == ()
 
 
-async def look_for_hungry_shares(story: Story) -> list[tuple[tuple[int, ...], str]]:
+async def look_for_shares_with_room(story: Story) -> list[tuple[tuple[int, ...], str]]:
     run = next(one.run for one in story.service.periodic if one.name == "wake")
     async with story.database.begin(reason="look") as work:
         await run(work)
         return [(event.task_ids, event.cause) for event in work.emitted]
 
 
-async def test_a_throttled_share_goes_on_as_soon_as_it_is_hungry_the_most_important_tasks_first(story: Story) -> None:
+async def test_a_throttled_share_goes_on_as_soon_as_it_has_room_the_most_important_tasks_first(story: Story) -> None:
     async with story.database.read() as connection:
         await connection.execute(
             "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
@@ -347,10 +378,10 @@ async def test_a_throttled_share_goes_on_as_soon_as_it_is_hungry_the_most_import
              for priority in (100, 900)]  # fmt: skip
     for task_id in tasks:
         assert not [one for one in await story.hear(TaskReady(task_id=task_id)) if isinstance(one, ChunkOffered)]
-    assert await look_for_hungry_shares(story) == []
+    assert await look_for_shares_with_room(story) == []
     await story.value("UPDATE queue_statistics SET n_jobs = 10 RETURNING 1")
-    assert await look_for_hungry_shares(story) == [((tasks[1], tasks[0]), "a hungry share")]
-    assert await look_for_hungry_shares(story) == []
-    released = TaskReleased(task_id=tasks[1], status="ready", reason="woken before its time by a hungry share")
+    assert await look_for_shares_with_room(story) == [((tasks[1], tasks[0]), "room in the share")]
+    assert await look_for_shares_with_room(story) == []
+    released = TaskReleased(task_id=tasks[1], status="ready", reason="woken before its time by room in the share")
     assert [one for one in await story.hear(released) if isinstance(one, ChunkOffered)]
     assert await story.value("SELECT placed_at IS NOT NULL FROM waits WHERE task_id = $1", tasks[1])

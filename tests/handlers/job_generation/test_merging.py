@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from services.job_dispatch.store import Store
+from services.job_dispatch.store.jobs import Store
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_site_matches import advertise

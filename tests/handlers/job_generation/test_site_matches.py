@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from services.job_dispatch.sql import QUERIES
-from services.job_generation import site_matches
+from services.job_dispatch.acquire.lane_reader import SQL
+from services.job_generation import matching as site_matches
 from services.job_generation.app import build
+from services.job_generation.matching import take_matches
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts
-from services.job_generation.site_matches import take_matches
 from shared.brokerage.matchmaking import JobFacts
 from shared.db import Database
 from shared.events import Candidate, ChunkBrokered
@@ -119,8 +119,8 @@ async def test_dispatch_asks_about_the_jobs_that_were_made_as_generation_did(sto
         patch.setattr(site_matches, "accepted", lambda advert, jobs: asked.extend(jobs) or real(advert, jobs))
         await story.jobs_of(task_id, resource_type="SCORE_HIMEM")
     async with story.database.read() as connection:
-        rows = await QUERIES.job_facts(
-            connection, job_ids=await connection.fetchval("SELECT array_agg(job_id) FROM jobs")
+        rows = await SQL.rows(
+            connection, "job_facts", job_ids=await connection.fetchval("SELECT array_agg(job_id) FROM jobs")
         )
     written = [JobFacts.of(row, core_count=row["core_count"], ram_mb=row["ram_mb"]) for row in rows]
     assert len(written) == 3 and len(set(written)) == 2

@@ -9,8 +9,10 @@ import orjson
 import pytest
 
 from services.jumbo_watchdog.handlers import JumboWatchdog
+from shared.cache import NullCache
 from shared.config.parameters import Parameters
 from shared.db import Database
+from shared.snapshot import KnownGrid
 from tests import rows
 
 
@@ -44,7 +46,7 @@ async def add_task(connection: asyncpg.Connection, events: int, **values: object
 
 async def run(database: Database) -> list[dict[str, object]]:
     async with database.begin(reason="periodic") as work:
-        await JumboWatchdog(database, Parameters()).switch(work)
+        await JumboWatchdog(database, Parameters(), KnownGrid(NullCache())).switch(work)
     async with database.read() as connection:
         return [orjson.loads(row["body"]) for row in await connection.fetch("DELETE FROM outbox RETURNING body")]
 

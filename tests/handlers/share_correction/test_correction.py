@@ -17,6 +17,7 @@ from shared.config.parameters import Parameters
 from shared.db import Database
 from shared.runtime.service import Context
 from tests import rows
+from tests.applications import application_of
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -169,10 +170,9 @@ TREE = [
 
 @pytest.fixture
 async def client(context: Context, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
-    service = build(context)
-    assert service.web is not None
+    web = application_of(build(context), authority)
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=service.web), base_url="http://shares",
+        transport=httpx.ASGITransport(app=web), base_url="http://shares",
         headers={"Authorization": f"Bearer {authority.issue('olga', ['operator'])}"},
     ) as client:  # fmt: skip
         yield client

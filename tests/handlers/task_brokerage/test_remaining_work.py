@@ -9,7 +9,7 @@ import pytest
 
 from services.task_brokerage import handlers
 from services.task_brokerage.app import build
-from services.task_brokerage.store import TaskBrokerageStore, queries
+from services.task_brokerage.store.tasks import SQL, TaskBrokerageStore
 from shared.catalogue import BuiltInCatalogue
 from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskProgressed, TaskReady
@@ -122,7 +122,7 @@ async def test_where_nothing_is_wrong_nobody_waits(database, context) -> None:
     task_id = await a_task(database, status="running", nucleus="ALPHA")
     await deliver(database, service, TaskReady(task_id=task_id))
     async with database.begin(reason="an event that is being worked on") as work:
-        await queries.lock_work(work.connection, task_id=task_id)
+        await SQL.value(work.connection, "lock_work", task_id=task_id)
         before = await work_of(database)
         async with asyncio.timeout(60):
             await correct(database, service)
@@ -142,7 +142,7 @@ async def test_a_correction_and_an_event_never_wait_for_each_other_in_a_circle(d
     first, second = [await a_task(database, status="running", nucleus="ALPHA") for _ in range(2)]
     async with database.begin(reason="the event of the second task") as work:
         # It has begun, when the correction comes to its first task.
-        await queries.lock_work(work.connection, task_id=second)
+        await SQL.value(work.connection, "lock_work", task_id=second)
         correction = asyncio.create_task(correct(database, service))
         await someone_waits(database)
         await store.note_work(work, second)
@@ -178,9 +178,7 @@ async def test_events_and_corrections_at_the_same_time_leave_the_right_sums(data
             *(repeatedly(20, lambda: correct(database, service)) for _ in range(2)),
         )
     async with database.read() as connection:
-        wrong = [dict(row) async for row in queries.wrong_sums(connection)]
-        changed = [
-            row async for row in queries.changed_work(connection, first_task_id=0, last_task_id=2**63 - 1, max_rows=100)
-        ]
+        wrong = [dict(row) for row in await SQL.rows(connection, "wrong_sums")]
+        changed = await SQL.rows(connection, "changed_work", first_task_id=0, last_task_id=2**63 - 1, max_rows=100)
     assert (wrong, changed) == ([], [])
     assert await work_of(database) == {("ALPHA", 100): len(tasks) * 900 * 100}

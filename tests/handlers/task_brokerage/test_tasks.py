@@ -7,11 +7,11 @@ import pytest
 
 from services.task_brokerage import waking
 from services.task_brokerage.app import build
-from shared.brokerage.explain import explain_row
+from services.task_definition.policy.explain import explain_row
 from shared.db import Database
 from shared.events import TaskDefined, TaskReady, TaskReleased, TasksWoken
 from shared.messaging.failures import Permanent
-from shared.runtime.service import Service
+from shared.runtime.service import Context, Service
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid, small_grid
@@ -57,6 +57,25 @@ async def test_a_task_gets_a_nucleus_and_is_ready(database, context) -> None:
     assert (logged["from_status"], logged["to_status"], logged["reason"]) == (
         "assigning", "ready", f"nucleus {task['nucleus']} chosen"
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(("group", "status"), [(None, "ready"), (1, "ready"), (3, "assigning"), (4, "assigning")])
+async def test_where_a_boundary_is_one_job_the_largest_boundary_must_fit_at_a_queue_of_the_nucleus(
+    database: Database, context: Context, group: int | None, status: str
+) -> None:
+    """Two files of a million events each are one boundary: days for every queue, which a file of 100 events is not."""
+    await load_grid(database)
+    service = await started(build(context))
+    task_id = await a_task(database, split_rule={} if group is None else {"groupBoundaryID": group})
+    async with database.read() as connection:
+        dataset_id = await connection.fetchval("SELECT dataset_id FROM task_datasets WHERE task_id = $1", task_id)
+        for boundary, n_events in ((1, 100), (2, 1_000_000), (2, 1_000_000), (3, 100)):
+            await rows.file(connection, task_id, dataset_id, boundary_id=boundary, n_events=n_events, status="ready")
+    await deliver(database, service, TaskDefined(task_id=task_id))
+    decision = await last_decision(database, task_id)
+    assert (await task_row(database, task_id))["status"] == status
+    checks = {entry["check"] for entry in explain_row(decision)}
+    assert checks == ({None} if status == "ready" else {"able_queue"})
 
 
 async def test_a_task_without_nucleus_stays_assigning_for_half_an_hour_with_its_reasons(database, context) -> None:
@@ -158,7 +177,10 @@ async def test_after_a_new_grid_tasks_are_woken_in_slices_the_most_urgent_first(
     assert await look(database, service) == [(task_ids[0],)]
 
 
-async def test_tasks_without_nucleus_are_woken_when_nuclei_have_less_to_do(database, context, monkeypatch) -> None:
+@pytest.mark.parametrize("hs06_s_at_each_look", [(9, 9, 3), (9, 8.95, 8.88)], ids=["at once", "by a little each time"])
+async def test_tasks_without_nucleus_are_woken_when_nuclei_have_less_to_do(
+    database, context, monkeypatch, hs06_s_at_each_look
+) -> None:
     monkeypatch.setattr(waking, "WORK_COUNTS_EVERY", timedelta(0))
     files = small_grid()
     for site in ("ALPHA", "BETA"):
@@ -173,7 +195,7 @@ async def test_tasks_without_nucleus_are_woken_when_nuclei_have_less_to_do(datab
     await deliver(database, service, TaskDefined(task_id=task_id))
     run = next(one.run for one in service.periodic if one.name == "wake")
     woken = []
-    for hs06_s in (9, 9, 3):
+    for hs06_s in hs06_s_at_each_look:
         async with database.begin(reason="test") as work:
             await work.connection.execute("UPDATE nucleus_remaining_work SET hs06_s = $1", float(hs06_s))
             await run(work)

@@ -9,6 +9,7 @@ from services.task_definition.app import build
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context, Service
+from tests.applications import application_of
 from tests.handlers.events import started
 from tests.handlers.grids import load_grid
 from tests.handlers.task_definition.world import import_world
@@ -24,9 +25,8 @@ async def service(context: Context, database: Database) -> Service:
 
 def client_of(service: Service, authority: Authority, name: str, *roles: str) -> httpx.AsyncClient:
     """A client with a token of these roles, straight into the application."""
-    assert service.web is not None
     return httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=service.web),
+        transport=httpx.ASGITransport(app=application_of(service, authority)),
         base_url="http://task-definition",
         headers={"Authorization": f"Bearer {authority.issue(name, roles)}"},
     )

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import httpx
 import pytest
 
-from shared.catalogue.import_file import parse_catalogue
+from services.task_definition.importing.import_file import catalogue_in_steps
 from shared.db import Database
 from shared.runtime.service import Service
-from shared.runtime.web import answer_database_errors
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, value_of
 from tests.handlers.task_definition.world import analysis, production, small_catalogue
 from tests.rows import insert, job
@@ -142,14 +140,22 @@ async def test_while_a_large_catalogue_is_checked_no_transaction_waits_and_other
     seen = []
 
     def checked(*arguments: Any, **named: Any) -> Any:
-        in_use = database.pool.get_size() - database.pool.get_idle_size()
-        seen.append((threading.current_thread() is threading.main_thread(), in_use))
-        return parse_catalogue(*arguments, **named)
+        seen.append(database.pool.get_size() - database.pool.get_idle_size())
+        steps = catalogue_in_steps(*arguments, **named)
+        n_steps = 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as ended:
+                seen.append(n_steps >= 65)
+                return ended.value
+            n_steps += 1
+            yield
 
-    monkeypatch.setattr("shared.catalogue.importing.parse_catalogue", checked)
+    monkeypatch.setattr("services.task_definition.importing.files.catalogue_in_steps", checked)
     reply = (await producer.post("/api/v1/catalogue/import", json=small_catalogue())).json()
     assert reply["data"]["files"] == 65
-    assert seen == [(False, 0)]
+    assert seen == [0, True]
 
 
 async def test_a_catalogue_is_imported_whole_or_refused_whole(
@@ -254,7 +260,6 @@ async def test_a_question_with_an_impossible_value_is_refused_with_a_reason(
     service: Service, user: httpx.AsyncClient, path: str, query: dict[str, object]
 ) -> None:
     assert service.web is not None
-    answer_database_errors(service.web)
     reply = await user.get(f"/api/v1/{path}", params=query)
     assert reply.status_code == 200 and reply.json()["success"] is False, reply.text
     assert reply.json()["message"]
@@ -287,7 +292,6 @@ async def test_an_order_with_an_impossible_value_is_refused_and_changes_nothing(
     service: Service, database: Database, operator: httpx.AsyncClient, path: str, body: dict[str, object]
 ) -> None:
     assert service.web is not None
-    answer_database_errors(service.web)
     reply = await operator.post(f"/api/v1/{path}", json=body)
     assert reply.status_code == 200 and reply.json()["success"] is False, reply.text
     assert await value_of(database, "SELECT count(*) FROM parameters") == 0

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from typing import Any
 
 import pytest
 
-from shared.catalogue import BuiltInCatalogue, FeedRequest, NewFile, importing
-from shared.catalogue.import_file import InvalidCatalogue, parse_catalogue
-from shared.catalogue.importing import import_catalogue
+from services.task_definition.importing.files import import_catalogue
+from services.task_definition.importing.import_file import InvalidCatalogue, parse_catalogue
+from shared.catalogue import BuiltInCatalogue, FeedRequest, NewFile
 from shared.db import Database
 from tests.handlers.task_definition.steps import rows_of, value_of
 from tests.handlers.task_definition.world import import_world, small_catalogue
@@ -182,17 +180,3 @@ def test_series_are_the_same_on_every_machine_and_spread_their_sizes() -> None:
 def test_what_is_no_catalogue_is_refused(content: object) -> None:
     with pytest.raises(InvalidCatalogue):
         parse_catalogue(content, storages=None, known_datasets=())
-
-
-async def test_a_catalogue_is_checked_in_another_thread_than_the_loops(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads = []
-
-    def checked(*arguments: Any, **others: Any) -> Any:
-        threads.append(threading.get_ident())
-        return parse_catalogue(*arguments, **others)
-
-    monkeypatch.setattr(importing, "parse_catalogue", checked)
-    await importing.read_catalogue(database, {"format": "orrery-catalogue/1", "datasets": []})
-    assert threads and threading.get_ident() not in threads

@@ -3,8 +3,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from services.task_definition import command_store
 from services.task_definition.policy import commands as rules
+from services.task_definition.store import commands as command_store
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import (
@@ -151,6 +151,20 @@ async def test_a_large_task_is_re_opened_in_slices_and_counted_exactly(
     assert [len(one["entity_ids"]) for one in log] == [3, 3, 3, 1]
 
 
+@pytest.mark.parametrize(
+    ("failed", "said"),
+    [(0, "18 units of input not done yet go on"), (3, "3 units of input re-opened, 15 not done yet go on")],
+)
+async def test_retry_of_a_killed_task_says_how_much_input_it_goes_on_with(
+    database: Database, producer: httpx.AsyncClient, task_id: int, failed: int, said: str
+) -> None:
+    await end_files(database, task_id, finished=2, failed=failed)
+    await put(database, task_id, "aborted")
+    reply = await command(producer, "retry", task_id)
+    assert reply["message"] == f"task {task_id} is retried: {said}"
+    assert (await task_row(database, task_id))["status"] == "ready"
+
+
 async def test_retry_of_a_task_with_nothing_left_changes_nothing(
     database: Database, producer: httpx.AsyncClient, task_id: int
 ) -> None:
@@ -272,7 +286,7 @@ async def test_more_attempts_re_open_units_that_were_given_up(
 ) -> None:
     await end_files(database, task_id, finished=2, failed=1)
     reply = await command(producer, "increase_attempts", task_id, increase=2)
-    assert reply["data"] == 0 and "1 units of input re-opened" in reply["message"]
+    assert reply["data"] == 0 and "1 unit of input re-opened" in reply["message"]
     attempts = await rows_of(
         database, "SELECT status, max_attempt, count(*) FROM task_files GROUP BY 1, 2 ORDER BY 1, 2"
     )

@@ -10,7 +10,7 @@ from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, production
-from tests.rows import change, file
+from tests.rows import change, file, job, task
 
 
 async def prepared(
@@ -195,6 +195,27 @@ async def test_tasks_whose_event_was_lost_on_their_way_out_are_settled_later(
     async with database.begin(reason="left-overs") as work:
         await settle.run(work)
     assert (await task_row(database, task_id))["status"] == "done"
+
+
+async def test_tasks_whose_jobs_run_for_long_hide_no_other_on_its_way_out(
+    database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.task_definition.completing.SETTLE_AT_MOST", 2)
+    task_id = await prepared(database, service, producer, finished=20)
+    async with database.read() as connection:
+        for number in range(3):
+            busy = await task(connection, task_name=f"busy {number}", status="finishing")
+            await job(connection, busy, status="running")
+        await connection.execute("UPDATE tasks SET state_change_time = orrery_now() - interval '5 minutes'")
+        await change(connection, "UPDATE tasks SET state_change_time = orrery_now() - interval '2 minutes'"
+                     " WHERE task_id = $1", task_id)  # fmt: skip
+    [settle] = [one for one in service.periodic if one.name == "left-overs"]
+    found = []
+    for _ in range(3):
+        async with database.begin(reason="left-overs") as work:
+            await settle.run(work)
+        found.append((await task_row(database, task_id))["status"])
+    assert found == ["prepared", "done", "done"]
 
 
 async def test_an_output_whose_job_failed_after_it_was_registered_is_taken_out_again(

@@ -9,8 +9,9 @@ from shared.db import Database
 from shared.events import OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
+from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.task_definition.steps import rows_of, value_of
-from tests.rows import dataset, file, insert, job, task
+from tests.rows import change, dataset, file, insert, job, task
 
 
 async def a_holding_job(
@@ -85,6 +86,21 @@ async def test_a_job_s_outputs_are_registered_once_however_often_it_is_told(
     assert [tuple(one) for one in replica] == [(1, 1000, False)]
 
 
+@pytest.mark.parametrize(
+    ("status", "size"), [("running", 1000), ("finished", 7), ("failed", 7), ("cancelled", 7), ("nooutput", 7)]
+)
+async def test_what_a_pilot_measured_replaces_nothing_of_an_output_that_is_final(
+    database: Database, service: Service, status: str, size: int
+) -> None:
+    await a_holding_job(database, 1, reported(1))
+    async with database.read() as connection:
+        statement = "UPDATE task_files SET status = $1, fsize = 7, guid = 'old' WHERE lfn = 'output.1'"
+        await change(connection, statement, status)
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    (found,) = await rows_of(database, "SELECT fsize, guid FROM task_files WHERE lfn = 'output.1'")
+    assert tuple(found) == (size, "g1" if size == 1000 else "old")
+
+
 async def test_jobs_that_no_longer_hold_are_left_alone(database: Database, service: Service) -> None:
     await a_holding_job(database, 1, reported(1))
     async with database.read() as connection:
@@ -127,6 +143,45 @@ async def test_a_storage_that_a_pilot_names_counts_if_it_exists(database: Databa
         " WHERE f.lfn LIKE 'output%' ORDER BY f.lfn",
     )
     assert [tuple(one) for one in copies] == [("output.1", "BETA_DATADISK"), ("output.2", "GAMMA_DATADISK")]
+
+
+async def test_outputs_whose_queue_has_no_storage_are_told_and_not_registered(
+    database: Database, service: Service
+) -> None:
+    await a_holding_job(database, 1, reported(1), queue="GONE")
+    await a_holding_job(database, 2, reported(2))
+    assert await deliver(database, service, OutputsProduced(job_ids=(1, 2))) == (
+        OutputsRegistered(job_ids=(2,), without_storage_job_ids=(1,)),
+    )
+    found = await rows_of(database, "SELECT lfn FROM catalogue.files WHERE lfn LIKE 'output.%'")
+    assert [one["lfn"] for one in found] == ["output.2"]
+    assert await value_of(database, "SELECT count(*) FROM catalogue.file_replicas WHERE storage = 'GONE'") == 0
+
+
+async def test_the_log_of_a_failed_job_whose_queue_has_no_storage_keeps_nobody_waiting(
+    database: Database, service: Service
+) -> None:
+    await a_holding_job(database, 1, reported(1), queue="GONE", state="failed")
+    assert await deliver(database, service, OutputsProduced(job_ids=(1,))) == (OutputsRegistered(job_ids=(1,)),)
+
+
+async def test_outputs_of_an_analysis_task_go_to_the_list_for_analysis_whatever_its_label(
+    database: Database, service: Service
+) -> None:
+    files = small_grid()
+    files["queues"]["Q_GAMMA"]["astorages"]["write_lan_analysis"] = ["DELTA_DATADISK"]
+    await load_grid(database, files)
+    await a_holding_job(database, 1, reported(1))
+    async with database.read() as connection:
+        await connection.execute("UPDATE tasks SET task_type = 'anal', prod_source_label = 'test'")
+        await connection.execute("UPDATE jobs SET prod_source_label = 'test'")
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    copies = await rows_of(
+        database,
+        "SELECT DISTINCT r.storage FROM catalogue.file_replicas r JOIN catalogue.files f USING (file_id)"
+        " WHERE f.lfn IN ('output.1', 'log.1')",
+    )
+    assert [one["storage"] for one in copies] == ["DELTA_DATADISK"]
 
 
 async def a_transfer(database: Database, job_id: int, **values: object) -> int:

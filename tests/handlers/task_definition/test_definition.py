@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
+from services.task_definition.importing.files import import_catalogue
 from shared.catalogue import BuiltInCatalogue, NewFile
-from shared.catalogue.importing import import_catalogue
 from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
@@ -156,6 +156,21 @@ async def test_a_secondary_dataset_follows_its_ratio_to_the_master(
     minbias = found["input", "MINBIAS", "mc.minbias"]
     assert minbias["master_id"] == found["input", "IN", "mc.evnt"]["dataset_id"]
     assert (minbias["n_files"], minbias["n_files_to_be_used"], minbias["attributes"]) == (8, 8, {"ratio": 2.0})
+
+
+async def test_secondary_files_that_no_job_has_taken_serve_input_that_comes_later(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    inputs = [an_input(), an_input("mc.minbias", "MINBIAS", ratio=0.5)]
+    task_id, _ = await define(database, service, producer, production("growing", inputs, nFiles=4, nucleus="ALPHA"))
+    more = "UPDATE task_parameters SET task_parameters = task_parameters || $2 WHERE task_id = $1 RETURNING 1"
+    assert await value_of(database, more, task_id, {"nFiles": 16}) == 1
+    await put(database, task_id, "rerefine")
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    row = await task_row(database, task_id)
+    assert (row["status"], row["error_dialog"]) == ("ready", None)  # 16 units in jobs of two need the 8 files there are
+    found = await datasets(database, task_id)
+    assert [found["input", *key]["n_files"] for key in (("IN", "mc.evnt"), ("MINBIAS", "mc.minbias"))] == [16, 8]
 
 
 async def test_too_few_files_of_a_secondary_dataset_break_the_task_with_the_numbers(

@@ -7,7 +7,7 @@ from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
-from tests.rows import insert, job
+from tests.rows import archived_job, insert, job
 
 DECISION = {
     "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen",
@@ -67,7 +67,7 @@ async def test_a_merge_chunk_that_finds_no_queue_is_told_first_however_many_othe
     data = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
     shown = [(one["chunk_kind"], one["chunk_id"]) for one in data["decisions"]]
     assert shown == [("merge", 2), ("normal", 7), ("normal", 6), ("normal", 5), ("scout", 1)]
-    assert "for merge chunk 2 " in data["text"] and "queued 21 jobs, at most 20 jobs" in data["text"]
+    assert "for merge chunk 2 " in data["text"] and "queued 21 jobs, wanted: at most 20 jobs" in data["text"]
     merging = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
     assert [one["chunk_id"] for one in merging["decisions"]] == [2, 7]
     assert "merge chunk 2 found no queue, see below" in merging["text"]
@@ -97,3 +97,28 @@ async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
         until = await connection.fetchval("SELECT state_change_time + interval '30 minutes' FROM jobs WHERE job_id = 9")
     found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
     assert f"given up at {str(until)[:19]} UTC" in found["text"]
+
+
+MISSING = "expected output missing in the pilot's list: "
+DIED = [
+    (9001, MISSING + "EVNT.12._000001.pool.root.1"),
+    (9001, MISSING + "EVNT.12._000002.pool.root.1, log.12._000002.tgz"),
+    (9001, MISSING + "a.1, b.1, c.1 and 2 more; job_output_report '{\"broken\": {' was not understood"),
+    (9001, MISSING + "a.7; job_output_report '[5, 6, 7]' was not understood"),
+    (1212, "job has exceeded the memory limit 2048000 kB"), (1212, "job has exceeded the memory limit 3 kB"),
+    (1212, "payload was killed"), (1305, "payload was killed"),
+]  # fmt: skip
+
+
+async def test_failures_that_differ_only_in_names_and_numbers_are_counted_together_with_one_example(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        for number, (code, dialog) in enumerate([*DIED, DIED[0]]):
+            failed = {"status": "failed", "error_source": "pilot", "error_code": code, "error_dialog": dialog}
+            await (archived_job if number % 2 else job)(connection, task_id, **failed)
+    data = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    found = {(one["error_code"], one["error_dialog"]): (one["n_jobs"], one["n_texts"]) for one in data["failures"]}
+    assert found == {DIED[0]: (3, 2), DIED[2]: (2, 2), DIED[4]: (2, 2), DIED[6]: (1, 1), DIED[7]: (1, 1)}
+    assert f"3 jobs failed: pilot 9001, for example: {DIED[0][1]}" in data["text"]

@@ -13,9 +13,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from services.watchdog.handlers import Watchdog
+from shared.cache import NullCache
 from shared.config.parameters import Parameters
 from shared.db import Database, UnitOfWork
 from shared.events import BY_ROUTING_KEY, Event
+from shared.snapshot import KnownGrid
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -76,7 +78,7 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     database = await Database.connect(database_url, actor="watchdog", now=lambda: clock.now)
     metrics = CollectorRegistry()
     watchdog = Watchdog(
-        database, Parameters(), Counter("expired", "", ["rule"], registry=metrics),
+        database, Parameters(), KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
     )  # fmt: skip
     yield Stage(database, watchdog, clock, metrics)

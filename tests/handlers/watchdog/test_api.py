@@ -12,15 +12,15 @@ from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context
 from tests import rows
+from tests.applications import application_of
 
 
 @pytest.fixture
 async def client(context: Context, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
-    service = build(context)
-    assert service.web is not None
+    web = application_of(build(context), authority)
     token = authority.issue("olga", ["operator"])
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=service.web), base_url="http://watchdog",
+        transport=httpx.ASGITransport(app=web), base_url="http://watchdog",
         headers={"Authorization": f"Bearer {token}"},
     ) as client:  # fmt: skip
         yield client
@@ -69,4 +69,5 @@ async def test_parked_messages_are_shown_replayed_once_and_audited(
 
 
 async def test_a_replay_of_nothing_is_refused(client: httpx.AsyncClient) -> None:
-    assert (await client.post("/api/v1/bus/replay", json={"parked_ids": []})).status_code == 422
+    nothing = (await client.post("/api/v1/bus/replay", json={"parked_ids": []})).json()
+    assert nothing["success"] is False and nothing["problems"][0]["field"] == "parked_ids"

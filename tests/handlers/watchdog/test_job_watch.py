@@ -6,6 +6,7 @@ import asyncio
 from datetime import timedelta
 
 import asyncpg
+import pytest
 
 from shared.events import JobMove, JobsExpired
 from tests import rows
@@ -226,3 +227,21 @@ async def test_jobs_that_may_go_on_hide_none_that_may_not(stage: Stage, connecti
     await seasoned(stage)
     (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
     assert event.job_ids == (due,)
+
+
+async def test_a_slice_that_is_rolled_back_ends_in_the_same_turn(stage: Stage, connection: asyncpg.Connection) -> None:
+    task = await rows.task(connection)
+    for _ in range(3):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 1)
+    await seasoned(stage)
+    assert [len(event.job_ids) for event in await stage.run(stage.watchdog.watch_jobs_with_pilots)] == [1]
+    with pytest.raises(ConnectionError):
+        async with stage.database.begin(reason="periodic") as work:
+            await stage.watchdog.watch_jobs_with_pilots(work)
+            raise ConnectionError("the lease was lost")
+    more = True
+    while more:
+        async with stage.database.begin(reason="periodic") as work:
+            more = await stage.watchdog.watch_jobs_with_pilots(work)
+    assert await stage.value("SELECT count(*) FROM jobs WHERE status = 'sent'") == 0

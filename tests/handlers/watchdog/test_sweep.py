@@ -9,8 +9,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from services.watchdog import sweeps
-from services.watchdog.sweeps import SWEEPS, Sweep
+from services.watchdog import sweeping as sweeps
+from services.watchdog.sweeping import SWEEPS, Sweep
 from shared.events import (
     ChunkOffered,
     ChunkUnplaceable,

@@ -7,7 +7,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from services.watchdog import store
+from services.watchdog.store import due as store
 from shared.events import TaskCompleted, TaskReleased
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
@@ -108,7 +108,8 @@ async def test_a_production_task_is_throttled_at_its_fifth_attempt_and_released_
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     task = await rows.task(connection, status="running", max_attempt=10)
-    user_task = await rows.task(connection, status="running", max_attempt=10, prod_source_label="user")
+    analysis = {"task_type": "anal", "prod_source_label": "test"}
+    user_task = await rows.task(connection, status="running", max_attempt=10, **analysis)
     for number in (task, user_task):
         data = await rows.dataset(connection, number)
         await rows.file(connection, number, data, attempt_nr=5, max_attempt=10)

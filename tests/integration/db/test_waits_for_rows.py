@@ -20,7 +20,7 @@ from shared.events import TaskDefined
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import Delivery, Outcome, WorkSubscription
-from shared.runtime.web import answer_database_errors
+from shared.web.answers import answer_errors
 from tests import rows
 from tests.integration.messaging.bus import eventually
 
@@ -150,7 +150,7 @@ async def test_a_caller_whose_row_is_held_hears_what_it_waited_for_and_when_to_c
     database: Database, holder: Database, task: None
 ) -> None:
     web = FastAPI()
-    answer_database_errors(web)
+    answer_errors(web)
 
     @web.post("/kill")
     async def kill() -> None:

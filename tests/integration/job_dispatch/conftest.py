@@ -7,10 +7,11 @@ import pytest
 from fastapi import FastAPI
 
 from services.job_dispatch.app import Parts, build_parts
-from shared.auth import Authority, install
+from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Context
 from shared.runtime.web import HttpServer
+from shared.web.service import install
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
@@ -32,7 +33,7 @@ async def served(context: Context, database: Database, authority: Authority) -> 
     parts = build_parts(context)
     web = parts.service.web
     assert web is not None
-    install(web, authority)
+    install(web, authority, parts.service.body_limits)
     _add_queues(web, database)
     for action in parts.service.on_start:
         await action()

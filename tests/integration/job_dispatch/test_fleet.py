@@ -50,25 +50,36 @@ async def _all_in(served: Served, ids: list[int], status: str) -> bool:
     return set(await served.rows.statuses(ids)) == {status}
 
 
-async def let_work(served: Served, authority: Authority, chosen: FleetOptions, ids: list[int]) -> tuple[Tally, Counter]:
+async def let_work(
+    served: Served,
+    authority: Authority,
+    chosen: FleetOptions,
+    ids: list[int],
+    until: Callable[[Tally], bool] = lambda _: True,
+) -> tuple[Tally, Counter]:
+    """Until all jobs have ended and the tally is as wanted."""
     token = authority.issue("simulated-pilots", ["pilot"])
     async with Connection(urls(served), token) as connection:
         fleet = Fleet(chosen, connection)
         running = asyncio.create_task(fleet.run())
         states = await asyncio.wait_for(wait_until_ended(served, ids), 60)
+        await eventually(lambda: _true(until(fleet.tally)))
         fleet.stop()
         return await asyncio.wait_for(running, 60), states
 
 
 async def test_every_job_at_every_queue_is_run_and_reported(served: Served, authority: Authority) -> None:
     ids = [one for queue in ("Q1", "Q2", "Q3") for one in await served.rows.jobs(20, queue=queue)]
-    tally, states = await let_work(served, authority, options(20), ids)
+    tally, states = await let_work(
+        served, authority, options(20), ids, until=lambda tally: tally.pilots > tally.pilots_with_jobs
+    )
     assert states == {"holding": 60}
     assert tally.jobs == 60 and tally.outcomes["finished"] == 60
     async with served.rows.database.read() as connection:
         workers = await connection.fetch("SELECT status FROM workers")
         reports = await connection.fetch("SELECT report FROM job_reports")
-    assert workers and len(reports) == 60
+    assert len(workers) == tally.pilots_with_jobs > 0 and len(reports) == 60
+    assert f"60 jobs taken by {len(workers)} of {tally.pilots} pilots, 20 at a time" in tally.line(20)
     assert all(row["report"]["max_pss"] > 0 and row["report"]["pilot_timing"].count("|") == 5 for row in reports)
 
 

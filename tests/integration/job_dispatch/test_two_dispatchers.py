@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
+from services.job_dispatch.acquire.claims import Granted
 from services.job_dispatch.app import Parts, build_parts
-from services.job_dispatch.claims import Granted
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from shared.auth import Authority
 from shared.cache import NullCache

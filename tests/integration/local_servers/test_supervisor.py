@@ -15,8 +15,8 @@ import pytest
 
 from deploy.local import processes, servers, services
 from deploy.local.processes import ProcessIdentity
+from deploy.local.running import BackOff
 from deploy.local.servers import Servers
-from deploy.local.supervisor import BackOff
 from deploy.local.system import LocalSystem
 from tests.integration.local_servers.conftest import needs_programs
 
@@ -129,6 +129,22 @@ def test_the_system_ends_with_the_process_it_was_started_for(tmp_path: Path, pri
         owner.kill()
         child.kill()
         system.stop()
+
+
+def test_the_token_key_is_made_at_the_first_start_only(
+    light_system: LocalSystem, private_servers: Servers, tmp_path: Path
+) -> None:
+    log, key = tmp_path / "supervisor.log", (tmp_path / services.TOKEN_KEY).read_bytes()
+    assert "making the token key" in log.read_text()
+    light_system.stop()
+    again = _supervise(tmp_path, named=private_servers.addresses.environment())
+    try:
+        _wait(lambda: light_system.state == "ready")
+        assert "migrating the database" in log.read_text() and "making the token key" not in log.read_text()
+        assert (tmp_path / services.TOKEN_KEY).read_bytes() == key
+    finally:
+        light_system.stop()
+        again.wait(timeout=60)
 
 
 def test_an_interrupted_supervisor_stops_in_good_order(light_system: LocalSystem, private_servers: Servers) -> None:

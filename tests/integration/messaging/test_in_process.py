@@ -12,7 +12,7 @@ from shared.events import ConfigChanged, TaskDefined
 from shared.messaging.dispatcher import Dispatcher
 from shared.messaging.in_process import InProcessTransport
 from shared.messaging.metrics import MessagingMetrics
-from shared.messaging.schedule import Choice, Fate, InOrder, Schedule
+from shared.messaging.schedule import Choice, Handling, InOrder, Schedule
 from shared.messaging.subscription import Delivery, NewsSubscription, WorkSubscription
 from shared.messaging.transport import Attached
 from tests.integration.messaging.bus import QUICK, Effects, emit_defined, eventually, outbox_is_empty, rows
@@ -45,13 +45,13 @@ class Unreliable:
     def choose(self, waiting: Sequence[Delivery]) -> Choice | None:
         if self.random.random() < 0.2:
             return None
-        fate = Fate.DUPLICATE if self.random.random() < 0.3 else Fate.DELIVER
-        return Choice(self.random.randrange(len(waiting)), fate)
+        handling = Handling.DUPLICATE if self.random.random() < 0.3 else Handling.DELIVER
+        return Choice(self.random.randrange(len(waiting)), handling)
 
 
 class Dropping:
     def choose(self, waiting: Sequence[Delivery]) -> Choice | None:
-        return Choice(0, Fate.DROP)
+        return Choice(0, Handling.DROP)
 
 
 async def test_every_consumer_gets_each_event_once_and_the_outbox_is_emptied(

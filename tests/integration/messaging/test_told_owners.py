@@ -8,8 +8,9 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from services.task_definition.explanation import Explanation
-from services.task_definition.reading import Reading
+from services.task_definition.explaining import Explanation
+from services.task_definition.store.reads import Reading
+from shared.cache import NullCache
 from shared.db import Database, UnitOfWork
 from shared.events import JobsFinished, TaskDefined
 from shared.events.base import Event
@@ -17,6 +18,7 @@ from shared.messaging import ledger
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import Deferred, Delivery, Outcome, WorkSubscription
+from shared.snapshot import KnownGrid
 from tests import rows
 
 
@@ -40,7 +42,7 @@ async def fail(database: Database, event: Event, *, attempts: int) -> Outcome:
 
 async def explained(database: Database, task_id: int) -> tuple[str, dict[str, Any]]:
     async with database.read() as connection:
-        found = await Explanation(Reading()).task(connection, task_id)
+        found = await Explanation(Reading(), KnownGrid(NullCache())).task(connection, task_id)
     assert found is not None
     return found["text"], found["task"]
 

@@ -210,21 +210,35 @@ async def test_every_typical_usage_and_hot_query_uses_its_index(populated: async
     assert wrong == []
 
 
+async def test_the_usage_of_a_working_group_is_read_from_its_live_tasks_alone(populated: asyncpg.Connection) -> None:
+    from services.job_brokerage.store.usage import SQL as USAGE
+    from services.job_brokerage.waking import SQL as WAKING
+
+    for statement, argument in (
+        (WAKING.text("usage_of_groups"), ["wg0", "wg1"]),
+        (USAGE.text("usage_of_group"), "wg0"),
+    ):
+        used = await indexes_used(populated, statement, (argument,))
+        assert "tasks_of_live_group" in used and "seq:tasks" not in used, used
+    definition = await populated.fetchval("SELECT indexdef FROM pg_indexes WHERE indexname = 'tasks_of_live_group'")
+    assert "'done'" in definition and "'aborted'" in definition
+
+
 async def test_the_sweep_and_the_watches_do_not_read_big_tables_whole(populated: asyncpg.Connection) -> None:
-    from services.watchdog.store import SWEEPS
-    from services.watchdog.sweeps import SWEEPS as KINDS
+    from services.watchdog.store.sweeps import SQL
+    from services.watchdog.sweeping import SWEEPS
 
     before = await populated.fetchval("SELECT orrery_now() - interval '30 days'")
     wrong = []
-    for kind in KINDS:
-        used = await indexes_used(populated, getattr(SWEEPS, kind.kind).sql.strip().rstrip(";"), (before,))
+    for kind in SWEEPS:
+        used = await indexes_used(populated, SQL.text(kind.kind), (before,))
         if used & {"seq:jobs", "seq:task_files", "seq:task_datasets"}:
             wrong.append(f"{kind.kind}: {sorted(used)}")
     assert wrong == []
 
 
 async def test_the_checks_of_one_task_do_not_read_big_tables_whole(populated: asyncpg.Connection) -> None:
-    from shared.check import CHECKS
+    from services.watchdog.checking import CHECKS
 
     wrong = []
     for check in CHECKS:

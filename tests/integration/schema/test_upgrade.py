@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from shared.check import run_checks
+from services.watchdog.checking import run_checks
 from shared.db import migrate
 from tests import rows, servers
 from tests.unit.check.story import Story, tell

@@ -12,7 +12,8 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
-from shared.auth import Authority, Caller, NotAuthenticated, install, require
+from shared.auth import Authority, Caller, NotAuthenticated, require
+from shared.web.service import install
 
 
 def test_a_token_says_who_holds_it() -> None:

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
-from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, AnalysisLimits, TaskFacts
+from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, TaskFacts
 from shared.brokerage.decision import Decision
-from shared.brokerage.limits import JobLimits
+from shared.brokerage.limits import AnalysisLimits, JobLimits
 from shared.brokerage.request import InputDataset, JobRequest, Replica
 from shared.brokerage.usage import UsageRows
 from shared.brokerage.world import World

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from shared.brokerage.document import Exclusion, document_of
+from services.cli.dry_run.document import Exclusion, document_of
 from shared.brokerage.governed_by import GOVERNED_BY
 from shared.brokerage.lifts import LIFTED_BY
 from shared.brokerage.load import Activity, JobCount

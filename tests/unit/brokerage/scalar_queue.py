@@ -38,6 +38,8 @@ class One:
 
     @property
     def cores(self) -> int:
+        if self.request.is_merge and self.request.needs.core_count:
+            return self.request.needs.core_count
         return self.queue.core_count if self.queue.core_count > 0 else max(1, self.request.needs.core_count)
 
     @property

@@ -9,19 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.job_brokerage.policy.adverts import jobs_at
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
+from services.job_generation.matching import jobs_of
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import requirement_of, totals_of
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
-from services.job_generation.site_matches import jobs_of
 from shared.brokerage.decision import Decision
-from shared.brokerage.filters.adverts import jobs_at
+from shared.brokerage.filters.capability import memory_at_most
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
-from shared.model.needs import WorkNeeds
+from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
 from shared.model.queue import QueueStatus
+from shared.model.units import parse_ram
 from tests.unit.brokerage.worlds import a_queue, a_request, a_world
 from tests.unit.job_generation.made import a_task
 
@@ -189,6 +191,27 @@ def test_brokerage_generation_and_dispatch_ask_about_the_same_job(
         "requirements": "true",
     }
     assert JobFacts.of(row, core_count=shape.core_count, ram_mb=shape.ram_mb) == at_brokerage
+
+
+@given(
+    stated=st.none() | st.integers(0, 16), slot=st.integers(1, 16), mb=st.integers(0, 9000),
+    unit=st.sampled_from(["MB", "MBPerCore"]),
+)  # fmt: skip
+def test_brokerage_and_generation_agree_on_cores_and_memory_of_a_merge_job(
+    stated: int | None, slot: int, mb: int, unit: str
+) -> None:
+    row = {"core_count": 8, "ram_count": 500, "merge_core_count": stated, "merge_ram_count": mb, "merge_ram_unit": unit}
+    world = a_world([a_queue("Q", "A", core_count=slot, max_rss_mb=0)])
+    request = a_request(needs=needs_of_merge_job(row), is_merge=True)
+    [at_brokerage] = jobs_at(world, request, np.array([0]))
+    task = a_task(needs=needs_of_task(row), core_count=8, merge_core_count=stated, merge_ram=parse_ram(mb, unit))
+    queue = QueueFacts("Q", "SCORE", "A", core_count=slot)
+    [at_generation] = jobs_of(task, "", "merge", [PlacedJob(queue, JobInput((Unit(1, "a"),)))])
+    cores = {None: 1, 0: slot}.get(stated, stated)
+    assert (at_generation.core_count, at_generation.ram_mb) == (at_brokerage.core_count, at_brokerage.ram_mb)
+    memory = memory_at_most.decide(world, request)
+    assert at_brokerage.core_count == cores and memory is not None
+    assert memory.found[0] == int(max(2000, mb * cores if unit == "MBPerCore" else mb) * 0.9)
 
 
 def test_a_job_whose_files_were_given_more_memory_asks_for_it() -> None:

@@ -113,7 +113,7 @@ CASES = (
          "usage of User Analysis 90.2 %", "at most, by task class 90 %", temporary=True),
     Case("candidates_are_analysis_and_unified_queues", "queue_type", "configuration",
          lambda kind: Part(queue={"type": kind}), QueueType.PRODUCTION, QueueType.ANALYSIS,
-         "type of the queue production", "type or unified analysis"),
+         "type of the queue production", "unified or analysis"),
     COMMON["excluded_sites"], COMMON["included_sites"], COMMON["preassigned"], COMMON["status"],
     Case("queues_without_the_input_are_skipped", "input_locality", "data", input_of_4000_mb, 1, 2,
          "missing input 1 files", "at most 0 files"),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scipy.stats import t as student_t
 
-from services.job_brokerage.request import TaskHistory, analysis_input
+from services.job_brokerage.policy.request import TaskHistory, analysis_input
 from shared.brokerage.classes import (
     CLASS_A,
     CLASS_B,

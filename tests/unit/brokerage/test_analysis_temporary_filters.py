@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.job_brokerage.request import analysis_limits_from
+from services.job_brokerage.parameters import analysis_limits_from
 from shared.brokerage.load import JobCount
 from shared.config.parameters import Parameters
 from shared.model.world_file import QueueHistory

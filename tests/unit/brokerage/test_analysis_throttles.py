@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.job_brokerage.request import TaskHistory, analysis_input
+from services.job_brokerage.policy.request import TaskHistory, analysis_input
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters

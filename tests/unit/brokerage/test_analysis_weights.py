@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.brokerage.analysis_weights import EPSILON_1, EPSILON_2, queue_length_weight, site_class_weight
+from services.job_brokerage.policy.analysis_weights import EPSILON_1, EPSILON_2, queue_length_weight, site_class_weight
 from shared.brokerage.classes import CLASS_A, CLASS_B, CLASS_C, CLASS_S, HI, LO, MID
 from shared.brokerage.load import JobCount
 from tests.unit.brokerage.analysis_worlds import (

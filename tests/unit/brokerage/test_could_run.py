@@ -8,10 +8,10 @@ import pytest
 
 from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
-from services.job_brokerage.request import job_request
+from services.job_brokerage.policy.request import job_request
+from services.task_definition.policy.could_run import could_run, typical_job
 from shared.brokerage.ability import ABILITY, ANALYSIS_ABILITY
 from shared.brokerage.check import Filter, Tier
-from shared.brokerage.could_run import could_run, typical_job
 from shared.brokerage.limits import JobLimits
 from shared.model.queue import QueueStatus, QueueType
 from tests.unit.brokerage.test_job_brokerage import ROW
@@ -59,6 +59,16 @@ def test_analysis_that_its_brokerage_would_run_is_not_refused(rule: dict[str, An
 def test_analysis_that_no_queue_could_ever_run_is_refused(row: dict[str, Any], queue: dict[str, Any]) -> None:
     assert could(ANALYSIS)
     assert not could({**ANALYSIS, **row}, **queue)
+
+
+@pytest.mark.parametrize(("group", "largest_s"), [(None, 500), (2, 500), (3, 100), (4, 100)])
+def test_where_a_boundary_is_one_job_it_may_be_one_file_however_many_the_rules_ask_for(
+    group: int | None, largest_s: int
+) -> None:
+    """Files of 100 events of 1 HS06 s x 9 / (10 HS06 x 0.9): 100 s each, and five of them in a job by nFilesPerJob."""
+    row = {**ANALYSIS, "cpu_time": 9, "cpu_efficiency": 90, "base_walltime": 0,
+           "split_rule": {"nFilesPerJob": 5, "groupBoundaryID": group}}  # fmt: skip
+    assert could(row, max_time_s=largest_s) and not could(row, max_time_s=largest_s - 1)
 
 
 def test_a_queue_that_is_offline_today_could_run_it_some_day() -> None:

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_brokerage.request import job_request
+from services.job_brokerage.policy.request import job_request
 from services.job_generation.policy.placing import place
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Unit
+from services.task_definition.policy.could_run import could_run, typical_job
 from services.task_definition.policy.refine import Refined, World, refine
-from shared.brokerage.could_run import could_run, typical_job
+from services.task_definition.policy.task_spec import parse_task
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.catalogue.port import DatasetFacts
 from shared.model.needs import WorkNeeds
-from shared.model.task_spec import parse_task
 from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import production
 from tests.unit.brokerage.test_job_brokerage import ROW

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.production import ProductionJobBrokerage
+from services.task_brokerage.policy.filters import FILTERS
+from services.task_definition.policy.could_run import could_run
+from services.task_definition.policy.explain import explain_row
+from shared.brokerage.check import Tier, compared
 from shared.brokerage.decision import Decision
-from shared.brokerage.explain import explain_row
 from shared.brokerage.filters import capability
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.request import HIGH_PRIORITY
+from shared.model.queue import QueueStatus
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
 
 
@@ -71,3 +76,48 @@ def test_zero_share_shows_the_sub_policy_of_each_queue_also_when_the_grid_has_ch
         "C": None, "D": "turned away by sub-policy type=any:0%",
     }  # fmt: skip
     assert {one["wanted"] for one in explain_row(stored) if one["check"]} == {"must be none"}
+
+
+UCORE: dict[str, Any] = {"core_count": 8, "capability": "ucore", "max_rss_mb": 16_000}
+
+
+def test_queues_are_counted_once_however_many_resource_types_they_have() -> None:
+    world = a_world([
+        a_queue("ALL", **UCORE), a_queue("ONE"), a_queue("OFF", **UCORE, status=QueueStatus.OFFLINE),
+        a_queue("SMALL", **UCORE | {"max_rss_mb": 10}),
+    ])  # fmt: skip
+    assert len(world.columns) > 4
+    decision = ProductionJobBrokerage().decide(world, a_request(), 1)
+    summary = decision.summary()
+    assert (summary["considered"], summary["passed"]) == (4, 2)
+    assert sum(summary["checks"].values()) == sum(summary["tiers"].values()) == 2
+    assert summary["tiers"] == {Tier.CONFIGURATION.value: 2} and summary["checks"]["status"] == 1
+    assert decision.reason().startswith("4 queues, 2 passed: 2 configuration; nearest miss: ")
+    # Each resource type keeps its own entry.
+    assert [one["name"] for one in explain_row(decision.packed())].count("ALL/SCORE") == 1
+    assert could_run(world, a_request()).summary()["considered"] == 4
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "text"),
+    [
+        ("local part of the input 0.08", "more than 0.1", "local part of the input 0.08, wanted: more than 0.1"),
+        ("missing input 3 files", "at most 0 files", "missing input 3 files, wanted: at most 0 files"),
+        ("named by the task or chunk no", "must be yes", "named by the task or chunk no, must be yes"),
+        ("memory of a job 9 MB", "maxrss of the queue 1 MB", "memory of a job 9 MB, maxrss of the queue 1 MB"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_said_to_be_what_is_wanted(found: str, wanted: str, text: str) -> None:
+    assert compared(found, wanted) == text
+
+
+NUCLEI = [one.check for one in FILTERS]
+LIMITS = ("free_space", "nucleus_space", "input_size", "input_files", "dynamic_number_of_events", "bad_jobs", "queued")
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_checks_that_have_a_limit_say_so(name: str) -> None:
+    asked = [one.check for pipeline in (production.PIPELINE, production.CAPS, analysis.PIPELINE)
+             for one in pipeline.filters]  # fmt: skip
+    check = next(one for one in (*asked, *NUCLEI) if one.name == name)
+    assert ", wanted: " in compared(f"{check.found} 1", f"{check.wanted} 2")

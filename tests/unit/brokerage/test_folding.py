@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_brokerage.folding import changes_of, confirmed_drift, outcomes_of, signs_of_life
+from services.job_brokerage.policy.folding import changes_of, confirmed_drift, outcomes_of, signs_of_life
 from shared.events import JobMove
 
 AT = datetime(2026, 3, 1, 12, 34, 56, tzinfo=UTC)

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
+from services.cli.dry_run.document import document_of
 from services.job_brokerage.policy import analysis, production
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.task_brokerage.policy.filters import FILTERS
-from shared.brokerage.document import document_of
-from shared.brokerage.explain import explain_row
+from services.task_definition.policy.explain import explain_row
 from shared.brokerage.governed_by import GOVERNED_BY
-from shared.config.known import find_parameter
-from shared.config.known_parameters import KNOWN
+from shared.config.declared import find_parameter
 from tests.unit.brokerage.worlds import a_queue, a_request, a_storage, a_world
 
 ASKED = (production.PIPELINE, production.CAPS, analysis.PIPELINE)
@@ -34,7 +33,7 @@ def test_what_governs_a_check_is_known_and_the_check_is_asked() -> None:
 @pytest.mark.parametrize("name", sorted({name for names in GOVERNED_BY.values() for name in names}))
 def test_a_parameter_that_a_decision_names_can_be_set(name: str) -> None:
     component, _, key = name.partition(".")
-    assert find_parameter(KNOWN, component, key) is not None
+    assert find_parameter(component, key) is not None
 
 
 def test_an_exclusion_names_the_parameter_that_governs_it_and_none_where_the_queue_alone_does() -> None:

@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from services.job_brokerage.parameters import limits_from
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.example_vo import ExampleJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_brokerage.request import job_request, limits_from
-from shared.brokerage.explain import explain_row
+from services.job_brokerage.policy.request import job_request
+from services.task_definition.policy.explain import explain_row
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import JobCount
-from shared.brokerage.request import InputDataset, Replica, names_in
+from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request_of_task import names_in
 from shared.brokerage.world import World
 from shared.config.parameters import Parameters
 from shared.model.grid import parse_grid, read_grid_folder
@@ -89,7 +91,7 @@ def test_the_reason_counts_tiers_and_names_the_nearest_miss() -> None:
     assert not summary["temporary"]
     assert decision.reason() == (
         "4 queues, 0 passed: 3 configuration, 1 capacity; nearest miss: FULL (free_space: usable space of the output "
-        "storage 1 GB, more than 200 GB)"
+        "storage 1 GB, wanted: more than 200 GB)"
     )
     assert decision.exclusion("NEARLY") is not None
     check, found, wanted = decision.exclusion("NEARLY") or (None, 0, 0)

@@ -2,10 +2,9 @@
 
 import pytest
 
-from services.job_brokerage.policy import analysis, example_vo, production
+from services.job_brokerage.policy import adverts, analysis, example_vo, production
 from services.task_brokerage.policy.filters import FILTERS
 from shared.brokerage.check import Check, Tier
-from shared.brokerage.filters import adverts
 from shared.brokerage.lifts import LIFTED_BY, Lift
 
 PIPELINES = (production.PIPELINE, production.CAPS, analysis.PIPELINE, example_vo.PIPELINE)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from services.task_brokerage.policy.columns import build_nuclei
 from services.task_brokerage.policy.filters import FILTERS
@@ -18,6 +17,7 @@ from shared.brokerage.request import InputDataset, Replica
 from shared.model.link import Link
 from shared.model.queue import QueueStatus
 from shared.model.site import Site
+from tests.unit.brokerage import draw
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_storage, a_world
 
 GB = 1024**3
@@ -43,31 +43,31 @@ class Nucleus:
     tape_copy: tuple[int, int] = (0, 0)
 
 
-nuclei = st.builds(
+nuclei = draw.builds(
     Nucleus,
-    name=st.sampled_from(NAMES),
-    state=st.sampled_from(["ACTIVE", "ACTIVE", "DISABLED"]),
-    bare=st.sampled_from(["", "", "only", "allow"]),
-    queued=st.sampled_from([0, 2000, 2001]),
-    has_storage=st.sampled_from([True, True, True, False]),
-    free_gb=st.sampled_from([5000.0, 50_000.0]),
-    expired_gb=st.sampled_from([0.0, 121.0]),
-    write_wan=st.sampled_from(["ON", "ON", "OFF"]),
-    has_queue=st.sampled_from([True, True, True, False]),
-    total_work=st.sampled_from([0.0, 1e9, 2e11]),
-    work=st.sampled_from([0.0, 49.0, 1e6]),
-    disk_copy=st.sampled_from([(0, 0), (20, 1), (100, 30), (1000, 100)]),
-    tape_copy=st.sampled_from([(0, 0), (1000, 100)]),
+    name=draw.sampled_from(NAMES),
+    state=draw.sampled_from(["ACTIVE", "ACTIVE", "DISABLED"]),
+    bare=draw.sampled_from(["", "", "only", "allow"]),
+    queued=draw.sampled_from([0, 2000, 2001]),
+    has_storage=draw.sampled_from([True, True, True, False]),
+    free_gb=draw.sampled_from([5000.0, 50_000.0]),
+    expired_gb=draw.sampled_from([0.0, 121.0]),
+    write_wan=draw.sampled_from(["ON", "ON", "OFF"]),
+    has_queue=draw.sampled_from([True, True, True, False]),
+    total_work=draw.sampled_from([0.0, 1e9, 2e11]),
+    work=draw.sampled_from([0.0, 49.0, 1e6]),
+    disk_copy=draw.sampled_from([(0, 0), (20, 1), (100, 30), (1000, 100)]),
+    tape_copy=draw.sampled_from([(0, 0), (1000, 100)]),
 )
-tasks = st.builds(
+tasks = draw.builds(
     lambda **values: TaskRequest(task_id=1, now=NOW, job=a_request(), **values),
-    priority=st.sampled_from([100, 800]),
-    io_intensity_kb_s=st.sampled_from([100.0, 201.0]),
-    t1_weight=st.sampled_from([0, -1]),
-    local_on_master=st.booleans(),
-    input_pre_staging=st.booleans(),
-    full_chain=st.sampled_from(["", "", "only", "require", "capable"]),
-    parent_nucleus=st.sampled_from([None, *NAMES]),
+    priority=draw.sampled_from([100, 800]),
+    io_intensity_kb_s=draw.sampled_from([100.0, 201.0]),
+    t1_weight=draw.sampled_from([0, -1]),
+    local_on_master=draw.booleans(),
+    input_pre_staging=draw.booleans(),
+    full_chain=draw.sampled_from(["", "", "only", "require", "capable"]),
+    parent_nucleus=draw.sampled_from([None, *NAMES]),
 )
 
 
@@ -185,8 +185,13 @@ def test_the_reference_has_every_check_in_its_order() -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(nuclei, min_size=1, max_size=3, unique_by=lambda one: one.name), tasks, st.booleans())
-def test_columns_decide_as_one_nucleus_at_a_time(found, task, with_input) -> None:
+@given(
+    draw.from_one_number(
+        draw.lists(nuclei, min_size=1, max_size=3, unique_by=lambda one: one.name), tasks, draw.booleans()
+    )
+)
+def test_columns_decide_as_one_nucleus_at_a_time(drawn) -> None:
+    found, task, with_input = drawn
     # A storage that is not at its nucleus holds nothing for it.
     with_storage = [one for one in found if one.has_storage]
     inputs = (inputs_of(with_storage, master=True), inputs_of(with_storage, master=False)) if with_input else ()

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from services.task_brokerage.policy.production import ProductionTaskBrokerage
-from services.task_brokerage.request import task_request
+from services.task_brokerage.policy.request import job_request, task_request
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork
 from shared.brokerage.request import InputDataset, Replica
@@ -119,9 +119,10 @@ def test_all_input_datasets_are_considered_unless_task_broker_on_master_is_set(r
     row = {
         "task_id": 1, "vo": None, "prod_source_label": "managed", "task_type": "prod", "processing_type": None,
         "working_group": None, "gshare": "MC", "resource_type": "SCORE", "current_priority": 1, "split_rule": rules,
+        "site": None,
     }  # fmt: skip
     inputs = (input_at(copy_at("A", 1, 1)), replace(input_at(copy_at("B", 1, 1)), is_master=False))
-    request = task_request(row, (), inputs, {}, LIMITS, NOW)
+    request = task_request(row, job_request(row, (), inputs, None, NOW), inputs, {}, LIMITS)
     assert [one.is_master for one in request.inputs_for_locality] == ([True] if master_only else [True, False])
 
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.job_brokerage.request import analysis_limits_from, limits_from
-from services.task_brokerage.request import limits_from as task_limits_from
-from shared.brokerage.analysis_facts import AnalysisLimits
-from shared.brokerage.limits import JobLimits, TaskLimits
+from services.job_brokerage.parameters import analysis_limits_from, limits_from
+from services.task_brokerage.parameters import limits_from as task_limits_from
+from shared.brokerage.limits import AnalysisLimits, JobLimits, TaskLimits
 from shared.config.parameters import Parameters
 
 TB_GB = 1024.0
@@ -38,10 +37,10 @@ def changed(default: Any, found: Any) -> dict[str, Any]:
 )
 def test_a_parameter_of_production_job_brokerage_has_the_documents_name_and_default(key, field, default) -> None:
     assert asdict(JobLimits())[field] == default
-    parameters = Parameters()
-    parameters.set_for_test("jobbroker", key, 77)
+    parameters, value = Parameters(), 77 if default >= 1 else 0.75
+    parameters.set_for_test("jobbroker", key, value)
     found = limits_from(parameters, vo="demo", is_analysis=False, gshare="MC")
-    assert changed(JobLimits(), found) == {field: 77}
+    assert changed(JobLimits(), found) == {field: value}
 
 
 def test_io_intensity_cutoff_user_is_of_analysis_and_has_no_default() -> None:

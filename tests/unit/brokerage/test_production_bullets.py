@@ -60,7 +60,7 @@ CASES = (
          lambda name: Part(queue={"name": name}), "Q_tEsT", QUEUE, "'test' in the name yes", "must be no"),
     Case("candidates_are_production_and_unified_queues", "queue_type", "configuration",
          lambda kind: Part(queue={"type": kind}), QueueType.ANALYSIS, QueueType.PRODUCTION,
-         "type of the queue analysis", "type or unified production"),
+         "type of the queue analysis", "unified or production"),
     COMMON["status"],
     Case("queues_whose_link_to_the_nucleus_is_blocked_are_skipped", "blocked_link", "configuration",
          lambda closeness: Part(link={"closeness": closeness}), -1, 0, "closeness to the nucleus -1", "not -1"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
+from shared.brokerage.filters.capability import cores_of_jobs, memory_at_most
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import JobRequest, SmallestJob, smallest_job
 from shared.model.link import Link
@@ -41,6 +42,22 @@ def test_memory_is_base_ram_count_plus_ram_count_times_core_count_times_compensa
     assert found("memory_too_large", request, **queue, max_rss_mb=expected_mb - 1) == estimate
     assert found("memory_too_small", request, **queue, min_rss_mb=expected_mb + 1, max_rss_mb=0) == estimate
     assert found("memory_too_large", request, **queue, min_rss_mb=expected_mb, max_rss_mb=expected_mb) is None
+
+
+@pytest.mark.parametrize(("resource_type", "expected_mb"), [("SCORE", 1800), ("MCORE", 2700)])
+def test_a_task_of_any_number_of_cores_has_the_smallest_slot_of_its_type_where_the_queue_leaves_the_number_to_it(
+    resource_type: str, expected_mb: int
+) -> None:
+    """(1000 + 1000 x 1 or 2) x 0.9: coreCount 0, corecount -1; job generation makes the job for that slot."""
+    row = {"core_count": 0, "base_ram_count": 1000, "ram_count": 1000, "ram_unit": "MBPerCore", "cpu_time": 1}
+    request = a_request(needs=needs_of_task(row))
+    world = a_world([a_queue("Q", capability="ucore", core_count=-1, max_rss_mb=64_000)])
+    columns = world.columns
+    place = columns.row_of_label[f"Q/{resource_type}"]
+    slot = columns.queues[place].part_for(columns.known_types[resource_type], 0)
+    assert slot is not None and cores_of_jobs(world, request)[place] == slot.core_count
+    memory = memory_at_most.decide(world, request)
+    assert memory is not None and memory.found[place] == expected_mb
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.production import CAPS, ProductionJobBrokerage
-from services.job_brokerage.request import job_request, jobs_of_chunk
+from services.job_brokerage.policy.request import job_request, jobs_of_chunk
 from shared.brokerage.check import Filter
 from shared.brokerage.filters import capability, capacity, data, rules, scope
 from shared.brokerage.limits import JobLimits

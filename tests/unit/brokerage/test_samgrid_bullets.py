@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from services.cli.dry_run.document import Exclusion
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from shared.brokerage.document import Exclusion
 from shared.brokerage.matchmaking import FORWARDING, NATIVE, Advert
 from tests.unit.brokerage.parts import explanation
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world

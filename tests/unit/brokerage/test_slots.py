@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
+from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.values import QueueFacts
-from services.job_generation.snapshot import QueueBook
 from shared.brokerage.columns import build_columns
 from shared.events import Candidate
+from shared.model.grid import Grid
 from shared.model.queue import Queue
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from tests.unit.brokerage.worlds import LIGHT, a_queue, a_request, a_world
@@ -33,11 +34,8 @@ def chosen(queue: Queue, cores: int, **needs: Any) -> set[str]:
 
 
 def facts(queue: Queue, resource_type: str, cores: int) -> QueueFacts:
-    book = QueueBook()
-    book._queues = {queue.name: queue}
-    book._types = {one.name: one for one in DEFAULT_RESOURCE_TYPES}
-    [found] = book.candidates(
-        a_task(core_count=cores, needs=replace(LIGHT, core_count=cores)),
+    [found] = facts_of_candidates(
+        Grid({queue.name: queue}, {}, {}), a_task(core_count=cores, needs=replace(LIGHT, core_count=cores)),
         [Candidate(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)], {},
     )  # fmt: skip
     return found

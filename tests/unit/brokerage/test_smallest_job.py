@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_brokerage.request import job_request
+from services.job_brokerage.policy.request import job_request
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, JobRequest
 from shared.brokerage.smallest_job import (

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.task_brokerage.parameters import limits_from
 from services.task_brokerage.policy.columns import build_nuclei, expected_output_gb
 from services.task_brokerage.policy.example_vo import ExampleTaskBrokerage
 from services.task_brokerage.policy.production import ProductionTaskBrokerage, nucleus_factors
-from services.task_brokerage.request import limits_from, task_request
+from services.task_brokerage.policy.request import job_request, task_request
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.load import JobCount
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
@@ -197,7 +198,7 @@ def test_a_task_without_nucleus_waits_half_an_hour_and_says_why() -> None:
     assert decision.retry_at == NOW + timedelta(minutes=30)
     assert decision.reason() == (
         "1 nucleus, 0 passed: 1 capacity; nearest miss: A (nucleus_space: space left after existing work 100 GB, "
-        "more than 5120 GB)"
+        "wanted: more than 5120 GB)"
     )
 
 
@@ -240,8 +241,9 @@ def test_a_rows_rules_and_parent_become_the_request() -> None:
         "working_group": "AP_MCGN", "gshare": "MC", "resource_type": "SCORE", "current_priority": 500,
         "split_rule": {"fullChain": "capable", "t1Weight": -1, "taskBrokerOnMaster": True, "skipScout": True},
         "architecture": "x86_64-el9-gcc13-opt", "trans_home": "Athena-1", "parent_nucleus": "BARE",
+        "site": None,
     }  # fmt: skip
-    request = task_request(row, (), (), {}, TaskLimits(), NOW)
+    request = task_request(row, job_request(row, (), (), None, NOW), (), {}, TaskLimits())
     assert (request.full_chain, request.parent_nucleus, request.t1_weight) == ("capable", "BARE", -1)
     assert request.local_on_master and not request.job.is_scout and request.job.software.release == "1"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.job_brokerage.grid_checks import GRID_CHECKS
+from services.job_brokerage.policy.grid_checks import GRID_CHECKS
 from shared.brokerage.zero_share import InvalidPolicy, parse_policy, work_of
 from shared.model.grid import parse_grid
 from shared.model.problems import InvalidGrid

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import asyncpg
 import pytest
 
-from shared.check import CHECKS, run_checks
-from shared.check.invariants import INVARIANTS
+from services.watchdog.checking import CHECKS, run_checks
+from services.watchdog.checking.invariants import INVARIANTS
 from shared.db import Database
 from tests import rows
 from tests.unit.check.story import Story, tell

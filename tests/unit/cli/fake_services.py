@@ -44,7 +44,7 @@ def fake_services() -> Iterator[FakeServices]:
             arguments: dict[str, Any] = dict(parse_qsl(parts.query)) | (json.loads(body) if body else {})
             fake.requests.append((self.command, path, arguments))
             fake.headers.append(dict(self.headers))
-            found = fake.answers.get(path, (404, {"detail": f"no such path {path}"}))
+            found = fake.answers.get(path, (404, {"success": False, "message": f"no such path {path}", "data": None}))
             status, content = found(arguments) if callable(found) else found
             text = (content if isinstance(content, str) else json.dumps(content)).encode()
             self.send_response(status)

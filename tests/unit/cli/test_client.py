@@ -27,25 +27,32 @@ def test_a_refusal_in_an_envelope_carries_every_problem():
         {"field": "nEvents", "value": -1, "allowed": "1 or more"},
         {"field": "taskName", "message": "is missing"},
     ]
-    body = {"success": False, "message": "2 problems", "data": {"code": 1, "problems": problems}}
+    body = {"success": False, "message": "2 problems", "data": 5, "problems": problems}
     with pytest.raises(Refused) as caught:
         client(lambda _: httpx.Response(200, json=body)).post("watchdog", "x")
     assert [str(one) for one in caught.value.problems] == ["nEvents: value -1: 1 or more", "taskName: is missing"]
     assert caught.value.exit_code == 1
 
 
-def test_a_validation_error_of_the_web_framework_is_read_too():
-    detail = [
-        {"loc": ["body", "task_id"], "msg": "Input should be a valid integer", "input": "x", "type": "int_parsing"}
-    ]
-    (problem,) = problems_in({"detail": detail})
-    assert str(problem) == "body.task_id: value 'x': Input should be a valid integer"
+def test_a_problem_of_a_file_names_the_file_and_its_key():
+    one = {
+        "file": "queues",
+        "key": "Q",
+        "field": "status",
+        "reason": "no",
+        "value": "",
+        "allowed": "no",
+        "message": "m",
+    }
+    assert [str(found) for found in problems_in({"problems": [one]})] == ["queues: Q: status: no"]
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "who are you"), (403, "not allowed"), (404, "refused")])
 def test_client_errors_are_refusals(status, words):
     with pytest.raises(Refused, match=words):
-        client(lambda _: httpx.Response(status, json={"detail": "no"})).get("watchdog", "check")
+        client(lambda _: httpx.Response(status, json={"success": False, "message": "no", "data": None})).get(
+            "watchdog", "check"
+        )
 
 
 def test_a_server_error_means_that_the_service_cannot_be_used():

@@ -42,7 +42,7 @@ def test_what_cannot_be_asked_keeps_its_last_value_and_is_named(services, observ
     services.says("task/get_details", task(4))
     services.says("grid/queues", [])
     observer.look()
-    services.answers["task/get_details"] = (503, {"detail": "starting"})
+    services.answers["task/get_details"] = (503, {"success": False, "message": "starting", "data": None})
     seen = observer.look()
     assert seen.fraction_done == 0.4
     assert "503" in seen.unanswered

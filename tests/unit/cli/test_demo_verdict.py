@@ -4,7 +4,7 @@ import pytest
 
 from services.cli.demo.examples import renamed
 from services.cli.demo.profiles import PROFILES, profile_named
-from services.cli.demo.verdict import Verdict, judge
+from services.cli.demo.verdict import DemoResult, judge
 from services.cli.failures import WrongUsage
 from services.cli.progress import progress_of
 
@@ -47,14 +47,14 @@ def test_a_task_that_is_done_with_all_its_files_and_outputs_is_as_it_should_be()
 )
 def test_anything_less_is_a_problem_with_its_number(change, words):
     content = details(**change)
-    verdict = Verdict([judge(content, progress_of(content))])
+    verdict = DemoResult([judge(content, progress_of(content))])
     assert len(verdict.problems) == 1
     assert words in verdict.problems[0]
     assert json.loads(json.dumps(verdict.as_dict()))["success"] is False
 
 
 def test_a_broken_invariant_alone_is_a_failure():
-    verdict = Verdict([judge(details(), progress_of(details()))], ["invariant I3 is broken"])
+    verdict = DemoResult([judge(details(), progress_of(details()))], ["invariant I3 is broken"])
     assert verdict.problems == ["invariant I3 is broken"]
 
 

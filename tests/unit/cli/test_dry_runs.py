@@ -7,10 +7,10 @@ import pytest
 from services.cli.commands.submission import read_tasks
 from services.cli.dry_run.changes import WrongChange, change_parameters, change_queues
 from services.cli.failures import WrongUsage
+from services.job_brokerage.store.worlds import dump_of
+from services.task_definition.policy.task_file import parse_task_file
 from shared.model.link import link_from_dump
 from shared.model.problems import InvalidGrid
-from shared.model.task_file import parse_task_file
-from shared.snapshot.saving import dump_of
 from tests.handlers.task_definition.world import production
 
 
@@ -174,29 +174,29 @@ FILES = {"7": {"parameters": {"taskName": "a"}}, "8": {"parameters": {"taskName"
 
 @pytest.mark.parametrize("ids", [("7", "8"), ("7,8",), ("-",)])
 def test_tasks_are_saved_one_on_each_line_as_the_dry_run_reads_them(services, orrery, tmp_path, ids):
-    services.says("grid/task_files", list(FILES.values()))
+    services.says("task/task_files", list(FILES.values()))
     for name in ("tasks.jsonl", "tasks.jsonl.gz"):
         outcome = orrery("snapshot", "task", *ids, str(tmp_path / name), stdin="7\n8\n")
         assert outcome.code == 0 and "2 tasks" in outcome.out
         assert read_tasks(str(tmp_path / name)) == list(FILES.values())
-    assert len(services.asked("grid/task_files")) == 2
+    assert len(services.asked("task/task_files")) == 2
 
 
 def test_a_task_on_standard_output_is_nothing_but_the_task(services, orrery):
-    services.says("grid/task_files", [FILES["7"]])
+    services.says("task/task_files", [FILES["7"]])
     outcome = orrery("snapshot", "task", "7", "-")
     assert json.loads(outcome.out) == FILES["7"]
-    assert services.asked("grid/task_files")[0]["task_id"] == "7"
+    assert services.asked("task/task_files")[0]["task_id"] == "7"
 
 
 def test_many_tasks_are_asked_for_in_parts(services, orrery):
-    services.says("grid/task_files", [FILES["7"]])
+    services.says("task/task_files", [FILES["7"]])
     outcome = orrery("snapshot", "task", "-", "-", stdin="\n".join(str(one) for one in range(1, 251)))
-    assert (len(services.asked("grid/task_files")), len(outcome.out.splitlines())) == (3, 3)
+    assert (len(services.asked("task/task_files")), len(outcome.out.splitlines())) == (3, 3)
 
 
 def test_a_task_that_is_not_there_writes_no_file(services, orrery, tmp_path):
-    services.says("grid/task_files", {"task_ids": [9]}, success=False, message="there is no task 9")
+    services.says("task/task_files", {"task_ids": [9]}, success=False, message="there is no task 9")
     outcome = orrery("snapshot", "task", "9", str(tmp_path / "task.json"))
     assert outcome.code == 1 and "there is no task 9" in outcome.err
     assert not (tmp_path / "task.json").exists()

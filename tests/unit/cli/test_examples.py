@@ -7,9 +7,9 @@ import pytest
 from services.cli.commands.catalogue import read_catalogue
 from services.cli.demo.examples import catalogue_files, folder, read_examples
 from services.cli.demo.profiles import PROFILES
-from shared.catalogue.import_file import parse_catalogue
+from services.task_definition.importing.import_file import parse_catalogue
+from services.task_definition.policy.task_spec import parse_task
 from shared.model.grid import parse_grid, read_grid_folder
-from shared.model.task_spec import parse_task
 
 FILES = sorted((folder() / "tasks").glob("*.json"))
 

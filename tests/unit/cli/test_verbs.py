@@ -17,7 +17,7 @@ def test_submitting_several_files_tries_each_and_lists_every_problem_of_a_refuse
     def answer(arguments):
         if arguments["task_parameters"]["nEvents"] < 0:
             problems = [{"field": "nEvents", "value": -1, "allowed": "1 or more"}, {"field": "vo", "allowed": "a name"}]
-            return 200, {"success": False, "message": "2 problems", "data": {"code": 1, "problems": problems}}
+            return 200, {"success": False, "message": "2 problems", "data": 5, "problems": problems}
         return 200, {"success": True, "message": "jediTaskID=12", "data": 12}
 
     services.answers["task/submit"] = answer
@@ -65,6 +65,13 @@ def test_ids_printed_by_one_verb_are_taken_by_the_next(services, orrery):
     assert orrery("retry", "-", stdin=ids).code == 0
     assert orrery("retry", "-", stdin=orrery("tasks", "--json").out).code == 0
     assert [one["task_id"] for one in services.asked("task/retry")] == [3, 4, 3, 4]
+
+
+@pytest.mark.parametrize("verb", ["tasks", "jobs"])
+def test_where_there_are_no_ids_nothing_is_printed(services, orrery, verb):
+    services.says(f"{verb.removesuffix('s')}/list", [])
+    outcome = orrery(verb, "--ids")
+    assert (outcome.code, outcome.out) == (0, "")
 
 
 def test_a_command_that_is_refused_for_one_task_is_still_given_to_the_others(services, orrery):
@@ -272,8 +279,9 @@ def test_what_a_task_says_begins_with_the_nearest_miss_and_is_cut_only_in_a_narr
     assert says("free space 3.44771e+07 GB", 80) == "free space 34,477,100 GB"
 
 
-def test_a_task_begins_with_its_id_its_name_its_status_and_the_reason(services, orrery):
+def test_a_task_begins_with_its_id_told_once_its_name_its_status_and_the_reason(services, orrery):
     details = {
+        "jediTaskID": 7,
         "vo": "demo",
         "status": "pending",
         "task_id": 7,
@@ -283,7 +291,7 @@ def test_a_task_begins_with_its_id_its_name_its_status_and_the_reason(services, 
     services.says("task/get_details", details)
     lines = [line.rstrip().split(maxsplit=1) for line in orrery("task", "7").out.splitlines()]
     assert lines[:4] == [["task", "7"], ["name", "mc.7"], ["status", "pending"], ["reason", "no queue has room"]]
-    assert ["vo", "demo"] in lines
+    assert ["vo", "demo"] in lines and "jediTaskID" not in {line[0] for line in lines}
 
 
 @pytest.mark.parametrize(("columns", "most"), [("70", 70), ("150", 150), ("", 200), ("nonsense", 200)])

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_every_setting_of_every_service_is_known() -> None:
     for service in pkgutil.iter_modules(services.__path__):
         try:
-            importlib.import_module(f"services.{service.name}.settings")
+            importlib.import_module(f"services.{service.name}.environment")
         except ModuleNotFoundError:
             continue
     fields = {name for one in (Settings, *Settings.__subclasses__()) for name in one.model_fields}

@@ -8,7 +8,8 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from services.job_dispatch.body import REPORT, BadBody, fields_of
+from services.job_dispatch.api.body import REPORT, BadBody, fields_of
+from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.policy.commands import steps_of
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.moves import moves_of, slices
@@ -23,7 +24,6 @@ from services.job_dispatch.policy.reports import (
     ending,
     judge,
 )
-from services.job_dispatch.report_fields import read_report
 from shared.model.job_report import JobReport
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, MEANINGS
@@ -131,8 +131,8 @@ def need(job_id: int, *, here: bool) -> InputNeed:
     return InputNeed(job_id, 5, 1, 10, here, "FAR_DISK")
 
 
-def at(job_id: int, status: str = "running", destination: str | None = "DISK", label: str = "managed") -> JobAtQueue:
-    return JobAtQueue(job_id, 1, status, label, destination)
+def at(job_id: int, status: str = "running", destination: str | None = "DISK", *, analysis: bool = False) -> JobAtQueue:
+    return JobAtQueue(job_id, 1, status, analysis, destination)
 
 
 def test_missing_input_is_moved_and_everything_else_decided_by_the_task() -> None:
@@ -143,7 +143,7 @@ def test_missing_input_is_moved_and_everything_else_decided_by_the_task() -> Non
         at(4, "aborting"),
         at(5, destination=None),
         at(6, "paused"),
-        at(7, label="user"),
+        at(7, analysis=True),
     ]
     needs = [need(1, here=True), need(2, here=False), need(5, here=False), need(6, here=False), need(7, here=False)]
     plan = plan_inputs(jobs, needs)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.job_dispatch.body import REPORT, BadBody, parse_body
-from services.job_dispatch.report_fields import LARGEST_META_DATA_BYTES, MOST_FILES, UpdateJob, read_report
-from services.job_dispatch.requests import BadRequest
+from services.job_dispatch.api.body import REPORT, BadBody, parse_body
+from services.job_dispatch.api.report_fields import LARGEST_META_DATA_BYTES, MOST_FILES, UpdateJob, read_report
+from services.job_dispatch.api.requests import BadRequest
 
 FINAL = {"job_id": 1, "job_status": "finished", "attempt_nr": 1}
 
@@ -59,12 +59,18 @@ def test_an_odd_value_of_a_file_costs_that_value(entry: dict[str, Any], kept: di
 def test_what_is_not_a_file_is_not_listed() -> None:
     outputs = {"": {}, "a" * 257: {}, "b": 5, "c": None, "d": {}}
     report = read_report({**FINAL, "xml": outputs})
-    assert report.stored["outputs"] == {"d": {}} and report.lost == ("job_output_report",) * 4
+    assert report.stored["outputs"] == {"d": {}} and report.lost == ("job_output_report",) * 3
 
 
-@pytest.mark.parametrize("value", [None, "", "NULL", {}, "{}"])
-def test_no_list_is_an_empty_one(value: Any) -> None:
-    assert stored(job_output_report=value)["outputs"] == {}
+@pytest.mark.parametrize("value", [None, "", " ", "NULL", "None", "null", {}, "{}", {"f": None}, {"f": "None"}])
+def test_no_list_is_an_empty_one_and_nothing_is_noted(value: Any) -> None:
+    report = read_report({**FINAL, "job_output_report": value})
+    assert report.stored["outputs"] == {} and report.lost == () and "lost_fields" not in report.stored
+
+
+@pytest.mark.parametrize("text", ['{"broken": {"guid": "', "no JSON"])
+def test_a_list_that_cannot_be_read_is_noted_as_it_was_sent(text: str) -> None:
+    assert stored(job_output_report=text)["lost_fields"] == {"job_output_report": text}
 
 
 @pytest.mark.parametrize("as_text", [True, False])
@@ -101,7 +107,7 @@ def test_the_payload_s_report_is_kept_up_to_its_largest_size() -> None:
 def test_an_identity_that_cannot_be_refuses_with_its_field(fields: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as caught:
         read_report({**FINAL, "n_events": -1, **fields})
-    assert caught.value.code == 50 and [one["field"] for one in caught.value.problems] == list(fields)
+    assert caught.value.code == 50 and [one.field for one in caught.value.problems] == list(fields)
 
 
 FIELDS = [name for name in UpdateJob.model_fields if name not in FINAL]
@@ -141,9 +147,25 @@ async def test_what_only_a_pilot_s_own_writer_takes_for_json_does_not_refuse_its
     assert orjson.dumps(report.stored)
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"jobId": 1,', b"{1: 2}", b"\xff", b'{"a": "\xff" b}', b'{"a": NaN}' + b" " * 2**20]
-)
+@pytest.mark.parametrize("body", [b'{"jobId": 1,', b"{1: 2}", b"\xff", b'{"a": "\xff" b}', b'{"a": NaN' + b" " * 2**20])
 async def test_what_is_no_json_is_refused(body: bytes) -> None:
     with pytest.raises(BadBody):
         await parse_body(body, "application/json", REPORT)
+
+
+@pytest.mark.parametrize("n_bytes", [1000, 600_000])
+@pytest.mark.parametrize(("odd", "noted"), ODD_TEXTS)
+async def test_odd_values_cost_the_same_in_a_small_and_in_a_large_report(
+    odd: bytes, noted: str | None, n_bytes: int
+) -> None:
+    files = b",".join(b'"%060d": {"fsize": 5}' % n for n in range(n_bytes // 80))
+    large = b'"unknown": {"part": {' + files + b'}, "also \xff": [' + b"NaN," * (n_bytes // 100) + b"1]}"
+    body = b'{"jobId": 1, "state": "finished", "attemptNr": 1, ' + odd + b", " + large + b', "nEvents": 7}'
+    report = read_report(await parse_body(body, "application/json", REPORT))
+    assert report.lost == ((noted,) if noted else ()) and report.stored["n_events"] == 7
+
+
+async def test_a_text_of_a_large_report_with_bytes_that_are_no_utf_8_is_kept_readable() -> None:
+    body = b'{"jobId": 1, "state": "finished", "attemptNr": 1, "pilotErrorDiag": "' + b"\xff" * 700_000 + b'"}'
+    report = read_report(await parse_body(body, "application/json", REPORT))
+    assert report.stored["pilot_error_diag"] == "\ufffd" * 1024

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.job_dispatch.acquire.upkeep import residue
 from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queue_window import NeedsRefill, Picked, QueueWindow
 from services.job_dispatch.policy.ranking import Ranks, ShareNode, rank_shares
-from services.job_dispatch.upkeep import residue
 
 
 def nobody(_: int) -> bool:

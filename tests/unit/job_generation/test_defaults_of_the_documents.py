@@ -7,10 +7,9 @@ import pytest
 from services.job_generation.policy import scouts
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.requirements import requirement_of
-from services.job_generation.settings import scout_parameters
+from services.task_definition.policy.task_spec import parse_task
 from shared.config.parameters import Parameters
 from shared.model.needs import needs_of_merge_job
-from shared.model.task_spec import parse_task
 from tests.handlers.task_definition.world import analysis
 from tests.unit.job_generation.made import a_queue, a_task
 
@@ -22,7 +21,7 @@ def a_report(pss_mb: int, cores: int = 1) -> scouts.ScoutReport:
 def test_the_memory_of_scouts_is_the_largest_without_a_margin() -> None:
     task = {"base_ram_count": 500, "ram_unit": "MBPerCore"}
     reports = [a_report(2000), a_report(1500)]
-    for parameters in (scouts.ScoutParameters(), scout_parameters(Parameters())):
+    for parameters in (scouts.ScoutParameters(), Parameters().filled(scouts.ScoutParameters)):
         assert scouts.measured(task, reports, parameters)["ram_count"] == 1500  # (2000 - 500) / 1 core
     newer = scouts.ScoutParameters(ram_rank=75, ram_margin=1.1)
     assert scouts.measured(task, reports, newer)["ram_count"] == 1513  # (1000 + 0.75 x 500) x 1.1, rounded up

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.job_generation.snapshot import platform_at
+from services.job_generation.policy.queue_facts import platform_at
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.architecture import parse_architecture
 from shared.model.software import QueueSoftware, SoftwareTag

@@ -164,7 +164,7 @@ def test_the_log_of_a_failed_job_is_finished_where_it_is_registered_and_what_may
 
 
 def test_half_of_the_scouts_are_enough_and_a_rate_below_the_wanted_one_gives_the_task_up() -> None:
-    def verdict(ok: int, failed: int, jobs_ok: int, jobs_failed: int, rate: int | None = None) -> scouts.Verdict:
+    def verdict(ok: int, failed: int, jobs_ok: int, jobs_failed: int, rate: int | None = None) -> scouts.ScoutsResult:
         return scouts.judge(scouts.Progress(10, ok, failed, jobs_ok, jobs_failed), rate)
 
     assert verdict(5, 0, 5, 0).go

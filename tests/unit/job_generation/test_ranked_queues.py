@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 
 from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from services.job_brokerage.request import job_request
+from services.job_brokerage.policy.request import job_request
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.placing import Placement, place
+from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.requirements import requirement_of, totals_of
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.splitting import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
-from services.job_generation.snapshot import QueueBook
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, Replica
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.events import Candidate
+from shared.model.grid import Grid
 from shared.model.needs import needs_of_task
 from shared.model.queue import Queue
-from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
 from tests.unit.job_generation.made import a_dataset, a_task
@@ -113,11 +113,9 @@ def ranked(row: dict[str, Any], queue: Queue, given: Input) -> list[tuple[str, s
 
 def generated(row: dict[str, Any], queue: Queue, resource_type: str, given: Input) -> tuple[QueueFacts, Placement]:
     """What generation makes of the same chunk at one ranked queue."""
-    book = QueueBook()
-    book._queues, book._types = {queue.name: queue}, {one.name: one for one in DEFAULT_RESOURCE_TYPES}
     candidate = Candidate(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)
     task = task_of(row)
-    [facts] = book.candidates(task, [candidate], {})
+    [facts] = facts_of_candidates(Grid({queue.name: queue}, {}, {}), task, [candidate], {})
     scout = row["kind"] == "scout"
     return facts, place(task, given.units, given.pools, [facts], scout=scout, max_jobs=10_000, seed=1)
 

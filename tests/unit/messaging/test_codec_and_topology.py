@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.events import ENTRIES, ConfigChanged, TaskDefined
+from shared.events import ENTRIES, ConfigChanged, TaskCompleted, TaskDefined
 from shared.messaging.codec import MAX_BODY_BYTES, Undecodable, decode, encode
 from shared.messaging.dead_letters import _ids, _origin
 from shared.messaging.dispatcher import RetryPolicy
@@ -98,3 +98,9 @@ def test_delays_between_tries_grow_and_end_at_ten_minutes() -> None:
 
 def test_a_delivery_from_the_bus_was_not_tried_before() -> None:
     assert Delivery("a.b", "a.b.v1", b"").attempts == 0
+
+
+def test_a_state_that_this_version_does_not_know_is_refused_by_name() -> None:
+    body = b'{"event_id":1,"occurred_at":"2026-01-01T00:00:00Z","task_id":1,"status":"vanished"}'
+    with pytest.raises(Undecodable, match=r"task\.completed\.v1: status: Input should be 'registered'"):
+        decode(TaskCompleted, body, routing_key="task.completed.v1")

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.job_brokerage.grid_checks import GRID_CHECKS
+from services.job_brokerage.policy.grid_checks import GRID_CHECKS
 from services.task_definition.policy.shares import ShareNode, share_for
+from services.task_definition.policy.task_spec import parse_task
 from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, resolve_platform
 from shared.brokerage.zero_share import InvalidPolicy, parse_policy, work_of
 from shared.model.architecture import parse_architecture
@@ -16,7 +17,6 @@ from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.grid import parse_grid
 from shared.model.problems import InvalidGrid
 from shared.model.software import QueueSoftware
-from shared.model.task_spec import parse_task
 from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.grids import small_grid
 from tests.handlers.task_definition.world import an_input, production

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.catalogue.import_file import FORMAT, InvalidCatalogue, parse_catalogue
+from services.task_definition.importing.import_file import FORMAT, InvalidCatalogue, parse_catalogue
 from shared.model.names import is_catalogue_name, is_scope, is_task_name
 
 

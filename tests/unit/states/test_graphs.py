@@ -77,11 +77,3 @@ def test_an_illegal_transition_is_refused_by_name() -> None:
         JOB.check("merging", "failed", Owner.WATCHDOG)
     with pytest.raises(IllegalTransition, match="task_brokerage may never move a job to 'running'"):
         JOB.sources("running", Owner.TASK_BROKERAGE)
-
-
-@pytest.mark.parametrize("graph", GRAPHS, ids=IDS)
-def test_the_drawing_has_every_arrow_once(graph: Graph) -> None:
-    lines = graph.mermaid().splitlines()
-    assert lines[0] == "stateDiagram-v2" and len(lines) == len(set(lines))
-    for source, target in graph.edges():
-        assert f"    {source} --> {target}" in lines

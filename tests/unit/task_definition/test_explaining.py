@@ -14,7 +14,7 @@ from services.task_definition.policy.explaining import (
     latest_first,
     task_meaning,
 )
-from shared.model.large_numbers import written_out
+from services.task_definition.policy.large_numbers import written_out
 
 
 def a_miss(check: str = "disk_io", *, tier: str = "capacity", temporary: bool = True) -> dict[str, Any]:
@@ -46,14 +46,14 @@ def test_chosen_queues_that_are_not_listed_are_counted() -> None:
 def test_a_throttle_of_the_task_is_told_once_and_not_for_each_queue() -> None:
     text = text_of(a_decision(a_miss("user_running_jobs", tier="policy")), everything=True)
     assert text.count("user_running_jobs") == 1 and "Q0" not in text and "nearest miss" not in text
-    assert "the whole task is held by user_running_jobs: has 3 jobs, at most 2 jobs" in text
+    assert "the whole task is held by user_running_jobs: has 3 jobs, wanted: at most 2 jobs" in text
     assert "left out before: 1 queue_status" in text
 
 
 def test_what_holds_a_queue_is_told_with_the_nearest_miss_and_on_demand_for_each_queue() -> None:
     text = text_of(a_decision(a_miss()), everything=True)
-    assert "nearest miss: Q0: disk_io: has 3 jobs, at most 2 jobs" in text
-    assert text.count("disk_io (capacity)") == 2
+    assert "nearest miss: Q0: disk_io: has 3 jobs, wanted: at most 2 jobs" in text
+    assert text.count("disk_io (capacity): has 3 jobs, wanted: at most 2 jobs") == 2
 
 
 def test_the_runtime_parameters_behind_the_nearest_miss_and_the_notes_of_a_decision_are_told() -> None:
@@ -79,7 +79,7 @@ def test_pending_is_called_temporary_only_where_it_may_pass_by_itself() -> None:
     assert task_meaning(task, [a_decision(share)]) == (
         "waits for a place: zero_share (policy) stays until somebody changes it"
     )
-    mixed = a_decision(share, queues=[share, a_miss()])
+    mixed = a_decision(share, queues=[share, *(a_miss() | {"name": f"Q/{kind}"} for kind in ("SCORE", "MCORE"))])
     assert task_meaning(task, [mixed]).endswith("; queues left out by what may pass: 1")
 
 
@@ -117,5 +117,9 @@ def test_transitions_of_one_moment_are_told_in_the_order_in_which_one_led_to_the
 
 
 def test_one_failed_job_is_one_job() -> None:
-    failures = [{"n_jobs": n, "error_source": "payload", "error_code": 65, "error_dialog": "it died"} for n in (1, 2)]
-    assert failure_lines(failures) == ["1 job failed: payload 65 it died", "2 jobs failed: payload 65 it died"]
+    failure = {"error_source": "payload", "error_code": 65, "error_dialog": "it died"}
+    failures = [{"n_jobs": n, "n_texts": n_texts, **failure} for n, n_texts in ((1, 1), (2, 1), (7, 3))]
+    assert failure_lines(failures) == [
+        "1 job failed: payload 65 it died", "2 jobs failed: payload 65 it died",
+        "7 jobs failed: payload 65, for example: it died",
+    ]  # fmt: skip

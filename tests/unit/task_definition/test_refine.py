@@ -8,10 +8,10 @@ from services.task_definition.policy.outputs import command_lines, plan_outputs
 from services.task_definition.policy.refine import REFINERS, Postponed, Refined, Refused, World, refine, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.shares import ShareNode, WorkQueue, resource_type_for, share_for, work_queue_for
+from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
 from shared.catalogue.port import DatasetFacts
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
-from shared.model.task_spec import TaskSpec, parse_task
 from tests.handlers.task_definition.world import an_input, analysis, output, production
 
 EVNT = DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 20_000)

@@ -30,6 +30,11 @@ def full(name: str, n_jobs: int) -> dict[str, Any]:
             "room at B (50 queued, at most 40), room at D (60 queued, at most 40), room at E (70 queued, at most 40), "
             "one of 2 more queues or 19:50 UTC",
         ),
+        (
+            [full(f"{name}/{kind}", 90) for name in "ABCD" for kind in ("MCORE", "SCORE")],
+            "room at A/MCORE (90 queued, at most 40), room at B/MCORE (90 queued, at most 40), room at C/MCORE "
+            "(90 queued, at most 40), another queue or 19:50 UTC",
+        ),
         ([entry("A", "pilots", "time since a pilot asked 99999 s", "at most 10800 s", QUEUE)],
          "a pilot at A or 19:50 UTC"),
         ([entry("A", "memory_too_large", "memory of a job 9 MB", "maxrss of the queue 1 MB", GRID), full("B", 41)],

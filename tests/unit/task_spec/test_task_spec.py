@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.model.task_spec import parse_task, split_rules_of
-from shared.model.task_spec_fields import known_fields
-from shared.model.task_spec_items import bare_name, scope_of
+from services.task_definition.policy.task_spec import parse_task, split_rules_of
+from services.task_definition.policy.task_spec_fields import known_fields
+from shared.model.names import bare_name, scope_of
 from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import an_input, log, output, production
 
@@ -263,3 +263,17 @@ def test_an_unknown_unit_is_told_once_with_its_value_and_with_everything_else(be
     told = {one.field: str(one) for one in refused.value.problems}
     assert set(told) == {"ramUnit", *besides}
     assert told["ramUnit"] == "ramUnit = 'parsecs': unknown unit; allowed: MB, MBFixed, MBPerCore, MBPerCoreFixed"
+
+
+@pytest.mark.parametrize("field", ["includedSite", "excludedSite"])
+@pytest.mark.parametrize("sent", [["A"] * 5001, "A," * 5000 + "A"])
+def test_so_many_sites_are_refused_before_any_is_looked_at(field: str, sent: Any) -> None:
+    assert "5001 are not allowed; at most 5000 are" in problems_of(production(**{field: sent}))[field]
+    parse_task(production(**{field: ["A"] * 5000}))
+
+
+def test_so_many_expressions_or_logs_are_refused_before_any_is_looked_at() -> None:
+    item = an_input(include=["("] * 101, exclude="(," * 100 + "(")
+    found = problems_of(production(jobParameters=[item], log=[log("log.1")] * 101))
+    for field in ("jobParameters.0.include", "jobParameters.0.exclude", "log"):
+        assert "101 are not allowed; at most 100 are" in found[field], found

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.watchdog.limits import WatchLimits
+from services.watchdog.parameters import WatchLimits
 from services.watchdog.policy.rebrokerage import (
     FAST_REBROKERAGE,
     WAITING,

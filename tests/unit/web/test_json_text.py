@@ -26,12 +26,13 @@ values = st.recursive(
 @settings(max_examples=300, deadline=None)
 def test_what_is_parsed_in_pieces_is_what_the_parser_gives(value: Any, piece: int, indented: bool) -> None:
     raw = orjson.dumps(value, option=orjson.OPT_INDENT_2 if indented else 0)
-    small, json_text.SMALL_BYTES = json_text.SMALL_BYTES, piece
+    sizes = json_text.SMALL_BYTES, json_text.PIECE_BYTES
+    json_text.SMALL_BYTES = json_text.PIECE_BYTES = piece
     try:
         assert parse_json_now(raw, AMPLE) == value
         assert asyncio.run(parse_json(raw, AMPLE)) == value
     finally:
-        json_text.SMALL_BYTES = small
+        json_text.SMALL_BYTES, json_text.PIECE_BYTES = sizes
 
 
 @given(st.text(alphabet='[]{},:"\\1a \n', max_size=40), st.integers(1, 12))
@@ -42,13 +43,14 @@ def test_rubbish_is_refused_in_pieces_exactly_when_the_parser_refuses_it(text: s
         expected = orjson.loads(raw)
     except orjson.JSONDecodeError:
         expected = ValueError
-    small, json_text.SMALL_BYTES = json_text.SMALL_BYTES, piece
+    sizes = json_text.SMALL_BYTES, json_text.PIECE_BYTES
+    json_text.SMALL_BYTES = json_text.PIECE_BYTES = piece
     try:
         found = parse_json_now(raw, AMPLE)
     except ValueError:
         found = ValueError
     finally:
-        json_text.SMALL_BYTES = small
+        json_text.SMALL_BYTES, json_text.PIECE_BYTES = sizes
     assert found == expected
 
 

@@ -1,0 +1,1 @@
+"""What job_brokerage answers over HTTP: one module for each path prefix."""

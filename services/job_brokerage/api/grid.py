@@ -1,0 +1,131 @@
+"""HTTP: load a grid (operators), look at queues and sites (anybody).
+
+Replies have the field's envelope.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, FastAPI
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.job_brokerage.api.slots import slots_routes
+from services.job_brokerage.policy.grid_checks import GRID_CHECKS, unread_queue_fields, warning_of
+from services.job_brokerage.store.grids import GridStore
+from services.job_brokerage.store.slots import QueueSlots
+from services.job_brokerage.store.worlds import save_world
+from shared.auth import Caller, require
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.model.grid import FILES, Grid, forget_grid, grid_in_steps
+from shared.model.problems import InvalidGrid
+from shared.model.steps import Steps
+from shared.snapshot import Snapshot
+from shared.web.envelope import Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.slices import in_slices
+
+ANYBODY = require("user", "pilot", "production", "operator")
+OPERATOR = require("operator")
+# Disk quotas and usage of people are in a world.
+WORLD_READER = require("production", "operator")
+
+
+class GridFiles(BaseModel):
+    """The decoded files of a grid folder by name without extension."""
+
+    model_config = ConfigDict(extra="forbid")
+    files: dict[str, Any] = Field(description=f"any of {', '.join(FILES)}; queues, sites and storages must be there")
+    keep_times: bool = Field(False, description="false: shift all measurement times so that the newest is now")
+
+
+def _counts(grid: Grid, files: dict[str, Any]) -> Steps[dict[str, Any]]:
+    """What was loaded, and which queues can run nothing because they have no storage, and which fields nobody reads."""
+    unread = yield from unread_queue_fields(files)
+    return {
+        "queues": len(grid.queues),
+        "sites": len(grid.sites),
+        "nuclei": sum(site.is_nucleus for site in grid.sites.values()),
+        "storages": len(grid.storages),
+        "links": len(grid.links),
+        "shares": len(grid.shares),
+        "without_storage": sorted(one.name for one in grid.queues.values() if not one.write_storages),
+        "unread_queue_fields": unread,
+    }
+
+
+def build_routes(database: Database, store: GridStore) -> APIRouter:
+    """Routes under `/api/v1/grid/`."""
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
+
+    @routes.post("/load")
+    async def load(body: GridFiles, caller: Annotated[Caller, Depends(OPERATOR)]) -> Envelope:
+        """Replace the grid. Refused whole if anything is wrong, with every problem listed."""
+        async with database.read() as connection:
+            now = await connection.fetchval("SELECT orrery_now()")
+        try:
+            steps = grid_in_steps(body.files, now=None if body.keep_times else now, checks=GRID_CHECKS)
+            grid = await in_slices(steps)
+            counted = await in_slices(_counts(grid, body.files))
+            async with database.begin(reason=f"grid loaded by {caller.name}") as work:
+                version = await store.save(work, grid, body.files)
+                counts = {"version": version, **counted}
+                await store.record(work, caller, "accepted", counts)
+            await in_slices(forget_grid(grid))
+        except InvalidGrid as error:
+            listed = {"problems": [one.as_sent() for one in error.problems]}
+            message = f"the grid is refused whole: {len(error.problems)} problems"
+            return refused(listed, message, error.problems)
+        warning = warning_of(counts["unread_queue_fields"])
+        return Envelope(counts, f"grid version {counts['version']} loaded{warning}")
+
+    @routes.get("/queues", dependencies=[Depends(ANYBODY)])
+    async def queues() -> Envelope:
+        """Every queue: its CRIC record, jobs by state, last pilot, workers."""
+        async with database.read() as connection:
+            return Envelope(await store.list_queues(connection))
+
+    @routes.get("/sites", dependencies=[Depends(ANYBODY)])
+    async def sites() -> Envelope:
+        """Every site: role, queues, storages, free space."""
+        async with database.read() as connection:
+            return Envelope(await store.list_sites(connection))
+
+    @routes.get("/status", dependencies=[Depends(ANYBODY)])
+    async def status() -> Envelope:
+        """Version of the grid; number of links and age of the newest network metric."""
+        async with database.read() as connection:
+            return Envelope(await store.status(connection))
+
+    return routes
+
+
+def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
+    """`/api/v1/grid/world`: what a dry run takes."""
+    routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
+
+    @routes.get("/world", dependencies=[Depends(WORLD_READER)])
+    async def world() -> Envelope:
+        """All that a decision reads now, as a world file; the next decision here is made on the same."""
+        async with database.read() as connection:
+            saved = await save_world(connection)
+            await snapshot.read_again(connection)
+        return Envelope(saved.model_dump(mode="json"))
+
+    return routes
+
+
+def build_web(
+    database: Database,
+    store: GridStore,
+    snapshot: Snapshot,
+    slots: QueueSlots,
+    parameters: Parameters,
+) -> FastAPI:
+    """The service's web application."""
+    web = FastAPI(title="Orrery job brokerage", version="1")
+    web.include_router(build_routes(database, store))
+    web.include_router(snapshot_routes(database, snapshot))
+    web.include_router(slots_routes(database, slots, parameters))
+    return web

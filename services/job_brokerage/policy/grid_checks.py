@@ -1,0 +1,40 @@
+"""Checks what a queue must keep to be loaded, beyond the ranges of its fields.
+
+It also tells which fields nothing reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.brokerage.zero_share import check_zero_share
+from shared.model.grid import records_of
+from shared.model.queue import CricQueue
+from shared.model.steps import Steps
+
+GRID_CHECKS = (check_zero_share,)
+MOST_NAMES = 20
+
+
+def unread_queue_fields(files: Mapping[str, Any]) -> Steps[dict[str, Any]]:
+    """Fields of queues that nothing here reads: how many, and the first names.
+
+    CRIC has many, so this refuses nothing, but a misspelled field is seen here. A queue in each step.
+    """
+    found = set[str]()
+    for record in records_of(files, "queues").values():
+        yield
+        found.update(record.keys() - CricQueue.model_fields.keys())
+    unread = sorted(found)
+    return {"count": len(unread), "names": unread[:MOST_NAMES]} if unread else {}
+
+
+def warning_of(unread: Mapping[str, Any]) -> str:
+    """The same for people, to be put behind what was done; nothing where every field is read."""
+    if not unread:
+        return ""
+    more = unread["count"] - len(unread["names"])
+    return f"; {unread['count']} fields of queues are not read: {', '.join(unread['names'])}" + (
+        f" and {more} more" if more else ""
+    )

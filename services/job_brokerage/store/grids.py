@@ -1,0 +1,192 @@
+"""A grid is loaded whole in one transaction, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+import asyncpg
+
+from shared.auth import Caller
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import GridChanged
+from shared.model.grid import Grid, records_of
+from shared.model.link import metrics_of
+from shared.model.problems import InvalidGrid, Problem
+from shared.model.share import Share
+from shared.model.storage import Storage
+from shared.web.slices import given_back
+
+SQL = Queries.beside(__file__)
+T = TypeVar("T")
+#: records that one statement writes: its arguments are made in one go, in which the loop does nothing else
+WRITTEN_TOGETHER = 100
+
+
+class GridStore:
+    """Writes the grid's tables; the only writer they have."""
+
+    async def save(self, work: UnitOfWork, grid: Grid, files: Mapping[str, Any]) -> int:
+        """Replace the stored grid by `grid`, which was made of `files`; the new version.
+
+        Announces `grid.changed`.
+        """
+        connection = work.connection
+        version: int = await SQL.value(connection, "next_version", name="grid")
+        await self._save_sites_queues_and_storages(connection, grid, files)
+        await self._save_network(connection, grid, work.now)
+        await SQL.run(connection, "forget_software_map")
+        software = records_of(files, "software_map")
+        for part in _parts(software.items()):
+            names, records = [name for name, _ in part], [record for _, record in part]
+            await SQL.run(connection, "insert_software_map", names=names, records=records)
+        await self._save_resource_types(connection, grid)
+        if grid.shares:
+            await self._save_shares(connection, grid.shares)
+        work.emit(GridChanged(grid_version=version))
+        return version
+
+    async def _save_sites_queues_and_storages(
+        self, connection: asyncpg.Connection, grid: Grid, files: Mapping[str, Any]
+    ) -> None:
+        """Update what stays, insert what is new, delete what is gone. Sites first and last: others point at them."""
+        raw = {name: records_of(files, name) for name in ("sites", "queues", "storages")}
+        for sites in _parts(grid.sites.values()):
+            await SQL.run(
+                connection,
+                "upsert_sites",
+                names=[one.name for one in sites],
+                states=[one.state for one in sites],
+                roles=["nucleus" if one.is_nucleus else "satellite" for one in sites],
+                tiers=[one.tier_level for one in sites],
+                records=[raw["sites"][one.name] for one in sites],
+            )
+        for queues in _parts(grid.queues.values()):
+            await SQL.run(
+                connection,
+                "upsert_queues",
+                names=[one.name for one in queues],
+                sites=[one.site for one in queues],
+                statuses=[one.status.value for one in queues],
+                types=[one.type.value for one in queues],
+                records=[raw["queues"][one.name] for one in queues],
+            )
+        for storages in _parts(grid.storages.values()):
+            await self._save_storages(connection, storages, raw["storages"])
+        await SQL.run(connection, "forget_queues", names=list(grid.queues))
+        await SQL.run(connection, "forget_storages", names=list(grid.storages))
+        await SQL.run(connection, "forget_sites", names=list(grid.sites))
+
+    async def _save_storages(
+        self, connection: asyncpg.Connection, storages: Sequence[Storage], raw: Mapping[str, Any]
+    ) -> None:
+        await SQL.run(
+            connection,
+            "upsert_storages",
+            names=[one.name for one in storages],
+            sites=[one.site for one in storages],
+            types=[one.type for one in storages],
+            tapes=[one.is_tape for one in storages],
+            totals=[one.space_total_gb for one in storages],
+            frees=[one.space_free_gb for one in storages],
+            useds=[one.space_used_gb for one in storages],
+            expireds=[one.space_expired_gb for one in storages],
+            min_frees=[one.space_min_free_gb for one in storages],
+            unavailables=[one.space_unavailable_gb for one in storages],
+            times=[one.space_at for one in storages],
+            read_blacklisted=[one.blacklisted_read for one in storages],
+            write_blacklisted=[one.blacklisted_write for one in storages],
+            statuses=[dict(one.detailed_status or {}) for one in storages],
+            records=[raw[one.name] for one in storages],
+        )
+
+    async def _save_network(self, connection: asyncpg.Connection, grid: Grid, now: datetime) -> None:
+        await SQL.run(connection, "forget_network_metrics")
+        await connection.copy_records_to_table(
+            "network_metrics",
+            records=given_back(metrics_of(grid.links.values(), now)),
+            columns=["source", "destination", "key", "value", "measured_at"],
+        )
+
+    async def _save_resource_types(self, connection: asyncpg.Connection, grid: Grid) -> None:
+        types = grid.resource_types
+        await SQL.run(connection, "forget_resource_types")
+        await SQL.run(
+            connection,
+            "insert_resource_types",
+            names=[one.name for one in types],
+            positions=list(range(1, len(types) + 1)),
+            min_cores=[one.min_cores for one in types],
+            max_cores=[one.max_cores for one in types],
+            min_rams=[one.min_ram_per_core_mb for one in types],
+            max_rams=[one.max_ram_per_core_mb for one in types],
+        )
+
+    async def _save_shares(self, connection: asyncpg.Connection, shares: Sequence[Share]) -> None:
+        """Parents before children, because children point at them. Refused if live tasks would lose their share."""
+        names = [one.name for one in shares]
+        in_use = [
+            Problem("shares.json", row["gshare"], "", f"is missing, but {row['n_tasks']} live tasks have it")
+            for row in await SQL.rows(connection, "shares_in_use", names=names)
+        ]
+        if in_use:
+            raise InvalidGrid(in_use)
+        place = {name: number for number, name in enumerate(names, start=1)}
+        waiting, stored = list(shares), set[str]()
+        while waiting:
+            ready = [one for one in waiting if one.parent is None or one.parent in stored]
+            for one in ready:
+                await SQL.run(
+                    connection,
+                    "upsert_share",
+                    gshare=one.name,
+                    value=one.value,
+                    parent=one.parent,
+                    prod_source_label=one.prodsourcelabel,
+                    working_group=one.workinggroup,
+                    campaign=one.campaign,
+                    processing_type=one.processingtype,
+                    trans_path=one.transpath,
+                    resource_type=one.rtype,
+                    vo=one.vo,
+                    throttled=one.throttled,
+                    position=place[one.name],
+                )
+            stored |= {one.name for one in ready}
+            waiting = [one for one in waiting if one.name not in stored]
+        await SQL.run(connection, "forget_shares", names=names)
+        await SQL.value(connection, "next_version", name="shares")
+
+    async def record(self, work: UnitOfWork, caller: Caller, outcome: str, details: dict[str, Any]) -> None:
+        """Who loaded what."""
+        await SQL.run(
+            work.connection,
+            "record_load",
+            caller=caller.name,
+            roles=sorted(caller.roles),
+            outcome=outcome,
+            details=details,
+        )
+
+    async def list_queues(self, connection: asyncpg.Connection) -> list[dict[str, Any]]:
+        """Every queue with its jobs by state and activity."""
+        return [dict(row) for row in await SQL.rows(connection, "list_queues")]
+
+    async def list_sites(self, connection: asyncpg.Connection) -> list[dict[str, Any]]:
+        """Every site with its queues and storages."""
+        return [dict(row) for row in await SQL.rows(connection, "list_sites")]
+
+    async def status(self, connection: asyncpg.Connection) -> dict[str, Any]:
+        """Version of the grid and age of the newest network metric."""
+        version, network = await SQL.row(connection, "grid_version"), await SQL.one(connection, "network_age")
+        return {**(dict(version) if version else {"version": 0, "changed_at": None}), "network": dict(network)}
+
+
+def _parts(records: Iterable[T]) -> Iterator[list[T]]:
+    """So many at a time as one statement writes."""
+    left = iter(records)
+    while part := list(islice(left, WRITTEN_TOGETHER)):
+        yield part

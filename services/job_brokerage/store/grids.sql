@@ -1,0 +1,133 @@
+-- name: next_version
+-- Taken first: loads of a grid follow one another.
+INSERT INTO versions (name, version, changed_at) VALUES (:name, 1, orrery_now())
+ON CONFLICT (name) DO UPDATE SET version = versions.version + 1, changed_at = orrery_now()
+RETURNING version;
+
+-- name: upsert_sites
+-- Sites of the new grid.
+INSERT INTO sites (site, state, role, tier, data)
+SELECT * FROM unnest(:names::text[], :states::text[], :roles::text[], :tiers::int[], :records::jsonb[])
+ON CONFLICT (site) DO UPDATE
+SET state = excluded.state, role = excluded.role, tier = excluded.tier, data = excluded.data;
+
+-- name: upsert_queues
+-- Queues of the new grid.
+INSERT INTO queues (queue, site, status, type, data)
+SELECT * FROM unnest(:names::text[], :sites::text[], :statuses::text[], :types::text[], :records::jsonb[])
+ON CONFLICT (queue) DO UPDATE
+SET site = excluded.site, status = excluded.status, type = excluded.type, data = excluded.data, updated_at = orrery_now();
+
+-- name: upsert_storages
+-- Storages of the new grid.
+INSERT INTO storages (storage, site, type, is_tape, space_total_gb, space_free_gb, space_used_gb, space_expired_gb,
+                      space_min_free_gb, space_unavailable_gb, space_timestamp, blacklisted_read, blacklisted_write,
+                      detailed_status, data)
+SELECT * FROM unnest(:names::text[], :sites::text[], :types::text[], :tapes::boolean[], :totals::float8[],
+                     :frees::float8[], :useds::float8[], :expireds::float8[], :min_frees::float8[],
+                     :unavailables::float8[], :times::timestamptz[], :read_blacklisted::boolean[],
+                     :write_blacklisted::boolean[], :statuses::jsonb[], :records::jsonb[])
+ON CONFLICT (storage) DO UPDATE
+SET site = excluded.site, type = excluded.type, is_tape = excluded.is_tape, space_total_gb = excluded.space_total_gb,
+    space_free_gb = excluded.space_free_gb, space_used_gb = excluded.space_used_gb,
+    space_expired_gb = excluded.space_expired_gb, space_min_free_gb = excluded.space_min_free_gb,
+    space_unavailable_gb = excluded.space_unavailable_gb, space_timestamp = excluded.space_timestamp,
+    blacklisted_read = excluded.blacklisted_read, blacklisted_write = excluded.blacklisted_write,
+    detailed_status = excluded.detailed_status, data = excluded.data;
+
+-- name: forget_queues
+-- Queues that the new grid does not have.
+DELETE FROM queues WHERE queue <> ALL(:names::text[]);
+
+-- name: forget_storages
+-- Storages that the new grid does not have.
+DELETE FROM storages WHERE storage <> ALL(:names::text[]);
+
+-- name: forget_sites
+-- Sites that the new grid does not have.
+DELETE FROM sites WHERE site <> ALL(:names::text[]);
+
+-- name: forget_network_metrics
+-- All numbers of links, before the new ones are copied in.
+DELETE FROM network_metrics;
+
+-- name: forget_software_map
+-- All that queues published about software, before the new map is written.
+DELETE FROM software_map;
+
+-- name: insert_software_map
+-- What queues publish about software.
+INSERT INTO software_map (queue, data) SELECT * FROM unnest(:names::text[], :records::jsonb[]);
+
+-- name: forget_resource_types
+-- All resource types, before the new ones are written.
+DELETE FROM resource_types;
+
+-- name: insert_resource_types
+-- Resource types in the order in which they are matched.
+INSERT INTO resource_types (resource_name, position, min_core, max_core, min_ram_per_core, max_ram_per_core)
+SELECT * FROM unnest(:names::text[], :positions::int[], :min_cores::int[], :max_cores::int[], :min_rams::int[],
+                     :max_rams::int[]);
+
+-- name: upsert_share
+-- The correction factor of a share that stays is kept; the order of the file is the order of matching.
+INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
+                    resource_type, vo, throttled, position)
+VALUES (:gshare, :value, :parent, :prod_source_label, :working_group, :campaign, :processing_type, :trans_path,
+        :resource_type, :vo, :throttled, :position)
+ON CONFLICT (gshare) DO UPDATE
+SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
+    working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
+    trans_path = excluded.trans_path, resource_type = excluded.resource_type, vo = excluded.vo,
+    throttled = excluded.throttled, position = excluded.position;
+
+-- name: forget_shares
+-- Shares that the new tree does not have.
+DELETE FROM shares WHERE gshare <> ALL(:names::text[]);
+
+-- name: shares_in_use
+-- Shares that live tasks have and the new tree would not.
+SELECT gshare, count(*) AS n_tasks FROM tasks
+WHERE gshare <> ALL(:names::text[]) AND EXISTS (SELECT FROM shares s WHERE s.gshare = tasks.gshare)
+  AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+GROUP BY gshare ORDER BY gshare;
+
+-- name: record_load
+-- Who loaded a grid and what came of it, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, 'grid load', 'grid', :outcome, :details);
+
+-- name: list_queues
+-- Every queue with what is known of its load.
+SELECT q.queue, q.site, q.status, q.type, q.data, a.last_pilot_at, a.last_job_start_at, a.running_workers,
+       a.submitted_workers, a.n_slots, coalesce(s.jobs, '{}'::jsonb) AS jobs
+FROM queues q
+LEFT JOIN queue_activity a USING (queue)
+LEFT JOIN (
+    SELECT queue, jsonb_object_agg(status, n_jobs) AS jobs
+    FROM (SELECT queue, status, greatest(sum(n_jobs), 0)::bigint AS n_jobs
+          FROM queue_statistics GROUP BY queue, status) by_status
+    WHERE n_jobs > 0
+    GROUP BY queue) s USING (queue)
+ORDER BY q.queue;
+
+-- name: list_sites
+-- Every site with its queues, storages and free space, for people.
+SELECT s.site, s.state, s.role, s.tier,
+       coalesce(q.queues, '{}'::text[]) AS queues, coalesce(t.storages, '{}'::text[]) AS storages,
+       coalesce(t.space_free_gb, 0) AS space_free_gb
+FROM sites s
+LEFT JOIN (SELECT site, array_agg(queue ORDER BY queue) AS queues FROM queues GROUP BY site) q USING (site)
+LEFT JOIN (SELECT site, array_agg(storage ORDER BY storage) AS storages, sum(space_free_gb) AS space_free_gb
+           FROM storages GROUP BY site) t USING (site)
+ORDER BY s.site;
+
+-- name: grid_version
+-- The version of the grid and when it was loaded, for people.
+SELECT version, changed_at FROM versions WHERE name = 'grid';
+
+-- name: network_age
+-- How many numbers of links there are, and the age of the newest, for people.
+SELECT count(DISTINCT (source, destination)) AS n_links, count(*) AS n_metrics,
+       extract(epoch FROM orrery_now() - max(measured_at))::float8 AS newest_age_s
+FROM network_metrics;

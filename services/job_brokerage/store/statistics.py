@@ -1,0 +1,202 @@
+"""Statistics of queues: a fold of job events, published as absolute values, audited against the jobs.
+
+The fold is in PostgreSQL.
+
+Nobody increments Redis: after changes the queue's whole value is written with a version, so that losing Redis or a
+message costs nothing but freshness.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from services.job_brokerage.policy.folding import (
+    OUTCOMES,
+    Change,
+    StatisticsKey,
+    changes_of,
+    confirmed_drift,
+    outcomes_of,
+    signs_of_life,
+)
+from shared.brokerage.load import Activity
+from shared.cache import Cache
+from shared.db.queries import Queries
+from shared.db.turns import take_turn
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import JobsEvent, JobsGenerated, JobsStarted, StatisticsChanged
+from shared.snapshot.reader import activity_to_json, statistics_key
+
+SQL = Queries.beside(__file__)
+log = logging.getLogger(__name__)
+
+PUBLISH_EVERY_S = 0.5  # who waits for room at a queue waits for this
+PUBLISHED_TIMES = 3
+COUNT_WORKERS_EVERY_S = 30.0
+AUDIT, AUDIT_EVERY_S = "queue_statistics_audit", 180.0
+# Longer ago than this, a period was left out.
+AUDIT_VALID_S = 1.5 * AUDIT_EVERY_S
+MEASURE_DISK_IO_EVERY_S = 60.0
+FORGET_EVERY_S = 3600.0
+HISTORY_DAYS = 4
+
+
+class QueueStatistics:
+    """Handlers and periodic work.
+
+    `_changed`: queues that this replica folded, with how often they are to be published; `_chunks`: chunks whose jobs
+    were among them.
+
+    Each is published three times within a second: the first may come before the fold's own commit, or be rolled back.
+    """
+
+    def __init__(self, cache: Cache, metrics: CollectorRegistry) -> None:
+        self._cache = cache
+        self._changed: dict[str, int] = {}
+        self._chunks: dict[int, int] = {}
+        self._drift_before: dict[StatisticsKey, tuple[int, int]] = {}
+        self._audited_at: datetime | None = None
+        self._drift = Gauge(
+            "orrery_queue_statistics_drift_jobs",
+            "Jobs by which the statistics differ from table jobs",
+            registry=metrics,
+        )
+        self._corrected = Counter(
+            "orrery_queue_statistics_corrected_jobs", "Jobs by which audits corrected the statistics", registry=metrics
+        )
+
+    async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
+        """Fold one event about jobs; the inbox sees to it that each is folded once."""
+        at = event.occurred_at or work.now
+        await self._add(work, changes_of(event.moves))
+        await self._note_life(work, event, at)
+        await self._note_outcomes(work, event, at)
+        if isinstance(event, JobsStarted) and event.job_ids:
+            await SQL.run(work.connection, "fold_waits", job_ids=list(event.job_ids))
+        self.mark(move.queue for move in event.moves)
+        if isinstance(event, JobsGenerated):
+            self._chunks[event.chunk_id] = PUBLISHED_TIMES
+
+    async def publish(self, work: UnitOfWork) -> None:
+        """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""
+        queues = sorted(self._changed)
+        if not queues:
+            return
+        version: int = await SQL.value(work.connection, "bump_version")
+        await SQL.run(work.connection, "mark_published", queues=queues, version=version)
+        await self._cache.put_many(await self._values(work, queues), version)
+        work.emit(StatisticsChanged(queues=tuple(queues), chunk_ids=tuple(sorted(self._chunks))))
+        self._changed = {queue: times - 1 for queue, times in self._changed.items() if times > 1}
+        self._chunks = {chunk_id: times - 1 for chunk_id, times in self._chunks.items() if times > 1}
+
+    async def audit(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: compare with table jobs and correct what two audits found.
+
+        The difference is exported.
+        """
+        now = {
+            (row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"]): (
+                row["n_jobs"],
+                row["n_cores"],
+            )
+            for row in await SQL.rows(work.connection, "drift")
+        }
+        confirmed = confirmed_drift(await self._last_audit(work), now)
+        self._drift.set(sum(abs(jobs) for jobs, _ in now.values()))
+        await self._add(work, confirmed)
+        self.mark(change.key[0] for change in confirmed)
+        self._corrected.inc(sum(abs(change.n_jobs) for change in confirmed))
+        if confirmed:
+            log.warning("queue statistics: %d rows differed from table jobs twice and were corrected", len(confirmed))
+        done = {change.key for change in confirmed}
+        self._audited_at = work.now
+        self._drift_before = {key: value for key, value in now.items() if key not in done}
+
+    async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, tuple[int, int]]:
+        """What this replica found a period ago; nothing if another audited since, or nobody did for longer.
+
+        Two differences that happen to be alike, far apart, may be two events on their way.
+        """
+        turn = await take_turn(work.connection, AUDIT, 0.0)
+        last_at = turn.previous_at if turn else None
+        if last_at is None or last_at != self._audited_at or work.now - last_at > timedelta(seconds=AUDIT_VALID_S):
+            return {}
+        return self._drift_before
+
+    async def count_workers(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: workers of each queue, as their last reports have them."""
+        changed = [row["queue"] for row in await SQL.rows(work.connection, "count_workers")]
+        changed += [row["queue"] for row in await SQL.rows(work.connection, "forget_workers")]
+        self.mark(changed)
+
+    async def measure_disk_io(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: mean disk IO of each queue's running jobs."""
+        self.mark([row["queue"] for row in await SQL.rows(work.connection, "measure_disk_io")])
+
+    async def forget_old(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: history older than brokerage looks back."""
+        await SQL.run(work.connection, "forget_history", older_than=work.now - timedelta(days=HISTORY_DAYS))
+
+    def mark(self, queues: Iterable[str]) -> None:
+        """These queues are to be published."""
+        self._changed.update(dict.fromkeys(queues, PUBLISHED_TIMES))
+
+    async def _add(self, work: UnitOfWork, changes: Sequence[Change]) -> None:
+        if not changes:
+            return
+        keys = [list(column) for column in zip(*(change.key for change in changes), strict=True)]
+        await SQL.run(
+            work.connection,
+            "fold_moves",
+            queues=keys[0],
+            resource_types=keys[1],
+            gshares=keys[2],
+            users=keys[3],
+            statuses=keys[4],
+            n_jobs=[change.n_jobs for change in changes],
+            n_cores=[change.n_cores for change in changes],
+        )
+
+    async def _note_life(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
+        signs = signs_of_life(event.moves, at)
+        if signs:
+            await SQL.run(
+                work.connection,
+                "note_activity",
+                queues=list(signs),
+                pilots=[pilot for pilot, _ in signs.values()],
+                starts=[start for _, start in signs.values()],
+            )
+
+    async def _note_outcomes(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
+        outcomes = outcomes_of(event.moves, at)
+        if outcomes:
+            hours, queues, gshares, task_ids = (list(column) for column in zip(*outcomes, strict=True))
+            counts: dict[str, Any] = {f"n_{name}": [one[name] for one in outcomes.values()] for name in OUTCOMES}
+            await SQL.run(
+                work.connection,
+                "fold_outcomes",
+                hours=hours,
+                queues=queues,
+                gshares=gshares,
+                task_ids=task_ids,
+                **counts,
+            )
+
+    async def _values(self, work: UnitOfWork, queues: list[str]) -> dict[str, object]:
+        """What is cached for each queue: jobs by resource type and state, and its activity."""
+        jobs: dict[str, list[list[object]]] = {queue: [] for queue in queues}
+        for row in await SQL.rows(work.connection, "statistics_of", queues=queues):
+            jobs[row["queue"]].append([row["resource_type"], row["status"], row["n_jobs"]])
+        activity = {queue: Activity(queue) for queue in queues}
+        for row in await SQL.rows(work.connection, "activity_of", queues=queues):
+            activity[row["queue"]] = Activity(*row)
+        return {
+            statistics_key(queue): {"jobs": jobs[queue], "activity": activity_to_json(activity[queue])}
+            for queue in queues
+        }

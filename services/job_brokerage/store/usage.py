@@ -1,0 +1,108 @@
+"""Reads from the database who uses how much.
+
+What all analysis decisions share is kept by queue; a task's own is read for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from shared.brokerage.usage import (
+    CLASSIFIED_SHARES,
+    WAITS_KEPT,
+    OwnUsage,
+    QueueUsage,
+    ShareCounts,
+    Usage,
+    level_1_of_shares,
+    percent_of_shares,
+    queue_usages,
+)
+from shared.db.queries import Queries
+from shared.model.world_file import GroupUsage, JobsCounted, Outcomes, UserUsage
+
+PAST_READ_AGAIN = timedelta(hours=1)
+READ_ALL_EVERY = timedelta(minutes=10)
+
+SQL = Queries.beside(__file__)
+
+
+class UsageSnapshot:
+    """Usage that is read when the first analysis decision needs it.
+
+    From then on only the queues that changed are read, and of their past the last hours: older ones change only when
+    events come very late, and are read again after a while.
+    """
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self._read_all_at: datetime | None = None
+        self._changed: set[str] = set()
+        self._all_changed = False
+        self._reading = asyncio.Lock()
+
+    def mark(self, queues: Iterable[str] | None) -> None:
+        """The statistics of these queues changed; None: read everything again."""
+        if queues is None:
+            self._all_changed = True
+        else:
+            self._changed.update(queues)
+
+    async def current(self, connection: asyncpg.Connection) -> Usage:
+        """An immutable value: a decision takes it once and keeps it."""
+        async with self._reading:
+            shares = [(row["name"], row["value"], row["parent"]) for row in await SQL.rows(connection, "shares")]
+            # Taken before the read: what is marked while it lasts is read by the next decision.
+            changed, all_changed = sorted(self._changed), self._all_changed
+            self._changed.clear()
+            self._all_changed = False
+            try:
+                usage = await self._read(connection, None if all_changed else changed)
+            except BaseException:
+                self._changed.update(changed)
+                self._all_changed |= all_changed
+                raise
+            self._usage = Usage(usage.queues, percent_of_shares(shares), level_1_of_shares(shares))
+            return self._usage
+
+    async def _read(self, connection: asyncpg.Connection, changed: list[str] | None) -> Usage:
+        known, now = self._usage, await SQL.value(connection, "now")
+        if known is None or changed is None or self._read_all_at is None or now - self._read_all_at >= READ_ALL_EVERY:
+            everything = await _queues(connection, None, now - WAITS_KEPT)
+            self._read_all_at = now
+            return Usage(everything)
+        if not changed:
+            return known
+        since = now.replace(minute=0, second=0, microsecond=0) - PAST_READ_AGAIN
+        return known.updated(changed, await _queues(connection, changed, since), since, now)
+
+
+async def _queues(connection: asyncpg.Connection, queues: list[str] | None, since: datetime) -> dict[str, QueueUsage]:
+    counts = {
+        (row["queue"], row["gshare"]): ShareCounts(*tuple(row)[2:])
+        for row in await SQL.rows(connection, "counts_of_shares", queues=queues)
+    }
+    starts = [tuple(row) for row in await SQL.rows(connection, "starts", queues=queues, since=since)]
+    gshares = sorted(CLASSIFIED_SHARES)
+    waits = [tuple(row) for row in await SQL.rows(connection, "waits", queues=queues, gshares=gshares, since=since)]
+    waiting = [tuple(row) for row in await SQL.rows(connection, "waiting_merge_jobs", queues=queues)]
+    return queue_usages(counts, starts, waits, waiting)
+
+
+async def read_own(connection: asyncpg.Connection, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
+    """One task's own; rows of the database need no validation."""
+    disk = await SQL.row(connection, "disk_of_user", user_name=user_name)
+    group = await SQL.row(connection, "usage_of_group", working_group=working_group) if working_group else None
+    return OwnUsage(
+        [
+            JobsCounted.model_construct(**row)
+            for row in await SQL.rows(connection, "counts_of_user", user_name=user_name)
+        ],
+        [Outcomes.model_construct(**row) for row in await SQL.rows(connection, "outcomes_of_task", task_id=task_id)],
+        UserUsage.model_construct(**disk) if disk is not None else UserUsage(),
+        GroupUsage.model_construct(**group) if group is not None else GroupUsage(),
+    )

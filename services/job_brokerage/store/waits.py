@@ -1,0 +1,7 @@
+"""What may lift what tasks wait for."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

@@ -1,0 +1,76 @@
+-- name: grid_version
+-- The version of the grid that is saved, and the moment.
+SELECT coalesce((SELECT version FROM versions WHERE name = 'grid'), 0) AS version, orrery_now() AS now;
+
+-- name: resource_types_of_world
+-- Resource types under the names of a world file.
+SELECT resource_name, min_core AS mincore, max_core AS maxcore, min_ram_per_core AS minrampercore,
+       max_ram_per_core AS maxrampercore
+FROM resource_types ORDER BY position;
+
+-- name: shares_of_world
+-- The tree of shares under the names of a world file.
+SELECT gshare AS name, value, parent, prod_source_label AS prodsourcelabel, working_group AS workinggroup, campaign,
+       processing_type AS processingtype, trans_path AS transpath, resource_type AS rtype, vo, throttled
+FROM shares ORDER BY position, gshare;
+
+-- name: statistics_of_world
+-- What the counts of a queue, resource type and state come to is what decides: a row below nothing is kept.
+SELECT queue, resource_type, gshare, user_name, status, n_jobs, n_cores
+FROM queue_statistics WHERE n_jobs <> 0 OR n_cores <> 0
+ORDER BY queue, resource_type, gshare, user_name, status;
+
+-- name: activity_of_world
+-- Pilots, workers and slots of every queue.
+SELECT queue, last_pilot_at, last_job_start_at, known_since, mean_disk_io_kb_s_per_core, running_workers,
+       submitted_workers, slots.n_slots, coalesce(slots.slots_of_type, '{}') AS slots_of_type
+FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue) ORDER BY queue;
+
+-- name: remaining_work_of_world
+-- Work that is left for each nucleus, by priority.
+SELECT nucleus, priority, hs06_s FROM nucleus_remaining_work WHERE hs06_s <> 0 ORDER BY nucleus, priority;
+
+-- name: outcomes_of_world
+-- What became of jobs in the hours that brokerage looks back.
+SELECT hour, queue, gshare, task_id, n_started, n_finished, n_failed, n_closed
+FROM queue_outcomes WHERE hour > orrery_now() - interval '25 hours'
+ORDER BY hour, queue, gshare, task_id;
+
+-- name: waits_of_world
+-- Waiting times in the days that brokerage looks back.
+SELECT hour, queue, gshare, job_type, n_jobs, wait_s, wait_squared_s2
+FROM queue_waits WHERE hour > orrery_now() - interval '4 days'
+ORDER BY hour, queue, gshare, job_type;
+
+-- name: waiting_merge_jobs_of_world
+-- Analysis merge jobs that wait, with the moment from which they do. Index jobs_merging.
+SELECT j.queue, j.creation_time AS since
+FROM jobs j JOIN tasks t USING (task_id)
+WHERE j.job_type = 'merge' AND j.status IN ('activated', 'starting') AND orrery_is_analysis(t.task_type, j.prod_source_label)
+ORDER BY j.queue, j.creation_time, j.job_id;
+
+-- name: group_usage_of_world
+-- Running and queued jobs of each working group.
+SELECT t.working_group,
+       count(*) FILTER (WHERE j.status = 'running') AS running_jobs,
+       count(*) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'sent', 'starting')) AS queued_jobs,
+       coalesce(sum(j.core_count) FILTER (WHERE j.status = 'running'), 0) AS running_cores,
+       coalesce(sum(j.core_count) FILTER (WHERE j.status IN ('defined', 'assigned', 'activated', 'sent', 'starting')), 0)
+           AS queued_cores
+FROM jobs j JOIN tasks t USING (task_id)
+WHERE t.working_group <> '' AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+GROUP BY t.working_group ORDER BY t.working_group;
+
+-- name: users_of_world
+-- Disk quota and use of each user.
+SELECT user_name, disk_quota_gb, disk_used_gb FROM users ORDER BY user_name;
+
+-- name: adverts_of_world
+-- Advertisements of sites that are still believed.
+SELECT site, max_jobs, max_submitting_jobs, current_jobs, current_submitting_jobs, current_matches, requirements,
+       advertisement, expires_at
+FROM site_adverts WHERE expires_at > orrery_now() ORDER BY site;
+
+-- name: parameters_of_world
+-- All runtime parameters that are set.
+SELECT app, component, key, vo, value, type FROM parameters ORDER BY app, component, key, vo;

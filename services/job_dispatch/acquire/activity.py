@@ -1,0 +1,127 @@
+"""Records the last pilot of each queue (in memory, written together) and the workers of factories."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from services.job_dispatch.coalescing import Coalescer, CoalescerLimits
+from services.job_dispatch.parameters import REPORTERS
+from services.job_dispatch.store.activity import SQL
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.snapshot import KnownGrid
+
+#: what a pilot says about its batch job: no state of a job
+WorkerState = Literal["started", "finished"]
+WORKER_STATES: tuple[WorkerState, ...] = get_args(WorkerState)
+LOOK_UP_EVERY_S = 1.0
+
+
+@dataclass(frozen=True)
+class WorkerStatus:
+    """What a pilot states about the batch job it runs in.
+
+    `subject`: whose token it came with; `is_trusted`: one with the role production or operator.
+    """
+
+    harvester_id: str
+    worker_id: int
+    queue: str
+    status: WorkerState
+    subject: str
+    is_trusted: bool = False
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What names the worker."""
+        return self.harvester_id, self.worker_id
+
+
+class Activity:
+    """`known_queues` is a copy of the queues' names: a request that names another one changes nothing."""
+
+    def __init__(self, database: Database, parameters: Parameters, grid: KnownGrid, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._parameters = parameters
+        self._grid = grid
+        self._clock = clock
+        self._looked_at = float("-inf")
+        self._seen: set[str] = set()
+        self._workers: Coalescer[WorkerStatus, bool] = Coalescer(
+            self._note_workers, key=lambda one: one.key, limits=CoalescerLimits(concurrency=1)
+        )
+        self.known_queues: frozenset[str] = frozenset()
+
+    async def load_queues(self) -> None:
+        """Read the names of the queues."""
+        async with self._database.read() as connection:
+            self.known_queues = frozenset((await self._grid.grid(connection)).queues)
+
+    async def knows(self, queue: str) -> bool:
+        """Whether the queue is loaded.
+
+        An unknown name is looked up again, at most once a second: it may be new.
+        """
+        if queue not in self.known_queues and self._clock() - self._looked_at >= LOOK_UP_EVERY_S:
+            self._looked_at = self._clock()
+            await self.load_queues()
+        return queue in self.known_queues
+
+    def pilot_seen(self, queue: str) -> None:
+        """A pilot at the queue asked for a job."""
+        self._seen.add(queue)
+
+    async def flush(self, work: UnitOfWork) -> None:
+        """Write what was seen since the last time."""
+        seen, self._seen = sorted(self._seen), set()
+        if seen:
+            await SQL.run(work.connection, "note_pilots", queues=seen)
+
+    async def worker(self, status: WorkerStatus) -> bool:
+        """Store a worker's state; whether the caller may report it. Returns after the commit."""
+        return await self._workers.submit(status)
+
+    async def _note_workers(self, workers: Sequence[WorkerStatus]) -> Sequence[bool]:
+        async with self._database.begin(reason="worker status") as work:
+            reporters = await self._reporters(work, workers)
+            ordered = sorted((one for one in workers if one.key in reporters), key=lambda one: one.key)
+            await SQL.run(
+                work.connection,
+                "note_workers",
+                harvester_ids=[one.harvester_id for one in ordered],
+                worker_ids=[one.worker_id for one in ordered],
+                queues=[one.queue for one in ordered],
+                statuses=[one.status for one in ordered],
+                subjects=[reporters[one.key] for one in ordered],
+            )
+        return [one.key in reporters for one in workers]
+
+    async def _reporters(self, work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], str]:
+        """Who reported each worker first, for workers that their callers may report.
+
+        A worker belongs to whoever reported it first. Others may report it if the configuration names them for the
+        worker's queue, or with the role production or operator.
+        """
+        rows = await SQL.rows(
+            work.connection,
+            "reporters_of_workers",
+            harvester_ids=[one.harvester_id for one in workers],
+            worker_ids=[one.worker_id for one in workers],
+        )
+        known = {(row["harvester_id"], row["worker_id"]): row for row in rows}
+        named = self._parameters.read(REPORTERS)
+        found = {}
+        for one in workers:
+            row = known.get(one.key)
+            if row is None or row["subject"] == one.subject:
+                found[one.key] = one.subject
+            elif one.is_trusted or is_named(named, row["queue"], one.subject):
+                found[one.key] = row["subject"]
+        return found
+
+    async def close(self) -> None:
+        await self._workers.close()

@@ -1,0 +1,292 @@
+"""Acquires to jobs: pick from the windows, claim together, answer when it is committed.
+
+Everything that waits, of any queues, goes into one statement as soon as a claim session is free; there is no timer.
+Every request has a key, its own (`Idempotency-Key`) or one made here, so that a claim whose outcome is unknown (the
+connection broke during the commit) is settled by asking for the same key again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
+from services.job_dispatch.acquire.picks import Granted, Picks, Request, Waits
+from services.job_dispatch.acquire.sessions import Outcome, Sessions, Wanted
+from services.job_dispatch.acquire.waiting import Unavailable, WaitingRequests, answer, fail
+from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.lane import Lane
+from services.job_dispatch.policy.queue_window import Picked
+from shared.db.database import is_retryable
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class ClaimLimits:
+    """Limits of a claim: lines of one statement (`batch`), time of a request, waits between tries.
+
+    `give_up_after_s`: how long a request may wait.
+
+    A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
+    paused): its queue is read again.
+    """
+
+    batch: int = 128
+    give_up_after_s: float = 20.0
+    retry_after_s: float = 0.25
+    lost_before_reread: int = 10
+
+
+class Claims:
+    """Claims of one process.
+
+    `identity` makes the keys of requests without one unique among replicas and restarts.
+    """
+
+    def __init__(
+        self,
+        windows: Windows,
+        reader: DatabaseLaneReader,
+        sessions: Sessions,
+        picks: Picks,
+        metrics: DispatchMetrics,
+        *,
+        identity: Identity,
+        clock: Callable[[], float],
+        limits: ClaimLimits | None = None,
+    ) -> None:
+        self.windows = windows
+        self.limits = limits or ClaimLimits()
+        self._reader = reader
+        self._sessions = sessions
+        self._picks = picks
+        self._metrics = metrics
+        self._identity = identity
+        self._clock = clock
+        self._numbers = itertools.count(1)
+        self._queue = WaitingRequests()
+        self._free: deque[int] = deque(range(sessions.count))
+        self._by_key: dict[str, Request] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def acquire(self, offer: Offer, key: str | None = None) -> Granted | None:
+        """The best job for the offer, committed; None when nothing fits.
+
+        The same key gets the same job as long as a pilot has it, then another.
+
+        Raises Unavailable when its time is over before a job could be looked for (PostgreSQL is away, or there is too
+        much to do). Nothing is picked for a request whose time is over or whose callers have all gone; a claim that is
+        being made at that moment can no longer be taken back, and answers whoever repeats its key.
+        """
+        request = self._by_key.get(key) if key is not None else None
+        if request is None:
+            request = self._admit(offer, key)
+        request.n_callers += 1
+        limit = asyncio.get_running_loop().call_later(request.deadline - self._clock(), self._expire, request)
+        try:
+            # others may wait for the same key: then the end of this caller must not end the claim
+            return await (request.future if key is None else asyncio.shield(request.future))
+        finally:
+            limit.cancel()
+            request.n_callers -= 1
+            if request.n_callers == 0 and not request.in_flight:
+                request.future.cancel()  # nobody waits for it: nothing is picked for it any more
+
+    def _admit(self, offer: Offer, key: str | None) -> Request:
+        """A new request, on its way."""
+        loop, number = asyncio.get_running_loop(), next(self._numbers)
+        request = Request(
+            offer=offer,
+            number=number,
+            key=key or f"{self._identity.name}-{number}",
+            must_look_up=key is not None,
+            deadline=self._clock() + self.limits.give_up_after_s,
+            future=loop.create_future(),
+        )
+        if key is not None:
+            self._by_key[key] = request
+            request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
+        if offer.task_id is None and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing:
+            self._enter(request)
+        else:
+            self._keep(loop.create_task(self._prepare(request)))
+        return request
+
+    def _enter(self, request: Request) -> None:
+        self._queue.waiting.append(request)
+        self._schedule()
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    def _expire(self, request: Request) -> None:
+        """Its time is over. A claim that is being made is waited for: it may have given the request a job."""
+        if not request.in_flight:
+            fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
+
+    async def _prepare(self, request: Request) -> None:
+        """Open the queue's windows, or read the candidates of the one task that is asked for; then it may be served."""
+        offer = request.offer
+        try:
+            if offer.task_id is not None:
+                request.candidates = await self._candidates(offer, offer.task_id)
+            elif not self.windows.is_open(offer.queue):
+                await self.windows.open(offer.queue)
+            if self.windows.shapes.has_missing:
+                await self.windows.shapes.load_missing()
+        except Exception as error:
+            away = Unavailable(f"the jobs of {offer.queue} could not be read: {error}")
+            fail(request, away if is_retryable(error) else error)
+        else:
+            self._enter(request)
+
+    async def _candidates(self, offer: Offer, task_id: int) -> deque[Picked]:
+        wanted = self._picks.candidates_wanted(offer.queue)
+        found = await self._reader.candidates_of_task(task_id, offer.queue, wanted)
+        for _, shape_id, _ in found:
+            self.windows.shapes.expect(shape_id)
+        await self.windows.shapes.load_missing()
+        fits = self.windows.shapes.fits(offer.kind)
+        return deque(Picked(Lane(gshare, shape_id), entry) for gshare, shape_id, entry in found if fits(shape_id))
+
+    # -- batches
+
+    def _schedule(self) -> None:
+        """Make batches once what runs now has run: what arrives in one turn of the loop is claimed together."""
+        if not self._queue.scheduled:
+            self._queue.scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._queue.scheduled = False
+        self._queue.take_back()
+        while self._free and self._queue.waiting:
+            batch = self._next_batch()
+            if not batch:
+                return
+            session = self._free.popleft()
+            self._keep(asyncio.get_running_loop().create_task(self._run(session, batch)))
+
+    def _next_batch(self) -> list[Request]:
+        """Pick for what waits, up to a full statement; requests that get nothing are answered here."""
+        batch: list[Request] = []
+        while self._queue.waiting and len(batch) < self.limits.batch:
+            request = self._queue.waiting.popleft()
+            if request.n_callers == 0:
+                request.future.cancel()
+            if request.future.done():
+                continue
+            if self._clock() > request.deadline:
+                self._expire(request)
+                continue
+            found = self._picks.next(request)
+            if isinstance(found, Waits):
+                self._after(found.reads, request)
+            elif found is not None or request.must_look_up:
+                request.pick, request.in_flight = found, True
+                batch.append(request)
+            else:
+                answer(request, None)
+        return batch
+
+    def _after(self, reads: Sequence[asyncio.Task[None]], request: Request) -> None:
+        """Back to the front when all these reads have ended well."""
+        waiting = len(reads)
+
+        def read_ended(task: asyncio.Task[None]) -> None:
+            nonlocal waiting
+            waiting -= 1
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                fail(request, Unavailable(f"the jobs of {request.offer.queue} could not be read: {error}"))
+            elif waiting == 0:
+                self._queue.returned.append(request)
+                self._schedule()
+
+        for read in reads:
+            read.add_done_callback(read_ended)
+
+    async def _run(self, session: int, batch: list[Request]) -> None:
+        batch.sort(key=lambda request: request.pick.job_id if request.pick else 0)
+        wanted = [
+            Wanted(
+                request.key,
+                request.pick.job_id if request.pick else 0,
+                request.offer.queue,
+                request.pick.lane.shape_id if request.pick else 0,
+                request.offer.worker,
+                request.offer.subject,
+            )
+            for request in batch
+        ]
+        try:
+            outcomes = await self._sessions.claim(session, wanted)
+        except Exception as error:
+            await self._failed(batch, error)
+        else:
+            self._metrics.claim_batch.observe(len(batch))
+            self._settle(batch, outcomes)
+        finally:
+            self._free.append(session)
+            self._schedule()
+
+    def _settle(self, batch: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+        """Answer those that got a job; the others pick again, before everybody who came later."""
+        again = []
+        for request, outcome in zip(batch, outcomes, strict=True):
+            pick, request.pick, request.in_flight = request.pick, None, False
+            if outcome.job_id is not None:
+                if outcome.known and pick is not None:
+                    self.windows.unused(request.offer.queue, pick)
+                elif pick is not None:
+                    self.windows.taken((pick.job_id,))
+                self._metrics.claims.labels("repeated" if outcome.known else "taken").inc()
+                answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
+            elif pick is None:
+                answer(request, None)
+            else:
+                self.windows.lost(pick.job_id)
+                self._metrics.claims.labels("lost").inc()
+                request.n_lost += 1
+                if request.n_lost % self.limits.lost_before_reread == 0 and request.candidates is None:
+                    self._after([self.windows.reread(request.offer.queue)], request)
+                else:
+                    again.append(request)
+        self._queue.first(again)
+
+    async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
+        """The statement failed, or nobody knows whether it was committed: ask again under the same keys."""
+        retry = is_retryable(error)
+        if not retry:
+            log.error("a claim failed: %s: %s", type(error).__name__, error)
+        again = []
+        for request in batch:
+            request.in_flight = False
+            if request.pick is not None:
+                self.windows.lost(request.pick.job_id)
+                request.pick = None
+            request.must_look_up = True
+            if not retry:
+                fail(request, error)
+            elif self._clock() > request.deadline:
+                fail(request, Unavailable(f"PostgreSQL is away: {error}"))
+            else:
+                again.append(request)
+        if again:
+            await asyncio.sleep(self.limits.retry_after_s)
+            self._queue.first(again)
+
+    async def close(self) -> None:
+        """Let the claims under way end, then close their connections."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=5.0)
+        await self._sessions.close()

@@ -1,0 +1,102 @@
+"""The reads that fill the windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+import asyncpg
+
+from services.job_dispatch.policy.fitting import Shape
+from services.job_dispatch.policy.lane import Entry
+from services.job_dispatch.store.lanes import SQL
+from shared.brokerage.matchmaking import JobFacts
+from shared.events import LaneJob
+
+
+class LaneReader(Protocol):
+    """Reads that fill the windows."""
+
+    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]: ...
+
+    async def read_heads(
+        self, queue: str, lanes: Sequence[tuple[str, int]], size: int
+    ) -> list[tuple[str, int, Entry]]: ...
+
+    async def read_lane(
+        self, queue: str, gshare: str, shape_id: int, cursor: Entry | None, size: int
+    ) -> list[Entry]: ...
+
+    async def still_activated(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[LaneJob]: ...
+
+    async def shapes(self, shape_ids: Sequence[int]) -> list[Shape]: ...
+
+
+#: before every entry: a cursor for a read from the start
+FIRST: Entry = (-(2**31), -(2**63))
+
+
+class DatabaseLaneReader:
+    """Reads lanes, each on a connection in autocommit from `read`.
+
+    These are connections whose plans follow the lane index, or in a simulation the database itself.
+    """
+
+    def __init__(self, read: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]]) -> None:
+        self._read = read
+
+    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]:
+        async with self._read() as connection:
+            rows = await SQL.rows(connection, "lanes_of", queue=queue)
+        return {(row["gshare"], row["shape_id"]): (row["negated_priority"], row["job_id"]) for row in rows}
+
+    async def read_heads(self, queue: str, lanes: Sequence[tuple[str, int]], size: int) -> list[tuple[str, int, Entry]]:
+        async with self._read() as connection:
+            rows = await SQL.rows(
+                connection,
+                "read_heads",
+                queue=queue,
+                gshares=[gshare for gshare, _ in lanes],
+                shape_ids=[shape_id for _, shape_id in lanes],
+                size=size,
+            )
+        return [(row["gshare"], row["shape_id"], (row["negated_priority"], row["job_id"])) for row in rows]
+
+    async def read_lane(self, queue: str, gshare: str, shape_id: int, cursor: Entry | None, size: int) -> list[Entry]:
+        after_priority, after_id = cursor or FIRST
+        async with self._read() as connection:
+            rows = await SQL.rows(
+                connection,
+                "read_lane",
+                queue=queue,
+                gshare=gshare,
+                shape_id=shape_id,
+                after_priority=after_priority,
+                after_id=after_id,
+                size=size,
+            )
+        return [(row["negated_priority"], row["job_id"]) for row in rows]
+
+    async def still_activated(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[LaneJob]:
+        rows = await SQL.rows(connection, "still_activated", job_ids=list(job_ids))
+        return [LaneJob(**dict(row)) for row in rows]
+
+    async def shapes(self, shape_ids: Sequence[int]) -> list[Shape]:
+        async with self._read() as connection:
+            rows = await SQL.rows(connection, "shapes", shape_ids=list(shape_ids))
+        return [Shape(**dict(row)) for row in rows]
+
+    async def job_facts(self, job_ids: Sequence[int]) -> dict[int, JobFacts]:
+        """What Requirements of sites may ask of these jobs, by their ids."""
+        async with self._read() as connection:
+            rows = await SQL.rows(connection, "job_facts", job_ids=list(job_ids))
+        return {
+            row["job_id"]: JobFacts.of(dict(row), core_count=row["core_count"], ram_mb=row["ram_mb"]) for row in rows
+        }
+
+    async def candidates_of_task(self, task_id: int, queue: str, size: int) -> list[tuple[str, int, Entry]]:
+        """Activated jobs of one task at a queue, best first."""
+        async with self._read() as connection:
+            rows = await SQL.rows(connection, "candidates_of_task", task_id=task_id, queue=queue, size=size)
+        return [(row["gshare"], row["shape_id"], (row["negated_priority"], row["job_id"])) for row in rows]

@@ -1,0 +1,106 @@
+"""Picks the job that a request tries next: from the windows, or of the one task it asks for.
+
+Requirements must hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.job_dispatch.acquire.site_requirements import Answer, SiteRequirements
+from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.lane import Entry
+from services.job_dispatch.policy.queue_window import NeedsRefill, Picked
+
+ASKED_TOGETHER = 256
+TASK_CANDIDATES = 16
+
+
+@dataclass(frozen=True)
+class Granted:
+    """A job; `spec` is JSON text, None when it was archived at this moment."""
+
+    job_id: int
+    spec: str | None
+    repeated: bool
+
+
+@dataclass(eq=False)
+class Request:
+    """One acquire on its way. `number` counts arrivals.
+
+    `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick. `n_callers`: who waits for it now;
+    without a key it is one. `in_flight`: its claim is being made, and nobody knows the outcome.
+    """
+
+    offer: Offer
+    number: int
+    key: str
+    must_look_up: bool
+    deadline: float
+    future: asyncio.Future[Granted | None]
+    candidates: deque[Picked] | None = None
+    pick: Picked | None = None
+    n_lost: int = 0
+    n_callers: int = 0
+    in_flight: bool = False
+
+
+@dataclass(frozen=True)
+class Waits:
+    """What comes first is not known yet: pick again when all these reads have ended."""
+
+    reads: Sequence[asyncio.Task[None]]
+
+
+class Picks:
+    """What is picked is in flight, so that no other request of this process tries it."""
+
+    def __init__(self, windows: Windows, sites: SiteRequirements) -> None:
+        self._windows = windows
+        self._sites = sites
+
+    def candidates_wanted(self, queue: str) -> int:
+        """How many jobs of one task to read for a pilot: more where some of them may not match the site."""
+        return ASKED_TOGETHER if self._sites.asks(queue) else TASK_CANDIDATES
+
+    def next(self, request: Request) -> Picked | Waits | None:
+        """The best job for the request that its site takes; None when nothing that is known fits."""
+        queue = request.offer.queue
+        while True:
+            found = self._best(request)
+            if isinstance(found, NeedsRefill):
+                return Waits([self._windows.refill(queue, lane) for lane in found.lanes])
+            if found is None or not self._sites.asks(queue):
+                return found
+            answer = self._sites.answer(queue, found.entry)
+            if answer is Answer.HOLDS:
+                return found
+            if answer is Answer.UNKNOWN:
+                return Waits([self._sites.ask(queue, self._put_back(request, found))])
+            self._windows.set_aside(found.job_id)
+
+    def _best(self, request: Request) -> Picked | NeedsRefill | None:
+        if request.candidates is None:
+            return self._windows.pick(request.offer)
+        while request.candidates:
+            candidate = request.candidates.popleft()
+            if candidate.job_id not in self._windows.in_flight:
+                self._windows.in_flight.add(candidate.job_id)
+                return candidate
+        return None
+
+    def _put_back(self, request: Request, found: Picked) -> list[Entry]:
+        """Undo a pick; it and those that come next, to be asked about together."""
+        if request.candidates is None:
+            self._windows.unused(request.offer.queue, found)
+            ahead = found.lane.some(ASKED_TOGETHER)
+        else:
+            self._windows.set_aside(found.job_id)
+            ahead = [one.entry for one in request.candidates]
+            request.candidates.appendleft(found)
+        return list(dict.fromkeys([found.entry, *ahead]))

@@ -1,0 +1,63 @@
+"""The interned shapes of jobs in memory, and which of them fit each kind of pilot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from services.job_dispatch.acquire.lane_reader import LaneReader
+from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
+
+MOST_KINDS = 10_000
+
+
+class Shapes:
+    """Shapes by number.
+
+    They never change, so a copy is never out of date; one that is not known yet fits nobody until it was read.
+    """
+
+    def __init__(self, reader: LaneReader) -> None:
+        self._reader = reader
+        self._shapes: dict[int, Shape] = {}
+        self._missing: set[int] = set()
+        self._fits: dict[PilotKind, dict[int, bool]] = {}
+
+    def expect(self, shape_id: int) -> None:
+        """A job of this shape exists."""
+        if shape_id not in self._shapes:
+            self._missing.add(shape_id)
+
+    @property
+    def has_missing(self) -> bool:
+        return bool(self._missing)
+
+    async def load_missing(self) -> None:
+        """Read the shapes that were met and are not known."""
+        wanted = sorted(self._missing)
+        if not wanted:
+            return
+        for shape in await self._reader.shapes(wanted):
+            self._shapes[shape.shape_id] = shape
+            self._missing.discard(shape.shape_id)
+
+    def fits(self, kind: PilotKind) -> Callable[[int], bool]:
+        """Whether a shape fits a kind of pilot, remembered for the kind."""
+        known = self._fits.get(kind)
+        if known is None:
+            if len(self._fits) >= MOST_KINDS:
+                self._fits.clear()
+            known = self._fits[kind] = {}
+        return lambda shape_id: known[shape_id] if shape_id in known else self._decide(kind, known, shape_id)
+
+    def _decide(self, kind: PilotKind, known: dict[int, bool], shape_id: int) -> bool:
+        shape = self._shapes.get(shape_id)
+        if shape is None:
+            self._missing.add(shape_id)
+            return False
+        known[shape_id] = misfit(shape, kind) is None
+        return known[shape_id]
+
+    def misfits(self, kind: PilotKind, shape_ids: set[int]) -> list[str]:
+        """Why each of these shapes does not fit."""
+        reasons = (misfit(self._shapes[one], kind) for one in sorted(shape_ids) if one in self._shapes)
+        return [reason for reason in reasons if reason is not None]

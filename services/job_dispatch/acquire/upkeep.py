@@ -1,0 +1,140 @@
+"""The dispatcher's periodic work: looking again, ranks, activity, replicas, and deletion of old rows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.parameters import CLAIMS_KEPT_S, FINISHED_WORKERS_KEPT_S, OWN_IDS_BAND, SILENT_WORKERS_KEPT_S
+from services.job_dispatch.policy.ranking import ShareNode, rank_shares
+from services.job_dispatch.store.upkeep import SQL
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ConfigChanged, GridChanged, SharesCorrected
+from shared.runtime.service import Periodic
+from shared.snapshot import KnownGrid
+
+RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S = 1.0, 5.0, 10.0
+ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
+REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
+FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
+
+
+class Upkeep:
+    """`identity` names this process among the replicas of the dispatcher."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        activity: Activity,
+        parameters: Parameters,
+        metrics: DispatchMetrics,
+        grid: KnownGrid,
+        *,
+        identity: Identity,
+    ) -> None:
+        self._windows = windows
+        self._activity = activity
+        self._parameters = parameters
+        self._metrics = metrics
+        self._grid = grid
+        self._identity = identity
+        self._replicas: Sequence[str] = ()
+
+    def periodic(self) -> list[Periodic]:
+        """Everything but forgetting is each replica's own affair, without a lease."""
+        return [
+            Periodic("recheck-lost", RECHECK_EVERY_S, self.recheck, lease=False),
+            Periodic("sweep-windows", SWEEP_EVERY_S, self.sweep, lease=False),
+            Periodic("ranks", RANKS_EVERY_S, self.rank, lease=False),
+            Periodic("queue-activity", ACTIVITY_EVERY_S, self._activity.flush, lease=False),
+            Periodic("replicas", REPLICAS_EVERY_S, self.count_replicas, lease=False),
+            Periodic("forget-claims", FORGET_EVERY_S, self.forget, lease=True),
+        ]
+
+    async def recheck(self, work: UnitOfWork) -> None:
+        """Lost picks, 1 to 2 s later."""
+        await self._windows.recheck_lost(work.connection)
+
+    async def sweep(self, work: UnitOfWork) -> None:
+        """Windows that are due are read again; those of idle queues go."""
+        await self._windows.sweep()
+        queues, entries = self._windows.sizes()
+        self._metrics.open_queues.set(queues)
+        self._metrics.window_entries.set(entries)
+
+    async def rank(self, work: UnitOfWork) -> None:
+        """Swap the order of the shares; read changed parameters."""
+        await self._parameters.refresh(work.connection)
+        self._windows.limits.band = self._parameters.read(OWN_IDS_BAND)
+        tree = await SQL.rows(work.connection, "share_tree")
+        queues = (await self._grid.grid(work.connection)).queues.values()
+        powers = {one.name: one.core_power_hs06 for one in queues if one.core_power_hs06 > 0}
+        executing = await SQL.rows(
+            work.connection,
+            "executing_by_share",
+            queues=list(powers),
+            core_powers_hs06=list(powers.values()),
+            usual_hs06=DEFAULT_CORE_POWER_HS06,
+        )
+        nodes = [ShareNode(row["gshare"], row["value"], row["parent"]) for row in tree]
+        ranks = rank_shares(nodes, {row["gshare"]: row["hs06"] for row in executing})
+        if ranks.order != self._windows.ranks.order:
+            self._windows.ranks = ranks
+
+    async def count_replicas(self, work: UnitOfWork) -> None:
+        """Say that this replica lives; when the replicas changed, divide the ids anew."""
+        await SQL.run(work.connection, "announce_replica", replica=self._identity.name)
+        rows = await SQL.rows(work.connection, "replicas", alive_s=REPLICA_ALIVE_S)
+        replicas = [row["replica"] for row in rows]
+        if replicas != self._replicas:
+            self._replicas = replicas
+            self._windows.divide(residue(replicas, self._identity.name))
+
+    async def forget(self, work: UnitOfWork) -> None:
+        """Claims whose pilots cannot ask again, finished and silent workers, replicas that have gone."""
+        read = self._parameters.read
+        claims_s, workers_s = float(read(CLAIMS_KEPT_S)), float(read(FINISHED_WORKERS_KEPT_S))
+        await SQL.run(work.connection, "forget_claims", older_than_s=claims_s, size=FORGET_SLICE)
+        silent_s = float(read(SILENT_WORKERS_KEPT_S))
+        await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
+        await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)
+
+
+class UpkeepNews:
+    """News that something which is read periodically has changed: read it now."""
+
+    def __init__(self, database: Database, upkeep: Upkeep, activity: Activity) -> None:
+        self._database = database
+        self._upkeep = upkeep
+        self._activity = activity
+
+    async def on_shares_corrected(self, event: SharesCorrected) -> None:
+        await self._rank()
+
+    async def on_config_changed(self, event: ConfigChanged) -> None:
+        await self._rank()
+
+    async def on_grid_changed(self, event: GridChanged) -> None:
+        await self._activity.load_queues()
+
+    async def _rank(self) -> None:
+        async with self._database.begin(reason="shares or parameters changed") as work:
+            await self._upkeep.rank(work)
+
+
+def residue(replicas: Sequence[str], replica: str) -> Callable[[int], bool] | None:
+    """Which ids are this replica's own; None when it is alone.
+
+    A hash of the id decides, so that neighbours are spread.
+    """
+    if len(replicas) < 2 or replica not in replicas:
+        return None
+    place, count = list(replicas).index(replica), len(replicas)
+    return lambda job_id: zlib.crc32(job_id.to_bytes(8, "little")) % count == place

@@ -1,0 +1,313 @@
+"""The windows of one replica: opened at first use of a queue, refilled by keyset reads, fed by news.
+
+Everything here may be thrown away at any time; nothing here is believed without the compare-and-set of the claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from services.job_dispatch.acquire.lane_reader import LaneReader
+from services.job_dispatch.acquire.shapes import Shapes
+from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.lane import Entry, Lane
+from services.job_dispatch.policy.queue_window import NeedsRefill, Picked, QueueWindow
+from services.job_dispatch.policy.ranking import Ranks
+from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
+from shared.events import LaneJob
+
+log = logging.getLogger(__name__)
+
+LANES_TOGETHER = 256
+
+
+@dataclass
+class OpenQueue:
+    """A queue's window, when it was last used and when it is read again from the start."""
+
+    window: QueueWindow
+    used_at: float
+    sweep_at: float
+
+
+def _shorten(ids: OrderedDict[int, None], most: int) -> None:
+    """The oldest go."""
+    while len(ids) > most:
+        ids.popitem(last=False)
+
+
+class Windows:
+    """`clock` is the monotonic clock of the process (time-outs only), `random` spreads the sweeps."""
+
+    def __init__(
+        self,
+        reader: LaneReader,
+        shapes: Shapes,
+        *,
+        clock: Callable[[], float],
+        random: random.Random,
+        limits: WindowLimits | None = None,
+    ) -> None:
+        self.reader = reader
+        self.shapes = shapes
+        self.limits = limits or WindowLimits()
+        self.ranks = Ranks()
+        self.in_flight: set[int] = set()
+        self._clock = clock
+        self._random = random
+        self._queues: dict[str, OpenQueue] = {}
+        self._opening: dict[str, asyncio.Task[None]] = {}
+        self._arrived_while_opening: dict[str, list[LaneJob]] = {}
+        self._refills: dict[Lane, asyncio.Task[None]] = {}
+        self._gone: OrderedDict[int, None] = OrderedDict()
+        self._held_back: OrderedDict[int, None] = OrderedDict()
+        self._news = News()
+        self._lost: dict[int, float] = {}
+        self._owns: Callable[[int], bool] | None = None
+
+    # -- picking
+
+    def is_open(self, queue: str) -> bool:
+        return queue in self._queues
+
+    async def open(self, queue: str) -> None:
+        """Read a queue for the first time (concurrent callers share the read)."""
+        if queue in self._queues:
+            return
+        await asyncio.shield(self._start_opening(queue))
+
+    def pick(self, offer: Offer) -> Picked | NeedsRefill | None:
+        """The best job for the offer, now being claimed by this process; None when nothing that is known fits."""
+        opened = self._queues.get(offer.queue)
+        if opened is None:
+            return None
+        opened.used_at = self._clock()
+        found = opened.window.pick(self.ranks, self.shapes.fits(offer.kind), self._unwanted, band=self.limits.band)
+        if isinstance(found, Picked):
+            self.in_flight.add(found.job_id)
+            if len(found.lane) < self.limits.refill_below and not found.lane.complete:
+                self.refill(offer.queue, found.lane)
+        return found
+
+    def _unwanted(self, job_id: int) -> bool:
+        return job_id in self._gone or job_id in self.in_flight or job_id in self._held_back
+
+    # -- what became of a pick
+
+    def taken(self, job_ids: Iterable[int]) -> None:
+        """Claimed, by this replica or another: never to be offered again."""
+        for job_id in job_ids:
+            self.in_flight.discard(job_id)
+            self._gone[job_id] = None
+        _shorten(self._gone, self.limits.remembered_ids)
+
+    def lost(self, job_id: int) -> None:
+        """Not claimed: it was locked or is no longer activated, or nobody knows.
+
+        Looked at again soon, because the transaction that held it may have rolled back.
+        """
+        self.in_flight.discard(job_id)
+        self._lost[job_id] = self._clock() + self.limits.recheck_after_s
+
+    def set_aside(self, job_id: int) -> None:
+        """Picked, but not to be handed out now: it is found again when its queue is read again."""
+        self.in_flight.discard(job_id)
+
+    def unused(self, queue: str, picked: Picked) -> None:
+        """Picked, but the request had its job already: back into the window."""
+        self.in_flight.discard(picked.job_id)
+        opened = self._queues.get(queue)
+        if opened is not None:
+            opened.window.lane(picked.lane.gshare, picked.lane.shape_id, complete=True).push(picked.entry)
+
+    # -- arrivals
+
+    def arrive(self, jobs: Sequence[LaneJob]) -> None:
+        """Add activated jobs.
+
+        Those of queues that nobody here uses are ignored: the first use of the queue will read them.
+        """
+        touched: dict[str, set[Lane]] = {}
+        n_news = Counter(job.queue for job in jobs)
+        for queue, count in n_news.items():
+            if self._is_too_much(queue, count):
+                self.forget(queue)
+        for job in jobs:
+            self._gone.pop(job.job_id, None)
+            self._held_back.pop(job.job_id, None)
+            self._lost.pop(job.job_id, None)
+            self.shapes.expect(job.shape_id)
+            if job.queue in self._arrived_while_opening:
+                self._arrived_while_opening[job.queue].append(job)
+            opened = self._queues.get(job.queue)
+            if opened is not None:
+                lane = opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+                touched.setdefault(job.queue, set()).add(lane)
+        for lanes in touched.values():
+            for lane in lanes:
+                if len(lane) > self.limits.most_of_lane and not lane.refilling:
+                    lane.shorten(self.limits.most_of_lane // 2)
+
+    def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
+        """Jobs were throttled: not offered until they are activated again.
+
+        `per_queue`: how many of each queue.
+        """
+        for queue, count in per_queue.items():
+            if self._is_too_much(queue, count):
+                self.forget(queue)
+        for job_id in job_ids:
+            self._held_back[job_id] = None
+        _shorten(self._held_back, self.limits.remembered_ids)
+
+    def _is_too_much(self, queue: str, count: int) -> bool:
+        return self._news.is_too_much(queue, count, now=self._clock(), most=self.limits.most_news)
+
+    def reread(self, queue: str) -> asyncio.Task[None]:
+        """Read a queue again from the start, whatever is known of it."""
+        return self._start_opening(queue)
+
+    def forget(self, queue: str) -> None:
+        """Throw a queue's windows away; the next request reads them anew."""
+        self._queues.pop(queue, None)
+
+    def forget_all(self) -> None:
+        """The news connection broke: arrivals may have been missed everywhere."""
+        self._queues.clear()
+
+    def divide(self, owns: Callable[[int], bool] | None) -> None:
+        """The replicas changed: which ids are this one's own is a new question."""
+        self._owns = owns
+        for opened in self._queues.values():
+            opened.window.owns = owns
+            for lane in opened.window.lanes():
+                lane.reclassify(owns)
+
+    # -- reading
+
+    def refill(self, queue: str, lane: Lane) -> asyncio.Task[None]:
+        """Read on from the lane's cursor; one read at a time per lane."""
+        running = self._refills.get(lane)
+        if running is None:
+            running = asyncio.get_running_loop().create_task(self._refill(queue, lane))
+            self._refills[lane] = running
+            running.add_done_callback(lambda task: self._refill_ended(lane, task))
+        return running
+
+    async def _refill(self, queue: str, lane: Lane) -> None:
+        cursor = lane.begin_refill()
+        size = self.limits.refill_size
+        try:
+            entries = await self.reader.read_lane(queue, lane.gshare, lane.shape_id, cursor, size)
+        except BaseException:
+            lane.refill_failed()
+            raise
+        self._read(entries)
+        lane.end_refill(entries, size)
+
+    def _read(self, entries: Iterable[Entry]) -> None:
+        """They are activated, whatever news of them was missed."""
+        if self._held_back:
+            for _, job_id in entries:
+                self._held_back.pop(job_id, None)
+
+    def _refill_ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
+        self._refills.pop(lane, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("a lane could not be read: %s", task.exception())
+
+    def _start_opening(self, queue: str) -> asyncio.Task[None]:
+        task = self._opening.get(queue)
+        if task is None:
+            self._arrived_while_opening[queue] = []
+            task = asyncio.get_running_loop().create_task(self._open(queue))
+            self._opening[queue] = task
+            task.add_done_callback(lambda done: self._opening_ended(queue, done))
+        return task
+
+    def _opening_ended(self, queue: str, task: asyncio.Task[None]) -> None:
+        self._opening.pop(queue, None)
+        self._arrived_while_opening.pop(queue, None)
+        if not task.cancelled() and task.exception() is not None:
+            log.warning("queue %s could not be read: %s", queue, task.exception())
+
+    async def _open(self, queue: str) -> None:
+        """Build a new window beside the old one and swap it in, with what arrived meanwhile."""
+        window = QueueWindow(queue, owns=self._owns)
+        first = await self.reader.lanes_of(queue)
+        lanes, limit = read_ahead(list(first), self.ranks, self.limits)
+        ahead: dict[tuple[str, int], list[Entry]] = {key: [] for key in lanes}
+        for gshare, shape_id, entry in await self.reader.read_heads(queue, lanes, limit) if lanes else []:
+            ahead[gshare, shape_id].append(entry)
+        for number, ((gshare, shape_id), head) in enumerate(first.items()):
+            if number % LANES_TOGETHER == 0:
+                await asyncio.sleep(0)
+            entries, limit_of_lane = (ahead[gshare, shape_id], limit) if (gshare, shape_id) in ahead else ([head], 1)
+            self.shapes.expect(shape_id)
+            lane = window.lane(gshare, shape_id, complete=False)
+            self._read(entries)
+            lane.begin_refill()
+            lane.end_refill(entries, limit_of_lane)
+        await self.shapes.load_missing()
+        for job in self._arrived_while_opening.get(queue, ()):
+            window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+        now = self._clock()
+        previous = self._queues.get(queue)
+        spread = self.limits.sweep_spread_s * (2 * self._random.random() - 1)
+        used_at = previous.used_at if previous is not None else now
+        self._queues[queue] = OpenQueue(window, used_at, now + self.limits.sweep_after_s + spread)
+
+    # -- looking again
+
+    async def recheck_lost(self, connection: asyncpg.Connection) -> int:
+        """Put lost jobs that are still activated back into their windows; how many."""
+        now = self._clock()
+        due = sorted(job_id for job_id, at in self._lost.items() if at <= now)
+        if not due:
+            return 0
+        found = await self.reader.still_activated(connection, due)
+        for job_id in due:
+            self._lost.pop(job_id, None)
+        for job in found:
+            opened = self._queues.get(job.queue)
+            self._held_back.pop(job.job_id, None)
+            if opened is not None and job.job_id not in self.in_flight:
+                opened.window.lane(job.gshare, job.shape_id, complete=True).push((-job.priority, job.job_id))
+        return len(found)
+
+    async def sweep(self) -> int:
+        """Read queues that are due again from the start, and forget unused ones; how many were read.
+
+        Those that have waited longest come first. Ends after `sweep_at_most_s`: the others are still due at the next
+        sweep.
+        """
+        now = self._clock()
+        n_read = 0
+        for queue, opened in sorted(self._queues.items(), key=lambda one: (one[1].sweep_at, one[0])):
+            if now - opened.used_at > self.limits.idle_after_s:
+                self.forget(queue)
+            elif opened.sweep_at <= now and queue not in self._opening:
+                if self._clock() - now >= self.limits.sweep_at_most_s:
+                    break
+                await self._start_opening(queue)
+                n_read += 1
+        return n_read
+
+    def waiting_shapes(self, queue: str) -> set[int]:
+        """The shapes that wait at a queue, as far as is known here."""
+        opened = self._queues.get(queue)
+        return {lane.shape_id for lane in opened.window.lanes() if len(lane)} if opened is not None else set()
+
+    def sizes(self) -> tuple[int, int]:
+        """Open queues and entries in memory, for the metrics."""
+        return len(self._queues), sum(len(opened.window) for opened in self._queues.values())
+
+    def open_queues(self) -> Collection[str]:
+        return tuple(self._queues)

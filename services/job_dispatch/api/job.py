@@ -1,0 +1,197 @@
+"""/api/v1/job/* and /api/v1/statistics/*: what people and their tools ask about jobs, and the kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
+from services.job_dispatch.api.requests import RequestFields, Text, job_ids_of, parse
+from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.store.job_reads import JobFilter, JobQueries
+from services.job_dispatch.store.jobs import Store
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.states.job import MEANINGS
+from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.values import LARGEST_ID, Id, MaybeId, Page
+
+#: what `job/set_command` may leave for a pilot; null takes it back
+PILOT_COMMANDS = ("tobekilled", "softkill", "debug", "debugoff", "nocleanup")
+#: commands that take another one back. Published pilots look for "debug" in any part of the text, so that they would
+#: turn debugging on if they heard "debugoff"; what they are no longer told ends with the payload.
+TAKEN_BACK = {"debugoff": "debug"}
+MOST_ROWS = 10_000
+
+
+class ListJobs(RequestFields):
+    """Filters of `job/list`."""
+
+    task_id: MaybeId = None
+    status: Annotated[str, Field(pattern=f"^({'|'.join(MEANINGS)})$")] | None = None
+    queue: Text = None
+    user_name: Text = None
+    before_id: MaybeId = None
+    limit: Annotated[int, Page(MOST_ROWS)] = 100
+
+
+class SetCommand(RequestFields):
+    """`job/set_command`."""
+
+    job_id: Id
+    command: Annotated[str, Field(pattern=f"^({'|'.join(PILOT_COMMANDS)})$")] | None = None
+
+
+class JobApi:
+    """States for any caller; specifications and reports for the owner, the VO, production and operators.
+
+    Kill for the owner, production and operators; commands for production and operators."""
+
+    def __init__(self, database: Database, store: Store, lifecycle: Lifecycle, jobs: JobQueries) -> None:
+        self._database = database
+        self._store = store
+        self._lifecycle = lifecycle
+        self._jobs = jobs
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
+        router.add_api_route("/job/get_status", self.get_status, methods=["GET"])
+        router.add_api_route("/job/list", self.list_jobs, methods=["GET"])
+        router.add_api_route("/job/get_description", self.get_description, methods=["GET"])
+        router.add_api_route("/job/get_description_incl_archive", self.get_description, methods=["GET"])
+        router.add_api_route("/job/kill", self.kill, methods=["POST"], openapi_extra=_KILL_BODY)
+        router.add_api_route("/job/set_command", self.set_command, methods=["POST"], openapi_extra=_COMMAND_BODY)
+        router.add_api_route("/statistics/active_job_stats_by_site", self.by_queue, methods=["GET"])
+        return router
+
+    async def get_status(
+        self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
+    ) -> Response:
+        """Status, attempt and pending command of each job, in the order of the ids."""
+        states = await self._jobs.states(job_ids_of(job_ids))
+        return Envelope([{**one, "status": one["status"] or "not found"} for one in states])
+
+    async def list_jobs(
+        self,
+        request: Request,
+        caller: Annotated[Caller, Depends(require())],
+        task_id: str | None = None,
+        status: str | None = None,
+        queue: str | None = None,
+        user_name: str | None = None,
+        before_id: str | None = None,
+        limit: str | None = None,
+        job_ids: Annotated[list[str] | None, Query()] = None,
+    ) -> Response:
+        """Jobs, the newest first; `before_id` is the last id of the page before."""
+        wanted = parse(ListJobs, {key: value for key, value in request.query_params.items() if value != "None"})
+        ids = tuple(job_ids_of(job_ids)) if job_ids else None
+        found = await self._jobs.listed(
+            JobFilter(
+                wanted.task_id, wanted.status, wanted.queue, wanted.user_name, ids, wanted.before_id, wanted.limit
+            )
+        )
+        return Envelope(found)
+
+    async def get_description(
+        self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
+    ) -> Response:
+        """Specification, state and final report of each job that the caller may see.
+
+        Its owner, its VO, production and operators may; of the jobs of others the state alone is given, with a message.
+        """
+        found = await self._jobs.described(job_ids_of(job_ids))
+        return Envelope([one if _may_read(caller, one) else _state_alone(one) for one in found])
+
+    async def by_queue(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
+        """Jobs per queue, resource type and state: what pilot factories go by."""
+        found: dict[str, dict[str, dict[str, int]]] = {}
+        for row in await self._jobs.by_queue():
+            found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
+        return Envelope(found)
+
+    async def kill(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
+        """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report."""
+        fields = await fields_of(request, IDS)
+        ids = job_ids_of(fields.get("job_ids"))
+        states = {one["job_id"]: one for one in await self._jobs.states(ids)}
+        allowed = [one for one in ids if states[one]["status"] and _may_kill(caller, states[one])]
+        async with self._database.begin(reason=f"killed by {caller.name}") as work:
+            killed = set(await self._lifecycle.kill(work, allowed, f"killed by {caller.name}"))
+            await self._audit(work, caller, "job/kill", ids, {"killed": sorted(killed), "code": fields.get("code")})
+        refusals = [_refusal(one, states[one], caller) for one in ids if one not in killed]
+        message = "; ".join(refusals[:20])
+        return Envelope([one in killed for one in ids], message, success=bool(killed) or not refusals)
+
+    async def set_command(
+        self, request: Request, caller: Annotated[Caller, Depends(require("production", "operator"))]
+    ) -> Response:
+        """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
+        wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
+        async with self._database.begin(reason=f"command by {caller.name}") as work:
+            if (taken_back := TAKEN_BACK.get(wanted.command or "")) is not None:
+                done = await self._store.take_back_command(work.connection, wanted.job_id, taken_back)
+            else:
+                done = await self._store.set_command(work.connection, wanted.job_id, wanted.command)
+            await self._audit(work, caller, "job/set_command", [wanted.job_id], {"command": wanted.command})
+        return Envelope() if done else refused(NOT_FOUND, f"job {wanted.job_id} is not live")
+
+    async def _audit(
+        self, work: UnitOfWork, caller: Caller, verb: str, job_ids: Sequence[int], details: Mapping[str, Any]
+    ) -> None:
+        target = "job " + ",".join(str(one) for one in job_ids[:20])
+        await self._store.audit(
+            work.connection,
+            caller=caller.name,
+            roles=sorted(caller.roles),
+            verb=verb,
+            target=target,
+            outcome="done",
+            details=dict(details),
+        )
+
+
+def _may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
+    """A VO's members have it, or a group of it ("atlas/production"), among the groups of their token."""
+    if caller.may("production") or caller.name in (job["owner"], job.get("user_name")):
+        return True
+    return job["vo"] is not None and any(group.split("/")[0] == job["vo"] for group in caller.groups)
+
+
+def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
+    text = f"the specification and report are for {job['owner']}, the VO {job['vo']}, production and operators"
+    return {**job, "spec": None, "report": None, "message": text}
+
+
+def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:
+    return caller.may("production") or (caller.may("user") and caller.name == state["user_name"])
+
+
+def _refusal(job_id: int, state: Mapping[str, Any], caller: Caller) -> str:
+    if not state["status"]:
+        return f"job {job_id}: not found"
+    if not _may_kill(caller, state):
+        return f"job {job_id}: belongs to {state['user_name']}; its owner, production or an operator may kill it"
+    return f"job {job_id}: is {state['status']}"
+
+
+def _body(example: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}
+
+
+_ID = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
+_KILL_BODY = _body(
+    {"job_ids": [1001]},
+    {
+        "type": "object",
+        "required": ["job_ids"],
+        "properties": {"job_ids": {"type": "array", "items": _ID}, "code": {"type": "integer"}},
+    },
+)
+_COMMAND_BODY = _body({"job_id": 1001, "command": "debug"}, SetCommand.model_json_schema())

@@ -1,0 +1,227 @@
+"""What pilots may say, field by field: names of the pilot interface, numbers as number or string.
+
+The names of the older interface are accepted too (`jobId`, `state`, `xml`, ...). Unknown fields are ignored, as pilots
+send many that nobody reads; a known field with an impossible value refuses the request (reports: `report_fields`).
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, NoReturn, TypeVar
+
+import orjson
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from services.job_dispatch.acquire.activity import WorkerStatus
+from services.job_dispatch.policy.fitting import Offer, PilotKind
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem_of_error
+from shared.web.problems import WrongRequest
+from shared.web.values import LARGEST_ID, absent, ids_of
+
+#: legacy status codes of the protocol
+OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE = 0, 10, 20, 30, 50, 60
+LARGEST_FILE_BYTES = 2**50  # sums over the files of a job, a dataset, a storage must stay whole numbers of 8 bytes
+MOST_JOBS = 100
+MOST_REPORTS = 1000
+
+LEGACY_NAMES = {
+    "siteName": "site_name", "diskSpace": "disk_space", "mem": "memory", "prodSourceLabel": "prod_source_label",
+    "computingElement": "computing_element", "prodUserID": "prod_user_id", "taskID": "task_id",
+    "resourceType": "resource_type", "nJobs": "n_jobs", "remainingTime": "remaining_time", "jobId": "job_id",
+    "state": "job_status", "xml": "job_output_report", "metaData": "meta_data", "attemptNr": "attempt_nr",
+    "pilotErrorCode": "pilot_error_code", "pilotErrorDiag": "pilot_error_diag", "transExitCode": "trans_exit_code",
+    "exeErrorCode": "exe_error_code", "exeErrorDiag": "exe_error_diag", "pilotTiming": "pilot_timing",
+    "cpuConsumptionTime": "cpu_consumption_time", "cpuConsumptionUnit": "cpu_consumption_unit",
+    "cpuConversionFactor": "cpu_conversion_factor", "coreCount": "core_count", "meanCoreCount": "mean_core_count",
+    "nEvents": "n_events", "nInputFiles": "n_input_files", "jobMetrics": "job_metrics", "pilotLog": "pilot_log",
+    "startTime": "start_time", "endTime": "end_time", "schedulerID": "scheduler_id", "pilotID": "pilot_id",
+    "batchID": "batch_id", "jobSubStatus": "job_sub_status", "corruptedFiles": "corrupted_files",
+    "maxRSS": "max_rss", "maxVMEM": "max_vmem", "maxSWAP": "max_swap", "maxPSS": "max_pss", "avgRSS": "avg_rss",
+    "avgVMEM": "avg_vmem", "avgSWAP": "avg_swap", "avgPSS": "avg_pss", "totRCHAR": "tot_rchar",
+    "totWCHAR": "tot_wchar", "totRBYTES": "tot_rbytes", "totWBYTES": "tot_wbytes", "site": "site_name",
+    "workerID": "worker_id", "harvesterID": "harvester_id",
+}  # fmt: skip
+
+
+class BadRequest(WrongRequest):
+    """A request that changes nothing; `code` is the protocol's."""
+
+    def __init__(self, code: int, problems: Iterable[FieldProblem]) -> None:
+        super().__init__(problems)
+        self.code = code
+
+    @property
+    def data(self) -> dict[str, Any]:
+        listed = [one.as_sent() for one in self.problems]
+        return {"StatusCode": self.code, "errorDialog": str(self), "problems": listed}
+
+
+class BadBody(BadRequest):
+    """The body cannot be understood; the text says why."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(FAILED, [FieldProblem("body", "", text, text)])
+
+
+def job_ids_of(value: Any) -> list[int]:
+    """Ids of jobs as repeated keys, a list, or text separated by commas. Raises BadRequest."""
+    try:
+        return ids_of(value, "job_ids")
+    except WrongRequest as error:
+        raise BadRequest(INVALID, error.problems) from None
+
+
+def whole(value: Any) -> Any:
+    """7, 7.0, "7", "7.0" and " 7 " as 7; anything else is left for pydantic to refuse."""
+    value = absent(value)
+    if isinstance(value, str):
+        try:
+            value = float(value) if not value.strip().lstrip("+-").isdigit() else int(value)
+        except ValueError:
+            return value
+    if isinstance(value, float) and math.isfinite(value):
+        return int(value)
+    return value
+
+
+Text = Annotated[str | None, BeforeValidator(lambda value: None if value is None else absent(str(value)))]
+Whole = Annotated[Annotated[int, Field(ge=-(2**63), le=LARGEST_ID)] | None, BeforeValidator(whole)]
+Amount = Annotated[Annotated[int, Field(ge=0, le=2**40)] | None, BeforeValidator(whole)]
+Traffic = Annotated[Annotated[int, Field(ge=-(2**60), le=2**60)] | None, BeforeValidator(whole)]
+Number = Annotated[Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)] | None, BeforeValidator(absent)]
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class RequestFields(BaseModel):
+    """Unknown fields are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class AcquireJobs(RequestFields):
+    """`acquire_jobs`: memory and disk_space in MB, remaining_time in seconds; 0 or absent means no limit."""
+
+    site_name: Name
+    n_jobs: Annotated[
+        int, BeforeValidator(lambda value: 1 if whole(value) is None else whole(value)), Field(ge=1, le=MOST_JOBS)
+    ] = 1
+    prod_source_label: Text = None
+    memory: Amount = None
+    disk_space: Amount = None
+    remaining_time: Amount = None
+    resource_type: Text = None
+    task_id: Whole = None
+    node: Text = None
+    computing_element: Text = None
+    harvester_id: Text = None
+    worker_id: Whole = None
+    scheduler_id: Text = None
+
+    def offer(self) -> Offer:
+        """What the pilot offers.
+
+        Disk and time are rounded down, so that few kinds of pilots exist; a job never gets less than it needs.
+        """
+        return Offer(
+            queue=self.site_name,
+            kind=PilotKind(
+                prod_source_label=self.prod_source_label or "",
+                resource_type=self.resource_type or "",
+                memory_mb=self.memory or 0,
+                disk_mb=_rounded(self.disk_space or 0, 100),
+                remaining_s=_rounded(self.remaining_time or 0, 60),
+            ),
+            worker=self._worker(),
+            task_id=self.task_id or None,
+        )
+
+    def _worker(self) -> str | None:
+        if self.harvester_id and self.worker_id is not None:
+            return f"{self.harvester_id}:{self.worker_id}"[:200]
+        return self.node[:200] if self.node else None
+
+
+def _rounded(value: int, step: int) -> int:
+    """Down to a multiple, but never to 0, which would mean "no limit"."""
+    return value // step * step if value >= step else value
+
+
+class WorkerUpdate(RequestFields):
+    """`update_worker_status`."""
+
+    worker_id: Annotated[int, BeforeValidator(whole), Field(ge=0, le=LARGEST_ID)]
+    harvester_id: Name
+    site_name: Name
+    status: Literal["started", "finished"]
+
+    def worker(self, subject: str, *, is_trusted: bool) -> WorkerStatus:
+        return WorkerStatus(self.harvester_id, self.worker_id, self.site_name, self.status, subject, is_trusted)
+
+
+def request_key(caller: str, offer: Offer, key: str) -> str:
+    """What identifies a request among all.
+
+    Two pilots that count their requests from 1 must not get one job, also if they share a token. The scope of a key is
+    its caller, queue and worker (the node where no worker is named). It is a digest, because each of them may be long.
+    """
+    scope = orjson.dumps([caller, offer.queue, offer.worker, key])
+    return hashlib.blake2b(scope, digest_size=20).hexdigest()
+
+
+M = TypeVar("M", bound=RequestFields)
+
+
+def parse(model: type[M], fields: Mapping[str, Any]) -> M:
+    """The request as a model.
+
+    Raises BadRequest: code 50 for an impossible job id or state, 30 for the rest.
+
+    Problems name each field as it was sent.
+    """
+    renamed, sent = {}, {}
+    for name, value in fields.items():
+        field = LEGACY_NAMES.get(name, name)
+        field = field if field in model.model_fields else name
+        renamed[field], sent[field] = value, name
+    return _validated(model, renamed, sent)
+
+
+def _validated(model: type[M], fields: Mapping[str, Any], sent: Mapping[str, str]) -> M:
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        refuse(error, model, sent)
+
+
+def refuse(error: ValidationError, model: type[RequestFields], sent: Mapping[str, str]) -> NoReturn:
+    """Raises BadRequest: every problem with its field as it was sent."""
+    problems = [_problem_of(one, sorted(model.model_fields), sent) for one in error.errors()]
+    invalid = any(one["loc"] and one["loc"][0] in ("job_id", "job_status", "attempt_nr") for one in error.errors())
+    raise BadRequest(INVALID if invalid else FAILED, problems) from None
+
+
+def _problem_of(error: Any, known: list[str], sent: Mapping[str, str]) -> FieldProblem:
+    """One error of a validation as a sentence; an unknown field with the nearest names, or all of them."""
+    first, *rest = (str(part) for part in error["loc"]) if error["loc"] else ("body",)
+    field = ".".join([sent.get(first, first), *rest])
+    if error["type"] == "missing":
+        return FieldProblem(field, "", "it must be given", f"{field}: is missing")
+    value = shown(error.get("input"))
+    if error["type"] == "extra_forbidden":
+        by_lower = {name.lower(): name for name in known}
+        near = difflib.get_close_matches(field.lower(), by_lower, n=3)
+        names = ", ".join([by_lower[one] for one in near] or known)
+        return FieldProblem(field, value, names, f"{field}: there is no such field; allowed: {names}")
+    allowed = problem_of_error(error, known).allowed.removeprefix("allowed: ")
+    mark = ":" if error["type"] == "value_error" else "; allowed:"
+    return FieldProblem(field, value, allowed, f"{field}: value {value} is not allowed{mark} {allowed}")
+
+
+def shown(value: Any) -> str:
+    """A value as a problem repeats it."""
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."

@@ -1,0 +1,159 @@
+"""Judges and stores pilots' reports that arrived together in one transaction, then answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, Held
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.parameters import REPORTERS
+from services.job_dispatch.policy.moves import moves_of
+from services.job_dispatch.policy.reports import STATUS_AFTER, Blame, Effect, JobRow, Judgement, Report, ending, judge
+from services.job_dispatch.store.jobs import LockedJob, Store
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import JobsFailed, JobsStarted, OutputsProduced
+from shared.states.job import JobStatus
+
+REASON = "reported by the pilot"
+
+
+class Reporting:
+    """`report` is what `update_job` calls."""
+
+    def __init__(
+        self,
+        database: Database,
+        store: Store,
+        metrics: DispatchMetrics,
+        parameters: Parameters,
+        *,
+        limits: CoalescerLimits | None = None,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self.metrics = metrics
+        self._parameters = parameters
+        self._coalescer: Coalescer[Report, Judgement] = Coalescer(
+            self.handle, key=lambda one: one.job_id, limits=limits
+        )
+
+    async def report(self, report: Report) -> Judgement:
+        """The verdict, after its effect was committed. Raises TooLate when PostgreSQL is away."""
+        for field in report.lost:
+            self.metrics.lost_fields.labels(field).inc()
+        verdict = await self._coalescer.submit(report)
+        self.metrics.reports.labels(verdict.effect, verdict.command if len(verdict.command) < 16 else "other").inc()
+        return verdict
+
+    async def handle(self, batch: Sequence[Report]) -> list[Judgement | Held]:
+        """One transaction for a batch with at most one report per job.
+
+        It waits for no row: a job whose row another transaction holds would hold up the reports of all others.
+        """
+        self.metrics.report_batch.observe(len(batch))
+        async with self._database.begin(reason=REASON) as work:
+            jobs, held = await self._store.lock_free_jobs(work.connection, [one.job_id for one in batch])
+            reports = [one for one in batch if one.job_id not in held]
+            rows = {job_id: job.row for job_id, job in jobs.items()}
+            stored = await self._stored_attempts(work, reports, rows)
+            verdicts = [
+                judge(one, rows.get(one.job_id), (stored[one.job_id],) if one.job_id in stored else (), self._named)
+                for one in reports
+            ]
+            judged, blames = await self._endings(work, list(zip(reports, verdicts, strict=True)))
+            await self._apply(work, jobs, judged, blames)
+        verdicts_of = {report.job_id: verdict for report, verdict in judged}
+        return [verdicts_of.get(one.job_id, HELD) for one in batch]
+
+    def _named(self, queue: str, subject: str) -> bool:
+        return is_named(self._parameters.read(REPORTERS), queue, subject)
+
+    async def _endings(
+        self, work: UnitOfWork, judged: Sequence[tuple[Report, Judgement]]
+    ) -> tuple[list[tuple[Report, Judgement]], dict[int, Blame]]:
+        """Final reports of the jobs' owners held against the files that the jobs were to write."""
+        ends = [report.job_id for report, verdict in judged if verdict.effect in _ENDS]
+        expected = await self._store.expected_outputs(work.connection, sorted(ends))
+        settled, blames = [], {}
+        for report, verdict in judged:
+            if verdict.effect not in _ENDS:
+                settled.append((report, verdict))
+                continue
+            effect, found = ending(report, expected.get(report.job_id, ()))
+            settled.append((report, replace(verdict, effect=effect)))
+            if found is not None:
+                blames[report.job_id] = found
+        return settled, blames
+
+    async def _stored_attempts(
+        self, work: UnitOfWork, reports: Sequence[Report], rows: Mapping[int, JobRow]
+    ) -> dict[int, int]:
+        """Attempts whose final report is stored, asked only for jobs that are no longer with a pilot."""
+        doubtful = [
+            one.job_id for one in reports if one.job_id not in rows or rows[one.job_id].status not in _WITH_PILOT
+        ]
+        return await self._store.reported_attempts(work.connection, doubtful) if doubtful else {}
+
+    async def _apply(
+        self,
+        work: UnitOfWork,
+        jobs: Mapping[int, LockedJob],
+        judged: Sequence[tuple[Report, Judgement]],
+        blames: Mapping[int, Blame],
+    ) -> None:
+        groups: dict[Effect, list[Report]] = {}
+        for report, verdict in judged:
+            groups.setdefault(verdict.effect, []).append(report)
+        beats = sorted(one.job_id for one in groups.get(Effect.HEARTBEAT, ()))
+        await self._store.heartbeats(work.connection, beats)
+        for effect in (Effect.STARTING, Effect.RUNNING):
+            await self._start(work, jobs, groups.get(effect, ()), effect)
+        for effect in _ENDS:
+            await self._end(work, jobs, groups.get(effect, ()), effect, blames)
+
+    async def _start(
+        self, work: UnitOfWork, jobs: Mapping[int, LockedJob], reports: Sequence[Report], effect: Effect
+    ) -> None:
+        started = await self._store.start(work.connection, sorted(one.job_id for one in reports), STATUS_AFTER[effect])
+        if started:
+            moves = moves_of((jobs[job_id].row for job_id in started), STATUS_AFTER[effect])
+            work.emit(JobsStarted(job_ids=tuple(sorted(started)), moves=moves))
+
+    async def _end(
+        self,
+        work: UnitOfWork,
+        jobs: Mapping[int, LockedJob],
+        reports: Sequence[Report],
+        effect: Effect,
+        blames: Mapping[int, Blame],
+    ) -> None:
+        if not reports:
+            return
+        ordered = sorted(reports, key=lambda one: one.job_id)
+        await self._store.insert_reports(
+            work.connection,
+            [
+                (
+                    one.job_id,
+                    jobs[one.job_id].row.attempt_number,
+                    "failed" if one.job_id in blames else "finished",
+                    one.stored,
+                )
+                for one in ordered
+            ],
+        )
+        ended = await self._store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
+        moves = moves_of((jobs[job_id].row for job_id in ended), STATUS_AFTER[effect])
+        event = OutputsProduced if effect is Effect.HOLDING else JobsFailed
+        work.emit(event(job_ids=tuple(ended), moves=moves))
+
+    async def close(self) -> None:
+        await self._coalescer.close()
+
+
+_ENDS = (Effect.HOLDING, Effect.FAILED)
+_WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running")

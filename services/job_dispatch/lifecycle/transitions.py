@@ -1,0 +1,76 @@
+"""Changes jobs' states and announces them by events.
+
+The store's compare-and-set comes first, then facts of at most a few hundred jobs each, with exact moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.job_dispatch.policy.moves import moves_of, slices
+from services.job_dispatch.policy.reports import KILL_CODE, Blame
+from services.job_dispatch.store.jobs import LockedJob, Store
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import (
+    JobsActivated,
+    JobsAssigned,
+    JobsEvent,
+    JobsFailed,
+    JobsFinished,
+    JobsMerging,
+    JobsThrottled,
+    JobsTransferring,
+)
+from shared.states.job import JobStatus
+
+_EVENTS: dict[str, type[JobsEvent]] = {
+    "assigned": JobsAssigned,
+    "throttled": JobsThrottled,
+    "merging": JobsMerging,
+    "transferring": JobsTransferring,
+    "finished": JobsFinished,
+    "failed": JobsFailed,
+    "closed": JobsFailed,
+    "cancelled": JobsFailed,
+}
+_ENDS: frozenset[JobStatus] = frozenset({"finished", "failed", "closed", "cancelled"})
+
+
+class Lifecycle:
+    """`jobs` are rows locked by this transaction: their former states are what the moves are counted from."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def kill(self, work: UnitOfWork, job_ids: Sequence[int], reason: str) -> list[int]:
+        """Jobs killed one by one; those that really were."""
+        jobs = await self.store.lock_jobs(work.connection, job_ids)
+        blames = {job_id: Blame("user", KILL_CODE, reason) for job_id in jobs}
+        return await self.to(work, jobs, sorted(jobs), "cancelled", reason=reason, blames=blames)
+
+    async def to(
+        self,
+        work: UnitOfWork,
+        jobs: Mapping[int, LockedJob],
+        job_ids: Sequence[int],
+        status: JobStatus,
+        *,
+        reason: str,
+        blames: Mapping[int, Blame] | None = None,
+    ) -> list[int]:
+        """Move what may be moved to `status` and announce it; the ids that moved."""
+        if not job_ids:
+            return []
+        await work.because(reason)
+        if status in _ENDS:
+            moved = await self.store.end(work.connection, sorted(job_ids), status, blames or {})
+        else:
+            moved = await self.store.move(work.connection, sorted(job_ids), status)
+        for some in slices(moved):
+            moves = moves_of((jobs[job_id].row for job_id in some), status)
+            if status == "activated":
+                lane_jobs = tuple(jobs[job_id].lane_job() for job_id in some)
+                work.emit(JobsActivated(job_ids=tuple(some), moves=moves, lane_jobs=lane_jobs))
+            else:
+                work.emit(_EVENTS[status](job_ids=tuple(some), moves=moves))
+        return moved

@@ -1,0 +1,25 @@
+"""Runtime parameters of this service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.config.parameter import Parameter
+
+COMPONENT = "job_dispatch"
+
+NO_JOB_RETRY_S = Parameter(COMPONENT, "NO_JOB_RETRY_S", 60, "s", "a pilot at an empty queue is told to wait", 1, 3600)
+OWN_IDS_BAND = Parameter(COMPONENT, "OWN_IDS_BAND", 50, "jobs", "of a window that replicas divide among them", 1)
+CLAIMS_KEPT_S = Parameter(COMPONENT, "CLAIMS_KEPT_S", 86_400, "s", "for which a pilot may ask again for its job", 1)
+FINISHED_WORKERS_KEPT_S = Parameter(
+    COMPONENT, "FINISHED_WORKERS_KEPT_S", 86_400, "s", "for which ended workers are shown"
+)
+SILENT_WORKERS_KEPT_S = Parameter(
+    COMPONENT, "SILENT_WORKERS_KEPT_S", 345_600, "s", "after which a silent worker is forgotten", 60
+)
+REPORTERS: Parameter[Any] = Parameter(
+    COMPONENT, "REPORTERS", None, "", "{queue or *: [subject]} that may report for others' jobs there"
+)
+ADVERTISERS: Parameter[Any] = Parameter(
+    COMPONENT, "ADVERTISERS", None, "", "{site or *: [subject]} that may advertise the site"
+)

@@ -1,0 +1,21 @@
+-- name: note_pilots
+-- Pilots of these queues asked just now; queues in one order for everybody.
+INSERT INTO queue_activity (queue, last_pilot_at)
+SELECT seen.queue, orrery_now() FROM unnest(:queues::text[]) AS seen (queue) ORDER BY seen.queue
+ON CONFLICT (queue) DO UPDATE SET last_pilot_at = excluded.last_pilot_at;
+
+-- name: reporters_of_workers
+-- Whose these workers are, and at which queue.
+SELECT w.harvester_id, w.worker_id, w.queue, w.subject
+  FROM unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS told (harvester_id, worker_id)
+  JOIN workers w USING (harvester_id, worker_id)
+ WHERE w.subject IS NOT NULL;
+
+-- name: note_workers
+-- The latest state of batch jobs; one that finished stays so.
+INSERT INTO workers (harvester_id, worker_id, queue, status, subject)
+SELECT * FROM unnest(:harvester_ids::text[], :worker_ids::bigint[], :queues::text[], :statuses::text[],
+                     :subjects::text[])
+ON CONFLICT (harvester_id, worker_id)
+DO UPDATE SET queue = excluded.queue, status = excluded.status, subject = excluded.subject, updated_at = orrery_now()
+ WHERE workers.status <> 'finished' AND (workers.subject IS NULL OR workers.subject = excluded.subject);

@@ -1,0 +1,63 @@
+-- name: claim
+-- Everything that waits, in one statement: known request keys get the job they got before, while it is with its pilot;
+-- jobs that are still activated are locked (others skipped), their claims written (the unique keys decide a race), and
+-- only then moved. A key whose job has ended is free again: its old claim goes before the new one is written.
+-- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key.
+WITH wanted AS MATERIALIZED (
+    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, w.subject, held.job_id AS known_id,
+           known.job_id AS claimed_id
+      FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :shape_ids::int[], :workers::text[],
+                  :subjects::text[])
+           WITH ORDINALITY AS w (request_key, job_id, queue, shape_id, worker, subject, place)
+      LEFT JOIN LATERAL (
+        SELECT c.job_id FROM job_claims c WHERE c.request_key = w.request_key LIMIT 1) known ON true
+      LEFT JOIN LATERAL (
+        SELECT jobs.job_id FROM jobs
+         WHERE jobs.job_id = known.job_id AND jobs.status || '' IN ('sent', 'starting', 'running') LIMIT 1) held ON true
+), locked AS MATERIALIZED (
+    SELECT w.request_key, w.worker, w.subject, j.job_id, w.claimed_id
+      FROM wanted w CROSS JOIN LATERAL (
+        SELECT jobs.job_id FROM jobs
+         -- an expression, not the column: without statistics the planner would take the lane index and scan a lane
+         WHERE jobs.job_id = w.job_id AND jobs.status || '' = 'activated' AND jobs.queue = w.queue
+           AND jobs.shape_id = w.shape_id
+         LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) j
+     WHERE w.known_id IS NULL
+), ended AS (
+    -- a claim that another replica is replacing at this moment is skipped: the insert below waits for the outcome
+    DELETE FROM job_claims old USING (
+        SELECT c.request_key, c.job_id FROM locked l CROSS JOIN LATERAL (
+            SELECT request_key, job_id FROM job_claims
+             WHERE job_claims.request_key = l.request_key AND job_claims.job_id = l.claimed_id
+             LIMIT 1 FOR UPDATE SKIP LOCKED) c
+         WHERE l.claimed_id IS NOT NULL) replaced
+     WHERE old.request_key = replaced.request_key AND old.job_id = replaced.job_id
+    RETURNING old.request_key
+), claimed AS (
+    INSERT INTO job_claims (request_key, job_id, subject)
+    SELECT request_key, job_id, subject FROM locked WHERE (SELECT count(*) FROM ended) >= 0 ORDER BY request_key
+    ON CONFLICT DO NOTHING
+    RETURNING request_key, job_id
+), taken AS (
+    UPDATE jobs SET status = 'sent', state_change_time = orrery_now(), heartbeat_at = orrery_now(), worker = l.worker
+      FROM claimed c JOIN locked l ON l.job_id = c.job_id
+     WHERE jobs.job_id = c.job_id AND jobs.status = 'activated'
+    RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.resource_type, jobs.gshare, jobs.user_name, jobs.core_count
+), moves AS (
+    SELECT task_id, queue, resource_type, gshare, user_name, 'activated' AS from_status, 'sent' AS to_status,
+           count(*) AS n_jobs, sum(core_count) AS n_cores
+      FROM taken GROUP BY task_id, queue, resource_type, gshare, user_name
+), announced AS (
+    INSERT INTO outbox (event_id, routing_key, body, producer)
+    SELECT event.id, 'jobs.dispatched.v1',
+           json_build_object('event_id', event.id, 'occurred_at', orrery_now(),
+                             'job_ids', (SELECT json_agg(job_id ORDER BY job_id) FROM taken),
+                             'moves', (SELECT json_agg(row_to_json(moves)) FROM moves))::text,
+           :producer::text
+      FROM (SELECT nextval('event_ids') AS id WHERE EXISTS (SELECT FROM taken)) event
+)
+SELECT w.place, w.known_id IS NOT NULL AS known, coalesce(w.known_id, c.job_id) AS job_id, spec.spec
+  FROM wanted w
+  LEFT JOIN claimed c ON c.job_id = w.job_id AND c.request_key = w.request_key
+  LEFT JOIN LATERAL (
+    SELECT s.spec::text AS spec FROM job_specs s WHERE s.job_id = coalesce(w.known_id, c.job_id) LIMIT 1) spec ON true;

@@ -1,0 +1,69 @@
+"""Reads about jobs for people and pilots; finished jobs come from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.db.database import Database
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs to list; None means any."""
+
+    task_id: int | None = None
+    status: str | None = None
+    queue: str | None = None
+    user_name: str | None = None
+    job_ids: tuple[int, ...] | None = None
+    before_id: int | None = None
+    limit: int = 100
+
+
+class JobQueries:
+    """Read only."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def states(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+        """Status, attempt, command and user of each id in the order given; None where there is no such job."""
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "job_states", job_ids=list(job_ids))
+        return [dict(row) for row in rows]
+
+    async def listed(self, wanted: JobFilter) -> list[dict[str, Any]]:
+        """Rows of jobs, the newest first."""
+        async with self._database.read() as connection, connection.transaction(readonly=True):
+            # which index fits depends on which filters are given: a plan for all of them would scan the table
+            await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
+            rows = await SQL.rows(
+                connection,
+                "list_jobs",
+                task_id=wanted.task_id,
+                status=wanted.status,
+                queue=wanted.queue,
+                user_name=wanted.user_name,
+                job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
+                before_id=wanted.before_id,
+                size=wanted.limit,
+            )
+        return [dict(row) for row in rows]
+
+    async def described(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
+        """Specification, row and final report of each id in the order given."""
+        async with self._database.read() as connection:
+            described = await SQL.rows(connection, "describe_jobs", job_ids=list(job_ids))
+        rows = {row["job_id"]: row for row in await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)))}
+        return [{**(rows.get(one["job_id"]) or {}), **dict(one)} for one in described]
+
+    async def by_queue(self) -> list[dict[str, Any]]:
+        """Jobs and cores per queue, resource type and state, from the statistics."""
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "jobs_by_queue")
+        return [dict(row) for row in rows]

@@ -1,0 +1,44 @@
+-- name: job_states
+-- Status, attempt and command of jobs, finished ones from the archive.
+SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt_number, a.attempt_number) AS
+       attempt_number, j.command, coalesce(j.user_name, a.user_name) AS user_name
+  FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
+  LEFT JOIN jobs j ON j.job_id = wanted.job_id
+  LEFT JOIN LATERAL (
+    SELECT * FROM jobs_archive old WHERE old.job_id = wanted.job_id LIMIT 1) a ON j.job_id IS NULL
+ ORDER BY wanted.place;
+
+-- name: list_jobs
+-- The newest jobs under filters that may be NULL, those of the archive included.
+WITH found AS (
+    (SELECT * FROM jobs
+      WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
+        AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
+        AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
+      ORDER BY job_id DESC LIMIT :size::int)
+    UNION ALL
+    (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
+            resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
+            start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
+            error_dialog
+       FROM jobs_archive
+      WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
+        AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
+        AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
+      ORDER BY job_id DESC LIMIT :size::int)
+)
+SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int;
+
+-- name: describe_jobs
+-- What pilots were given of these jobs and what they reported, as long as that is kept.
+SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at, t.user_name AS owner, t.vo
+  FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
+  LEFT JOIN job_specs s ON s.job_id = wanted.job_id
+  LEFT JOIN job_reports r ON r.job_id = wanted.job_id
+  LEFT JOIN tasks t ON t.task_id = s.task_id
+ ORDER BY wanted.place;
+
+-- name: jobs_by_queue
+-- Jobs of each queue by resource type and state, as the statistics count them.
+SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs, sum(n_cores)::bigint AS n_cores
+  FROM queue_statistics WHERE n_jobs > 0 GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;

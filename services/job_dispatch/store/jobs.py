@@ -1,0 +1,281 @@
+"""Jobs, their reports, outputs and transfers in PostgreSQL, as typed statements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from services.job_dispatch.policy.reports import Blame, ExpectedOutput, JobRow
+from shared.db.queries import Queries
+from shared.events import LaneJob
+from shared.states import JOB, Owner
+from shared.states.job import LIVE, ON_NODE, JobStatus
+from shared.states.task import TaskStatus
+
+SQL = Queries.beside(__file__)
+
+OWNER = Owner.JOB_DISPATCH
+
+
+@dataclass(frozen=True)
+class LockedJob:
+    """A live job whose row this transaction holds."""
+
+    row: JobRow
+    shape_id: int
+    current_priority: int
+    job_type: str
+    prod_source_label: str
+
+    @property
+    def job_id(self) -> int:
+        return self.row.job_id
+
+    def lane_job(self) -> LaneJob:
+        return LaneJob(
+            job_id=self.row.job_id,
+            queue=self.row.queue,
+            gshare=self.row.gshare,
+            shape_id=self.shape_id,
+            priority=self.current_priority,
+        )
+
+
+_ROW_FIELDS = (
+    "job_id", "task_id", "status", "attempt_number", "queue", "resource_type", "gshare", "user_name", "core_count",
+    "command", "claimed_by",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What decides the way of a task's jobs."""
+
+    task_id: int
+    status: TaskStatus
+    task_type: str | None
+    nucleus: str | None
+    split_rule: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredReport:
+    """A final report; `state` is the job's, which may be failed where the pilot reported success."""
+
+    state: str
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NewTransfer:
+    """A row of `transfers` to be inserted."""
+
+    task_id: int
+    job_id: int
+    activity: str
+    source_storage: str | None
+    destination_storage: str
+    n_files: int
+    n_bytes: int
+
+
+class Store:
+    """Writes, each through the connection of a unit of work.
+
+    Every change of status is a compare-and-set over the states from which this service may make it, and returns the ids
+    that really changed.
+    """
+
+    async def lock_jobs(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, LockedJob]:
+        """The live rows of these jobs, locked in the order of their ids."""
+        return _locked(await SQL.rows(connection, "lock_jobs", job_ids=sorted(set(job_ids))))
+
+    async def lock_free_jobs(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int]
+    ) -> tuple[dict[int, LockedJob], set[int]]:
+        """The rows that no other transaction holds, locked, and the jobs whose rows are held.
+
+        Waits for nobody.
+        """
+        jobs = _locked(await SQL.rows(connection, "lock_free_jobs", job_ids=sorted(set(job_ids))))
+        others = sorted(set(job_ids) - jobs.keys())
+        held = await SQL.rows(connection, "existing_jobs", job_ids=others) if others else ()
+        return jobs, {row["job_id"] for row in held}
+
+    async def reported_attempts(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, int]:
+        rows = await SQL.rows(connection, "reported_attempts", job_ids=sorted(set(job_ids)))
+        return {row["job_id"]: row["attempt_number"] for row in rows}
+
+    async def heartbeats(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
+        if job_ids:
+            await SQL.run(connection, "heartbeats", job_ids=list(job_ids), allowed=list(ON_NODE))
+
+    async def start(self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus) -> list[int]:
+        """sent -> starting, sent or starting -> running."""
+        if not job_ids:
+            return []
+        allowed = JOB.sources(status, OWNER)
+        rows = await SQL.rows(connection, "start_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
+        return [row["job_id"] for row in rows]
+
+    async def move(
+        self,
+        connection: asyncpg.Connection,
+        job_ids: Sequence[int],
+        status: JobStatus,
+        *,
+        sources: Sequence[JobStatus] = (),
+    ) -> list[int]:
+        """To a state that says nothing about errors or the end of the run; `sources` narrows what is allowed."""
+        if not job_ids:
+            return []
+        allowed = [one for one in JOB.sources(status, OWNER) if not sources or one in sources]
+        rows = await SQL.rows(connection, "move_jobs", job_ids=list(job_ids), status=status, allowed=allowed)
+        return sorted(row["job_id"] for row in rows)
+
+    async def end(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], status: JobStatus, blames: Mapping[int, Blame]
+    ) -> list[int]:
+        """To a state after the run (holding, failed, finished, cancelled, closed), with whom to blame."""
+        if not job_ids:
+            return []
+        found = [blames.get(job_id) for job_id in job_ids]
+        rows = await SQL.rows(
+            connection,
+            "end_jobs",
+            job_ids=list(job_ids),
+            status=status,
+            sources=[None if one is None else one.source for one in found],
+            codes=[None if one is None else _int4(one.code) for one in found],
+            dialogs=[None if one is None else one.dialog[:500] for one in found],
+            allowed=JOB.sources(status, OWNER),
+        )
+        return sorted(row["job_id"] for row in rows)
+
+    async def insert_reports(
+        self, connection: asyncpg.Connection, reports: Sequence[tuple[int, int, str, Mapping[str, Any]]]
+    ) -> None:
+        """(job, attempt, what the report makes of the job, report); a stored report is never replaced."""
+        if reports:
+            await SQL.run(
+                connection,
+                "insert_reports",
+                job_ids=[one[0] for one in reports],
+                attempts=[one[1] for one in reports],
+                states=[one[2] for one in reports],
+                reports=[dict(one[3]) for one in reports],
+            )
+
+    async def expected_outputs(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int]
+    ) -> dict[int, list[ExpectedOutput]]:
+        """The files that these jobs are to write, by job."""
+        found: dict[int, list[ExpectedOutput]] = {}
+        for row in await SQL.rows(connection, "expected_outputs", job_ids=list(job_ids)) if job_ids else ():
+            one = ExpectedOutput(row["lfn"], row["is_log"], row["may_be_absent"])
+            found.setdefault(row["job_id"], []).append(one)
+        return found
+
+    async def stored_reports(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> dict[int, StoredReport]:
+        rows = await SQL.rows(connection, "stored_reports", job_ids=list(job_ids))
+        return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}
+
+    async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskFacts]:
+        rows = await SQL.rows(connection, "task_facts", task_ids=sorted(set(task_ids)))
+        return {row["task_id"]: TaskFacts(**dict(row)) for row in rows}
+
+    async def input_facts(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
+    ) -> list[asyncpg.Record]:
+        """One row per job and input dataset; `storages` of each queue count as being there."""
+        queues = sorted(storages)
+        return list(
+            await SQL.rows(
+                connection,
+                "input_facts",
+                job_ids=list(job_ids),
+                queues=queues,
+                storage_lists=[",".join(storages[queue]) for queue in queues],
+            )
+        )
+
+    async def already_requested(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int], direction: str
+    ) -> set[int]:
+        rows = await SQL.rows(connection, "open_transfer_jobs", job_ids=list(job_ids), direction=direction)
+        return {row["job_id"] for row in rows}
+
+    async def insert_transfers(
+        self, connection: asyncpg.Connection, transfers: Sequence[NewTransfer], direction: str
+    ) -> list[int]:
+        if not transfers:
+            return []
+        rows = await SQL.rows(
+            connection,
+            "insert_transfers",
+            task_ids=[one.task_id for one in transfers],
+            job_ids=[one.job_id for one in transfers],
+            direction=direction,
+            activities=[one.activity for one in transfers],
+            sources=[one.source_storage for one in transfers],
+            destinations=[one.destination_storage for one in transfers],
+            n_files=[one.n_files for one in transfers],
+            n_bytes=[one.n_bytes for one in transfers],
+        )
+        return [row["transfer_id"] for row in rows]
+
+    async def waiting_for_transfers(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> set[int]:
+        rows = await SQL.rows(connection, "waiting_transfers", job_ids=list(job_ids))
+        return {row["job_id"] for row in rows}
+
+    async def audit(
+        self,
+        connection: asyncpg.Connection,
+        *,
+        caller: str,
+        roles: Sequence[str],
+        verb: str,
+        target: str,
+        outcome: str,
+        details: Mapping[str, Any],
+    ) -> None:
+        """Who gave which command to which jobs."""
+        await SQL.run(
+            connection,
+            "audit",
+            caller=caller,
+            roles=list(roles),
+            verb=verb,
+            target=target,
+            outcome=outcome,
+            details=dict(details),
+        )
+
+    async def set_command(self, connection: asyncpg.Connection, job_id: int, command: str | None) -> bool:
+        rows = await SQL.rows(connection, "set_command", job_id=job_id, command=command, allowed=list(LIVE))
+        return bool(rows)
+
+    async def take_back_command(self, connection: asyncpg.Connection, job_id: int, command: str) -> bool:
+        """The pilot is no longer told this command; whether the job is live."""
+        rows = await SQL.rows(connection, "take_back_command", job_id=job_id, command=command, allowed=list(LIVE))
+        return bool(rows)
+
+
+def _locked(rows: Sequence[asyncpg.Record]) -> dict[int, LockedJob]:
+    return {
+        row["job_id"]: LockedJob(
+            JobRow(**{name: row[name] for name in _ROW_FIELDS}),
+            row["shape_id"],
+            row["current_priority"],
+            row["job_type"],
+            row["prod_source_label"],
+        )
+        for row in rows
+    }
+
+
+def _int4(value: int) -> int:
+    return max(-(2**31), min(2**31 - 1, value))

@@ -1,0 +1,141 @@
+-- name: lock_jobs
+-- In the order of their ids, like everybody who locks several jobs.
+SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
+       j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label,
+       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by
+  FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE;
+
+-- name: lock_free_jobs
+-- The same without those that another transaction holds.
+SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
+       j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label,
+       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by
+  FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: existing_jobs
+-- Which of these jobs are live, without waiting for whoever holds their rows.
+SELECT job_id FROM jobs WHERE job_id = ANY(:job_ids::bigint[]);
+
+-- name: reported_attempts
+-- Which of these jobs have a final report, and of which attempt.
+SELECT job_id, attempt_number FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]);
+
+-- name: heartbeats
+-- Pilots sent heartbeats; jobs that are no longer with their pilots do not change. By primary key.
+UPDATE jobs SET heartbeat_at = orrery_now()
+  FROM unnest(:job_ids::bigint[]) AS seen (job_id)
+ WHERE jobs.job_id = seen.job_id AND jobs.status = ANY(:allowed::text[]);
+
+-- name: start_jobs
+-- Jobs begin on their worker nodes, by compare-and-set.
+UPDATE jobs SET status = :status, state_change_time = orrery_now(), heartbeat_at = orrery_now(),
+       start_time = coalesce(start_time, CASE WHEN :status = 'running' THEN orrery_now() END)
+  FROM unnest(:job_ids::bigint[]) AS started (job_id)
+ WHERE jobs.job_id = started.job_id AND jobs.status = ANY(:allowed::text[])
+RETURNING jobs.job_id;
+
+-- name: end_jobs
+-- Jobs reach a state after they ran, or will never run; errors where there are any.
+UPDATE jobs SET status = :status, state_change_time = orrery_now(), end_time = coalesce(end_time, orrery_now()),
+       error_source = coalesce(ended.error_source, jobs.error_source),
+       error_code = coalesce(ended.error_code, jobs.error_code),
+       error_dialog = coalesce(ended.error_dialog, jobs.error_dialog)
+  FROM unnest(:job_ids::bigint[], :sources::text[], :codes::int[], :dialogs::text[])
+       AS ended (job_id, error_source, error_code, error_dialog)
+ WHERE jobs.job_id = ended.job_id AND jobs.status = ANY(:allowed::text[])
+RETURNING jobs.job_id;
+
+-- name: move_jobs
+-- Jobs go on: their end time, if any, stays as it is.
+UPDATE jobs SET status = :status, state_change_time = orrery_now()
+  FROM unnest(:job_ids::bigint[]) AS moved (job_id)
+ WHERE jobs.job_id = moved.job_id AND jobs.status = ANY(:allowed::text[])
+RETURNING jobs.job_id;
+
+-- name: insert_reports
+-- Final reports; the first one of a job stays.
+INSERT INTO job_reports (job_id, attempt_number, state, report)
+SELECT * FROM unnest(:job_ids::bigint[], :attempts::smallint[], :states::text[], :reports::jsonb[])
+ON CONFLICT (job_id) DO NOTHING;
+
+-- name: expected_outputs
+-- The files that jobs are to write; job_files has the inputs of merge jobs too, which others wrote.
+SELECT jf.job_id, f.lfn, d.type IN ('log', 'trn_log') AS is_log,
+       coalesce(d.attributes ->> 'allowNoOutput', 'false') <> 'false' AS may_be_absent
+  FROM job_files jf
+  JOIN task_files f ON f.file_id = jf.file_id AND f.out_job_id = jf.job_id
+  JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY jf.job_id, f.file_id;
+
+-- name: input_facts
+-- Per job and input dataset: how much of it the job reads, and how much of that is at the queue's storages.
+SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_bytes,
+       EXISTS (SELECT FROM catalogue.dataset_replicas r
+                WHERE r.dataset_id = d.dataset_id AND r.complete AND r.storage = ANY(need.storages)) AS complete_here,
+       (SELECT count(DISTINCT f.file_id) FROM job_files jf2
+          JOIN task_files tf ON tf.file_id = jf2.file_id
+          JOIN catalogue.files f ON f.dataset_id = d.dataset_id AND f.lfn = tf.lfn
+          JOIN catalogue.file_replicas fr ON fr.file_id = f.file_id AND fr.storage = ANY(need.storages)
+         WHERE jf2.job_id = need.job_id AND jf2.dataset_id = need.dataset_id) AS n_files_here,
+       ARRAY (SELECT r.storage FROM catalogue.dataset_replicas r
+               WHERE r.dataset_id = d.dataset_id AND r.complete) AS complete_at,
+       ARRAY (SELECT r.storage FROM catalogue.dataset_replicas r
+               WHERE r.dataset_id = d.dataset_id AND NOT r.complete) AS partly_at
+  FROM (SELECT one.job_id, one.dataset_id, td.dataset_name, one.storages, count(*) AS n_files,
+               coalesce(sum(one.fsize), 0)::bigint AS n_bytes
+          FROM (SELECT DISTINCT ON (j.job_id, jf.dataset_id, tf.lfn)
+                       j.job_id, jf.dataset_id, tf.lfn, tf.fsize, string_to_array(place.list, ',') AS storages
+                  FROM jobs j
+                  JOIN unnest(:queues::text[], :storage_lists::text[]) AS place (queue, list) ON place.queue = j.queue
+                  JOIN job_files jf ON jf.job_id = j.job_id AND jf.type = 'input'
+                  JOIN task_files tf ON tf.file_id = jf.file_id
+                 WHERE j.job_id = ANY(:job_ids::bigint[])) one
+          JOIN task_datasets td ON td.dataset_id = one.dataset_id
+         GROUP BY one.job_id, one.dataset_id, td.dataset_name, one.storages) need
+  LEFT JOIN catalogue.datasets d ON d.name = need.dataset_name
+ ORDER BY need.job_id, need.dataset_id;
+
+-- name: task_facts
+-- What the outputs and inputs of a task's jobs depend on.
+SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule FROM tasks t
+ WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;
+
+-- name: open_transfer_jobs
+-- Jobs that wait for an earlier request of the same direction: asking twice would move the data twice.
+SELECT DISTINCT job_id FROM transfers
+ WHERE job_id = ANY(:job_ids::bigint[]) AND direction = :direction AND status IN ('requested', 'active');
+
+-- name: insert_transfers
+-- Requests to move data, in the order of the lists.
+INSERT INTO transfers (task_id, job_id, direction, activity, source_storage, destination_storage, n_files, n_bytes,
+                       status)
+SELECT new.task_id, new.job_id, :direction, new.activity, new.source_storage, new.destination_storage, new.n_files,
+       new.n_bytes, 'requested'
+  FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :activities::text[], :sources::text[], :destinations::text[],
+              :n_files::int[], :n_bytes::bigint[])
+       WITH ORDINALITY AS new (task_id, job_id, activity, source_storage, destination_storage, n_files, n_bytes, place)
+ ORDER BY new.place
+RETURNING transfer_id;
+
+-- name: waiting_transfers
+-- Jobs of these that still wait for another transfer.
+SELECT DISTINCT job_id FROM transfers WHERE job_id = ANY(:job_ids::bigint[]) AND status IN ('requested', 'active');
+
+-- name: stored_reports
+-- Final reports of these jobs.
+SELECT job_id, state, report FROM job_reports WHERE job_id = ANY(:job_ids::bigint[]) ORDER BY job_id;
+
+-- name: set_command
+-- What the pilot of a live job is told with every reply.
+UPDATE jobs SET command = :command WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
+
+-- name: take_back_command
+-- Only this command: what was ordered since stays.
+UPDATE jobs SET command = CASE WHEN command = :command THEN NULL ELSE command END
+ WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
+
+-- name: audit
+-- Who gave which command, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);

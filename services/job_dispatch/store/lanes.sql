@@ -1,0 +1,58 @@
+-- name: lanes_of
+-- The lanes of a queue that hold activated jobs, each with its first job: a loose scan, one index probe per lane however
+-- many jobs it holds.
+WITH RECURSIVE lane AS (
+    (SELECT gshare, shape_id, -current_priority AS negated_priority, job_id FROM jobs
+      WHERE queue = :queue AND status = 'activated'
+      ORDER BY gshare, shape_id, (-current_priority), job_id LIMIT 1)
+    UNION ALL
+    SELECT next.gshare, next.shape_id, next.negated_priority, next.job_id
+      FROM lane CROSS JOIN LATERAL (
+        SELECT j.gshare, j.shape_id, -j.current_priority AS negated_priority, j.job_id FROM jobs j
+         WHERE j.queue = :queue AND j.status = 'activated' AND (j.gshare, j.shape_id) > (lane.gshare, lane.shape_id)
+         ORDER BY j.gshare, j.shape_id, (-j.current_priority), j.job_id LIMIT 1) next
+)
+SELECT gshare, shape_id, negated_priority, job_id FROM lane;
+
+-- name: read_heads
+-- The first entries of each of these lanes of a queue.
+SELECT lane.gshare, lane.shape_id, head.negated_priority, head.job_id
+  FROM unnest(:gshares::text[], :shape_ids::int[]) AS lane (gshare, shape_id)
+ CROSS JOIN LATERAL (
+    SELECT -j.current_priority AS negated_priority, j.job_id FROM jobs j
+     WHERE j.queue = :queue AND j.gshare = lane.gshare AND j.shape_id = lane.shape_id AND j.status = 'activated'
+     ORDER BY (-j.current_priority), j.job_id LIMIT :size::int) head;
+
+-- name: read_lane
+-- The next entries of one lane behind its cursor.
+SELECT -current_priority AS negated_priority, job_id FROM jobs
+ WHERE queue = :queue AND gshare = :gshare AND shape_id = :shape_id::int AND status = 'activated'
+   AND ((-current_priority), job_id) > (:after_priority::int, :after_id::bigint)
+ ORDER BY (-current_priority), job_id LIMIT :size::int;
+
+-- name: still_activated
+-- Of jobs that were lost to a window, those that can still be taken. By primary key.
+SELECT j.job_id, j.queue, j.gshare, j.shape_id, j.current_priority AS priority
+  FROM unnest(:job_ids::bigint[]) AS lost (job_id)
+ CROSS JOIN LATERAL (
+    SELECT * FROM jobs WHERE jobs.job_id = lost.job_id AND jobs.status || '' = 'activated' LIMIT 1) j;
+
+-- name: candidates_of_task
+-- For a pilot that asks for one task only.
+SELECT job_id, gshare, shape_id, -current_priority AS negated_priority FROM jobs
+ WHERE task_id = :task_id AND status = 'activated' AND queue = :queue
+ ORDER BY current_priority DESC, job_id LIMIT :size::int;
+
+-- name: shapes
+-- What jobs of these shapes require.
+SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s
+  FROM requirement_shapes WHERE shape_id = ANY(:shape_ids::int[]);
+
+-- name: job_facts
+-- What Requirements of sites may ask of these jobs.
+SELECT j.job_id, j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.prod_source_label, t.vo,
+       t.processing_type, t.working_group, t.gshare, t.split_rule ->> 'requirements' AS requirements
+  FROM unnest(:job_ids::bigint[]) AS wanted (job_id)
+ CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.job_id = wanted.job_id LIMIT 1) j
+ CROSS JOIN LATERAL (SELECT * FROM requirement_shapes WHERE requirement_shapes.shape_id = j.shape_id LIMIT 1) s
+ CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = j.task_id LIMIT 1) t;

@@ -1,0 +1,38 @@
+-- name: forget_claims
+-- Not those of jobs that are still with a pilot: its reports are held against the claim.
+DELETE FROM job_claims WHERE request_key IN (
+    SELECT request_key FROM job_claims
+     WHERE claimed_at < orrery_now() - make_interval(secs => :older_than_s)
+       AND NOT EXISTS (SELECT FROM jobs WHERE jobs.job_id = job_claims.job_id
+                          AND jobs.status IN ('sent', 'starting', 'running'))
+     ORDER BY claimed_at LIMIT :size::int FOR UPDATE SKIP LOCKED);
+
+-- name: forget_workers
+-- Workers that ended a while ago, and those that were not heard of for longer than any pilot lives.
+DELETE FROM workers
+ WHERE status = 'finished' AND updated_at < orrery_now() - make_interval(secs => :older_than_s)
+    OR updated_at < orrery_now() - make_interval(secs => :silent_s);
+
+-- name: announce_replica
+-- This replica runs.
+INSERT INTO dispatch_replicas (replica, seen_at) VALUES (:replica, orrery_now())
+ON CONFLICT (replica) DO UPDATE SET seen_at = excluded.seen_at;
+
+-- name: replicas
+-- The replicas that run, in one order for everybody.
+SELECT replica FROM dispatch_replicas WHERE seen_at > orrery_now() - make_interval(secs => :alive_s) ORDER BY replica;
+
+-- name: forget_replicas
+-- Replicas that have been gone for long.
+DELETE FROM dispatch_replicas WHERE seen_at < orrery_now() - make_interval(secs => :dead_s);
+
+-- name: share_tree
+-- The tree of shares with corrected values.
+SELECT gshare, value * correction_factor AS value, parent FROM shares ORDER BY gshare;
+
+-- name: executing_by_share
+-- HS06 that each share uses now, by the benchmark of a core at each queue: the usual one at a queue without its own.
+SELECT st.gshare, sum(st.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8))::float8 AS hs06
+  FROM queue_statistics st
+  LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06) ON q.queue = st.queue
+ WHERE st.status IN ('sent', 'running') GROUP BY st.gshare ORDER BY st.gshare;

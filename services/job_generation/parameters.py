@@ -1,0 +1,86 @@
+"""Runtime parameters of job generation (component `jobgen`), read once for each decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
+from services.job_generation.policy.throttle import (
+    BASE,
+    N_QUEUE_CAP,
+    N_QUEUE_LIMIT,
+    N_RUNNING_CAP,
+    THROTTLE_THRESHOLD,
+    ThrottleLimits,
+)
+from shared.config.parameter import SHARE, Parameter, set_by
+from shared.config.parameters import Parameters
+
+COMPONENT = "jobgen"
+
+
+@dataclass(frozen=True)
+class GenerationParameters:
+    """What holds for a share; times in seconds."""
+
+    files_of_chunk: int = set_by(
+        Parameter(COMPONENT, "NFILES", 5000, "files", "most input of a chunk", 1, 50_000, suffixes=(SHARE,)), int
+    )
+    jobs_of_chunk: int = set_by(
+        Parameter(COMPONENT, "MAX_JOBS_PER_CHUNK", 1000.0, "jobs", "most jobs of a chunk", 1, 5000), int
+    )
+    open_chunks_of_task: int = set_by(
+        Parameter(COMPONENT, "MAX_OPEN_CHUNKS_PER_TASK", 5.0, "chunks", "that wait for queues at a time", 1), int
+    )
+    merge_jobs_of_chunk: int = set_by(
+        Parameter(COMPONENT, "MAX_MERGE_JOBS_PER_CHUNK", 100.0, "jobs", "most merge jobs of a chunk", 1), int
+    )
+    throttled_retry_s: float = set_by(
+        Parameter(COMPONENT, "THROTTLED_RETRY_S", 30.0, "s", "until a throttled task is tried again", 1), float
+    )
+    unsplittable_retry_s: float = set_by(
+        Parameter(COMPONENT, "UNSPLITTABLE_RETRY_S", 3600.0, "s", "until input that fits no queue is tried again", 1),
+        float,
+    )
+    forgiven_attempts: int = set_by(FORGIVEN_ATTEMPTS, int)
+    archive_after_s: float = set_by(
+        Parameter(COMPONENT, "ARCHIVE_AFTER_S", 120.0, "s", "until finished jobs leave the live table"), float
+    )
+    archive_batch: int = set_by(
+        Parameter(COMPONENT, "ARCHIVE_BATCH", 5000.0, "jobs", "archived in one transaction", 1), int
+    )
+    keep_specs_days: float = set_by(
+        Parameter(COMPONENT, "KEEP_SPECS_DAYS", 7.0, "days", "for which texts of finished jobs are kept"), float
+    )
+    is_on: bool = set_by(Parameter(COMPONENT, "JOB_SUBMISSION", True, "", "false: no jobs are made"), bool)
+
+
+def generation_parameters(parameters: Parameters, gshare: str = "", vo: str | None = None) -> GenerationParameters:
+    """What holds for a share."""
+    return parameters.filled(GenerationParameters, vo=vo, names={SHARE: gshare})
+
+
+def throttle_limits(parameters: Parameters, gshare: str, resource_type: str, *, analysis: bool) -> ThrottleLimits:
+    """Each limit by its most specific key.
+
+    The order is `_<share>_<resource type>`, `_<share>_<MCORE|SCORE>*`, `_<share>`, plain.
+
+    The component of the kind of work goes before the one for both; a negative number says nothing.
+    """
+    component = "anal_job_throttler" if analysis else "prod_job_throttler"
+    family = "MCORE*" if resource_type.startswith("MCORE") else "SCORE*"
+    names = (f"{gshare}_{resource_type}", f"{gshare}_{family}", gshare)
+
+    def limit(parameter: Parameter[int | None]) -> int | None:
+        for where in (component, BASE):
+            for value in parameters.found(parameter, *names, components=(where,)):
+                if value is not None and value >= 0:
+                    return value
+        return parameter.default
+
+    return ThrottleLimits(
+        threshold=parameters.read(THROTTLE_THRESHOLD, components=(component,)),
+        n_queue_limit=limit(N_QUEUE_LIMIT),
+        n_queue_cap=limit(N_QUEUE_CAP),
+        n_running_cap=limit(N_RUNNING_CAP),
+    )

@@ -1,0 +1,77 @@
+"""What generation asks about queues, taken from the grid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from services.job_generation.policy.values import QueueFacts, Task
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.brokerage.software import SoftwareNeeds, resolve_platform, software_of_task
+from shared.events import Candidate
+from shared.model.grid import Grid
+from shared.model.queue import Queue
+from shared.model.resource_types import QueuePart
+from shared.model.software import QueueSoftware
+
+
+def core_power_hs06(grid: Grid, queue: str) -> float:
+    """The queue's benchmark of one core."""
+    known = grid.queues.get(queue)
+    return known.core_power_hs06 if known is not None and known.core_power_hs06 > 0 else DEFAULT_CORE_POWER_HS06
+
+
+def facts_of_candidates(
+    grid: Grid, task: Task, candidates: Iterable[Candidate], queued: Mapping[tuple[str, str], int]
+) -> list[QueueFacts]:
+    """Facts about the ranked queues that (still) exist, best first."""
+    found = []
+    for candidate in candidates:
+        queue = grid.queues.get(candidate.queue)
+        if queue is None:
+            continue
+        resource_type = candidate.resource_type or task.resource_type
+        n_queued = queued.get((candidate.queue, resource_type), 0)
+        found.append(_facts(grid, task, queue, resource_type, candidate, n_queued))
+    return found
+
+
+def _facts(grid: Grid, task: Task, queue: Queue, resource_type: str, candidate: Candidate, n_queued: int) -> QueueFacts:
+    known = next((one for one in grid.resource_types if one.name == resource_type), None)
+    # where the grid has no such part (any more), the whole slot
+    part = queue.part_for(known, task.core_count) if known is not None or not queue.is_unified else None
+    slot = part or QueuePart(max(0, queue.core_count), queue.min_rss_mb, queue.max_rss_mb)
+    return QueueFacts(
+        queue=queue.name,
+        resource_type=resource_type,
+        site=queue.site,
+        core_count=slot.core_count,
+        core_power_hs06=queue.core_power_hs06,
+        max_time_s=queue.max_time_s,
+        max_rss_mb=int(slot.max_rss_mb),
+        max_work_dir_mb=queue.work_dir_of(slot),
+        max_input_size_mb=max(0, queue.max_input_size_mb),
+        reads_directly=queue.direct_access_lan or queue.max_input_size_mb == -1,
+        read_storage=next(iter(queue.storages("read", analysis=task.is_analysis)), ""),
+        write_storage=queue.output_storage(analysis=task.is_analysis) or "",
+        cloud=queue.cloud,
+        weight=candidate.weight,
+        max_jobs=candidate.max_jobs,
+        n_queued=n_queued,
+        platform=platform_at(grid.software.get(queue.name), _software_of(task)),
+    )
+
+
+def _software_of(task: Task) -> SoftwareNeeds:
+    named = {"architecture": task.architecture, "trans_home": task.trans_home, "trans_uses": task.trans_uses}
+    return software_of_task({**named, "container_name": task.container_name})
+
+
+def platform_at(published: QueueSoftware | None, needs: SoftwareNeeds) -> str:
+    """The platform that jobs at a queue are told.
+
+    A regular expression becomes one of the platforms that the queue publishes.
+
+    A queue that publishes none takes the expression as it is, if it lists the release or takes everything.
+    Source: PanDA brokerage, Checks for CPU and/or GPU Hardware.
+    """
+    return resolve_platform(published, needs) or needs.architecture.platforms

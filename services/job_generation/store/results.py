@@ -1,0 +1,261 @@
+"""Reading ended jobs and writing what their end means for files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.outcomes import Attempts, FileOutcome
+from services.job_generation.policy.values import Unit
+from services.job_generation.store import tasks as store
+from services.job_generation.store import units as store_units
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.job_report import JobReport
+from shared.states.file import FileStatus
+from shared.states.job import JobStatus
+
+SQL = Queries.beside(__file__)
+
+Row = asyncpg.Record
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """A job whose end was not counted yet, locked."""
+
+    job_id: int
+    task_id: int
+    chunk_id: int
+    status: JobStatus
+    job_type: str
+    queue: str
+    resource_type: str
+    gshare: str
+    user_name: str
+    core_count: int
+    error_source: str | None
+    error_code: int | None
+    attempt_number: int
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """One file of a job; `owner_id` is its job now, `is_registered`: an output that the catalogue has."""
+
+    job_id: int
+    is_master: bool
+    dataset_type: str
+    file_id: int
+    dataset_id: int
+    status: FileStatus
+    lfn: str
+    attempts: Attempts
+    owner_id: int | None
+    out_job_id: int | None
+    ram_mb: int | None
+    n_events: int
+    is_registered: bool
+
+
+@dataclass(frozen=True)
+class InputEnd:
+    """The next state of an input that `job_id` used."""
+
+    file_id: int
+    job_id: int
+    outcome: FileOutcome
+    ram_mb: int | None = None
+
+
+@dataclass(frozen=True)
+class OutputEnd:
+    """The next state of an output; sizes and names from the pilot's report where there is one."""
+
+    file_id: int
+    from_status: FileStatus
+    to_status: FileStatus
+    size_bytes: int | None = None
+    guid: str | None = None
+    checksum: str | None = None
+    boundary_id: int | None = None
+    max_attempt: int | None = None
+
+
+async def tasks_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
+    """Tasks of those of the jobs whose end was not counted."""
+    return [row["task_id"] for row in await SQL.rows(work.connection, "tasks_of_jobs", job_ids=list(job_ids))]
+
+
+async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
+    """Those of the jobs whose end was not counted, locked in order of id."""
+    return [JobRow(*row) for row in await SQL.rows(work.connection, "lock_jobs", job_ids=list(job_ids))]
+
+
+async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
+    """As `lock_jobs`, and in the same order the jobs whose outputs these merge: they may end with them."""
+    rows = await SQL.rows(work.connection, "producers_of_merges", job_ids=list(job_ids))
+    wanted = set(job_ids)
+    locked = await lock_jobs(work, sorted({*wanted, *(row["job_id"] for row in rows)}))
+    return [job for job in locked if job.job_id in wanted]
+
+
+async def mark_applied(work: UnitOfWork, job_ids: Sequence[int]) -> None:
+    """The end of these jobs is counted in this transaction."""
+    await SQL.run(work.connection, "mark_applied", job_ids=sorted(job_ids))
+
+
+async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[JobRow]) -> None:
+    """Add the jobs that finished and failed to the task's; closed and cancelled ones are neither."""
+    statuses = [job.status for job in jobs]
+    n_finished, n_failed = statuses.count("finished"), statuses.count("failed")
+    if n_finished or n_failed:
+        await SQL.run(work.connection, "count_ended_jobs", task_id=task_id, n_finished=n_finished, n_failed=n_failed)
+
+
+async def end_merging_jobs(
+    work: UnitOfWork, job_ids: Sequence[int], to_status: JobStatus, reason: str, *, error: str | None = None
+) -> list[JobRow]:
+    """Pre-merge jobs merging -> finished or cancelled; those that were still merging, in order."""
+    await work.because(reason)
+    rows = await SQL.rows(
+        work.connection,
+        "end_merging_jobs",
+        job_ids=sorted(job_ids),
+        to_status=to_status,
+        error_source="generation" if error else None,
+        error_dialog=error,
+    )
+    return sorted(
+        (
+            JobRow(
+                row["job_id"],
+                row["task_id"],
+                0,
+                to_status,
+                "normal",
+                row["queue"],
+                row["resource_type"],
+                row["gshare"],
+                row["user_name"],
+                row["core_count"],
+                "merge" if error else None,
+                None,
+                0,
+            )
+            for row in rows
+        ),
+        key=lambda job: job.job_id,
+    )
+
+
+async def files_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobFile]:
+    """Inputs and outputs of the jobs, in order of file id."""
+    return [
+        JobFile(
+            row["job_id"],
+            row["is_master"],
+            row["dataset_type"],
+            row["file_id"],
+            row["dataset_id"],
+            row["status"],
+            row["lfn"],
+            Attempts(row["attempt_nr"], row["max_attempt"], row["failed_attempt"], row["max_failure"]),
+            row["owner_id"],
+            row["out_job_id"],
+            row["ram_count"],
+            row["events"],
+            row["is_registered"],
+        )
+        for row in await SQL.rows(work.connection, "files_of_jobs", job_ids=sorted(job_ids))
+    ]
+
+
+async def reports(work: UnitOfWork, job_ids: Sequence[int]) -> dict[int, JobReport]:
+    """Final reports of the pilots, where there are any."""
+    rows = await SQL.rows(work.connection, "reports_of_jobs", job_ids=sorted(job_ids))
+    return {row["job_id"]: JobReport.from_stored(row["report"]) for row in rows}
+
+
+async def end_inputs(
+    work: UnitOfWork, task_id: int, ends: Sequence[InputEnd], changes: CounterChanges, reason: str
+) -> None:
+    """Inputs running -> finished, ready or failed, where the job still owns them."""
+    if not ends:
+        return
+    ordered = sorted(ends, key=lambda end: end.file_id)
+    rows = await SQL.rows(
+        work.connection,
+        "end_inputs",
+        ids=[end.file_id for end in ordered],
+        job_ids=[end.job_id for end in ordered],
+        statuses=[end.outcome.status for end in ordered],
+        attempts=[end.outcome.attempts.attempt_nr for end in ordered],
+        max_attempts=[end.outcome.attempts.max_attempt for end in ordered],
+        failed=[end.outcome.attempts.failed_attempt for end in ordered],
+        rams=[end.ram_mb for end in ordered],
+    )
+    for status in sorted({row["status"] for row in rows}):
+        moved = [row for row in rows if row["status"] == status]
+        store.count_moves(changes, moved, "running", status)
+        await store.log_moves(work, task_id, moved, "running", status, reason)
+
+
+async def end_outputs(
+    work: UnitOfWork, task_id: int, ends: Sequence[OutputEnd], changes: CounterChanges, reason: str
+) -> None:
+    """Outputs to their next state, where they are still in the state that was read."""
+    if not ends:
+        return
+    ordered = sorted(ends, key=lambda end: end.file_id)
+    rows = await SQL.rows(
+        work.connection,
+        "end_outputs",
+        ids=[end.file_id for end in ordered],
+        from_statuses=[end.from_status for end in ordered],
+        statuses=[end.to_status for end in ordered],
+        sizes=[end.size_bytes for end in ordered],
+        guids=[end.guid for end in ordered],
+        checksums=[end.checksum for end in ordered],
+        boundaries=[end.boundary_id for end in ordered],
+        max_attempts=[end.max_attempt for end in ordered],
+    )
+    for pair in sorted({(row["from_status"], row["status"]) for row in rows}):
+        moved = [row for row in rows if (row["from_status"], row["status"]) == pair]
+        store.count_moves(changes, moved, *pair)
+        await store.log_moves(work, task_id, moved, *pair, reason)
+
+
+async def on_hold(work: UnitOfWork, task_id: int) -> dict[str, list[Unit]]:
+    """Unmerged outputs that wait, by queue."""
+    found: dict[str, list[Unit]] = {}
+    for row in await SQL.rows(work.connection, "on_hold_files", task_id=task_id):
+        found.setdefault(row["queue"], []).append(store_units.unit_of(row))
+    return found
+
+
+async def unmerged_outputs(work: UnitOfWork, task_id: int, producer_ids: Sequence[int]) -> dict[int, list[Row]]:
+    """All unmerged outputs of these jobs, by job."""
+    found: dict[int, list[Row]] = {}
+    for row in await SQL.rows(work.connection, "unmerged_outputs_of", task_id=task_id, job_ids=sorted(producer_ids)):
+        found.setdefault(row["out_job_id"], []).append(row)
+    return found
+
+
+async def queues_with_unmerged_work(
+    work: UnitOfWork, task_id: int, queues: Sequence[str], live: Sequence[str]
+) -> set[str]:
+    """Queues where jobs of the task may still come to wait for a merge."""
+    rows = await SQL.rows(
+        work.connection, "queues_with_unmerged_work", task_id=task_id, queues=sorted(queues), live=list(live)
+    )
+    return {row["queue"] for row in rows}
+
+
+async def orphans(work: UnitOfWork, file_ids: Sequence[int]) -> list[int]:
+    """Those of the unmerged outputs whose job does not wait to be merged any more."""
+    rows = await SQL.rows(work.connection, "orphaned_outputs", ids=sorted(file_ids))
+    return [row["file_id"] for row in rows]

@@ -1,0 +1,101 @@
+"""Reads and opens units of input: of a chunk, unused, drawn at random, or with raised memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from services.job_generation.policy.values import Task, Unit
+from services.job_generation.store.tasks import Row
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+
+SQL = Queries.beside(__file__)
+
+
+def unit_of(row: Row, file_events: int | None = None) -> Unit:
+    """A row of `task_files` as a unit."""
+    return Unit(
+        row["file_id"],
+        row["lfn"],
+        row["fsize"],
+        row["n_events"],
+        row["start_event"],
+        row["end_event"],
+        row["first_event"],
+        row["boundary_id"],
+        row["lumi_block_nr"],
+        row["dataset_id"],
+        row["scope"],
+        row["guid"],
+        row["checksum"],
+        row["attempt_nr"],
+        row["ram_count"],
+        row["job_id"],
+        file_events,
+    )
+
+
+async def units_of_chunk(work: UnitOfWork, chunk_id: int, task: Task) -> list[Unit]:
+    """The picked units of a chunk, in order."""
+    rows = await SQL.rows(work.connection, "files_of_chunk", chunk_id=chunk_id)
+    return [unit_of(row, task.rules.n_events_per_input_file) for row in rows]
+
+
+async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[Unit]:
+    """Unused units of a dataset, in order."""
+    rows = await SQL.rows(work.connection, "ready_files", dataset_id=dataset_id, n_files=n_files)
+    return [unit_of(row) for row in rows]
+
+
+async def files_holding(work: UnitOfWork, dataset_id: int, n_events: float, n_files: int) -> int:
+    """How many of the first `n_files` unused files are needed at most to hold so many events."""
+    return int(
+        await SQL.value(work.connection, "files_holding", dataset_id=dataset_id, n_events=n_events, n_files=n_files)
+    )
+
+
+async def random_ready_units(work: UnitOfWork, dataset_id: int, n_files: int, seed: int) -> list[Unit]:
+    """Unused units of a dataset, drawn at random from all of them: the same seed draws the same files."""
+    rows = await SQL.rows(work.connection, "random_ready_files", dataset_id=dataset_id, n_files=n_files, seed=seed)
+    return [unit_of(row) for row in rows]
+
+
+async def open_all_files(work: UnitOfWork, task_id: int) -> bool:
+    """Open all input for use; whether some of it was not."""
+    return bool(await SQL.rows(work.connection, "open_all_files", task_id=task_id))
+
+
+async def open_files_in_use(work: UnitOfWork, dataset_id: int) -> None:
+    """Count files as open that were picked because their boundary is not split."""
+    await SQL.run(work.connection, "open_files_in_use", dataset_id=dataset_id)
+
+
+async def has_unfinished_input(work: UnitOfWork, dataset_ids: Sequence[int]) -> bool:
+    """Whether some unit of these datasets still waits or is worked on."""
+    return bool(await SQL.value(work.connection, "has_unfinished_input", dataset_ids=list(dataset_ids)))
+
+
+async def raised_memory(work: UnitOfWork, task: Task, dataset_ids: Sequence[int]) -> dict[int, list[int]]:
+    """Memory above the task's that ready units need, in MB of the task's unit, by dataset."""
+    found: dict[int, list[int]] = {}
+    for row in await SQL.rows(
+        work.connection, "raised_memory", dataset_ids=list(dataset_ids), task_ram_mb=task.needs.ram_mb
+    ):
+        found.setdefault(row["dataset_id"], []).append(row["ram_count"])
+    return found
+
+
+async def hold_memory(work: UnitOfWork, chunk_id: int, retry_at: datetime | None) -> None:
+    """Units of the chunk's raised memory wait; the others of the task go on."""
+    await SQL.run(work.connection, "hold_memory", chunk_id=chunk_id, retry_at=retry_at)
+
+
+async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | None]]:
+    """Datasets and the raised memory whose units wait."""
+    return {tuple(row) for row in await SQL.rows(work.connection, "held_memory", task_id=task_id)}
+
+
+async def release_memory(work: UnitOfWork, task_id: int, ram_mb: int | None = None) -> None:
+    """Units of one raised memory, or of any, need not wait longer."""
+    await SQL.run(work.connection, "release_memory", task_id=task_id, ram_mb=ram_mb)

@@ -1,0 +1,70 @@
+-- name: hold_memory
+-- Units of this chunk's memory are not tried before a time.
+UPDATE chunks SET retry_at = :retry_at WHERE chunk_id = :chunk_id;
+
+-- name: held_memory
+-- Memory whose time has not come.
+SELECT DISTINCT dataset_id, ram_mb FROM chunks WHERE task_id = :task_id AND retry_at > orrery_now();
+
+-- name: release_memory
+-- What waits of a task may be tried: all, or of one memory.
+UPDATE chunks SET retry_at = NULL
+ WHERE task_id = :task_id AND retry_at IS NOT NULL AND (:ram_mb::bigint IS NULL OR ram_mb = :ram_mb::bigint);
+
+-- name: open_all_files
+-- All input of a task may be used.
+UPDATE task_datasets SET n_files_to_be_used = n_files, modification_time = orrery_now()
+ WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND n_files_to_be_used <> n_files
+RETURNING dataset_id, n_files;
+
+-- name: open_files_in_use
+-- Files that were picked beyond what was open, because their boundary is not split, count as open.
+UPDATE task_datasets SET n_files_to_be_used = n_files_used, modification_time = orrery_now()
+ WHERE dataset_id = :dataset_id AND n_files_to_be_used < n_files_used;
+
+-- name: raised_memory
+-- Memory above the task's that ready units of its datasets need: one step in the index for each, however many units.
+SELECT d.dataset_id, raised.ram_count
+  FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+  CROSS JOIN LATERAL (
+       WITH RECURSIVE step AS (
+           SELECT (SELECT min(f.ram_count) FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.status = 'ready'
+                      AND f.ram_count > :task_ram_mb::bigint) AS ram_count
+           UNION ALL
+           SELECT (SELECT min(f.ram_count) FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.status = 'ready'
+                      AND f.ram_count > step.ram_count)
+             FROM step WHERE step.ram_count IS NOT NULL)
+       SELECT ram_count FROM step WHERE ram_count IS NOT NULL) raised
+ ORDER BY d.dataset_id, raised.ram_count;
+
+-- name: files_of_chunk
+-- The picked files of a chunk. Index task_files_chunk.
+SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+  FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked' ORDER BY file_id;
+
+-- name: ready_files
+-- The first unused files of a dataset. Index task_files_state.
+SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files;
+
+-- name: files_holding
+-- How many files hold so many events, whichever are taken: the smallest first. A file without events counts one.
+SELECT count(*) FROM (
+    SELECT sum(events) OVER (ORDER BY events, file_id) - events AS held_before
+      FROM (SELECT file_id, greatest(coalesce(n_events, 1), 1) AS events FROM task_files
+             WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files) ready) counted
+ WHERE held_before < :n_events::float8;
+
+-- name: random_ready_files
+-- As ready_files, in an order that the seed alone decides: a draw without putting back.
+SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+ ORDER BY hashtextextended(lfn, :seed::bigint), file_id LIMIT :n_files;
+
+-- name: has_unfinished_input
+-- Whether some file of these datasets waits or is worked on. Index task_files_state.
+SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])
+                  AND status IN ('ready', 'picked', 'running', 'pending', 'staging'));

@@ -1,0 +1,73 @@
+"""All SQL of the jumbo watchdog."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from services.jumbo_watchdog.policy.switch import DISABLED, WAITING, JumboTask, Switch
+from shared.db.queries import Queries
+from shared.model.grid import Grid
+from shared.model.queue import QueueStatus
+from shared.model.software import QueueSoftware
+from shared.model.split_precedence import rules_in_effect
+
+SQL = Queries.beside(__file__)
+
+
+async def event_service_tasks(connection: asyncpg.Connection) -> list[JumboTask]:
+    """Active event-service tasks."""
+    return [task_of(row) for row in await SQL.rows(connection, "event_service_tasks")]
+
+
+def task_of(row: asyncpg.Record) -> JumboTask:
+    """A row as the policy sees it: of its split rules those that no other one disables."""
+    rule = rules_in_effect(row["split_rule"])
+    return JumboTask(
+        task_id=row["task_id"],
+        use_jumbo=row["use_jumbo"],
+        priority=row["current_priority"],
+        remaining_events=row["remaining_events"],
+        software=row["trans_uses"] or "",
+        site=row["site"],
+        in_file_positions=bool(rule.get("inFilePosEvtNum")),
+        files_per_job=int(rule.get("nFilesPerJob") or 0),
+        events_per_job=int(rule.get("nEventsPerJob") or 0),
+        events_per_file=int(rule.get("nEventsPerInputFile") or 0),
+    )
+
+
+def software_at_jumbo_queues(grid: Grid) -> set[str]:
+    """Releases at online queues that run jumbo jobs; "" stands for tasks that need none.
+
+    Each stands as `PROJECT-RELEASE`, `PROJECT/RELEASE` and RELEASE.
+    """
+    found: set[str] = set()
+    for name, queue in grid.queues.items():
+        if queue.status is QueueStatus.ONLINE and queue.runs_jumbo_jobs:
+            found |= {""} | _releases(grid.software.get(name, QueueSoftware()))
+    return found
+
+
+def _releases(software: QueueSoftware) -> set[str]:
+    names: set[str] = set()
+    for tag in software.tags:
+        if tag.release:
+            names |= {tag.release, f"{tag.project}-{tag.release}", f"{tag.project}/{tag.release}"}
+    return names
+
+
+async def switch(connection: asyncpg.Connection, task: JumboTask, decision: Switch) -> bool:
+    """Compare-and-set of `use_jumbo`; whether it was as it was judged."""
+    flag = WAITING if decision.enable else DISABLED
+    row = await SQL.row(connection, "switch_jumbo", task_id=task.task_id, use_jumbo=flag, was=task.use_jumbo)
+    if row is None:
+        return False
+    await SQL.run(
+        connection,
+        "log_switch",
+        caller="jumbo-watchdog",
+        verb="enable jumbo" if decision.enable else "disable jumbo",
+        target=f"jumbo of task {task.task_id}",
+        details={"reason": decision.reason},
+    )
+    return True

@@ -1,0 +1,1 @@
+"""What share_correction answers over HTTP."""

@@ -1,0 +1,101 @@
+"""What people ask about shares, and how operators load a tree."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI
+from pydantic import BaseModel, ConfigDict
+
+from services.share_correction.policy.tree import Node, normalised
+from services.share_correction.store import shares as store
+from shared.auth import Caller
+from shared.auth.web import require
+from shared.db.database import Database
+from shared.events import SharesCorrected
+from shared.model.problems import Problem
+from shared.model.share import Share, shares_from_list
+from shared.web.envelope import Envelope, refused
+from shared.web.json_route import JsonRoute
+
+Operator = Annotated[Caller, Depends(require("operator"))]
+Anyone = Annotated[Caller, Depends(require("user", "production"))]
+
+
+class LoadRequest(BaseModel):
+    """The content of a shares.json: nodes with name, value, parent and expressions that tasks must match."""
+
+    model_config = ConfigDict(extra="forbid")
+    shares: list[dict[str, Any]]
+
+
+def web_application(database: Database) -> FastAPI:
+    """Routes under /api/v1/share; the runtime adds /livez, /readyz and /metrics."""
+    web = FastAPI(title="Orrery shares")
+    web.router.route_class = JsonRoute
+
+    @web.get("/api/v1/share/list")
+    async def list_shares(caller: Anyone) -> Envelope:
+        """Each share: what is due to it (percent of everything), its correction, and what it runs now."""
+        async with database.read() as connection:
+            rows = [dict(row) for row in await store.SQL.rows(connection, "list_shares")]
+            users = [dict(row) for row in await store.SQL.rows(connection, "user_corrections")]
+        return Envelope({"shares": _explained(rows), "user_corrections": users})
+
+    @web.post("/api/v1/share/load")
+    async def load(caller: Operator, request: LoadRequest) -> Envelope:
+        """Put this tree in the place of the present one, or refuse it with every problem."""
+        problems: list[Problem] = []
+        tree = shares_from_list(request.shares, problems)
+        if not tree and not problems:
+            problems.append(Problem("shares.json", "", "", "must name at least one share"))
+        if problems:
+            return _refused(problems)
+        return await _load(database, caller, tree)
+
+    return web
+
+
+async def _load(database: Database, caller: Caller, tree: tuple[Share, ...]) -> Envelope:
+    names = [share.name for share in tree]
+    async with database.begin(reason=f"shares loaded by {caller.name}") as work:
+        used = await store.SQL.rows(work.connection, "shares_in_use", gshares=names)
+        if used:
+            return _refused(
+                [
+                    Problem("shares.json", row["gshare"], "", f"is missing, but {row['n_tasks']} live tasks have it")
+                    for row in used
+                ]
+            )
+        version = await store.load_tree(work.connection, tree)
+        await store.SQL.run(
+            work.connection,
+            "record_audit",
+            caller=caller.name,
+            roles=sorted(caller.roles),
+            verb="share load",
+            target="shares",
+            outcome="accepted",
+            details={"shares": names, "version": version},
+        )
+        work.emit(SharesCorrected(shares_version=version))
+    return Envelope({"n_shares": len(tree)}, f"{len(tree)} shares loaded")
+
+
+def _refused(problems: list[Problem]) -> Envelope:
+    return refused({"problems": [one.as_sent() for one in problems]}, problems=problems)
+
+
+def _explained(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with `due_percent` and `corrected_percent` of everything."""
+    nodes = [Node(row["gshare"], row["value"], row["parent"], row["correction_factor"]) for row in rows]
+    due, corrected = normalised(nodes), normalised(nodes, corrected=True)
+    return [
+        {
+            **row,
+            "due_percent": round(due[row["gshare"]], 3),
+            "corrected_percent": round(corrected[row["gshare"]], 3),
+            "correction_factor": round(row["correction_factor"], 4),
+        }
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""All SQL of share_correction, its statements beside it."""

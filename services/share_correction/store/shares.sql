@@ -1,0 +1,109 @@
+-- Usage, shares and their correction factors.
+
+-- name: record_usage
+-- One sample: what runs now, by share and user. A sample twice at one time is one sample.
+INSERT INTO usage_history (gshare, user_name, at, running_jobs, running_cores)
+SELECT gshare, user_name, orrery_now(), count(*), sum(core_count) FROM jobs
+ WHERE status = 'running'
+ GROUP BY gshare, user_name
+ON CONFLICT (gshare, user_name, at) DO NOTHING;
+
+-- name: forget_usage
+-- Samples older than any span that is looked at. Index usage_history_at.
+DELETE FROM usage_history WHERE at < orrery_now() - make_interval(secs => :older_than_s);
+
+-- name: usage_by_share
+-- Sum of running jobs over the samples of each span; the number of samples is the same for all, so sums compare as means.
+SELECT s.span_s, h.gshare, sum(h.running_jobs)::float8 AS usage
+  FROM unnest(:spans_s::float8[]) AS s (span_s)
+  JOIN usage_history h ON h.at > orrery_now() - make_interval(secs => s.span_s) AND h.at <= orrery_now()
+ GROUP BY s.span_s, h.gshare;
+
+-- name: usage_by_user
+-- Sum of running jobs of the share over the samples of each span, by user. Index usage_history_at.
+SELECT s.span_s, h.user_name, sum(h.running_jobs)::float8 AS usage
+  FROM unnest(:spans_s::float8[]) AS s (span_s)
+  JOIN usage_history h ON h.at > orrery_now() - make_interval(secs => s.span_s) AND h.at <= orrery_now()
+ WHERE h.gshare = :gshare
+ GROUP BY s.span_s, h.user_name;
+
+-- name: users_of_share
+-- Whoever has live jobs of the share.
+SELECT DISTINCT user_name FROM queue_statistics WHERE gshare = :gshare AND n_jobs > 0
+   AND status NOT IN ('finished', 'failed', 'closed', 'cancelled')
+ ORDER BY user_name;
+
+-- name: shares
+-- The tree of shares with its correction factors.
+SELECT gshare, value, parent, correction_factor FROM shares ORDER BY position;
+
+-- name: list_shares
+-- The tree of shares with what runs and waits in each, for people.
+SELECT s.*, coalesce(u.running_jobs, 0) AS running_jobs, coalesce(u.running_cores, 0) AS running_cores,
+       coalesce(u.queued_jobs, 0) AS queued_jobs
+  FROM shares s
+  LEFT JOIN (SELECT gshare,
+                    sum(n_jobs) FILTER (WHERE status = 'running')::bigint AS running_jobs,
+                    sum(n_cores) FILTER (WHERE status = 'running')::bigint AS running_cores,
+                    sum(n_jobs) FILTER (WHERE status = 'activated')::bigint AS queued_jobs
+               FROM queue_statistics GROUP BY gshare) u ON u.gshare = s.gshare
+ ORDER BY s.position;
+
+-- name: user_corrections
+-- Correction factors of users, for people.
+SELECT gshare, user_name, correction_factor, corrected_at FROM user_corrections ORDER BY gshare, user_name;
+
+-- name: set_corrections
+-- Only factors that differ by more than the tolerance; how many did.
+UPDATE shares s SET correction_factor = c.factor
+  FROM unnest(:gshares::text[], :factors::float8[]) AS c (gshare, factor)
+ WHERE s.gshare = c.gshare AND abs(s.correction_factor - c.factor) > :tolerance
+RETURNING s.gshare;
+
+-- name: set_user_corrections
+-- Correction factors of a share's users.
+INSERT INTO user_corrections (gshare, user_name, correction_factor)
+SELECT :gshare, c.user_name, c.factor FROM unnest(:user_names::text[], :factors::float8[]) AS c (user_name, factor)
+ON CONFLICT (gshare, user_name)
+DO UPDATE SET correction_factor = excluded.correction_factor, corrected_at = excluded.corrected_at;
+
+-- name: forget_user_corrections
+-- Users without jobs of the share need no correction factor.
+DELETE FROM user_corrections WHERE gshare = :gshare AND user_name <> ALL(:user_names::text[]);
+
+-- name: next_shares_version
+-- The shares changed: who keeps a copy reads them again.
+UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'shares' RETURNING version;
+
+-- name: load_share
+-- The correction factor of a share that stays is kept; the order of the file is the order of matching.
+INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
+                    resource_type, vo, throttled, position)
+VALUES (:gshare, :value, :parent, :prod_source_label, :working_group, :campaign, :processing_type, :trans_path,
+        :resource_type, :vo, :throttled, nextval('share_positions'))
+ON CONFLICT (gshare) DO UPDATE
+SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
+    working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
+    trans_path = excluded.trans_path, resource_type = excluded.resource_type, vo = excluded.vo,
+    throttled = excluded.throttled, position = excluded.position;
+
+-- name: shares_in_use
+-- Shares that live tasks have and the new tree would not.
+SELECT gshare, count(*) AS n_tasks FROM tasks
+ WHERE gshare IS NOT NULL AND gshare <> ALL(:gshares::text[])
+   AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND EXISTS (SELECT FROM shares s WHERE s.gshare = tasks.gshare)
+ GROUP BY gshare ORDER BY gshare;
+
+-- name: detach_shares
+-- Shares that go have no parent, so that they can go in any order.
+UPDATE shares SET parent = NULL WHERE gshare <> ALL(:gshares::text[]);
+
+-- name: forget_shares
+-- Shares that the new tree does not have.
+DELETE FROM shares WHERE gshare <> ALL(:gshares::text[]);
+
+-- name: record_audit
+-- Who loaded shares, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, :verb, :target, :outcome, :details);

@@ -1,0 +1,1 @@
+"""All SQL of task_brokerage: a module for each noun, its statements beside it."""

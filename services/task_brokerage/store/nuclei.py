@@ -1,0 +1,7 @@
+"""How much work the nuclei have."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

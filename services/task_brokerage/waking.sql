@@ -1,2 +1,0 @@
--- name: work_of_nuclei
-SELECT nucleus, sum(hs06_s)::float8 AS hs06_s FROM nucleus_remaining_work GROUP BY nucleus;

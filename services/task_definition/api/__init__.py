@@ -1,0 +1,1 @@
+"""What task_definition answers over HTTP: one module for each path prefix."""

@@ -1,0 +1,132 @@
+"""/api/v1/config: runtime parameters, the field's gdpconfig.
+
+Anybody with a token may read; setting needs operator.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Query
+from starlette.responses import Response
+
+from services.task_definition.policy.setting import InvalidSetting, app_of, setting_of
+from services.task_definition.store.config import SQL
+from services.task_definition.store.tasks import TaskStore
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import ConfigChanged
+from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.values import Text
+
+Anyone = Annotated[Caller, Depends(require())]
+Operator = Annotated[Caller, Depends(require("operator"))]
+Name = Annotated[str, Body(min_length=1, max_length=200, pattern=r"^[^\s]+$")]
+Asked = Annotated[str, Query(min_length=1, max_length=200)]
+
+
+def config_routes(database: Database, tasks: TaskStore) -> APIRouter:
+    """List, get, set, unset."""
+    routes, router = (
+        ConfigRoutes(database, tasks),
+        APIRouter(route_class=JsonRoute, prefix="/api/v1/config", tags=["config"]),
+    )
+    router.get("/list")(routes.list_all)
+    router.get("/get")(routes.get)
+    router.post("/set")(routes.set)
+    router.post("/unset")(routes.unset)
+    return router
+
+
+class ConfigRoutes:
+    """One method for each path. An `app` that is left out is the one that reads the parameter."""
+
+    def __init__(self, database: Database, tasks: TaskStore) -> None:
+        self._database, self._tasks = database, tasks
+
+    async def list_all(self, caller: Anyone, component: Text = None, app: Text = None) -> Response:
+        """Every parameter that was set."""
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "parameters", app=app, component=component, key=None, vo=None)
+        return Envelope([dict(row) for row in rows])
+
+    async def get(self, caller: Anyone, component: Asked, key: Asked, app: Text = None, vo: Text = None) -> Response:
+        """One parameter with its type; data is null where it is not set and defaults apply."""
+        app = app or app_of(component, key)
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "parameters", app=app, component=component, key=key, vo=vo or "")
+        return Envelope(dict(rows[0]) if rows else None)
+
+    async def set(
+        self,
+        caller: Operator,
+        component: Name,
+        key: Name,
+        value: Annotated[Any, Body()],
+        type: Annotated[str | None, Body()] = None,
+        app: Annotated[str | None, Body(max_length=200)] = None,
+        vo: Annotated[str | None, Body(max_length=16)] = None,
+        description: Annotated[str, Body(max_length=1000)] = "",
+        new: Annotated[bool, Body(description="store a key that no service here reads: a plugin may")] = False,
+    ) -> Response:
+        """Set one parameter; every service takes it up within seconds. What makes no sense is refused."""
+        try:
+            setting = setting_of(component, key, value, type, app, new=new)
+        except ValueError as error:
+            problems = error.problems if isinstance(error, InvalidSetting) else ()
+            return refused(BAD_REQUEST, str(error), problems)
+        async with self._database.begin(reason=f"{component}.{key} set by {caller.name}") as work:
+            await SQL.run(
+                work.connection,
+                "put_parameter",
+                app=setting.app,
+                component=component,
+                key=key,
+                vo=vo or "",
+                value=setting.text,
+                type=setting.kind,
+                description=description,
+                changed_by=caller.name,
+            )
+            details = {"value": setting.text}
+            version = await _announce(work, self._tasks, caller, "config.set", f"{component}.{key}", details)
+        return Envelope({"config_version": version}, f"{component}.{key} = {setting.text} ({setting.kind})")
+
+    async def unset(
+        self,
+        caller: Operator,
+        component: Name,
+        key: Name,
+        app: Annotated[str | None, Body(max_length=200)] = None,
+        vo: Annotated[str | None, Body()] = None,
+    ) -> Response:
+        """Back to the default."""
+        app = app or app_of(component, key)
+        async with self._database.begin(reason=f"{component}.{key} unset by {caller.name}") as work:
+            gone = await SQL.run(
+                work.connection, "forget_parameter", app=app, component=component, key=key, vo=vo or ""
+            )
+            if not gone:
+                return refused(NOT_FOUND, f"{component}.{key} is not set")
+            version = await _announce(work, self._tasks, caller, "config.unset", f"{component}.{key}", {})
+        return Envelope({"config_version": version}, f"{component}.{key} has its default again")
+
+
+async def _announce(
+    work: UnitOfWork, tasks: TaskStore, caller: Caller, verb: str, target: str, details: dict[str, Any]
+) -> int:
+    """Another version, the news of it, and who did it."""
+    version = int(await SQL.value(work.connection, "next_version"))
+    work.emit(ConfigChanged(config_version=version))
+    await tasks.audit(
+        work.connection,
+        caller=caller.name,
+        roles=caller.roles,
+        verb=verb,
+        target=target,
+        outcome="accepted",
+        details=details,
+    )
+    return version

@@ -1,0 +1,273 @@
+"""/api/v1/task: submitting and asking.
+
+Anybody with a role may ask; users, production and operators may submit.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Body, Depends, Query
+from starlette.responses import Response
+
+from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
+from services.task_definition.store.reads import FILES_PER_DATASET, Reading, Wanted
+from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.submission import Refusal, Submission
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.model.task_spec_problems import problem
+from shared.states.job import JobStatus
+from shared.states.task import TASK
+from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.problems import WrongRequest
+from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
+
+Anyone = Annotated[Caller, Depends(require())]
+Submitter = Annotated[Caller, Depends(require("user", "production"))]
+UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
+MOST_JOBS = 5000
+FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}
+
+
+def words(value: str | list[str] | None) -> list[str] | None:
+    """A list written with commas or with repeated keys; None for nothing."""
+    parts = value.split(",") if isinstance(value, str) else [one for part in value or () for one in part.split(",")]
+    found = [part.strip() for part in parts if part.strip() not in ("", "None")]
+    return found or None
+
+
+def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_most: int) -> Wanted:
+    """The client's filters, names in any case. Raises WrongRequest."""
+    try:
+        given = dict(orjson.loads(filters)) if filters else {}
+    except (orjson.JSONDecodeError, TypeError, ValueError):
+        raise WrongRequest([problem("filters", filters, "allowed: a JSON object")]) from None
+    by_name = {str(key).lower().replace("_", ""): value for key, value in given.items()}
+    allowed = f"unknown filter; allowed: {', '.join(sorted(FILTERS))}"
+    found = [problem(f"filters.{name}", None, allowed) for name in sorted(by_name.keys() - FILTERS)]
+    found += [
+        problem(f"filters.{name}", value, wrong)
+        for name, value in sorted(by_name.items())
+        if name in FILTERS and (wrong := _wrong_filter(name, value))
+    ]
+    if found:
+        raise WrongRequest(found)
+    task_id, user_name = by_name.get("jeditaskid"), by_name.get("username")
+    return Wanted(
+        statuses=words(by_name.get("status")),
+        user_name=user_name or (None if task_id else caller_name),
+        name=by_name.get("taskname"),
+        label=by_name.get("prodsourcelabel"),
+        task_type=by_name.get("tasktype"),
+        req_id=None if by_name.get("reqid") is None else int(by_name["reqid"]),
+        task_ids=[int(task_id)] if task_id else None,
+        modified_since=since,
+        at_most=at_most,
+    )
+
+
+def _wrong_filter(name: str, value: Any) -> str:
+    """What is allowed, where a number or a text does not belong."""
+    if name in ("jeditaskid", "reqid"):
+        text = str(value)
+        is_number = value is None or (text.isascii() and text.isdigit() and len(text) < 19)
+        return "" if is_number else "allowed: a number"
+    if not all(one is None or isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
+        return "allowed: a text"
+    return "allowed: one text" if isinstance(value, list) and name != "status" else ""
+
+
+def submission_routes(database: Database, submission: Submission, tasks: TaskStore) -> APIRouter:
+    """Submitting."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
+
+    @router.post("/submit")
+    async def submit(
+        caller: Submitter,
+        task_parameters: Annotated[dict[str, Any], Body()],
+        parent_tid: Annotated[int | None, Body()] = None,
+        dry_run: Annotated[bool, Body()] = False,
+    ) -> Response:
+        """Register a task (users: analysis tasks of their own; the rest needs production). Data: its id."""
+        try:
+            async with database.begin(reason=f"submitted by {caller.name}") as work:
+                found = await submission.submit(work, task_parameters, caller, parent_id=parent_tid, dry_run=dry_run)
+                if not dry_run:
+                    target = f"task:{found.task_id}"
+                    await tasks.audit(
+                        work.connection,
+                        caller=caller.name,
+                        roles=caller.roles,
+                        verb="task.submit",
+                        target=target,
+                        outcome="accepted",
+                    )
+        except Refusal as refusal:
+            return refused(refusal.code, str(refusal), refusal.problems)
+        if dry_run:
+            return Envelope(found.facts, "dry run: the task would be accepted")
+        return Envelope(found.task_id, f"succeeded. new jediTaskID={found.task_id}")
+
+    return router
+
+
+def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRouter:
+    """Asking."""
+    routes, router = (
+        TaskRoutes(database, tasks, reading),
+        APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"]),
+    )
+    for question in (
+        routes.get_status,
+        routes.get_details,
+        routes.get_detailed_info,
+        routes.get_task_parameters,
+        routes.get_job_ids,
+        routes.get_job_descriptions,
+        routes.get_datasets_and_files,
+        routes.get_tasks_modified_since,
+        routes.get_tasks_detailed_info_since,
+    ):
+        router.get(f"/{question.__name__}")(question)
+    router.get("/list")(routes.list_tasks)
+    return router
+
+
+class TaskRoutes:
+    """A method for each question, named as its path."""
+
+    def __init__(self, database: Database, tasks: TaskStore, reading: Reading) -> None:
+        self._database, self._tasks, self._reading = database, tasks, reading
+
+    async def get_status(self, caller: Anyone, task_id: Id) -> Response:
+        """Its status as a text."""
+        async with self._database.read() as connection:
+            status = await self._tasks.status(connection, task_id)
+        return Envelope(status) if status is not None else _not_found(task_id)
+
+    async def get_details(
+        self, caller: Anyone, task_id: Id, include_parameters: Truth = None, include_status: Truth = None
+    ) -> Response:
+        """Every fact of a task, its datasets, and its jobs by state."""
+        async with self._database.read() as connection:
+            details = await self._reading.details(connection, task_id)
+            if details is None:
+                return _not_found(task_id)
+            if include_parameters:
+                details["task_parameters"] = await self._tasks.parameters(connection, task_id)
+        return Envelope({"jediTaskID": task_id, **details})
+
+    async def get_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
+        """Details with the parameters."""
+        return await self.get_details(caller, task_id, True, True)
+
+    async def get_task_parameters(self, caller: Anyone, task_id: Id) -> Response:
+        """The JSON as submitted."""
+        async with self._database.read() as connection:
+            parameters = await self._tasks.parameters(connection, task_id)
+        return Envelope(parameters) if parameters else _not_found(task_id)
+
+    async def get_job_ids(self, caller: Anyone, task_id: Id) -> Response:
+        """PandaIDs of all its jobs."""
+        async with self._database.read() as connection:
+            return Envelope(await self._reading.job_ids(connection, task_id))
+
+    async def get_job_descriptions(self, caller: Anyone, task_id: Id, unsuccessful_only: Truth = None) -> Response:
+        """A task's newest jobs, all or the unsuccessful: text for the pilot, state, error.
+
+        The unsuccessful are those that failed, were cancelled or closed.
+        """
+        statuses = UNSUCCESSFUL if unsuccessful_only else None
+        async with self._database.read() as connection:
+            if await self._tasks.status(connection, task_id) is None:
+                return _not_found(task_id)
+            jobs = await self._reading.job_descriptions(connection, task_id, statuses, MOST_JOBS)
+        message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
+        return Envelope([job_as_the_client_knows_it(one) for one in jobs], message)
+
+    async def get_datasets_and_files(
+        self,
+        caller: Anyone,
+        task_id: Id,
+        dataset_types: Annotated[list[str] | None, Query()] = None,
+        max_files: Annotated[int, Query(ge=0, le=100_000)] = FILES_PER_DATASET,
+    ) -> Response:
+        """Its datasets with their first files."""
+        async with self._database.read() as connection:
+            found = await self._reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
+        return Envelope(found)
+
+    async def get_tasks_modified_since(
+        self,
+        caller: Anyone,
+        since: Time = None,
+        dn: Text = None,
+        full: Truth = None,
+        min_task_id: Number = None,
+        prod_source_label: Text = None,
+    ) -> Response:
+        """Tasks changed since a time, of `dn` or the caller; with `full` also files and jobs by state."""
+        wanted = Wanted(
+            user_name=dn or caller.name,
+            label=prod_source_label,
+            modified_since=since,
+            min_task_id=min_task_id,
+            at_most=1000,
+        )
+        async with self._database.read() as connection:
+            found = await self._reading.tasks(connection, wanted, counts=bool(full))
+        return Envelope([as_the_client_knows_it(one) for one in found])
+
+    async def get_tasks_detailed_info_since(
+        self, caller: Anyone, n_tasks: Number = None, since: Time = None, filters: Text = None
+    ) -> Response:
+        """Tasks changed since a time, with filters and a limit.
+
+        Filters are JSON text with the client's names: jediTaskID, taskName, userName, ...
+
+        Tasks are the caller's own unless the filters name a task or a user.
+        """
+        wanted = wanted_of(filters, caller.name, since, n_tasks or 100)
+        async with self._database.read() as connection:
+            found = await self._reading.tasks(connection, wanted)
+        return Envelope([as_the_client_knows_it(one) for one in found])
+
+    async def list_tasks(
+        self,
+        caller: Anyone,
+        status: Annotated[list[str] | None, Query()] = None,
+        user_name: Text = None,
+        label: Text = None,
+        task_type: Text = None,
+        name: Text = None,
+        since: Time = None,
+        limit: Annotated[int, Page(1000)] = 100,
+        offset: Offset = 0,
+        counts: bool = True,
+    ) -> Response:
+        """Tasks, the newest first, with files of their inputs and jobs by state."""
+        statuses = words(status)
+        unknown = sorted(set(statuses or ()) - set(TASK.meanings))
+        if unknown:
+            told = [problem("status", one, f"allowed: {', '.join(sorted(TASK.meanings))}") for one in unknown]
+            return refused(BAD_REQUEST, problems=told)
+        wanted = Wanted(
+            statuses=statuses,
+            user_name=user_name,
+            label=label,
+            task_type=task_type,
+            name=name,
+            modified_since=since,
+            at_most=limit,
+            skip=offset,
+        )
+        async with self._database.read() as connection:
+            return Envelope(await self._reading.tasks(connection, wanted, counts=counts))
+
+
+def _not_found(task_id: int) -> Envelope:
+    return refused(NOT_FOUND, f"task {task_id} not found")

@@ -1,0 +1,1 @@
+"""A registered task gets its datasets and files: registered -> defined -> assigning or ready."""

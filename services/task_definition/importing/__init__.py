@@ -1,0 +1,1 @@
+"""Datasets and files that operators import into the built-in catalogue."""

@@ -1,0 +1,241 @@
+"""A task's JSON as typed values: checked whole, every problem listed at once, then frozen.
+
+`parse_task` is the only way in. `TaskSpec.columns` is the part of table `tasks` that follows from the JSON alone;
+`TaskSpec.split_rule` is every other rule under its JSON name (`nFilesPerJob`, `skipScout`, `ipConnectivity`, ...): what
+`tasks.split_rule` holds. `split_rules_of` reads it back into unit-named fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from services.task_definition.policy.task_spec_checks import checks_between_fields, units_of_malformed
+from services.task_definition.policy.task_spec_fields import UNSUPPORTED, TaskParameters
+from services.task_definition.policy.task_spec_items import Item
+from services.task_definition.policy.task_spec_parts import check_items, model_of
+from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
+from shared.model.steps import Steps, at_once
+from shared.model.task_spec_problems import InvalidTask, problem, unstorable_in_steps
+
+#: retrying or resubmitting a task may change only these (JEDI: Task retry and resubmission)
+CHANGEABLE = frozenset(
+    {"site", "cloud", "includedSite", "excludedSite", "nFilesPerJob", "nGBPerJob", "nFiles", "nEvents",
+     "ignoreMissingInDS"}
+)  # fmt: skip
+
+#: column of `tasks` -> field of the JSON model, where the value goes as it is
+_COLUMNS = (
+    "prod_source_label", "task_name", "working_group", "vo", "core_count", "task_type", "processing_type",
+    "trans_uses", "trans_home", "trans_path", "out_disk_count", "out_disk_unit", "work_disk_count", "work_disk_unit",
+    "io_intensity", "io_intensity_unit", "disk_io", "disk_io_unit", "cloud", "site", "nucleus", "req_id",
+    "country_group", "ticket_id", "ticket_system_type", "campaign", "merge_ram_count", "merge_core_count",
+    "cpu_efficiency", "base_walltime", "base_ram_count", "request_type", "walltime", "walltime_unit", "container_name",
+)  # fmt: skip
+_UNIT_OF = {
+    "ram_count": "ram_unit", "out_disk_count": "out_disk_unit", "work_disk_count": "work_disk_unit",
+    "cpu_time": "cpu_time_unit", "io_intensity": "io_intensity_unit", "disk_io": "disk_io_unit",
+    "walltime": "walltime_unit",
+}  # fmt: skip
+#: kept in columns of their own, in the templates or in the parameters: not rules
+_NOT_RULES = {
+    *_COLUMNS, "user_name", "unique_task_name", "task_priority", "current_priority", "architecture", "job_parameters",
+    "log", "log_merge", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
+    "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "n_events_per_file",
+    "n_events_per_input_file", "min_granularity", "n_events_per_range", "os_info",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskDefaults:
+    """What a task gets that does not say; they differ for analysis (JEDI: Using scout jobs, Job retry)."""
+
+    max_attempt: int = 3
+    max_failure: int | None = None
+    ram_count: int = 0
+    ram_unit: str = "MB"
+    out_disk_count: int = 0
+    cpu_efficiency: int = 90
+    base_walltime_s: int = 600
+    scout_success_rate: int | None = None
+
+
+_DEFAULTS = {
+    PRODUCTION: TaskDefaults(),
+    ANALYSIS: TaskDefaults(10, 3, 2000, "MBPerCore", 500, 90, 600, 5),
+}
+#: analysis whose processing type does not name this has no release to set up
+_ATHENA = "athena"
+_BASE_WALLTIME_OF_SCRIPTS_S = 60
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One valid task; `parameters` are its fields, `submitted` the JSON as it came."""
+
+    parameters: TaskParameters
+    submitted: Mapping[str, Any]
+
+    @property
+    def defaults(self) -> TaskDefaults:
+        """Those of its type. Analysis without Athena has a base walltime of 60 s.
+
+        Whether it uses Athena is said by the words of processingType: "panda-client-1.5-jedi-athena" does (600 s),
+        "panda-client-1.5-jedi-run" and a container do not (60 s). A release in transUses alone decides nothing.
+        """
+        default = _DEFAULTS[self.parameters.task_type]
+        if self.is_analysis and _ATHENA not in (self.parameters.processing_type or "").split("-"):
+            return replace(default, base_walltime_s=_BASE_WALLTIME_OF_SCRIPTS_S)
+        return default
+
+    @property
+    def is_analysis(self) -> bool:
+        return is_analysis(self.parameters.task_type, self.parameters.prod_source_label)
+
+    @property
+    def inputs(self) -> tuple[Item, ...]:
+        """Its input items, the master first."""
+        return tuple(item for item in self.parameters.job_parameters if item.param_type == "input")
+
+    @property
+    def priority(self) -> int:
+        return self.parameters.task_priority or 0
+
+    @property
+    def no_input(self) -> bool:
+        """Whether its jobs are counted by pseudo files."""
+        return self.parameters.no_input or not self.inputs
+
+    def columns(self) -> dict[str, Any]:
+        """Columns of `tasks` that follow from the JSON alone (share, resource type and work queue do not)."""
+        given, default = self.parameters, self.defaults
+        row: dict[str, Any] = {name: getattr(given, name) for name in _COLUMNS}
+        architecture = given.architecture
+        row["architecture"] = orjson.dumps(architecture).decode() if isinstance(architecture, dict) else architecture
+        row["ram_count"] = default.ram_count if given.ram_count is None else given.ram_count
+        stated_unit = given.ram_unit or given.ram_count_unit
+        row["ram_unit"] = stated_unit or (default.ram_unit if given.ram_count is None else "MB")
+        row["out_disk_count"] = default.out_disk_count if given.out_disk_count is None else given.out_disk_count
+        row["out_disk_unit"] = given.out_disk_unit or "kB"
+        row["cpu_time_unit"] = given.cpu_time_unit or "HS06sPerEvent"
+        row["cpu_time"] = _whole_cpu_time(given.cpu_time, row)
+        row["cpu_efficiency"] = default.cpu_efficiency if given.cpu_efficiency is None else given.cpu_efficiency
+        row["base_walltime"] = default.base_walltime_s if given.base_walltime is None else given.base_walltime
+        row["core_count"] = 1 if given.core_count is None else given.core_count
+        row["task_priority"] = self.priority
+        row["current_priority"] = self.priority if given.current_priority is None else given.current_priority
+        row["goal"] = round(given.goal * 10) if given.goal is not None and given.goal <= 100 else None
+        row["max_attempt"] = 1 if given.disable_auto_retry else given.max_attempt or default.max_attempt
+        row["max_failure"] = given.max_failure or default.max_failure
+        row["ip_connectivity"] = given.ip_connectivity
+        row["num_throttled"] = None if given.no_throttle else 0
+        row["fixed_units"] = sorted(name for name, unit in _UNIT_OF.items() if str(row[unit] or "").endswith("Fixed"))
+        return row
+
+    def split_rule(self) -> dict[str, Any]:
+        """Every rule that was given, under its JSON name; flags only when true."""
+        rules: dict[str, Any] = {}
+        for name, field in TaskParameters.model_fields.items():
+            value = getattr(self.parameters, name)
+            if name in _NOT_RULES or value is None or value is False:
+                continue
+            rules[field.alias or name] = value
+        if self.parameters.events_per_file():
+            rules["nEventsPerInputFile"] = self.parameters.events_per_file()
+        if self.parameters.granularity():
+            rules["dynamicNumEvents"] = self.parameters.granularity()
+        if self.defaults.scout_success_rate is not None:
+            rules.setdefault("scoutSuccessRate", self.defaults.scout_success_rate)
+        return rules
+
+
+def _whole_cpu_time(cpu_time: float | None, row: dict[str, Any]) -> int | None:
+    """The column is a whole number: below 10 the thousandth unit keeps the precision."""
+    if cpu_time is None or cpu_time == int(cpu_time):
+        return None if cpu_time is None else int(cpu_time)
+    unit = str(row["cpu_time_unit"])
+    if cpu_time < 10 and unit.startswith("HS06s"):
+        row["cpu_time_unit"] = f"m{unit}"
+        return round(cpu_time * 1000)
+    return round(cpu_time)
+
+
+def parse_task(parameters: Any) -> TaskSpec:
+    """Check a task's JSON. Raises InvalidTask with every problem found."""
+    return at_once(task_in_steps(parameters))
+
+
+def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
+    """The same, an item of its lists in each step."""
+    if not isinstance(parameters, Mapping):
+        raise InvalidTask([problem("task_parameters", parameters, "allowed: an object")])
+    rest = {name: value for name, value in parameters.items() if name not in UNSUPPORTED}
+    problems = [
+        problem(name, parameters[name], UNSUPPORTED[name])
+        for name in parameters
+        if name in UNSUPPORTED and parameters[name] not in (None, False, 0, "")
+    ]
+    unstorable = yield from unstorable_in_steps(parameters)
+    wrong = yield from check_items(rest)
+    model, others = model_of(rest, [*problems, *wrong])
+    if model is None:
+        told = {one.field for one in others}
+        others += [one for one in units_of_malformed(parameters) if one.field not in told]
+        raise InvalidTask([*others, *(one for one in unstorable if one.field not in told)])
+    if unstorable:
+        raise InvalidTask([*problems, *unstorable])
+    spec = TaskSpec(model, dict(parameters))
+    problems += yield from checks_between_fields(model, spec.columns())
+    if problems:
+        raise InvalidTask(problems, spec)
+    return spec
+
+
+@dataclass(frozen=True)
+class SplitRules:
+    """Rules of splitting with their units; None means no such limit."""
+
+    n_files_per_job: int | None = None
+    n_events_per_job: int | None = None
+    n_events_per_input_file: int | None = None
+    tgt_num_events_per_job: int | None = None
+    n_gb_per_job: int | None = None
+    n_max_files_per_job: int | None = None
+    max_events_per_job: int | None = None
+    max_walltime_s: int | None = None
+    tgt_max_output_gb: int | None = None
+    skip_scout: bool = False
+    scout_success_rate: int | None = None
+    merge_output: bool = False
+    n_files_per_merge_job: int | None = None
+    n_max_files_per_merge_job: int | None = None
+    n_gb_per_merge_job: int | None = None
+    n_events_per_merge_job: int | None = None
+    respect_lumi_blocks: bool = False
+
+
+def split_rules_of(rule: Mapping[str, Any]) -> SplitRules:
+    """`tasks.split_rule` in unit-named fields."""
+    hours = rule.get("maxWalltime")
+    return SplitRules(
+        n_files_per_job=rule.get("nFilesPerJob"),
+        n_events_per_job=rule.get("nEventsPerJob"),
+        n_events_per_input_file=rule.get("nEventsPerInputFile"),
+        tgt_num_events_per_job=rule.get("tgtNumEventsPerJob"),
+        n_gb_per_job=rule.get("nGBPerJob"),
+        n_max_files_per_job=rule.get("nMaxFilesPerJob"),
+        max_events_per_job=rule.get("maxEventsPerJob"),
+        max_walltime_s=None if hours is None else hours * 3600,
+        tgt_max_output_gb=rule.get("tgtMaxOutputForNG"),
+        skip_scout=bool(rule.get("skipScout")),
+        scout_success_rate=rule.get("scoutSuccessRate"),
+        merge_output=bool(rule.get("mergeOutput")),
+        n_files_per_merge_job=rule.get("nFilesPerMergeJob"),
+        n_max_files_per_merge_job=rule.get("nMaxFilesPerMergeJob"),
+        n_gb_per_merge_job=rule.get("nGBPerMergeJob"),
+        n_events_per_merge_job=rule.get("nEventsPerMergeJob"),
+        respect_lumi_blocks=bool(rule.get("respectLB")),
+    )

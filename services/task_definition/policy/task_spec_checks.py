@@ -1,0 +1,225 @@
+"""What must hold between the fields of a task, and between its items; pure, every problem listed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from services.task_definition.policy.task_spec_fields import TaskParameters
+from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
+from shared.model.architecture import InvalidArchitecture, parse_architecture
+from shared.model.names import CATALOGUE_NAMES, SCOPES, TASK_NAMES, is_catalogue_name, is_scope, is_task_name, scope_of
+from shared.model.placeholders import unusable_placeholders
+from shared.model.problems import FieldProblem
+from shared.model.steps import Steps
+from shared.model.task_spec_problems import problem
+from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
+
+MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
+UNMERGED_PREFIX = "panda.um."
+Row = Mapping[str, Any]
+_AMOUNTS = ("ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
+_UNITS = {
+    "ram_unit": "ramUnit", "out_disk_unit": "outDiskUnit", "work_disk_unit": "workDiskUnit",
+    "cpu_time_unit": "cpuTimeUnit", "io_intensity_unit": "ioIntensityUnit", "disk_io_unit": "diskIOUnit",
+}  # fmt: skip
+
+
+def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[FieldProblem]]:
+    """Every problem that no single field shows, an item in each step.
+
+    `columns` are those of `tasks`, defaults filled in.
+    """
+    found: list[FieldProblem] = [*units_of(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    if not is_task_name(given.task_name):
+        found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
+    for index, item in enumerate(given.job_parameters):
+        yield
+        found += _item(f"jobParameters.{index}", item)
+    for index, item in enumerate(given.logs()):
+        yield
+        name = f"log.{index}" if isinstance(given.log, list) else "log"
+        if item.param_type not in (None, "log"):
+            found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
+        found += _output(name, item)
+    if given.log_merge is not None:
+        found += _output("log_merge", given.log_merge)
+    for one in chain(_streams(given), _placeholders(given)):
+        if one is None:
+            yield
+        else:
+            found.append(one)
+    if given.merge_output and not given.logs():
+        found.append(problem("log", None, "is needed where mergeOutput is true: merging follows the log files"))
+    return found
+
+
+def units_of(row: Row) -> Iterable[FieldProblem]:
+    """The unit of each amount, by brokerage's own conversion; absent amounts have none."""
+    amounts = {name: row.get(name) for name in _AMOUNTS}
+    conversions: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("ramUnit", lambda: parse_ram(amounts["ram_count"], row["ram_unit"])),
+        ("outDiskUnit", lambda: parse_output_size(amounts["out_disk_count"], row["out_disk_unit"])),
+        ("workDiskUnit", lambda: parse_size("workDiskCount", amounts["work_disk_count"], row["work_disk_unit"])),
+        ("cpuTimeUnit", lambda: parse_cpu_time(amounts["cpu_time"], row["cpu_time_unit"])),
+        ("ioIntensityUnit", lambda: parse_io("ioIntensity", amounts["io_intensity"], row["io_intensity_unit"])),
+        ("diskIOUnit", lambda: parse_io("diskIO", amounts["disk_io"], row["disk_io_unit"])),
+    )
+    for field, convert in conversions:
+        try:
+            convert()
+        except UnknownUnit as error:
+            yield problem(field, error.unit, f"unknown unit; allowed: {', '.join(error.allowed)}")
+        except ValueError as error:
+            yield problem(field, None, str(error).removeprefix(f"{field}: "))
+
+
+def units_of_malformed(given: Mapping[str, Any]) -> Iterable[FieldProblem]:
+    """Units in the JSON of a task that has other problems, so that its owner hears of them at once."""
+    units = {column: given.get(field) for column, field in _UNITS.items()}
+    units["ram_unit"] = units["ram_unit"] or given.get("ramCountUnit")
+    return units_of({column: unit if isinstance(unit, str) else None for column, unit in units.items()})
+
+
+def _architecture(row: Row) -> Iterable[FieldProblem]:
+    """Understood by the same reader that brokerage uses later."""
+    try:
+        parse_architecture(row.get("architecture"))
+    except InvalidArchitecture as error:
+        yield problem("architecture", row["architecture"], str(error))
+
+
+def _input(given: TaskParameters) -> Iterable[FieldProblem]:
+    inputs = [item for item in given.job_parameters if item.param_type == "input"]
+    if given.no_input and inputs:
+        yield problem("noInput", True, "not allowed together with an item of param_type 'input'")
+    if inputs:
+        return
+    if not given.no_input and not any(item.param_type == "pseudo_input" for item in given.job_parameters):
+        yield problem("jobParameters", None, "needs an item of param_type 'input', or the task noInput = true")
+    elif given.n_events is None and given.n_files is None:
+        yield problem("nEvents", None, "is needed (or nFiles) where there is no input: it says how many jobs to make")
+    elif given.n_events is not None and given.n_events_per_job is None and given.n_files is None:
+        yield problem("nEventsPerJob", None, "is needed with nEvents where there is no input")
+
+
+def _limits(given: TaskParameters) -> Iterable[FieldProblem]:
+    if given.max_core_count is not None and (given.core_count or 1) > given.max_core_count:
+        yield problem("maxCoreCount", given.max_core_count, f"allowed: coreCount ({given.core_count}) or more")
+    if given.max_failure and given.max_attempt and given.max_failure > given.max_attempt:
+        yield problem("maxFailure", given.max_failure, f"allowed: maxAttempt ({given.max_attempt}) or less")
+    if given.n_files_per_job and given.n_max_files_per_job and given.n_files_per_job > given.n_max_files_per_job:
+        yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
+    if given.n_files and given.n_files_per_job and given.n_files_per_job > given.n_files:
+        yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nFiles ({given.n_files}) or less")
+    if given.group_boundary_id in (3, 4) and given.run_until_closed:
+        why = "allowed together with runUntilClosed: 1, 2 (files of a boundary may come after its job was made)"
+        yield problem("groupBoundaryID", given.group_boundary_id, why)
+    yield from _dynamic_number_of_events(given)
+    if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
+        yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")
+
+
+def _dynamic_number_of_events(given: TaskParameters) -> Iterable[FieldProblem]:
+    """minGranularity leaves the number of events of a job to its queue: nothing else may fix it."""
+    granularity = given.granularity()
+    if not granularity:
+        return
+    field = "minGranularity" if given.min_granularity else "nEventsPerRange"
+    if given.n_events_per_range not in (None, granularity):
+        yield problem("nEventsPerRange", given.n_events_per_range, f"allowed: minGranularity ({granularity})")
+    for name, value in (
+        ("nEventsPerJob", given.n_events_per_job),
+        ("tgtNumEventsPerJob", given.tgt_num_events_per_job),
+    ):
+        if value:
+            yield problem(
+                name, value, f"not allowed together with {field}: the queue decides how many events a job has"
+            )
+    if not any(item.param_type == "input" for item in given.job_parameters):
+        yield problem(field, granularity, "needs an item of param_type 'input': ranges are cut from its files")
+    if given.max_events_per_job and given.max_events_per_job < granularity:
+        yield problem("maxEventsPerJob", given.max_events_per_job, f"allowed: {field} ({granularity}) or more")
+
+
+def _item(name: str, item: Item) -> Iterable[FieldProblem]:
+    """One item of jobParameters."""
+    if item.type == "constant":
+        if item.param_type is not None:
+            yield problem(f"{name}.param_type", item.param_type, "not allowed where type is 'constant'")
+        return
+    if item.param_type is None:
+        yield problem(f"{name}.param_type", None, "is needed where type is 'template'")
+    elif item.param_type in ("output", "log"):
+        yield from _output(name, item)
+    elif item.param_type == "input":
+        yield from _input_item(name, item)
+    try:
+        item.dataset_attributes()
+    except ValueError as error:
+        yield problem(f"{name}.attributes", item.attributes, str(error))
+
+
+def _placeholders(given: TaskParameters) -> Iterable[FieldProblem | None]:
+    """Texts that jobs could only get wrong are refused where they stand."""
+    for index, item in enumerate(given.job_parameters):
+        yield None  # a place to rest
+        for why in () if item.es_only else unusable_placeholders(item.value):
+            yield problem(f"jobParameters.{index}.value", item.value, why)
+    merged = given.merge_spec.job_parameters if given.merge_spec is not None else None
+    for why in unusable_placeholders(merged or ""):
+        yield problem("mergeSpec.jobParameters", merged, why)
+
+
+def _input_item(name: str, item: Item) -> Iterable[FieldProblem]:
+    if not item.datasets():
+        yield problem(f"{name}.dataset", item.dataset, "is needed where param_type is 'input'")
+    if not item.hidden and not PLACEHOLDER.search(item.value):
+        yield problem(f"{name}.value", item.value, "allowed: a text with a placeholder such as ${IN}")
+    yield from _dataset_names(name, item)
+
+
+def _dataset_names(name: str, item: Item) -> Iterable[FieldProblem]:
+    for dataset, full in zip(item.datasets(), (item.dataset or "").split(","), strict=False):
+        limit = MAX_DATASET_NAME - len(UNMERGED_PREFIX)
+        if len(dataset) > limit:
+            yield problem(f"{name}.dataset", dataset, f"allowed: at most {limit} characters")
+        if len(scope_of(full)) > MAX_SCOPE:
+            yield problem(f"{name}.dataset", full, f"allowed: a scope of at most {MAX_SCOPE} characters")
+        if not is_catalogue_name(dataset):
+            yield problem(f"{name}.dataset", dataset, f"allowed: {CATALOGUE_NAMES}")
+        scope, colon, _ = full.strip().rpartition(":")
+        if colon and not is_scope(scope):
+            yield problem(f"{name}.dataset", full, f"allowed: {SCOPES}")
+
+
+def _output(name: str, item: Item) -> Iterable[FieldProblem]:
+    """An output or a log: one dataset, and a file name in which a number makes each file's name its own."""
+    if len(item.datasets()) != 1:
+        yield problem(f"{name}.dataset", item.dataset, "allowed: exactly one dataset")
+    yield from _dataset_names(name, item)
+    template = item.file_name_template()
+    if not SERIAL_NUMBER.search(template):
+        yield problem(f"{name}.value", item.value, "allowed: a file name with ${SN} or ${SN/P}, after the last '='")
+    limit = MAX_FILE_TEMPLATE - len(UNMERGED_PREFIX)
+    if len(template) > limit:
+        yield problem(f"{name}.value", template, f"allowed: a file name of at most {limit} characters")
+    if "/" in template.replace("${SN/P}", "") or any(one.isspace() for one in template):
+        yield problem(f"{name}.value", template, "allowed: a file name without slashes and blanks")
+    elif template and not is_catalogue_name(template):
+        yield problem(f"{name}.value", template, f"allowed: a file name of {CATALOGUE_NAMES}")
+
+
+def _streams(given: TaskParameters) -> Iterable[FieldProblem | None]:
+    """Each input has a stream of its own, with a name that fits."""
+    seen: set[str] = set()
+    inputs = [(i, item) for i, item in enumerate(given.job_parameters) if item.param_type == "input"]
+    for position, (index, item) in enumerate(inputs):
+        yield None
+        stream = item.stream("IN" if position == 0 else f"IN{position + 1}")
+        if len(stream) > MAX_STREAM:
+            yield problem(f"jobParameters.{index}.value", stream, f"allowed: a placeholder of at most {MAX_STREAM}")
+        if stream in seen:
+            yield problem(f"jobParameters.{index}.value", item.value, f"the placeholder ${{{stream}}} is used twice")
+        seen.add(stream)

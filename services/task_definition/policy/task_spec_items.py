@@ -1,0 +1,182 @@
+"""One item of ``jobParameters`` (and ``log``): a constant text, or a template with a placeholder.
+
+Dataset attributes (nosplit, repeat, ratio, ...) may be written as fields or in the comma list ``attributes``; they end
+in one dictionary with the long names of `ATTRIBUTE_NAMES`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from shared.model.expression import InvalidExpression, parse_expression
+from shared.model.names import bare_name
+
+ParamType = Literal["input", "pseudo_input", "output", "log", "number"]
+PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)")
+SERIAL_NUMBER = re.compile(r"\$\{SN(/P)?\}")
+NUMBERS = ("SN", "SEQNUMBER", "RNDMSEED", "MAXEVENTS", "SKIPEVENTS", "FIRSTEVENT", "ATTEMPTNR")
+
+#: short or other spellings of dataset attributes -> the name under which they are stored
+ATTRIBUTE_NAMES = {
+    "nosplit": "nosplit", "repeat": "repeat", "manytime": "manytime", "ratio": "ratio",
+    "er": "eventRatio", "eventRatio": "eventRatio", "np": "nFilesPerJob", "nFilesPerJob": "nFilesPerJob",
+    "rd": "random", "random": "random", "ru": "reusable", "reusable": "reusable",
+    "ic": "indexConsistent", "indexConsistent": "indexConsistent", "of": "offset", "offset": "offset",
+    "cc": "check", "check": "check", "ud": "usedup", "usedup": "usedup",
+    "an": "allowNoOutput", "allowNoOutput": "allowNoOutput", "mo": "mergeOnly", "mergeOnly": "mergeOnly",
+    "tr": "transient", "transient": "transient", "nr": "num_records", "num_records": "num_records",
+    "ps": "pseudo", "pseudo": "pseudo", "os": "objectstore", "objectstore": "objectstore", "ns": "nostaging",
+    "cvmfs": "cvmfs", "st": "cvmfs",
+}  # fmt: skip
+_NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
+
+
+def flag(value: Any) -> Any:
+    """0 and 1 count as false and true; everything else is left to the strict check."""
+    return bool(value) if type(value) is int and value in (0, 1) else value
+
+
+def without_empty(value: Any) -> Any:
+    """Clients send null or "" for "not given"."""
+    return {name: one for name, one in value.items() if one not in (None, "")} if isinstance(value, dict) else value
+
+
+Flag = Annotated[bool, BeforeValidator(flag), Field(strict=True)]
+Text16 = Annotated[str, Field(max_length=16, strict=True)]
+Text32 = Annotated[str, Field(max_length=32, strict=True)]
+Text64 = Annotated[str, Field(max_length=64, strict=True)]
+Text128 = Annotated[str, Field(max_length=128, strict=True)]
+Text256 = Annotated[str, Field(max_length=256, strict=True)]
+LongText = Annotated[str, Field(max_length=20_000, strict=True)]
+
+
+def comma_list(value: Any) -> Any:
+    """ "a, b" as ["a", "b"]."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _expressions(values: list[str]) -> list[str]:
+    for value in values:
+        try:
+            parse_expression(value)
+        except InvalidExpression as error:
+            raise ValueError(str(error)) from error
+    return values
+
+
+def at_most(n_allowed: int) -> BeforeValidator:
+    """Counted before any of them is looked at: a list that is no part of `files` is checked in one go."""
+
+    def check(value: Any) -> Any:
+        n_sent = value.count(",") + 1 if isinstance(value, str) else len(value) if isinstance(value, list) else 0
+        if n_sent > n_allowed:
+            raise ValueError(f"{n_sent} are not allowed; at most {n_allowed} are")
+        return value
+
+    return BeforeValidator(check)
+
+
+#: sites or queues that a task names in one list, expressions about file names, and items that are logs
+MOST_NAMES, MOST_EXPRESSIONS, MOST_LOGS = 5000, 100, 100
+FileName = Annotated[str, Field(min_length=1, max_length=256)]
+NameList = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=255)]], BeforeValidator(comma_list), at_most(MOST_NAMES)
+]
+Expressions = Annotated[
+    list[LongText], BeforeValidator(comma_list), AfterValidator(_expressions), at_most(MOST_EXPRESSIONS)
+]
+
+
+_CAMEL = {
+    "event_ratio": "eventRatio", "n_files_per_job": "nFilesPerJob", "index_consistent": "indexConsistent",
+    "allow_no_output": "allowNoOutput", "merge_only": "mergeOnly",
+}  # fmt: skip
+
+
+class Item(BaseModel):
+    """One item as submitted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: _CAMEL.get(name, name))
+
+    type: Literal["constant", "template"]
+    param_type: ParamType | None = None
+    value: LongText = ""
+    dataset: LongText | None = None
+    container: Annotated[str, Field(max_length=132, strict=True)] | None = None
+    token: Annotated[str, Field(max_length=100, strict=True)] | None = None
+    destination: Annotated[str, Field(max_length=60, strict=True)] | None = None
+    offset: Annotated[int, Field(ge=0, le=10**12, strict=True)] | None = None
+    hidden: Flag = False
+    padding: Flag = True
+    attributes: Annotated[str, Field(max_length=1000)] | None = None
+    ratio: Annotated[float, Field(gt=0, le=10**6, strict=True, allow_inf_nan=False)] | None = None
+    event_ratio: Annotated[float, Field(gt=0, le=10**6, strict=True, allow_inf_nan=False)] | None = None
+    n_files_per_job: Annotated[int, Field(ge=1, le=10**6, strict=True)] | None = None
+    random: Flag = False
+    reusable: Flag = False
+    index_consistent: Flag = False
+    check: Flag = False
+    usedup: Flag = False
+    allow_no_output: Flag = False
+    merge_only: Flag = False
+    transient: Flag = False
+    num_records: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    pseudo: Flag = False
+    include: Expressions | None = None
+    exclude: Expressions | None = None
+    files: list[FileName] | None = None
+    expand: Flag = False
+    consolidate: Text256 | None = None
+    es_only: Flag = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty(cls, value: Any) -> Any:
+        return without_empty(value)
+
+    def datasets(self) -> list[str]:
+        """The names it lists, without scope and without the slash that marks a container."""
+        return [bare_name(part) for part in (self.dataset or "").split(",") if part.strip()]
+
+    def stream(self, otherwise: str) -> str:
+        """The name of its placeholder."""
+        found = PLACEHOLDER.search(self.value)
+        return found.group(1) if found else otherwise
+
+    def file_name_template(self) -> str:
+        """Of an output: what follows the last ``=`` in its value."""
+        return self.value.rpartition("=")[2].strip().strip("\"'")
+
+    def dataset_attributes(self) -> dict[str, Any]:
+        """Every attribute under its long name; numbers as numbers, the others true. Raises ValueError."""
+        found: dict[str, Any] = {}
+        for part in (self.attributes or "").split(","):
+            name, _, value = part.strip().partition("=")
+            if not name:
+                continue
+            if name not in ATTRIBUTE_NAMES:
+                raise ValueError(f"unknown attribute {name!r}; allowed: {', '.join(sorted(ATTRIBUTE_NAMES))}")
+            known = ATTRIBUTE_NAMES[name]
+            found[known] = _attribute_number(name, value) if known in _NUMERIC else (value or True)
+        written = {
+            "ratio": self.ratio, "eventRatio": self.event_ratio, "nFilesPerJob": self.n_files_per_job,
+            "random": self.random, "reusable": self.reusable, "indexConsistent": self.index_consistent,
+            "check": self.check, "usedup": self.usedup, "allowNoOutput": self.allow_no_output,
+            "mergeOnly": self.merge_only, "transient": self.transient, "num_records": self.num_records,
+            "pseudo": self.pseudo, "offset": self.offset,
+        }  # fmt: skip
+        found.update({name: value for name, value in written.items() if value not in (None, False)})
+        return found
+
+
+def _attribute_number(name: str, value: str) -> float | int:
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError(f"attribute {name} = {value!r}: allowed: a number") from None
+    if not 0 <= number < 10**12:
+        raise ValueError(f"attribute {name} = {value!r}: allowed: zero or more")
+    return int(number) if number == int(number) else number

@@ -1,0 +1,83 @@
+"""Checks a task's fields item by item: one check of a long list blocks the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.task_definition.policy.task_spec_fields import MOST_ITEMS, UNSUPPORTED, TaskParameters, known_fields
+from services.task_definition.policy.task_spec_items import FileName, Item
+from shared.model.problems import FieldProblem
+from shared.model.steps import Steps
+from shared.model.task_spec_problems import problem, problems_of_task
+
+#: names of files that are checked in one step
+_FILES_TOGETHER = 500
+_FILE_NAMES = TypeAdapter(list[FileName])
+
+
+def check_items(rest: dict[str, Any]) -> Steps[list[FieldProblem]]:
+    """Check each item by itself; put right ones in place of what was sent, wrong ones with the others."""
+    given = rest.get("jobParameters")
+    if not isinstance(given, list):
+        return []
+    rest["jobParameters"] = right = list[Item]()
+    if len(given) > MOST_ITEMS:
+        return [problem("jobParameters", given, f"allowed: at most {MOST_ITEMS} of them")]
+    wrong: list[FieldProblem] = []
+    for place, one in enumerate(given):
+        yield
+        item = yield from _item(f"jobParameters.{place}.", one, wrong)
+        if item is not None:
+            right.append(item)
+    return wrong
+
+
+def _item(prefix: str, given: Any, wrong: list[FieldProblem]) -> Steps[Item | None]:
+    """One item; its list of files may be long."""
+    stated = given.get("files") if isinstance(given, dict) else None
+    files: list[Any] = stated if isinstance(stated, list) else []
+    is_long = len(files) > _FILES_TOGETHER
+    n_wrong, checked = len(wrong), list[str]()
+    for start in range(0, len(files), _FILES_TOGETHER) if is_long else ():
+        yield
+        try:
+            checked += _FILE_NAMES.validate_python(files[start : start + _FILES_TOGETHER])
+        except ValidationError as error:
+            wrong += problems_of_task(error, (), f"{prefix}files.", start)
+    try:
+        item = Item.model_validate({**given, "files": checked[:1]} if is_long else given)
+    except ValidationError as error:
+        wrong += problems_of_task(error, _every_field(), prefix)
+        return None
+    if len(wrong) > n_wrong:
+        return None
+    return item.model_copy(update={"files": checked}) if is_long else item
+
+
+def model_of(rest: Mapping[str, Any], wrong: list[FieldProblem]) -> tuple[TaskParameters | None, list[FieldProblem]]:
+    """The fields of a task whose items were checked; or None and everything that is wrong.
+
+    Problems are in the order of the fields (the unsupported first).
+    """
+    model = None
+    try:
+        model = TaskParameters.model_validate(rest)
+        others = []
+    except ValidationError as error:
+        others = problems_of_task(error, _every_field())
+    if not wrong and model is not None:
+        return model, []
+    items_told = any(one.field.startswith("jobParameters") for one in wrong)
+    others = [one for one in others if not (items_told and one.field == "jobParameters")]
+    order = dict.fromkeys(UNSUPPORTED, -1)
+    order |= {field.alias or name: place for place, (name, field) in enumerate(TaskParameters.model_fields.items())}
+    found = sorted([*wrong, *others], key=lambda one: order.get(one.field.partition(".")[0], len(order)))
+    return (None, found) if others or items_told else (model, [])
+
+
+def _every_field() -> frozenset[str]:
+    items = frozenset(field.alias or name for name, field in Item.model_fields.items())
+    return known_fields() | items

@@ -1,0 +1,190 @@
+"""Registers outputs of jobs in the catalogue; gives transfers a time by link, and completes them.
+
+A job's outputs are registered once, whatever is delivered twice: a file is known by dataset and name, a copy by file
+and storage.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.parameters import REQUEST_LOST_AFTER_S
+from services.task_definition.policy.transfers import (
+    CLOSENESS_KEY,
+    THROUGHPUT_KEYS,
+    Speed,
+    duration_s,
+    fails,
+    throughput_mb_s,
+)
+from services.task_definition.store.outputs import SQL
+from shared.catalogue.port import Catalogue, NewFile
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
+from shared.model.analysis import is_analysis
+from shared.model.grid import Grid
+from shared.model.job_report import JobReport, ReportedFile
+from shared.snapshot import KnownGrid
+
+DUE_AT_MOST = 1000
+NO_SOURCE = "the catalogue knows no copy to read from"
+
+
+class Data:
+    """Handlers of `outputs.produced` and `transfers.requested`, and the periodic end of transfers."""
+
+    def __init__(self, catalogue: Catalogue, parameters: Parameters, rng: random.Random, grid: KnownGrid) -> None:
+        self._catalogue, self._parameters, self._random, self._grid = catalogue, parameters, rng, grid
+
+    async def on_outputs_produced(self, event: OutputsProduced, work: UnitOfWork) -> None:
+        """Register files, sizes and checksums as the pilots reported them, where they were written.
+
+        Those are the files that a pilot listed, and of a job that failed the log alone.
+        """
+        jobs = await SQL.rows(work.connection, "holding_jobs", job_ids=list(event.job_ids))
+        if not jobs:
+            return
+        grid = await self._grid.grid(work.connection)
+        rows = await SQL.rows(work.connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
+        written = _written(grid, {row["job_id"]: row for row in jobs}, rows)
+        lost = {row["job_id"] for row, _, storage in written if storage is None}
+        kept = [(row, found, storage) for row, found, storage in written if row["job_id"] not in lost]
+        await _describe(work.connection, [(row["file_id"], found) for row, found, _ in kept])
+        files = [
+            NewFile(row["dataset_name"], row["lfn"], found.size_bytes, storage, None, found.checksum, found.guid)
+            for row, found, storage in kept
+            if storage is not None
+        ]
+        await self._catalogue.add_files(work.connection, files)
+        lost -= {row["job_id"] for row in jobs if row["reported_state"] == "failed"}  # the log alone, and nobody waits
+        registered = tuple(row["job_id"] for row in jobs if row["job_id"] not in lost)
+        work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=tuple(sorted(lost))))
+
+    async def on_transfers_requested(self, event: TransfersRequested, work: UnitOfWork) -> None:
+        await self._start(work, list(event.transfer_ids))
+
+    async def look_after_transfers(self, work: UnitOfWork) -> None:
+        """Periodic: end what is due; start requests whose event was lost."""
+        lost_after_s = self._parameters.read(REQUEST_LOST_AFTER_S)
+        lost = await SQL.rows(work.connection, "waiting_requests", older_than_s=lost_after_s, at_most=DUE_AT_MOST)
+        if lost:
+            await self._start(work, [row["transfer_id"] for row in lost])
+        await self._complete(work)
+
+    async def _start(self, work: UnitOfWork, transfer_ids: list[int]) -> None:
+        """requested -> active with a due time. A transfer without a source fails at its time."""
+        rows = await SQL.rows(work.connection, "requested_transfers", transfer_ids=transfer_ids)
+        if not rows:
+            return
+        speed = self._parameters.filled(Speed)
+        rates = await self._rates(work.connection, rows)
+        durations, errors = [], []
+        for row in rows:
+            durations.append(duration_s(row["n_bytes"], rates[row["transfer_id"]], speed))
+            failed = fails(self._random.random(), speed)
+            error = "the transfer failed" if failed else None
+            errors.append(NO_SOURCE if row["source_storage"] is None else error)
+        await SQL.run(
+            work.connection,
+            "start_transfers",
+            transfer_ids=[row["transfer_id"] for row in rows],
+            durations_s=durations,
+            errors=errors,
+        )
+
+    async def _rates(self, connection: asyncpg.Connection, rows: Sequence[asyncpg.Record]) -> dict[int, float]:
+        """MB/s of each transfer's link."""
+        names = sorted({name for row in rows for name in (row["source_storage"], row["destination_storage"]) if name})
+        storages = (await self._grid.grid(connection)).storages
+        sites = {name: storages[name].site for name in names if name in storages}
+        pairs = {
+            row["transfer_id"]: (sites.get(row["source_storage"]), sites.get(row["destination_storage"]))
+            for row in rows
+        }
+        links = sorted({pair for pair in pairs.values() if None not in pair})
+        metrics: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for row in await SQL.rows(
+            connection,
+            "links",
+            sources=[source for source, _ in links],
+            destinations=[destination for _, destination in links],
+            keys=[*THROUGHPUT_KEYS, CLOSENESS_KEY],
+        ):
+            metrics[row["source"], row["destination"]][row["key"]] = row["value"]
+        return {
+            transfer_id: throughput_mb_s(metrics.get((source or "", target or ""), {}), same_site=source == target)
+            for transfer_id, (source, target) in pairs.items()
+        }
+
+    async def _complete(self, work: UnitOfWork) -> None:
+        """active -> done or failed where the time has come; copies registered, the dispatcher told."""
+        rows = await SQL.rows(work.connection, "end_due_transfers", at_most=DUE_AT_MOST)
+        if not rows:
+            return
+        rows = sorted(rows, key=lambda row: row["transfer_id"])
+        done = [row for row in rows if row["status"] == "done"]
+        moved = await SQL.rows(
+            work.connection,
+            "moved_files",
+            job_ids=[row["job_id"] for row in done],
+            directions=[row["direction"] for row in done],
+            storages=[row["destination_storage"] for row in done],
+        )
+        await self._catalogue.add_replicas(
+            work.connection, [(row["dataset_name"], row["lfn"], row["storage"]) for row in moved]
+        )
+        failed = sorted({row["job_id"] for row in rows if row["status"] == "failed"})
+        work.emit(
+            TransfersCompleted(
+                transfer_ids=tuple(row["transfer_id"] for row in rows),
+                job_ids=tuple(sorted({row["job_id"] for row in done} - set(failed))),
+                failed_job_ids=tuple(failed),
+            )
+        )
+
+
+def output_storage(grid: Grid, queue: str, found: ReportedFile, *, analysis: bool) -> str | None:
+    """The storage of a file that a pilot wrote; None where it is unknown.
+
+    It is the storage that the pilot names if there is one of this name, else that to which the queue writes.
+    """
+    if found.storage in grid.storages:
+        return found.storage
+    known = grid.queues.get(queue)
+    return known.output_storage(analysis=analysis) if known is not None else None
+
+
+def _written(
+    grid: Grid, jobs: Mapping[int, asyncpg.Record], rows: Sequence[asyncpg.Record]
+) -> list[tuple[asyncpg.Record, ReportedFile, str | None]]:
+    """Each output that its pilot listed, with its storage; of a job that failed the log alone."""
+    reported = {job_id: _reported(job["report"]) for job_id, job in jobs.items()}
+    listed = []
+    for row in rows:
+        job, found = jobs[row["job_id"]], reported[row["job_id"]].get(row["lfn"])
+        if found is not None and (row["is_log"] or job["reported_state"] != "failed"):
+            analysis = is_analysis(job["task_type"], job["prod_source_label"])
+            listed.append((row, found, output_storage(grid, job["queue"], found, analysis=analysis)))
+    return listed
+
+
+def _reported(report: Mapping[str, Any] | None) -> dict[str, ReportedFile]:
+    """Files by name."""
+    return {one.lfn: one for one in JobReport.from_stored(report or {}).outputs}
+
+
+async def _describe(connection: asyncpg.Connection, measured: Sequence[tuple[int, ReportedFile]]) -> None:
+    await SQL.run(
+        connection,
+        "describe_outputs",
+        file_ids=[file_id for file_id, _ in measured],
+        sizes=[one.size_bytes for _, one in measured],
+        guids=[one.guid for _, one in measured],
+        checksums=[one.checksum for _, one in measured],
+    )

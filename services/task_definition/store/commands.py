@@ -1,0 +1,114 @@
+"""What commands change besides statuses: files re-opened, attempts raised, parameters changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.states import DATASET, FILE, Owner
+from shared.states.file import FileStatus
+
+SQL = Queries.beside(__file__)
+_OWNER = Owner.TASK_DEFINITION
+FILES_PER_LOG_LINE = 10_000
+FILES_AT_ONCE = 50_000
+
+
+class CommandStore:
+    """Stateless; every method runs in the caller's transaction, with the task's row locked."""
+
+    async def renew(self, connection: asyncpg.Connection, task_id: int) -> None:
+        await SQL.run(connection, "renew_task", task_id=task_id)
+
+    async def change(
+        self,
+        connection: asyncpg.Connection,
+        task_id: int,
+        *,
+        split_rule: Mapping[str, Any],
+        site: str | None,
+        cloud: str | None,
+        nucleus: str | None,
+    ) -> None:
+        await SQL.run(
+            connection,
+            "change_task",
+            task_id=task_id,
+            split_rule=dict(split_rule),
+            site=site,
+            cloud=cloud,
+            nucleus=nucleus,
+        )
+
+    async def change_parameters(
+        self, connection: asyncpg.Connection, task_id: int, parameters: Mapping[str, Any]
+    ) -> None:
+        await SQL.run(connection, "change_parameters", task_id=task_id, parameters=dict(parameters))
+
+    async def reopen_files(
+        self, work: UnitOfWork, task_id: int, statuses: Sequence[FileStatus], *, more: int, reason: str
+    ) -> int:
+        """Units in these states become ready with `more` attempts, counters and the log with them; how many.
+
+        Slice by slice, because a task may have ten million of them.
+        """
+        allowed = sorted(one for one in FILE.sources("ready", _OWNER) if one in statuses)
+        n_reopened = 0
+        for row in await SQL.rows(work.connection, "inputs_of_task", task_id=task_id):
+            for status in allowed:
+                n_reopened += await self._reopen(work, task_id, row["dataset_id"], status, more=more, reason=reason)
+        return n_reopened
+
+    async def _reopen(
+        self, work: UnitOfWork, task_id: int, dataset_id: int, status: FileStatus, *, more: int, reason: str
+    ) -> int:
+        """Those of one dataset in one state. Failed units were counted as used and failed, lost ones as neither."""
+        n_reopened, n_events, after_id = 0, 0, 0
+        while True:
+            rows = await SQL.rows(
+                work.connection,
+                "reopen_files",
+                timeout_s=600,
+                dataset_id=dataset_id,
+                status=status,
+                after_id=after_id,
+                size=FILES_AT_ONCE,
+                more=more,
+            )
+            if not rows:
+                break
+            ids = sorted(row["file_id"] for row in rows)
+            after_id = ids[-1]
+            n_reopened += len(rows)
+            n_events += sum(row["n_events"] for row in rows)
+            for start in range(0, len(ids), FILES_PER_LOG_LINE):
+                await work.log_files(
+                    entity="file",
+                    task_id=task_id,
+                    ids=ids[start : start + FILES_PER_LOG_LINE],
+                    from_status=status,
+                    to_status="ready",
+                    reason=reason,
+                )
+        if n_reopened and status == "failed":
+            await SQL.run(
+                work.connection, "count_reopened", dataset_ids=[dataset_id], failed=[n_reopened], events=[n_events]
+            )
+        return n_reopened
+
+    async def reopen_datasets(self, connection: asyncpg.Connection, task_id: int) -> list[str]:
+        """Datasets that had ended are ready again; the names of the outputs among them."""
+        ended = [one for one in DATASET.sources("ready", _OWNER) if one in ("done", "finished", "failed")]
+        rows = await SQL.rows(connection, "reopen_datasets", task_id=task_id, allowed=ended)
+        return sorted(row["dataset_name"] for row in rows if row["type"] in ("output", "log", "trn_output", "trn_log"))
+
+    async def raise_attempts(self, connection: asyncpg.Connection, task_id: int, more: int) -> None:
+        await SQL.run(connection, "raise_task_attempts", task_id=task_id, more=more)
+        await SQL.run(connection, "raise_attempts", timeout_s=600, task_id=task_id, more=more)
+
+    async def files_to_do(self, connection: asyncpg.Connection, task_id: int) -> int:
+        return int(await SQL.value(connection, "files_to_do", task_id=task_id) or 0)

@@ -1,0 +1,63 @@
+-- name: end_facts
+-- Sums over the master inputs of a task.
+SELECT count(*) AS n_datasets, coalesce(sum(n_files), 0)::bigint AS n_files,
+       coalesce(sum(n_files_finished), 0)::bigint AS n_files_finished,
+       coalesce(sum(n_files_failed), 0)::bigint AS n_files_failed,
+       CASE WHEN bool_and(n_events IS NOT NULL) THEN sum(n_events)::bigint END AS n_events,
+       bool_or(state = 'open' AND type = 'input') AS input_open,
+       EXISTS (SELECT FROM job_parameters_templates WHERE task_id = :task_id) AS is_defined
+  FROM task_datasets
+ WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL;
+
+-- name: events_finished
+-- Events of the master inputs that were processed. Index task_files_state.
+SELECT coalesce(sum(f.n_events), 0)::bigint
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = :task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
+   AND f.status = 'finished';
+
+-- name: work_left
+-- Whether jobs of the task are not final, or ended without having been counted, or a chunk is being brokered.
+SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id
+                  AND (status <> ALL(:final::text[]) OR results_applied_at IS NULL)) AS jobs,
+       EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:queued::text[])) AS queued_jobs,
+       EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:on_node::text[])) AS on_node_jobs,
+       EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND status = 'offered') AS chunks;
+
+-- name: ended_jobs
+-- How many jobs of a task ended well and how many did not.
+SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = :task_id;
+
+-- name: note_progress
+-- What people see of a task's progress; a row that would not change is not written.
+UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, modification_time = orrery_now()
+ WHERE task_id = :task_id AND (progress, failure_rate) IS DISTINCT FROM (:progress::int, :failure_rate::int);
+
+-- name: close_dataset
+-- A dataset reaches its final state, with the files it has.
+UPDATE task_datasets
+   SET status = :status, n_files = :n_files, frozen_time = orrery_now(), modification_time = orrery_now()
+ WHERE dataset_id = :dataset_id AND status = ANY(:allowed::text[]);
+
+-- name: ends_to_settle
+-- Tasks on their way out, or prepared, that nobody moved for a while: who has waited longest first, after those that the
+-- last look ended with. Jobs of a finishing task may run for days; it hides none behind it.
+SELECT state_change_time, task_id FROM tasks
+ WHERE status IN ('aborting', 'toabort', 'finishing', 'passed', 'prepared', 'tobroken', 'reassigning')
+   AND state_change_time < orrery_now() - make_interval(secs => :older_than_s::double precision)
+   AND (:after_time::timestamptz IS NULL
+        OR (state_change_time, task_id) > (:after_time::timestamptz, :after_task::bigint))
+ ORDER BY state_change_time, task_id LIMIT :at_most::int;
+
+-- name: datasets_to_close
+-- All datasets of a task, held until the commit.
+SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finished, n_files_failed
+  FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id FOR NO KEY UPDATE;
+
+-- name: outputs_not_kept
+-- Files that were registered before their job failed or was killed after all: another attempt produced them under
+-- other names.
+SELECT d.dataset_name, f.lfn
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = :task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.status IN ('failed', 'cancelled', 'nooutput')
+ ORDER BY d.dataset_id, f.file_id;

@@ -1,0 +1,133 @@
+-- name: task_facts
+-- What the explanation says of the task itself.
+SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
+       current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time
+  FROM tasks WHERE task_id = :task_id;
+
+-- name: decisions_of_task
+-- The last about its nucleus and the last about its chunks, and besides the last about each kind of chunk: many of one
+-- kind do not hide those of another. What holds the task now, the last of its kind that found no place, comes first.
+WITH ranked AS (
+    SELECT d.decision_id, c.kind AS chunk_kind,
+           row_number() OVER (PARTITION BY d.kind ORDER BY d.decision_id DESC) AS place,
+           row_number() OVER (PARTITION BY d.kind, c.kind ORDER BY d.decision_id DESC) AS place_in_kind
+      FROM brokerage_decisions d LEFT JOIN chunks c USING (chunk_id)
+     WHERE d.task_id = :task_id AND (:chunk_id::bigint IS NULL OR d.chunk_id = :chunk_id OR d.kind = 'task'))
+SELECT d.decision_id, d.kind, r.chunk_kind, d.task_id, d.chunk_id, d.decided_at, d.plugin, d.seed, d.world_version,
+       d.outcome, d.chosen, d.retry_at, d.summary, d.names, d.codes, d.found, d.wanted, d.weights, d.terms, d.checks
+  FROM ranked r JOIN brokerage_decisions d USING (decision_id)
+ WHERE r.place <= :at_most::int OR r.place_in_kind = 1
+ ORDER BY (r.place_in_kind = 1 AND d.outcome = 'none') DESC, d.decision_id DESC;
+
+-- name: last_decision_about_merging
+-- The last about a merge chunk of the task.
+SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.decided_at, d.plugin, d.seed,
+       d.world_version, d.outcome, d.chosen, d.retry_at, d.summary, d.names, d.codes, d.found, d.wanted, d.weights,
+       d.terms, d.checks
+  FROM brokerage_decisions d JOIN chunks c USING (chunk_id)
+ WHERE d.task_id = :task_id AND c.kind = 'merge'
+ ORDER BY d.decision_id DESC LIMIT 1;
+
+-- name: generation_decision
+-- Why jobs were made of the task, or not, when that was looked at last.
+SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;
+
+-- name: messages_of_task
+-- Messages about the task that a service could not handle: those that come again, and those that were put aside.
+SELECT consumer, reason, attempts, retry_at, NULL::timestamptz AS parked_at, created_at AS at FROM deferred_messages
+ WHERE task_ids <> '{}' AND task_ids @> ARRAY[:task_id::bigint]
+UNION ALL
+SELECT consumer, reason, NULL, NULL, parked_at, parked_at FROM parked_messages
+ WHERE task_ids <> '{}' AND replayed_at IS NULL AND task_ids @> ARRAY[:task_id::bigint]
+ ORDER BY at DESC LIMIT 5;
+
+-- name: history_of_task
+-- Changes of the task itself, the latest first.
+SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
+ WHERE task_id = :task_id AND entity = 'task' ORDER BY at DESC LIMIT :at_most::int;
+
+-- name: open_chunks
+-- The last chunks of a task. Index chunks_latest.
+SELECT chunk_id, kind, status, n_files, n_events, queue, offered_at, reason FROM chunks
+ WHERE task_id = :task_id ORDER BY chunk_id DESC LIMIT 5;
+
+-- name: queues_of_task
+-- Live jobs of the task by queue and state.
+SELECT queue, resource_type, status, count(*) AS n_jobs FROM jobs WHERE task_id = :task_id
+ GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
+
+-- name: failures_of_task
+-- What its jobs died of, the most frequent first. Texts that differ only in names, numbers and quotations are of one
+-- kind (words with a digit or an inner dot, what stands between quotation marks, lists of these): one text is shown.
+WITH texts AS (
+        SELECT error_source, error_code, error_dialog, count(*) AS n_jobs FROM (
+                SELECT error_source, error_code, error_dialog FROM jobs WHERE task_id = :task_id AND status = 'failed'
+                UNION ALL
+                SELECT error_source, error_code, error_dialog FROM jobs_archive
+                 WHERE task_id = :task_id AND status = 'failed') j
+         GROUP BY 1, 2, 3),
+    kinds AS (
+        SELECT error_source, error_code, left(error_dialog, 200) AS error_dialog, n_jobs,
+               regexp_replace(
+                   regexp_replace(error_dialog, '(?<!\w)''[^'']*(''|$)|\S*(\d|\.[^\s;,])[^\s;,]*', '#', 'g'),
+                   '#((,| and)? #( more)?)*', '#', 'g') AS kind
+          FROM texts)
+SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, error_dialog))[1] AS error_dialog,
+       sum(n_jobs)::bigint AS n_jobs, count(*) AS n_texts
+  FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
+
+-- name: job_facts
+-- A job, live or archived. Index jobs_archive_job.
+SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+       current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, false AS archived
+  FROM jobs WHERE job_id = :job_id
+UNION ALL
+SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+       current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, true
+  FROM jobs_archive WHERE job_id = :job_id
+LIMIT 1;
+
+-- name: history_of_job
+-- Changes of a job, the latest first. Index transition_log_entity.
+SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
+ WHERE entity = 'job' AND entity_id = :job_id ORDER BY at DESC LIMIT :at_most::int;
+
+-- name: ahead_of_job
+-- Activated jobs of the same queue and share that are served first; counting stops at the limit.
+SELECT count(*) FROM (
+        SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND status = 'activated'
+           AND ((-current_priority), job_id) < (-(:priority::int), :job_id::bigint) LIMIT :at_most::int) ahead;
+
+-- name: starts_at_queue
+-- Jobs of the queue that were taken within the last hour.
+SELECT count(*) FROM jobs WHERE queue = :queue AND start_time > orrery_now() - interval '1 hour';
+
+-- name: activity_of_queue
+-- Whether pilots ask for jobs of a queue, and how many wait and run there.
+SELECT a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_workers,
+       (SELECT coalesce(sum(n_jobs), 0)::bigint FROM queue_statistics s
+         WHERE s.queue = wanted.queue AND s.status = 'activated') AS activated,
+       (SELECT coalesce(sum(n_jobs), 0)::bigint FROM queue_statistics s
+         WHERE s.queue = wanted.queue AND s.status IN ('sent', 'starting', 'running')) AS running
+  FROM (SELECT :queue::text AS queue) wanted LEFT JOIN queue_activity a USING (queue);
+
+-- name: advert_of_site
+-- What a site says of itself, if it is believed.
+SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_submitting_jobs, a.current_matches,
+       a.requirements, a.advertisement
+  FROM site_adverts a WHERE a.site = :site AND a.expires_at > orrery_now();
+
+-- name: asked_of_job
+-- What Requirements of sites may ask of a live job.
+SELECT j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.prod_source_label, t.vo,
+       t.processing_type, t.working_group, t.gshare, t.split_rule ->> 'requirements' AS requirements
+  FROM jobs j JOIN requirement_shapes s USING (shape_id) JOIN tasks t ON t.task_id = j.task_id
+ WHERE j.job_id = :job_id;
+
+-- name: transfers_of_job
+-- Transfers of a job in the order they were asked for. Index transfers_job.
+SELECT transfer_id, direction, source_storage, destination_storage, n_files, n_bytes, status, requested_at, due_at,
+       completed_at, error
+  FROM transfers WHERE job_id = :job_id ORDER BY transfer_id;

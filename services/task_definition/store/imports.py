@@ -1,0 +1,7 @@
+"""What an import writes into the catalogue."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

@@ -1,0 +1,7 @@
+"""Outputs that jobs produced, and transfers."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

@@ -1,0 +1,66 @@
+-- name: produced_outputs
+-- Outputs of holding jobs.
+SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log
+  FROM jobs j
+  JOIN job_files jf ON jf.job_id = j.job_id
+  JOIN task_files f ON f.file_id = jf.file_id
+  JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding'
+   AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.out_job_id IS NOT DISTINCT FROM j.job_id
+ ORDER BY f.file_id;
+
+-- name: holding_jobs
+-- Of these jobs, those that wait for their outputs to be registered, with what their pilots reported.
+SELECT j.job_id, j.queue, j.prod_source_label, t.task_type, r.report, r.state AS reported_state
+  FROM jobs j JOIN tasks t USING (task_id) LEFT JOIN job_reports r ON r.job_id = j.job_id
+ WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' ORDER BY j.job_id;
+
+-- name: describe_outputs
+-- What the pilot measured of its outputs.
+UPDATE task_files f SET fsize = m.fsize, guid = m.guid, checksum = m.checksum
+  FROM (SELECT * FROM unnest(:file_ids::bigint[], :sizes::bigint[], :guids::text[], :checksums::text[])
+                 AS u (file_id, fsize, guid, checksum)) m
+ WHERE f.file_id = m.file_id AND f.status NOT IN ('finished', 'failed', 'cancelled', 'nooutput');
+
+-- name: requested_transfers
+-- In order of id, locked: two deliveries of the same request do not start a transfer twice.
+SELECT transfer_id, job_id, direction, source_storage, destination_storage, n_bytes FROM transfers
+ WHERE transfer_id = ANY(:transfer_ids::bigint[]) AND status = 'requested' ORDER BY transfer_id FOR UPDATE;
+
+-- name: links
+-- Measured numbers of these links.
+SELECT source, destination, key, value FROM network_metrics
+ WHERE (source, destination) IN (SELECT * FROM unnest(:sources::text[], :destinations::text[]))
+   AND key = ANY(:keys::text[]);
+
+-- name: start_transfers
+-- Requested transfers begin; the time they take and how they will end are known.
+UPDATE transfers t SET status = 'active', due_at = orrery_now() + make_interval(secs => s.duration_s), error = s.error
+  FROM unnest(:transfer_ids::bigint[], :durations_s::double precision[], :errors::text[])
+       AS s (transfer_id, duration_s, error)
+ WHERE t.transfer_id = s.transfer_id AND t.status = 'requested';
+
+-- name: end_due_transfers
+-- Transfers whose time is over. Index transfers_due.
+UPDATE transfers t
+   SET status = CASE WHEN t.error IS NULL THEN 'done' ELSE 'failed' END, completed_at = orrery_now()
+  FROM (SELECT transfer_id FROM transfers WHERE status = 'active' AND due_at <= orrery_now()
+         ORDER BY due_at, transfer_id LIMIT :at_most::int FOR UPDATE SKIP LOCKED) due
+ WHERE t.transfer_id = due.transfer_id
+RETURNING t.transfer_id, t.job_id, t.direction, t.destination_storage, t.status;
+
+-- name: moved_files
+-- The files behind transfers that were done: final outputs, or inputs, of their jobs.
+SELECT DISTINCT d.dataset_name, f.lfn, m.storage
+  FROM unnest(:job_ids::bigint[], :directions::text[], :storages::text[]) AS m (job_id, direction, storage)
+  JOIN job_files jf ON jf.job_id = m.job_id
+  JOIN task_files f ON f.file_id = jf.file_id
+  JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE CASE WHEN m.direction = 'output' THEN d.type IN ('output', 'log') ELSE d.type = 'input' END
+ ORDER BY d.dataset_name, f.lfn, m.storage;
+
+-- name: waiting_requests
+-- Requests whose event never came.
+SELECT transfer_id FROM transfers
+ WHERE status = 'requested' AND requested_at < orrery_now() - make_interval(secs => :older_than_s::double precision)
+ ORDER BY requested_at, transfer_id LIMIT :at_most::int;

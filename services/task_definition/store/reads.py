@@ -1,0 +1,124 @@
+"""What people and clients ask about tasks: lists, details, datasets and files, jobs by state."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)
+FILES_PER_DATASET = 1000
+MAX_TASKS = 1000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Filters of a list; None does not filter. `name` may have * for any text."""
+
+    statuses: Sequence[str] | None = None
+    user_name: str | None = None
+    label: str | None = None
+    task_type: str | None = None
+    name: str | None = None
+    modified_since: datetime | None = None
+    min_task_id: int | None = None
+    task_ids: Sequence[int] | None = None
+    req_id: int | None = None
+    at_most: int = 100
+    skip: int = 0
+
+
+class Reading:
+    """Stateless; reads only."""
+
+    async def tasks(
+        self, connection: asyncpg.Connection, wanted: Wanted, *, counts: bool = True
+    ) -> list[dict[str, Any]]:
+        """Tasks, the newest first, with `files` of their master inputs and `jobs` by state."""
+        pattern = None
+        if wanted.name is not None:
+            escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            pattern = escaped.replace("*", "%") if "*" in escaped else f"%{escaped}%"
+        rows = await SQL.rows(
+            connection,
+            "list_tasks",
+            statuses=None if wanted.statuses is None else list(wanted.statuses),
+            user_name=wanted.user_name,
+            label=wanted.label,
+            task_type=wanted.task_type,
+            name=pattern,
+            modified_since=wanted.modified_since,
+            min_task_id=wanted.min_task_id,
+            req_id=wanted.req_id,
+            task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
+            at_most=min(wanted.at_most, MAX_TASKS),
+            skip=wanted.skip,
+        )
+        tasks = [dict(row) for row in rows]
+        if counts and tasks:
+            ids = [task["task_id"] for task in tasks]
+            files, jobs = await self._files(connection, ids), await self.jobs(connection, ids)
+            for task in tasks:
+                task["files"] = files.get(task["task_id"], {})
+                task["jobs"] = jobs.get(task["task_id"], {})
+        return tasks
+
+    async def details(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any] | None:
+        """Every column of one task, its datasets, and its jobs by state."""
+        task = await SQL.value(connection, "task_details", task_id=task_id)
+        if task is None:
+            return None
+        found: dict[str, Any] = dict(task)
+        found["datasets"] = await self.datasets(connection, task_id)
+        found["files"] = (await self._files(connection, [task_id])).get(task_id, {})
+        found["jobs"] = (await self.jobs(connection, [task_id])).get(task_id, {})
+        return found
+
+    async def datasets(
+        self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        rows = await SQL.rows(
+            connection, "datasets_of_task", task_id=task_id, types=None if types is None else list(types)
+        )
+        return [dict(row) for row in rows]
+
+    async def datasets_and_files(
+        self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None, at_most: int
+    ) -> list[dict[str, Any]]:
+        """Datasets with at most so many of their files each."""
+        datasets = await self.datasets(connection, task_id, types)
+        rows = await SQL.rows(
+            connection, "files_of_datasets", dataset_ids=[one["dataset_id"] for one in datasets], at_most=at_most
+        )
+        files: dict[int, list[dict[str, Any]]] = defaultdict(list)
+        for row in rows:
+            files[row["dataset_id"]].append(dict(row))
+        return [{**one, "files": files[one["dataset_id"]]} for one in datasets]
+
+    async def job_ids(self, connection: asyncpg.Connection, task_id: int) -> list[int]:
+        return [row["job_id"] for row in await SQL.rows(connection, "job_ids_of_task", task_id=task_id)]
+
+    async def job_descriptions(
+        self, connection: asyncpg.Connection, task_id: int, statuses: Sequence[str] | None, at_most: int
+    ) -> list[dict[str, Any]]:
+        """The newest jobs of a task in these states (None: all), each with its text for the pilot as `spec`."""
+        wanted = None if statuses is None else list(statuses)
+        rows = await SQL.rows(connection, "jobs_of_task", task_id=task_id, statuses=wanted, at_most=at_most)
+        return [dict(row) for row in rows]
+
+    async def jobs(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> Mapping[int, dict[str, int]]:
+        """Jobs by state of each task."""
+        found: dict[int, dict[str, int]] = defaultdict(dict)
+        for row in await SQL.rows(connection, "jobs_by_task", task_ids=list(task_ids)):
+            found[row["task_id"]][row["status"]] = row["n_jobs"]
+        return found
+
+    async def _files(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:
+        rows = await SQL.rows(connection, "files_by_task", task_ids=list(task_ids))
+        return {row["task_id"]: {key: value for key, value in row.items() if key != "task_id"} for row in rows}

@@ -1,0 +1,79 @@
+-- name: list_tasks
+-- Newest first; every filter may be NULL.
+SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
+       old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
+       error_dialog, retry_at, creation_date, start_time, end_time, modification_time, state_change_time, req_id,
+       parent_tid, campaign
+  FROM tasks
+ WHERE (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+   AND (:user_name::text IS NULL OR user_name = :user_name)
+   AND (:label::text IS NULL OR prod_source_label = :label)
+   AND (:task_type::text IS NULL OR task_type = :task_type)
+   AND (:name::text IS NULL OR task_name LIKE :name)
+   AND (:modified_since::timestamptz IS NULL OR modification_time >= :modified_since)
+   AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
+   AND (:req_id::bigint IS NULL OR req_id = :req_id)
+   AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
+ ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
+
+-- name: files_by_task
+-- Files of the master inputs.
+SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint AS opened,
+       sum(n_files_used)::bigint AS used, sum(n_files_finished)::bigint AS finished, sum(n_files_failed)::bigint AS failed,
+       sum(n_files_on_hold)::bigint AS on_hold
+  FROM task_datasets
+ WHERE task_id = ANY(:task_ids::bigint[]) AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL
+ GROUP BY task_id;
+
+-- name: jobs_by_task
+-- Jobs by state, those of the archive included.
+SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
+        SELECT task_id, status, count(*) AS n FROM jobs WHERE task_id = ANY(:task_ids::bigint[]) GROUP BY 1, 2
+        UNION ALL
+        SELECT task_id, status, count(*) FROM jobs_archive WHERE task_id = ANY(:task_ids::bigint[]) GROUP BY 1, 2) j
+ GROUP BY task_id, status ORDER BY task_id, status;
+
+-- name: task_details
+-- Every column of a task, for people.
+SELECT to_jsonb(t) FROM tasks t WHERE task_id = :task_id;
+
+-- name: datasets_of_task
+-- Datasets of a task; the types may be NULL.
+SELECT dataset_id, dataset_name, container_name, type, stream_name, status, state, master_id, template_id, n_files,
+       n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, n_events,
+       n_events_to_be_used, n_events_used, attributes, storage_token, destination
+  FROM task_datasets
+ WHERE task_id = :task_id AND (:types::text[] IS NULL OR type = ANY(:types::text[])) ORDER BY dataset_id;
+
+-- name: files_of_datasets
+-- The first files of each dataset.
+SELECT f.* FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+ CROSS JOIN LATERAL (
+       SELECT file_id, dataset_id, lfn, scope, status, fsize, n_events, start_event, end_event, attempt_nr, max_attempt,
+              failed_attempt, job_id, out_job_id, guid, checksum
+         FROM task_files f WHERE f.dataset_id = d.dataset_id ORDER BY file_id LIMIT :at_most::int) f
+ ORDER BY f.dataset_id, f.file_id;
+
+-- name: job_ids_of_task
+-- All jobs of a task, those of the archive included. Indexes jobs_task and jobs_archive_task.
+SELECT job_id FROM jobs WHERE task_id = :task_id
+UNION SELECT job_id FROM jobs_archive WHERE task_id = :task_id ORDER BY job_id;
+
+-- name: jobs_of_task
+-- The newest jobs of a task, those of the archive included, with their text for the pilot while it is kept.
+SELECT j.job_id, j.task_id, j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,
+       j.current_priority, j.core_count, j.attempt_number, j.creation_time, j.state_change_time, j.start_time, j.end_time,
+       j.error_source, j.error_code, j.error_dialog, s.spec
+  FROM (SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+               current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+               error_source, error_code, error_dialog
+          FROM jobs WHERE task_id = :task_id AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+        UNION ALL
+        SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
+               current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
+               error_source, error_code, error_dialog
+          FROM jobs_archive
+         WHERE task_id = :task_id AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+         ORDER BY job_id DESC LIMIT :at_most::int) j
+  LEFT JOIN job_specs s USING (job_id)
+ ORDER BY j.job_id DESC;

@@ -1,0 +1,194 @@
+"""Tasks in the database: locked, inserted, moved by compare-and-set; and facts for their definition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.policy.shares import ShareNode, WorkQueue
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.resource_types import ResourceType
+from shared.states import TASK, Owner
+from shared.states.task import TaskStatus
+
+SQL = Queries.beside(__file__)
+_EXPRESSIONS = (
+    "prod_source_label", "working_group", "campaign", "processing_type", "trans_path", "resource_type", "vo",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """What the handlers here need of a task; its row is locked."""
+
+    task_id: int
+    task_name: str
+    user_name: str
+    vo: str
+    prod_source_label: str
+    task_type: str
+    status: TaskStatus
+    old_status: TaskStatus | None
+    parent_tid: int | None
+    nucleus: str | None
+    site: str | None
+    cloud: str | None
+    task_priority: int | None
+    current_priority: int
+    split_rule: Mapping[str, Any]
+    max_attempt: int
+    max_failure: int | None
+    goal: int | None
+    gshare: str | None
+    resource_type: str | None
+    measured_units: Sequence[str]
+    walltime_unit: str | None
+    command: str | None
+    command_details: Mapping[str, Any] | None
+    retry_at: datetime | None
+    error_dialog: str | None
+
+    @property
+    def parent_id(self) -> int | None:
+        """A task that names itself has no parent."""
+        return None if self.parent_tid == self.task_id else self.parent_tid
+
+    @property
+    def has_scout_data(self) -> bool:
+        return bool(self.measured_units or self.walltime_unit)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """The tree of shares, resource types and work queues."""
+
+    nodes: tuple[ShareNode, ...]
+    resource_types: tuple[ResourceType, ...]
+    work_queues: tuple[WorkQueue, ...]
+
+
+class TaskStore:
+    """Stateless; every method runs in the caller's transaction."""
+
+    async def lock(self, connection: asyncpg.Connection, task_id: int) -> TaskRow | None:
+        row = await SQL.row(connection, "lock_task", task_id=task_id)
+        return None if row is None else TaskRow(**dict(row))
+
+    async def parameters(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
+        return dict(await SQL.value(connection, "parameters_of_task", task_id=task_id) or {})
+
+    async def status(self, connection: asyncpg.Connection, task_id: int) -> TaskStatus | None:
+        found: TaskStatus | None = await SQL.value(connection, "status_of_task", task_id=task_id)
+        return found
+
+    async def insert(
+        self, connection: asyncpg.Connection, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]
+    ) -> bool:
+        """False: a task of this name exists, and both are to be unique."""
+        new = await SQL.value(connection, "insert_task", task_id=task_id, columns=dict(columns))
+        if new is None:
+            return False
+        await SQL.run(connection, "insert_parameters", task_id=task_id, parameters=dict(parameters))
+        return True
+
+    async def move(
+        self,
+        work: UnitOfWork,
+        task_id: int,
+        target: TaskStatus,
+        reason: str,
+        *,
+        sources: Collection[TaskStatus] | None = None,
+        old_status: TaskStatus | None = None,
+        error_dialog: str | None = None,
+        retry_at: datetime | None = None,
+    ) -> bool:
+        """Compare-and-set to `target` from the states the graph allows (or those of them in `sources`)."""
+        allowed = TASK.sources(target, Owner.TASK_DEFINITION)
+        if sources is not None:
+            allowed = [one for one in allowed if one in sources]
+        await work.because(reason)
+        moved = await SQL.value(
+            work.connection,
+            "move_task",
+            task_id=task_id,
+            status=target,
+            allowed=allowed,
+            old_status=old_status,
+            error_dialog=error_dialog,
+            retry_at=retry_at,
+        )
+        return moved is not None
+
+    async def end(self, connection: asyncpg.Connection, task_id: int) -> None:
+        await SQL.run(connection, "end_task", task_id=task_id)
+
+    async def note_command(
+        self,
+        connection: asyncpg.Connection,
+        task_id: int,
+        command: str | None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        await SQL.run(connection, "note_command", task_id=task_id, command=command, details=details and dict(details))
+
+    async def audit(
+        self,
+        connection: asyncpg.Connection,
+        *,
+        caller: str,
+        roles: Collection[str],
+        verb: str,
+        target: str,
+        outcome: str,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        """One line of who did what."""
+        await SQL.run(
+            connection,
+            "audit",
+            caller=caller,
+            roles=sorted(roles),
+            verb=verb,
+            target=target,
+            outcome=outcome,
+            details=dict(details or {}),
+        )
+
+    async def children(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
+        return await SQL.rows(connection, "children_of_task", task_id=task_id)
+
+    async def release_now(self, connection: asyncpg.Connection, task_id: int) -> None:
+        await SQL.run(connection, "release_now", task_id=task_id)
+
+    async def same_name(self, connection: asyncpg.Connection, task_name: str) -> int | None:
+        found: int | None = await SQL.value(connection, "same_name", task_name=task_name)
+        return found
+
+    async def writers(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, int]:
+        rows = await SQL.rows(connection, "writers_of_datasets", names=list(names))
+        return {row["dataset_name"]: row["task_id"] for row in rows}
+
+    async def sharing(self, connection: asyncpg.Connection) -> Sharing:
+        nodes = await SQL.rows(connection, "share_nodes")
+        types = await SQL.rows(connection, "resource_types")
+        queues = await SQL.rows(connection, "work_queues")
+        return Sharing(
+            tuple(ShareNode(row["gshare"], row["parent"], {key: row[key] for key in _EXPRESSIONS}) for row in nodes),
+            tuple(ResourceType(*row) for row in types),
+            tuple(WorkQueue(*row) for row in queues),
+        )
+
+    async def expression_problem(self, connection: asyncpg.Connection, pattern: str) -> str | None:
+        """Why PostgreSQL, which selects the files, does not take a regular expression; None if it does."""
+        try:
+            async with connection.transaction():
+                await SQL.value(connection, "try_expression", pattern=pattern)
+        except asyncpg.InvalidRegularExpressionError as error:
+            return str(error)
+        return None

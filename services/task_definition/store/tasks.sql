@@ -1,0 +1,102 @@
+-- name: lock_task
+-- The row of a task, held until the commit: everything that changes a task takes this lock first.
+SELECT t.task_id, t.task_name, t.user_name, t.vo, t.prod_source_label, t.task_type, t.status, t.old_status, t.parent_tid,
+       t.nucleus, t.site, t.cloud, t.task_priority, t.current_priority, t.split_rule, t.max_attempt, t.max_failure,
+       t.goal, t.gshare, t.resource_type, t.measured_units, t.walltime_unit, t.command, t.command_details, t.retry_at,
+       t.error_dialog
+  FROM tasks t WHERE t.task_id = :task_id FOR NO KEY UPDATE;
+
+-- name: parameters_of_task
+-- The parameters as they were submitted, or as a command changed them.
+SELECT task_parameters FROM task_parameters WHERE task_id = :task_id;
+
+-- name: status_of_task
+-- The state of a task, without waiting for whoever changes it.
+SELECT status FROM tasks WHERE task_id = :task_id;
+
+-- name: insert_task
+-- A new task, unless it is to be the only one of its name and there is one. Index tasks_unique_name.
+INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, working_group, vo, core_count, task_type,
+                   processing_type, task_priority, current_priority, architecture, trans_uses, trans_home, trans_path,
+                   split_rule, walltime, walltime_unit, out_disk_count, out_disk_unit, work_disk_count, work_disk_unit,
+                   ram_count, ram_unit, io_intensity, io_intensity_unit, work_queue_id, cloud, site, req_id,
+                   country_group, parent_tid, ticket_id, ticket_system_type, campaign, merge_ram_count,
+                   merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime, nucleus,
+                   base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
+                   fixed_units, ip_connectivity, container_name, num_throttled, unique_name)
+SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
+       r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
+       r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
+       r.work_disk_unit, r.ram_count, r.ram_unit, r.io_intensity, r.io_intensity_unit, r.work_queue_id, r.cloud, r.site,
+       coalesce(r.req_id, :task_id), r.country_group, r.parent_tid, r.ticket_id, r.ticket_system_type, r.campaign,
+       r.merge_ram_count, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency, r.base_walltime,
+       r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
+       r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
+       coalesce(r.unique_name, false)
+  FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r
+ON CONFLICT (task_name) WHERE unique_name DO NOTHING
+RETURNING task_id;
+
+-- name: insert_parameters
+-- The parameters as they were submitted.
+INSERT INTO task_parameters (task_id, task_parameters) VALUES (:task_id, :parameters::jsonb);
+
+-- name: move_task
+-- Compare-and-set of a status, with what goes along with it.
+UPDATE tasks
+   SET status = :status, old_status = :old_status, error_dialog = :error_dialog, retry_at = :retry_at,
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = ANY(:allowed::text[])
+RETURNING task_id;
+
+-- name: end_task
+-- When a task reached its end.
+UPDATE tasks SET end_time = orrery_now() WHERE task_id = :task_id;
+
+-- name: note_command
+-- The last command for a task, for people and for the services that carry it out.
+UPDATE tasks SET command = :command, command_time = orrery_now(), command_details = :details::jsonb
+ WHERE task_id = :task_id;
+
+-- name: audit
+-- Who gave which command, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);
+
+-- name: children_of_task
+-- Tasks that wait for this one, in order of id.
+SELECT task_id, status, old_status FROM tasks
+ WHERE parent_tid = :task_id AND task_id <> :task_id ORDER BY task_id;
+
+-- name: release_now
+-- A pending task need not wait longer: the watchdog takes it up at its next look.
+UPDATE tasks SET retry_at = orrery_now() WHERE task_id = :task_id AND status = 'pending';
+
+-- name: same_name
+-- The first task of a name. Index tasks_name.
+SELECT task_id FROM tasks WHERE task_name = :task_name ORDER BY task_id LIMIT 1;
+
+-- name: writers_of_datasets
+-- Tasks that write these datasets.
+SELECT DISTINCT ON (dataset_name) dataset_name, task_id FROM task_datasets
+ WHERE dataset_name = ANY(:names::text[]) AND type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY dataset_name, task_id;
+
+-- name: share_nodes
+-- The tree of shares in the order in which they are matched.
+SELECT gshare, parent, prod_source_label, working_group, campaign, processing_type, trans_path, resource_type, vo
+  FROM shares ORDER BY position, gshare;
+
+-- name: resource_types
+-- The resource types, in the order in which they are matched.
+SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FROM resource_types ORDER BY position;
+
+-- name: work_queues
+-- Work queues without criteria of their own, in the order in which they are matched.
+SELECT queue_id, queue_name, queue_type, vo FROM work_queues
+ WHERE status = 'active' AND nullif(criteria, '') IS NULL AND partition_id IS DISTINCT FROM -1
+ ORDER BY queue_order NULLS LAST, queue_id;
+
+-- name: try_expression
+-- Raises where the expression is not one of PostgreSQL's.
+SELECT '' ~ :pattern::text;

@@ -1,0 +1,1 @@
+"""A submitted task is checked whole and stored, or every problem is named."""

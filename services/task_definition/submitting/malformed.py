@@ -1,0 +1,75 @@
+"""Lists what else is wrong with a malformed task, so that its owner learns of every problem at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+from pydantic import ValidationError
+
+from services.task_definition.policy.task_spec_fields import MOST_ITEMS
+from services.task_definition.policy.task_spec_items import Item
+from services.task_definition.store.tasks import TaskStore
+from shared.brokerage.matchmaking import requirements_in
+from shared.catalogue.port import CatalogueReader
+from shared.model.problems import FieldProblem
+from shared.model.steps import Steps
+from shared.model.task_spec_problems import problem, unstorable_values
+from shared.web.slices import in_slices
+
+UNKNOWN_DATASET = "allowed: a dataset or container of the catalogue"
+
+
+def duplicate_name(name: str, existing: int | None) -> FieldProblem:
+    """The same name twice."""
+    return problem("taskName", name, f"a task of this name exists{f' (task {existing})' if existing else ''}")
+
+
+def unreadable_requirements(text: Any) -> list[FieldProblem]:
+    """The task's own expression about sites must be one that matchmaking can read."""
+    if not isinstance(text, str) or not text or unstorable_values(text):
+        return []
+    try:
+        requirements_in({"requirements": text})
+    except ValueError as error:
+        reason = str(error).removeprefix("requirements: ").removeprefix(repr(text)).lstrip(" :")
+        return [problem("requirements", text, reason)]
+    return []
+
+
+async def problems_of_readable_parts(
+    connection: asyncpg.Connection, tasks: TaskStore, catalogue: CatalogueReader, parameters: Any
+) -> list[FieldProblem]:
+    """Taken names that must be unique, and unknown input, in the parts that can be read."""
+    if not isinstance(parameters, Mapping):
+        return []
+    found = unreadable_requirements(parameters.get("requirements"))
+    name = parameters.get("taskName")
+    if parameters.get("uniqueTaskName") and isinstance(name, str) and name and not unstorable_values(name):
+        existing = await tasks.same_name(connection, name)
+        if existing is not None:
+            found.append(duplicate_name(name, existing))
+    if parameters.get("waitInput") or parameters.get("parent_tid") is not None:
+        return found
+    items = await in_slices(_items(parameters))
+    inputs = [(index, one) for index, item in items if item.param_type == "input" for one in item.datasets()]
+    known = await catalogue.find(connection, sorted({one for _, one in inputs})) if inputs else {}
+    found += [
+        problem(f"jobParameters.{index}.dataset", one, UNKNOWN_DATASET) for index, one in inputs if one not in known
+    ]
+    return found
+
+
+def _items(parameters: Mapping[str, Any]) -> Steps[list[tuple[int, Item]]]:
+    given = parameters.get("jobParameters")
+    found = []
+    for index, one in enumerate(given[:MOST_ITEMS] if isinstance(given, list) else ()):
+        yield
+        if unstorable_values(one):
+            continue
+        try:
+            found.append((index, Item.model_validate(one)))
+        except ValidationError:
+            continue
+    return found

@@ -1,0 +1,290 @@
+"""Checks a submitted task as a whole: fields, names, datasets, places, shares, rights.
+
+Every problem is listed at once, and nothing is written unless there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.policy.could_run import could_run, typical_job
+from services.task_definition.policy.outputs import plan_outputs
+from services.task_definition.policy.refine import Refined, Refused, World, refiner_for
+from services.task_definition.policy.shares import resource_type_for, share_for, work_queue_for
+from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
+from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.malformed import (
+    UNKNOWN_DATASET,
+    duplicate_name,
+    problems_of_readable_parts,
+    unreadable_requirements,
+)
+from shared.auth import Caller
+from shared.catalogue.port import Catalogue
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskRegistered
+from shared.model.analysis import ANALYSIS
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import InvalidTask, problem
+from shared.snapshot import KnownGrid
+from shared.web.slices import in_slices
+
+#: reply codes of a refused submission (PanDA client: task/submit); 3 means something else to the client
+DUPLICATE, INVALID = 1, 2
+USER_LABELS = ("user", "panda", "test", "ptest")
+#: analysis jobs start from it; above it work is urgent (PanDA brokerage: urgent chunks), which is not a user's to say
+MOST_PRIORITY_OF_USERS = 1000
+TASK_SEQUENCE = "task_ids"
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """Accepted: the id of the new task (None on a dry run), and what it would make."""
+
+    task_id: int | None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+class Refusal(Exception):
+    """Refused: the code of the API and every problem."""
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        only_name = {one.field for one in self.problems} == {"taskName"}
+        is_duplicate = only_name and any("task of this name" in one.allowed for one in self.problems)
+        self.code = DUPLICATE if is_duplicate else INVALID
+        super().__init__("; ".join(str(one) for one in self.problems))
+
+
+class Submission:
+    """Takes tasks in."""
+
+    def __init__(self, tasks: TaskStore, catalogue: Catalogue, grid: KnownGrid) -> None:
+        self._tasks, self._catalogue, self._grid = tasks, catalogue, grid
+
+    async def submit(
+        self, work: UnitOfWork, parameters: Any, caller: Caller, *, parent_id: int | None = None, dry_run: bool = False
+    ) -> Submitted:
+        """Register a task, or say what it would be. Raises Refusal with every problem."""
+        if parent_id is not None and isinstance(parameters, dict):
+            parameters = {**parameters, "parent_tid": parent_id}
+        spec = await self._parse(work.connection, parameters, caller)
+        sharing = await self._tasks.sharing(work.connection)
+        resource_type = resource_type_for(spec, sharing.resource_types)
+        gshare = share_for(spec, resource_type, sharing.nodes)
+        problems = await self._problems(work.connection, spec, caller, gshare)
+        if problems:
+            raise Refusal(problems)
+        ability = await self._ability(work, spec, gshare or "", resource_type)
+        if dry_run:
+            facts = await self._facts(work.connection, spec, gshare or "", resource_type)
+            return Submitted(None, facts | ability)
+        [task_id] = await work.next_ids(TASK_SEQUENCE, 1)
+        columns = {
+            **spec.columns(),
+            "user_name": owner_of(spec, caller),
+            "parent_tid": spec.parameters.parent_task_id,
+            "unique_name": spec.parameters.unique_task_name,
+            "split_rule": spec.split_rule(),
+            "gshare": gshare,
+            "resource_type": resource_type,
+            "work_queue_id": work_queue_for(spec, sharing.work_queues),
+        }
+        if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
+            raise Refusal([duplicate_name(spec.parameters.task_name, None)])
+        work.emit(TaskRegistered(task_id=task_id))
+        return Submitted(task_id)
+
+    async def _parse(self, connection: asyncpg.Connection, parameters: Any, caller: Caller) -> TaskSpec:
+        try:
+            return await in_slices(task_in_steps(parameters))
+        except InvalidTask as error:
+            besides = await problems_of_readable_parts(connection, self._tasks, self._catalogue, parameters)
+            if isinstance(error.spec, TaskSpec):
+                besides += rights_missing(error.spec, caller)
+                besides += await self._parent(connection, error.spec)
+                besides += await self._places(connection, error.spec)
+            raise Refusal([*error.problems, *besides]) from None
+
+    async def _problems(
+        self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller, gshare: str | None
+    ) -> list[FieldProblem]:
+        """Problems that grid, catalogue and shares show in a well-formed task."""
+        found = rights_missing(spec, caller)
+        if spec.parameters.unique_task_name:
+            existing = await self._tasks.same_name(connection, spec.parameters.task_name)
+            if existing is not None:
+                found.append(duplicate_name(spec.parameters.task_name, existing))
+        if gshare is None:
+            wanted = spec.parameters.gshare
+            allowed = "allowed: a leaf of the shares" if wanted else "no leaf of the shares matches this task"
+            found.append(problem("gshare", wanted, allowed))
+        found += await self._parent(connection, spec)
+        found += await self._places(connection, spec)
+        found += unreadable_requirements(spec.parameters.requirements)
+        found += await self._expressions(connection, spec)
+        return found + await self._datasets(connection, spec)
+
+    async def _parent(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        parent_id = spec.parameters.parent_task_id
+        if parent_id is None:
+            return []
+        status = await self._tasks.status(connection, parent_id)
+        if status is None:
+            return [problem("parent_tid", parent_id, "allowed: the id of a task that exists")]
+        if status in ("failed", "broken", "aborted"):
+            return [problem("parent_tid", parent_id, f"the parent is {status}")]
+        return []
+
+    async def _places(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        """Sites, queues and the nucleus must be of the grid, if one is loaded."""
+        given = spec.parameters
+        named = [("site", name.strip()) for name in (given.site or "").split(",") if name.strip()]
+        named += [("includedSite", name) for name in given.included_site or ()]
+        named += [("excludedSite", name) for name in given.excluded_site or ()]
+        nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
+        if not named and not nucleus:
+            return []
+        grid = await self._grid.grid(connection)
+        found = [
+            problem(field, name, "allowed: a site or queue of the grid")
+            for field, name in named
+            if not grid.has_place(name)
+        ]
+        found += [
+            problem(field, name, "allowed: a nucleus of the grid")
+            for field, name in nucleus
+            if not grid.has_nucleus(name)
+        ]
+        return found
+
+    async def _expressions(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        """The expressions that select files are PostgreSQL's, not Python's."""
+        found = []
+        for index, item in enumerate(spec.parameters.job_parameters):
+            for name, patterns in (("include", item.include), ("exclude", item.exclude)):
+                for pattern in patterns or ():
+                    trouble = await self._tasks.expression_problem(connection, pattern)
+                    if trouble is not None:
+                        allowed = f"allowed: a regular expression of PostgreSQL ({trouble})"
+                        found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
+        return found
+
+    async def _datasets(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+        """Input must be known (unless the task waits for it); output must be nobody else's."""
+        found: list[FieldProblem] = []
+        given = spec.parameters
+        inputs = [
+            (index, name)
+            for index, item in enumerate(given.job_parameters)
+            if item.param_type == "input"
+            for name in item.datasets()
+        ]
+        if not given.wait_input and given.parent_task_id is None:
+            known = await self._catalogue.find(connection, sorted({name for _, name in inputs}))
+            found += [
+                problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
+                for index, name in inputs
+                if name not in known
+            ]
+            found += _cannot_be_refined(spec, World(known)) if not found else []
+        outputs = [one for one in plan_outputs(spec, 0).datasets if "$" not in one.name]
+        return found + await self._taken(connection, spec, [one.name for one in outputs])
+
+    async def _taken(self, connection: asyncpg.Connection, spec: TaskSpec, names: list[str]) -> list[FieldProblem]:
+        writers = await self._tasks.writers(connection, names)
+        fields = _fields_of_outputs(spec)
+        return [
+            problem(fields.get(name, "dataset"), name, f"task {task_id} writes this dataset; allowed: one of its own")
+            for name, task_id in sorted(writers.items())
+        ]
+
+    async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
+        """How many queues could run the task. Raises Refusal if none ever could; without a grid nobody knows."""
+        world = await self._grid.world(work.connection)
+        if not len(world.columns):
+            return {}
+        names = sorted({name for item in spec.inputs[:1] for name in item.datasets()})
+        masters = list((await self._catalogue.find(work.connection, names)).values())
+        row = spec.columns() | {"split_rule": spec.split_rule(), "gshare": gshare, "resource_type": resource_type}
+        files, events, size = (
+            sum(getattr(one, name) for one in masters) for name in ("n_files", "n_events", "size_bytes")
+        )
+        try:
+            decision = could_run(world, typical_job(row, files, events, size, work.now))
+        except ValueError as error:
+            raise Refusal([problem("task_parameters", None, str(error))]) from error
+        if not decision.chosen:
+            raise Refusal([problem("task_parameters", None, f"no queue could ever run this task: {decision.reason()}")])
+        ability = decision.summary()
+        return {"queues_that_could_run_it": ability["passed"], "ability": ability}
+
+    async def _facts(
+        self, connection: asyncpg.Connection, spec: TaskSpec, gshare: str, resource_type: str
+    ) -> dict[str, Any]:
+        """What a dry run tells: share, class of work, datasets in and out."""
+        names = sorted({name for item in spec.inputs for name in item.datasets()})
+        known = await self._catalogue.find(connection, names)
+        outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, World(known))
+        facts: dict[str, Any] = {"gshare": gshare, "resource_type": resource_type}
+        if isinstance(outcome, Refined):
+            inputs = [known[one.name] for one in outcome.inputs if one.name in known]
+            facts |= {
+                "next_status": outcome.next_status,
+                "inputs": [
+                    {"dataset": one.name, "files": one.n_files, "bytes": one.size_bytes, "events": one.n_events}
+                    for one in inputs
+                ],
+                "outputs": [one.name for one in outcome.outputs.datasets],
+                "split_rule": outcome.split_rule,
+                "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
+            }
+        return facts
+
+
+def owner_of(spec: TaskSpec, caller: Caller) -> str:
+    """Users own what they submit, whatever the JSON says; production may submit in another name."""
+    return spec.parameters.user_name or caller.name if caller.may("production") else caller.name
+
+
+def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
+    """What a caller without the role production may not ask for."""
+    if caller.may("production"):
+        return []
+    given, found = spec.parameters, list[FieldProblem]()
+    if given.prod_source_label not in USER_LABELS:
+        allowed = f"needs the role production; allowed: {', '.join(USER_LABELS)}"
+        found.append(problem("prodSourceLabel", given.prod_source_label, allowed))
+    if not spec.is_analysis:
+        found.append(problem("taskType", given.task_type, f"needs the role production; allowed: {ANALYSIS!r}"))
+    if given.working_group and given.working_group not in caller.groups:  # it decides whose share the task uses
+        groups = ", ".join(sorted(caller.groups)) or "none"
+        allowed = f"needs the role production or that group; groups of {caller.name}: {groups}"
+        found.append(problem("workingGroup", given.working_group, allowed))
+    for name, priority in (("taskPriority", given.task_priority), ("currentPriority", given.current_priority)):
+        if priority is not None and priority > MOST_PRIORITY_OF_USERS:
+            allowed = f"needs the role production; allowed: at most {MOST_PRIORITY_OF_USERS}"
+            found.append(problem(name, priority, allowed))
+    for name, value in (("skipScout", given.skip_scout), ("gshare", given.gshare), ("official", given.official)):
+        if value:
+            found.append(problem(name, value, "needs the role production"))
+    return found
+
+
+def _cannot_be_refined(spec: TaskSpec, world: World) -> list[FieldProblem]:
+    """What refining would give the task up for."""
+    outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, world)
+    return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, Refused) else []
+
+
+def _fields_of_outputs(spec: TaskSpec) -> dict[str, str]:
+    """Which field of the JSON names which output dataset."""
+    fields = {
+        name: f"jobParameters.{index}.dataset"
+        for index, item in enumerate(spec.parameters.job_parameters)
+        for name in item.datasets()
+    }
+    return {**fields, **{name: "log.dataset" for item in spec.parameters.logs() for name in item.datasets()}}

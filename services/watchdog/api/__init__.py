@@ -1,0 +1,1 @@
+"""What the watchdog answers over HTTP: one module for each path prefix."""

@@ -1,0 +1,110 @@
+"""What operators ask the watchdog: broken invariants, messages put aside, who did what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Query
+from pydantic import BaseModel, Field
+
+from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks
+from services.watchdog.store.due import SQL
+from shared.auth import Caller
+from shared.auth.web import require
+from shared.db.database import Database
+from shared.messaging import ledger
+from shared.web.envelope import Envelope
+from shared.web.json_route import JsonRoute
+from shared.web.values import Id, MaybeId, Page, Text
+
+Operator = Annotated[Caller, Depends(require("operator"))]
+
+
+class ReplayRequest(BaseModel):
+    """Which parked messages go to their consumers again."""
+
+    parked_ids: Annotated[list[Id], Field(min_length=1, max_length=1000)]
+
+
+def web_application(database: Database) -> FastAPI:
+    """Routes under /api/v1; the runtime adds /livez, /readyz and /metrics."""
+    web = FastAPI(title="Orrery watchdog")
+    web.router.route_class = JsonRoute
+    _add_check(web, database)
+    _add_bus(web, database)
+    _add_audit(web, database)
+    return web
+
+
+def _add_check(web: FastAPI, database: Database) -> None:
+    @web.get("/api/v1/check")
+    async def check(
+        caller: Operator, task_id: Annotated[list[Id] | None, Query(description="only these tasks")] = None
+    ) -> Envelope:
+        """Run the invariants on one snapshot; `data.violations` names each row that breaks one."""
+        async with database.read() as connection:
+            found = await run_checks(connection, task_id)
+        message = "no invariant is broken" if not found else f"{len(found)} rows break an invariant"
+        return Envelope(_report(found), message)
+
+
+def _report(found: list[Violation]) -> dict[str, Any]:
+    """One line for each invariant, with its checks, and each offending row."""
+    broken = Counter(violation.invariant for violation in found)
+    invariants = [
+        {
+            "invariant": name,
+            "meaning": meaning,
+            "ok": not broken[name],
+            "n_violations": broken[name],
+            "checks": [{"check": one.name, "title": one.title} for one in CHECKS if one.invariant == name],
+        }
+        for name, meaning in INVARIANTS.items()
+    ]
+    return {"invariants": invariants, "violations": [{**asdict(one), "text": str(one)} for one in found]}
+
+
+def _add_bus(web: FastAPI, database: Database) -> None:
+    @web.get("/api/v1/bus/parked")
+    async def parked(caller: Operator, limit: Annotated[int, Page(1000)] = 100) -> Envelope:
+        """Messages that could not be handled, with the reason, newest first."""
+        async with database.read() as connection:
+            found = await ledger.parked(connection, limit)
+        return Envelope([asdict(message) for message in found])
+
+    @web.post("/api/v1/bus/replay")
+    async def replay(caller: Operator, request: ReplayRequest) -> Envelope:
+        """Send parked messages to their consumers again."""
+        wanted = sorted(set(request.parked_ids))
+        async with database.begin(reason=f"parked messages replayed by {caller.name}") as work:
+            sent = sorted(await ledger.replay(work.connection, wanted, by=caller.name))
+            await SQL.run(
+                work.connection,
+                "record_audit",
+                caller=caller.name,
+                roles=sorted(caller.roles),
+                verb="bus replay",
+                target="bus",
+                outcome="accepted" if sent else "refused",
+                details={"parked_ids": wanted, "replayed": sent},
+            )
+        missing = sorted(set(wanted) - set(sent))
+        refused = f"not parked, already replayed or without an event: {', '.join(map(str, missing))}" if missing else ""
+        return Envelope({"replayed": sent, "not_replayed": missing}, refused, success=not missing)
+
+
+def _add_audit(web: FastAPI, database: Database) -> None:
+    @web.get("/api/v1/audit")
+    async def audit(
+        caller: Operator,
+        target: Annotated[Text, Query(description='as recorded, e.g. "task 17"')] = None,
+        before_id: Annotated[MaybeId, Query(description="page on: ids below this")] = None,
+        limit: Annotated[int, Page(1000)] = 100,
+    ) -> Envelope:
+        """Commands and who gave them, newest first."""
+        async with database.read() as connection:
+            rows = await SQL.rows(connection, "audit", target=target, before_id=before_id, most=limit)
+            found = [dict(row) for row in rows]
+        return Envelope(found)

@@ -1,0 +1,12 @@
+"""The invariants, as SQL: each query of `store/invariants/*.sql` returns the rows that break it.
+
+Each row has a sentence for people.
+
+`run_checks` reads one snapshot, so that it can run beside a working system: what it demands holds at every commit.
+`orrery check` (through the watchdog's HTTP interface) and the simulation use the same queries.
+"""
+
+from services.watchdog.checking.invariants import CHECKS, INVARIANTS, Check
+from services.watchdog.checking.run import Violation, run_checks
+
+__all__ = ["CHECKS", "INVARIANTS", "Check", "Violation", "run_checks"]

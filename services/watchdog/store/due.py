@@ -1,0 +1,298 @@
+"""All SQL of the watchdog: rows in, values of the policy out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import asyncpg
+
+from services.watchdog.policy.grace import Grace, LastRun
+from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, JobFacts, QueueFacts, Search
+from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
+from services.watchdog.policy.tasks import (
+    ENDED_PARENTS,
+    PENDING_WAIT,
+    PENDING_WAITS,
+    PendingLimits,
+    PendingTask,
+    Release,
+    Throttle,
+)
+from shared.db.queries import Queries
+from shared.db.turns import take_turn
+from shared.events.jobs import JobMove
+from shared.model.grid import Grid
+from shared.states import JOB, TASK, Owner
+from shared.states.job import JobStatus
+from shared.states.task import TaskStatus
+
+SQL = Queries.beside(__file__)
+
+EXPIRABLE = {target: JOB.sources(target, Owner.WATCHDOG) for target in ("failed", "closed")}
+THROTTLEABLE = TASK.sources("throttled", Owner.WATCHDOG)
+MOST_TASKS = 1000
+#: states other than pending in which a task may wait for a queue, a nucleus or its share
+WOKEN_STATES = ("assigning", "ready", "scouting", "scouted", "running", "prepared", "finishing")
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Jobs that were ended by one statement, and the moves for the statistics."""
+
+    job_ids: tuple[int, ...]
+    moves: tuple[JobMove, ...]
+
+
+async def start_run(connection: asyncpg.Connection, watch: str, period_s: float) -> LastRun | None:
+    """Take this watch's turn: what is known of the previous run, or None if it is not due yet."""
+    turn = await take_turn(connection, watch, period_s)
+    if turn is None:
+        return None
+    row = await SQL.one(connection, "grace_of", watch=watch)
+    return LastRun(turn.previous_at, row["grace_until"], row["grace_reason"])
+
+
+async def record_grace(connection: asyncpg.Connection, watch: str, grace: Grace | None) -> None:
+    until, reason = (grace.until, grace.reason) if grace else (None, None)
+    await SQL.run(connection, "record_grace", watch=watch, grace_until=until, grace_reason=reason)
+
+
+async def dispatcher_seen_at(connection: asyncpg.Connection) -> datetime | None:
+    return cast("datetime | None", await SQL.value(connection, "dispatcher_seen_at"))
+
+
+async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at: datetime | None) -> None:
+    """The next run comes at once, and is as late as this one was."""
+    if previous_at is not None:
+        await SQL.run(connection, "give_back_turn", watch=watch, previous_at=previous_at)
+
+
+async def overdue_jobs(
+    connection: asyncpg.Connection, status: JobStatus, wanted: Search, queues: dict[str, QueueFacts], most: int
+) -> list[JobFacts]:
+    """Jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
+    latest = list(wanted.latest.values())
+    changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
+    created = [one.created for one in latest if one.created is not None]
+    rows = await SQL.rows(
+        connection,
+        "overdue_jobs",
+        status=status,
+        queues=list(wanted.kinds),
+        kinds=list(wanted.kinds.values()),
+        kind_numbers=[kind for kind, _, _ in wanted.latest],
+        highs=[high for _, high, _ in wanted.latest],
+        analyses=[analysis for _, _, analysis in wanted.latest],
+        changed=[one.changed for one in latest],
+        silent=[one.silent for one in latest],
+        created=[one.created for one in latest],
+        high_priority=HIGH_PRIORITY,
+        changed_before=max(changed, default=None),
+        created_before=max(created, default=None),
+        most=most,
+    )
+    return [_job_facts(row, queues) for row in rows]
+
+
+_UNKNOWN_QUEUE = QueueFacts()
+
+
+def _job_facts(row: asyncpg.Record, queues: dict[str, QueueFacts]) -> JobFacts:
+    return JobFacts(
+        job_id=row["job_id"],
+        status=row["status"],
+        created_at=row["creation_time"],
+        state_changed_at=row["state_change_time"],
+        heartbeat_at=row["heartbeat_at"],
+        priority=row["current_priority"],
+        label=row["prod_source_label"],
+        queue_name=row["queue"],
+        queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
+    )
+
+
+async def share_names(connection: asyncpg.Connection) -> list[str]:
+    return [row["gshare"] for row in await SQL.rows(connection, "shares")]
+
+
+async def jobs_by_queue_and_share(
+    connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, QueueFacts]
+) -> list[ShareAtQueue]:
+    """Waiting and running jobs of these shares, counted at every queue that fast rebrokerage counts."""
+    rows = await SQL.rows(connection, "jobs_by_queue_and_share", gshares=gshares, waiting=WAITING, running=RUNNING)
+    return [
+        ShareAtQueue(
+            row["queue"],
+            row["gshare"],
+            row["n_queued"],
+            row["n_running"],
+            exempt=queues.get(row["queue"], _UNKNOWN_QUEUE).exempt,
+        )
+        for row in rows
+    ]
+
+
+async def jobs_to_rebroker(
+    connection: asyncpg.Connection,
+    allotted: Sequence[tuple[Overload, int]],
+    queues: dict[str, QueueFacts],
+    again_s: float,
+) -> dict[Overload, list[JobFacts]]:
+    """The oldest jobs of each overload, at most as many as it was allotted."""
+    rows = await SQL.rows(
+        connection,
+        "jobs_to_rebroker",
+        queues=[one.queue for one, _ in allotted],
+        gshares=[one.gshare for one, _ in allotted],
+        n_jobs=[n_jobs for _, n_jobs in allotted],
+        waiting=WAITING,
+        error_code=FAST_REBROKERAGE,
+        again_s=again_s,
+    )
+    by_place = {(one.queue, one.gshare): one for one, _ in allotted}
+    found: dict[Overload, list[JobFacts]] = {}
+    for row in rows:
+        found.setdefault(by_place[row["queue"], row["gshare"]], []).append(_job_facts(row, queues))
+    return found
+
+
+async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, QueueFacts]:
+    """The facts of every queue of the grid."""
+    started = {row["queue"]: row["last_job_start_at"] for row in await SQL.rows(connection, "last_starts")}
+    return {
+        name: QueueFacts(
+            status=queue.status.value,
+            workflow=queue.workflow,
+            disable_reassign=queue.options.get("disableReassign", "false").lower() not in ("false", "0", ""),
+            last_job_start_at=started.get(name),
+            transfer_time_high_days=queue.transfer_time_high_days,
+            transfer_time_low_days=queue.transfer_time_low_days,
+        )
+        for name, queue in grid.queues.items()
+    }
+
+
+async def expire(connection: asyncpg.Connection, jobs: Sequence[JobFacts], verdict: Expiry) -> Expired:
+    """End these jobs as the verdict says, each only if it is still as it was judged."""
+    rows = await SQL.rows(
+        connection,
+        "expire_jobs",
+        job_ids=[job.job_id for job in jobs],
+        statuses=[job.status for job in jobs],
+        changed_at=[job.state_changed_at for job in jobs],
+        heartbeats_at=[job.heartbeat_at for job in jobs],
+        allowed=EXPIRABLE[verdict.to_status],
+        to_status=verdict.to_status,
+        error_code=verdict.error_code,
+        reason=verdict.reason,
+    )
+    return Expired(tuple(sorted(row["job_id"] for row in rows)), moves_of(rows, verdict.to_status))
+
+
+def moves_of(rows: Sequence[asyncpg.Record], to_status: JobStatus) -> tuple[JobMove, ...]:
+    """Count rows (task, queue, type, share, user, `was`, cores) into moves."""
+    counts: dict[tuple[Any, ...], list[int]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("task_id", "queue", "resource_type", "gshare", "user_name", "was"))
+        count = counts.setdefault(key, [0, 0])
+        count[0] += 1
+        count[1] += row["core_count"]
+    return tuple(
+        JobMove(
+            task_id=key[0],
+            queue=key[1],
+            resource_type=key[2],
+            gshare=key[3],
+            user_name=key[4],
+            from_status=key[5],
+            to_status=to_status,
+            n_jobs=n_jobs,
+            n_cores=n_cores,
+        )
+        for key, (n_jobs, n_cores) in sorted(counts.items())
+    )
+
+
+async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[PendingTask]:
+    """Pending tasks whose time has come, the most important first."""
+    rows = await SQL.rows(
+        connection,
+        "pending_tasks",
+        least_priorities=[least for least, _ in PENDING_WAITS],
+        waits_s=[limits.wait(least).total_seconds() for least, _ in PENDING_WAITS],
+        longest_wait_s=(PENDING_WAIT * limits.wait_scale).total_seconds(),
+        labels=list(limits.timeout_h),
+        timeouts_s=[hours * 3600 for hours in limits.timeout_h.values()],
+        ended=sorted(ENDED_PARENTS),
+        most=MOST_TASKS,
+    )
+    return [_pending_task(row) for row in rows]
+
+
+async def woken_pending_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[PendingTask]:
+    """Those of these tasks that are pending and wait for a time."""
+    return [_pending_task(row) for row in await SQL.rows(connection, "woken_pending_tasks", task_ids=list(task_ids))]
+
+
+async def woken_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Those of these tasks (id, status) that wait for a time in another state."""
+    rows = await SQL.rows(connection, "woken_tasks", task_ids=list(task_ids), statuses=list(WOKEN_STATES))
+    return [(row["task_id"], row["status"]) for row in rows]
+
+
+def _pending_task(row: asyncpg.Record) -> PendingTask:
+    return PendingTask(
+        task_id=row["task_id"],
+        old_status=row["old_status"],
+        priority=row["current_priority"],
+        label=row["prod_source_label"] or "",
+        pending_since=row["state_change_time"],
+        waiting_since=row["frozen_time"] or row["state_change_time"],
+        retry_at=row["retry_at"],
+        parent_status=row["parent_status"],
+    )
+
+
+async def release_task(connection: asyncpg.Connection, task: PendingTask, release: Release) -> bool:
+    """Compare-and-set; whether it was still pending as it was judged."""
+    TASK.check("pending", release.to_status, Owner.WATCHDOG)
+    row = await SQL.row(
+        connection,
+        "release_task",
+        task_id=task.task_id,
+        to_status=release.to_status,
+        reason=release.reason,
+        old_status=task.old_status,
+        retry_at=task.retry_at,
+    )
+    return row is not None
+
+
+async def remind_due_tasks(
+    connection: asyncpg.Connection, statuses: Sequence[TaskStatus], again_s: float
+) -> list[tuple[int, str]]:
+    """Tasks (id, status) whose `retry_at` has come; their next reminder is set."""
+    due = [row["task_id"] for row in await SQL.rows(connection, "due_tasks", statuses=statuses, most=MOST_TASKS)]
+    rows = await SQL.rows(connection, "put_off_due_tasks", task_ids=due, statuses=statuses, again_s=float(again_s))
+    return sorted([(row["task_id"], row["status"]) for row in rows])
+
+
+async def throttle_task(connection: asyncpg.Connection, task_id: int, decision: Throttle, reason: str) -> bool:
+    row = await SQL.row(
+        connection,
+        "throttle_task",
+        task_id=task_id,
+        times=decision.times,
+        minutes=decision.minutes,
+        reason=reason,
+        allowed=THROTTLEABLE,
+    )
+    return row is not None
+
+
+async def unthrottle_task(connection: asyncpg.Connection, task_id: int, to_status: TaskStatus) -> bool:
+    TASK.check("throttled", to_status, Owner.WATCHDOG)
+    return await SQL.row(connection, "unthrottle_task", task_id=task_id, to_status=to_status) is not None

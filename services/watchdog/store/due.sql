@@ -1,0 +1,227 @@
+-- What the watchdog reads and writes, but for the sweep (sweep_store.sql).
+
+-- name: grace_of
+-- Until when nothing is ended after the services were away, and why.
+SELECT grace_until, grace_reason FROM watch_runs WHERE watch = :watch;
+
+-- name: give_back_turn
+-- There is more to do: the next run is due at once, as this one was.
+UPDATE watch_runs SET last_run_at = :previous_at WHERE watch = :watch;
+
+-- name: record_grace
+-- Nothing is ended until then.
+UPDATE watch_runs SET grace_until = :grace_until, grace_reason = :grace_reason WHERE watch = :watch;
+
+-- name: dispatcher_seen_at
+-- When a replica of job_dispatch last ran.
+SELECT max(seen_at) FROM dispatch_replicas;
+
+-- name: overdue_jobs
+-- Jobs of one state that a rule ends, the longest in it first: those whose times lie before what is set for their kind
+-- of queue, priority and label. changed_before and created_before are the latest of all kinds, for the indexes.
+WITH kinds AS MATERIALIZED (
+    SELECT * FROM unnest(:queues::text[], :kinds::int[]) AS k (queue, kind)
+), latest AS MATERIALIZED (
+    SELECT * FROM unnest(:kind_numbers::int[], :highs::boolean[], :analyses::boolean[], :changed::timestamptz[],
+                         :silent::timestamptz[], :created::timestamptz[])
+                      AS l (kind, is_high, is_analysis, changed, silent, created)
+)
+SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+       j.prod_source_label, j.queue
+  FROM jobs j LEFT JOIN kinds k ON k.queue = j.queue
+  JOIN latest l ON l.kind = coalesce(k.kind, 0) AND l.is_high = (j.current_priority >= :high_priority)
+               AND l.is_analysis = orrery_is_analysis(NULL, j.prod_source_label)
+ WHERE j.status = :status
+   AND (j.state_change_time < :changed_before::timestamptz OR j.creation_time < :created_before::timestamptz)
+   AND (j.state_change_time < l.changed OR j.creation_time < l.created
+        OR greatest(j.heartbeat_at, j.state_change_time) < l.silent)
+ ORDER BY j.state_change_time, j.job_id
+ LIMIT :most;
+
+-- name: last_starts
+-- When a job last started at each queue.
+SELECT queue, last_job_start_at FROM queue_activity WHERE last_job_start_at IS NOT NULL;
+
+-- name: shares
+-- Names of all shares.
+SELECT gshare FROM shares ORDER BY gshare;
+
+-- name: jobs_by_queue_and_share
+-- Of shares that have a threshold. Table jobs and not the statistics: those may be behind, and then the same excess
+-- would be taken away again. Queues with slots of their own and the work of resource queues are not counted at all.
+SELECT j.queue, j.gshare, count(*) FILTER (WHERE j.status <> :running) AS n_queued,
+       count(*) FILTER (WHERE j.status = :running) AS n_running
+  FROM jobs j
+ WHERE j.gshare = ANY(:gshares::text[]) AND (j.status = ANY(:waiting::text[]) OR j.status = :running)
+   AND NOT EXISTS (SELECT FROM valid_queue_slots s WHERE s.queue = j.queue)
+   AND NOT EXISTS (SELECT FROM tasks t JOIN work_queues w ON w.queue_id = t.work_queue_id
+                    WHERE t.task_id = j.task_id AND w.queue_function = 'Resource')
+ GROUP BY j.queue, j.gshare;
+
+-- name: jobs_to_rebroker
+-- The oldest waiting jobs of each queue and share, as many as it may lose. Left where they are: merge jobs and tasks
+-- with one queue to go to, for they would come back; and work that did come back to the queue it was taken from within
+-- the last :again_s seconds, for brokerage found no better place.
+WITH wanted AS (
+    SELECT * FROM unnest(:queues::text[], :gshares::text[], :n_jobs::int[]) AS w (queue, gshare, n_jobs)
+), ranked AS (
+    SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+           j.prod_source_label, j.queue, j.gshare, w.n_jobs,
+           row_number() OVER (PARTITION BY j.queue, j.gshare ORDER BY j.creation_time, j.job_id) AS place
+      FROM jobs j JOIN wanted w ON w.queue = j.queue AND w.gshare = j.gshare
+      JOIN tasks t ON t.task_id = j.task_id
+     WHERE j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
+       AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%')
+       AND NOT EXISTS (SELECT FROM work_queues r WHERE r.queue_id = t.work_queue_id AND r.queue_function = 'Resource')
+       -- counted job by job: a join could read the whole archive
+       AND 0 = (
+           SELECT count(*) FROM job_retry_history h
+             JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
+                   UNION ALL
+                   SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive) o
+               ON o.job_id = h.old_job_id
+            WHERE h.new_job_id = j.job_id AND o.queue = j.queue AND o.error_source = 'watchdog'
+              AND o.error_code = :error_code AND o.end_time > orrery_now() - make_interval(secs => :again_s))
+)
+SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
+
+-- name: expire_jobs
+-- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them.
+WITH judged AS (
+    SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[],
+                         :heartbeats_at::timestamptz[]) AS w (job_id, status, changed_at, heartbeat_at)
+), held AS MATERIALIZED (
+    SELECT j.job_id, j.status AS was
+      FROM jobs j JOIN judged w ON w.job_id = j.job_id AND w.status = j.status
+       AND w.changed_at = j.state_change_time AND w.heartbeat_at IS NOT DISTINCT FROM j.heartbeat_at
+     WHERE j.status = ANY(:allowed::text[])
+     ORDER BY j.job_id FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE jobs j
+   SET status = :to_status, state_change_time = orrery_now(), end_time = orrery_now(), error_source = 'watchdog',
+       error_code = :error_code, error_dialog = :reason
+  FROM held h WHERE j.job_id = h.job_id
+RETURNING j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
+
+-- name: pending_tasks
+-- Those whose time has come: to go on, or to be exhausted unless the parent works.
+WITH waits AS MATERIALIZED (
+    SELECT * FROM unnest(:least_priorities::int[], :waits_s::float8[]) AS w (least_priority, wait_s)
+), timeouts AS MATERIALIZED (
+    SELECT * FROM unnest(:labels::text[], :timeouts_s::float8[]) AS o (label, timeout_s)
+)
+SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
+       p.status AS parent_status
+  FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+  LEFT JOIN timeouts o ON o.label = t.prod_source_label
+  LEFT JOIN timeouts every ON every.label = ''
+ WHERE t.status = 'pending'
+   AND (coalesce(t.retry_at,
+                 t.state_change_time + make_interval(secs => coalesce(
+                     (SELECT w.wait_s FROM waits w WHERE w.least_priority <= t.current_priority
+                       ORDER BY w.least_priority DESC LIMIT 1), :longest_wait_s::float8))) <= orrery_now()
+        OR (coalesce(o.timeout_s, every.timeout_s) > 0 AND (p.status IS NULL OR p.status = ANY(:ended::text[]))
+            AND coalesce(t.frozen_time, t.state_change_time)
+                < orrery_now() - make_interval(secs => coalesce(o.timeout_s, every.timeout_s))))
+ ORDER BY t.current_priority DESC, t.task_id
+ LIMIT :most;
+
+-- name: woken_pending_tasks
+-- Of these tasks, those that are pending and wait for a time.
+SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
+       p.status AS parent_status
+  FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+ WHERE t.task_id = ANY(:task_ids::bigint[]) AND t.status = 'pending' AND t.retry_at IS NOT NULL
+ ORDER BY t.task_id;
+
+-- name: woken_tasks
+-- Of these tasks, those in other states that wait for a time, themselves or with a chunk.
+SELECT task_id, status FROM tasks
+ WHERE task_id = ANY(:task_ids::bigint[]) AND status = ANY(:statuses::text[])
+   AND (retry_at IS NOT NULL
+        OR EXISTS (SELECT FROM chunks c WHERE c.task_id = tasks.task_id AND c.retry_at IS NOT NULL))
+ ORDER BY task_id;
+
+-- name: release_task
+-- frozen_time keeps when it first became pending; the error stays readable until something new happens.
+UPDATE tasks
+   SET status = :to_status::text, old_status = CASE WHEN :to_status::text = 'exhausted' THEN old_status END, retry_at = NULL,
+       frozen_time = coalesce(frozen_time, state_change_time),
+       error_dialog = CASE WHEN :to_status::text = 'exhausted'
+                           THEN left(:reason::text || coalesce(': ' || error_dialog, ''), 2000) ELSE error_dialog END,
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = 'pending'
+   AND old_status IS NOT DISTINCT FROM :old_status::text AND retry_at IS NOT DISTINCT FROM :retry_at
+RETURNING task_id;
+
+-- name: due_tasks
+-- Live tasks that asked to be looked at again: assigning without a nucleus, working ones that found no queue.
+SELECT task_id, status FROM tasks
+ WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
+ ORDER BY current_priority DESC, task_id
+ LIMIT :most;
+
+-- name: put_off_due_tasks
+-- The next reminder, should the service that was told not act.
+UPDATE tasks SET retry_at = orrery_now() + make_interval(secs => :again_s), modification_time = orrery_now()
+ WHERE task_id = ANY(:task_ids::bigint[]) AND retry_at <= orrery_now() AND status = ANY(:statuses::text[])
+RETURNING task_id, status;
+
+-- name: forget_waiting
+-- A task that had jobs made of a chunk since it first waited starts to wait anew.
+UPDATE tasks t SET frozen_time = NULL
+ WHERE t.frozen_time IS NOT NULL AND t.status IN ('ready', 'scouting', 'scouted', 'running', 'prepared', 'pending')
+   AND EXISTS (SELECT FROM chunks c
+                WHERE c.task_id = t.task_id AND c.status = 'used' AND c.n_jobs > 0 AND c.ended_at > t.frozen_time);
+
+-- name: throttle_candidates
+-- Only tasks whose files may be tried so often at all, and that reached a multiple they were not throttled for yet. No
+-- number says that the task is never throttled (noThrottle).
+SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
+  FROM tasks t
+  CROSS JOIN LATERAL (
+       SELECT coalesce(max(f.attempt_nr), 0) AS max_attempt_nr
+         FROM task_datasets d JOIN task_files f ON f.dataset_id = d.dataset_id
+        WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
+          AND f.status IN ('ready', 'picked', 'running') AND f.attempt_nr > 0) a
+ WHERE t.status IN ('ready', 'scouting', 'running') AND NOT orrery_is_analysis(t.task_type, t.prod_source_label)
+   AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts
+   AND a.max_attempt_nr / :every_attempts > t.num_throttled
+ ORDER BY t.task_id
+ LIMIT :most;
+
+-- name: throttle_task
+-- Compare-and-set; only once for each number of attempts.
+UPDATE tasks
+   SET status = 'throttled', old_status = status, num_throttled = :times, throttled_time = orrery_now(),
+       retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = ANY(:allowed::text[]) AND num_throttled < :times
+RETURNING task_id;
+
+-- name: throttled_due
+-- Throttled tasks that go on now. Index tasks_retry.
+SELECT task_id, old_status FROM tasks
+ WHERE status = 'throttled' AND retry_at <= orrery_now()
+ ORDER BY current_priority DESC, task_id
+ LIMIT :most;
+
+-- name: unthrottle_task
+-- A throttled task goes on, by compare-and-set.
+UPDATE tasks
+   SET status = :to_status::text, old_status = NULL, retry_at = NULL, state_change_time = orrery_now(),
+       modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = 'throttled' AND retry_at <= orrery_now()
+RETURNING task_id;
+
+-- name: audit
+-- Commands and who gave them, newest first. Index audit_log_target, or the primary key.
+SELECT audit_id, at, caller, roles, verb, target, outcome, details FROM audit_log
+ WHERE (:target::text IS NULL OR target = :target) AND (:before_id::bigint IS NULL OR audit_id < :before_id)
+ ORDER BY audit_id DESC
+ LIMIT :most;
+
+-- name: record_audit
+-- Who gave which command, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, :verb, :target, :outcome, :details);

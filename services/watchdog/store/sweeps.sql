@@ -1,0 +1,165 @@
+-- The reconciling sweep: rows that sat longer than `before` without moving. Each query returns entity_id and since
+-- (when the row came into this condition); what else it returns, its builder in sweeps.py puts into the event.
+
+-- name: registered_tasks
+-- Tasks that were submitted and not defined.
+SELECT task_id AS entity_id, state_change_time AS since, task_id, status FROM tasks
+ WHERE status = 'registered' AND retry_at IS NULL AND state_change_time < :before;
+
+-- name: half_defined_tasks
+-- Tasks between two states in which nobody stays for long.
+SELECT task_id AS entity_id, state_change_time AS since, task_id, status FROM tasks
+ WHERE status IN ('defined', 'rerefine', 'staged', 'scouted', 'toretry', 'toincexec', 'toreassign', 'toabort')
+   AND retry_at IS NULL AND state_change_time < :before;
+
+-- name: assigning_tasks
+-- Tasks without a nucleus that nobody looked at.
+SELECT task_id AS entity_id, state_change_time AS since, task_id, status FROM tasks
+ WHERE status = 'assigning' AND retry_at IS NULL AND state_change_time < :before;
+
+-- name: ready_tasks
+-- Ready tasks of which no chunk was offered.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status, t.nucleus FROM tasks t
+ WHERE t.status = 'ready' AND t.retry_at IS NULL AND t.state_change_time < :before
+   AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered');
+
+-- name: idle_tasks
+-- Open input and no chunk on its way; or nothing on its way at all (pre-merge jobs wait, they do not work). LIMIT keeps
+-- each look-up at one index entry per task, where EXISTS would be turned into a scan of all jobs.
+SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS since, t.task_id, t.status
+  FROM tasks t
+  LEFT JOIN LATERAL (SELECT greatest(c.offered_at, c.ended_at) AS moved_at FROM chunks c
+                      WHERE c.task_id = t.task_id ORDER BY c.chunk_id DESC LIMIT 1) last ON true
+  LEFT JOIN LATERAL (SELECT c.chunk_id FROM chunks c
+                      WHERE c.task_id = t.task_id AND c.status = 'offered' LIMIT 1) chunk ON true
+  LEFT JOIN LATERAL (SELECT d.dataset_id FROM task_datasets d
+                      WHERE d.task_id = t.task_id AND d.master_id IS NULL
+                        AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.n_files_to_be_used > d.n_files_used
+                      LIMIT 1) input ON true
+  LEFT JOIN LATERAL (SELECT j.job_id FROM jobs j
+                      WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL AND j.status <> 'merging'
+                      LIMIT 1) job ON true
+ WHERE t.status IN ('scouting', 'running') AND t.retry_at IS NULL AND chunk.chunk_id IS NULL
+   AND greatest(t.state_change_time, last.moved_at) < :before
+   AND (input.dataset_id IS NOT NULL OR job.job_id IS NULL);
+
+-- name: prepared_tasks
+-- Tasks whose end was not decided.
+SELECT task_id AS entity_id, state_change_time AS since, task_id, status FROM tasks
+ WHERE status IN ('prepared', 'passed') AND state_change_time < :before;
+
+-- name: leaving_tasks
+-- Tasks that a command ends, with what they still have at work.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status,
+       coalesce((t.command_details ->> 'soft')::boolean, true) AS soft, n.live_jobs, f.*
+  FROM tasks t
+  CROSS JOIN LATERAL (
+       SELECT (SELECT count(*) FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
+            + (SELECT count(*) FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered') AS live_jobs) n
+  CROSS JOIN LATERAL (
+       SELECT coalesce(sum(d.n_files_finished), 0)::bigint AS files_finished,
+              coalesce(sum(d.n_files_failed), 0)::bigint AS files_failed,
+              coalesce(sum(d.n_files), 0)::bigint AS files_total
+         FROM task_datasets d
+        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input')) f
+ WHERE t.status IN ('aborting', 'finishing', 'reassigning', 'tobroken') AND t.state_change_time < :before;
+
+-- name: paused_tasks
+-- A pilot may still get a job of a paused task: it was activated while the command was on its way.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
+  FROM tasks t
+  CROSS JOIN LATERAL (SELECT j.job_id FROM jobs j
+                       WHERE j.task_id = t.task_id AND j.status = 'activated' LIMIT 1) job
+ WHERE t.status = 'paused' AND t.state_change_time < :before;
+
+-- name: resumed_tasks
+-- Jobs held back although their task goes on: they were throttled while the command to resume was on its way.
+SELECT t.task_id AS entity_id, job.state_change_time AS since, t.task_id, t.status
+  FROM tasks t
+  CROSS JOIN LATERAL (SELECT j.state_change_time FROM jobs j
+                       WHERE j.task_id = t.task_id AND j.status = 'throttled' AND j.state_change_time < :before
+                       LIMIT 1) job
+ WHERE t.status IN ('defined', 'assigning', 'ready', 'scouting', 'scouted', 'running', 'pending', 'throttled');
+
+-- name: jobs_of_ended_tasks
+-- Tasks that ended in the last two days and still have live jobs. Index tasks_changed.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status FROM tasks t
+ WHERE t.state_change_time > :before::timestamptz - interval '2 days' AND t.state_change_time < :before
+   AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id
+                                    AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled'));
+
+-- name: offered_chunks
+-- Chunks that nobody brokered. Index chunks_open.
+SELECT chunk_id AS entity_id, offered_at AS since, chunk_id, task_id FROM chunks
+ WHERE status = 'offered' AND offered_at < :before;
+
+-- name: stale_chunks
+-- Their files have been picked for too long.
+SELECT chunk_id AS entity_id, created_at AS since, chunk_id, task_id FROM chunks
+ WHERE status = 'offered' AND offered_at < :before;
+
+-- name: defined_jobs
+-- Jobs that were generated and not taken on. Index jobs_waiting.
+SELECT job_id AS entity_id, state_change_time AS since, job_id, task_id, chunk_id FROM jobs
+ WHERE status = 'defined' AND state_change_time < :before;
+
+-- name: holding_jobs
+-- Jobs whose reports were not worked on. Index jobs_waiting.
+SELECT job_id AS entity_id, state_change_time AS since, job_id FROM jobs
+ WHERE status = 'holding' AND state_change_time < :before;
+
+-- name: unmerged_jobs
+-- The outputs of a merging job become mergeable at once; if not, nobody heard of it.
+SELECT j.job_id AS entity_id, j.state_change_time AS since, j.job_id FROM jobs j
+ WHERE j.status = 'merging' AND j.state_change_time < :before
+   AND EXISTS (SELECT FROM task_files f WHERE f.out_job_id = j.job_id AND f.status IN ('running', 'defined')
+                                          AND f.type IN ('trn_output', 'trn_log'));
+
+-- name: uncounted_jobs
+-- Jobs that ended and were not counted. Index jobs_unapplied.
+SELECT job_id AS entity_id, state_change_time AS since, job_id, status FROM jobs
+ WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed', 'cancelled')
+   AND state_change_time < :before;
+
+-- name: requested_transfers
+-- Transfers that were asked for and not started. Index transfers_requested.
+SELECT transfer_id AS entity_id, requested_at AS since, transfer_id FROM transfers
+ WHERE status = 'requested' AND requested_at < :before;
+
+-- name: moved_jobs
+-- All transfers of the job ended, and it still waits for them.
+SELECT j.job_id AS entity_id, max(x.completed_at) AS since, j.job_id, array_agg(x.transfer_id) AS transfer_ids,
+       bool_or(x.status = 'failed') AS failed
+  FROM jobs j JOIN transfers x
+    ON x.job_id = j.job_id AND x.direction = CASE j.status WHEN 'assigned' THEN 'input' ELSE 'output' END
+ WHERE j.status IN ('assigned', 'transferring') AND j.state_change_time < :before
+ GROUP BY j.job_id
+HAVING bool_and(x.status IN ('done', 'failed')) AND max(x.completed_at) < :before;
+
+-- name: tasks_at_goal
+-- Running tasks that have as much as their owner wanted.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.goal, s.finished, s.total
+  FROM tasks t
+  CROSS JOIN LATERAL (
+       SELECT coalesce(sum(d.n_files_finished), 0)::bigint AS finished, coalesce(sum(d.n_files), 0)::bigint AS total
+         FROM task_datasets d
+        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input')) s
+ WHERE t.status = 'running' AND t.goal > 0 AND t.goal < 1000 AND t.state_change_time < :before
+   AND s.finished * 1000 >= t.goal * s.total AND s.total > 0;
+
+-- name: exhausted_tasks
+-- Tasks that wait for a decision of their owner.
+SELECT task_id AS entity_id, state_change_time AS since, task_id FROM tasks
+ WHERE status = 'exhausted' AND state_change_time < :before AND NOT split_rule ? 'disableAutoFinish';
+
+-- name: mark_swept
+-- When a row was announced again, and how often.
+INSERT INTO sweep_marks AS m (kind, entity_id, times, swept_at)
+SELECT :kind, w.entity_id, w.times, orrery_now()
+  FROM unnest(:entity_ids::bigint[], :times::int[]) AS w (entity_id, times)
+ON CONFLICT (kind, entity_id) DO UPDATE SET times = excluded.times, swept_at = excluded.swept_at;
+
+-- name: forget_marks
+-- Marks that are older than any wait between two announcements. Index sweep_marks_old.
+DELETE FROM sweep_marks WHERE swept_at < orrery_now() - interval '2 days';

@@ -1,0 +1,231 @@
+"""The reconciling sweep: for each kind of row that waits for a lost event, says the event again.
+
+A lost message costs latency only. Everything announced here is idempotent by compare-and-set at its consumer, carries
+no moves (statistics were told by the original), and is announced at growing intervals (1, 2, 4 ... 64 ages), so that a
+service that is merely behind does not get its backlog twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from services.watchdog.parameters import SWEEP_AGE_S, WAIT_FOR_ACHIEVED_S, WAIT_FOR_EXHAUSTED_S, WAIT_FOR_PICKED_S
+from services.watchdog.policy.tasks import GoalFacts, goal_reached
+from shared.config.parameter import Parameter
+from shared.events import (
+    ChunkOffered,
+    ChunkUnplaceable,
+    Event,
+    JobsFailed,
+    JobsFinished,
+    JobsGenerated,
+    JobsMerging,
+    OutputsProduced,
+    TaskCommanded,
+    TaskCommandRequested,
+    TaskDefined,
+    TaskPrepared,
+    TaskProgressed,
+    TaskReady,
+    TaskRegistered,
+    TaskReleased,
+    TransfersCompleted,
+    TransfersRequested,
+)
+from shared.states.task import TaskStatus
+
+#: ids in one event
+BATCH = 500
+#: what asks for commands
+REQUESTED_BY = "watchdog"
+#: states in which a task waits for its jobs to end, and the command that ends them
+ENDS_JOBS: dict[TaskStatus, str] = {
+    "aborting": "kill",
+    "tobroken": "kill",
+    "finishing": "finish",
+    "reassigning": "reassign",
+}
+
+Rows = Sequence[Any]
+Build = Callable[[Rows, datetime], Iterable[Event]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One kind: the query of sweep_store.sql that finds its rows, the events that tell of them, their age.
+
+    Rows are found from that age on.
+    """
+
+    kind: str
+    build: Build
+    age: Parameter[float] = SWEEP_AGE_S
+    most: int = 1000
+
+
+def batches(items: Sequence[Any], size: int = BATCH) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _registered(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskRegistered(task_id=row["task_id"]) for row in rows]
+
+
+def _assigning(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskDefined(task_id=row["task_id"]) for row in rows]
+
+
+def _ready(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskReady(task_id=row["task_id"], nucleus=row["nucleus"]) for row in rows]
+
+
+def _idle(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [
+        TaskReleased(task_id=row["task_id"], status=row["status"], reason=f"nothing moved while {row['status']}")
+        for row in rows
+    ]
+
+
+def _prepared(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskPrepared(task_id=row["task_id"]) for row in rows]
+
+
+def _leaving(rows: Rows, now: datetime) -> Iterable[Event]:
+    """A command that ends jobs was accepted: once more to those who end them, and to the one who counts them."""
+    for row in rows:
+        command = ENDS_JOBS[row["status"]]
+        if row["live_jobs"]:
+            yield TaskCommanded(
+                task_id=row["task_id"], command=command, status=row["status"], soft=command != "kill" and row["soft"]
+            )
+        yield TaskProgressed(
+            task_id=row["task_id"],
+            status=row["status"],
+            files_finished=row["files_finished"],
+            files_failed=row["files_failed"],
+            files_total=row["files_total"],
+            live_jobs=row["live_jobs"],
+        )
+
+
+def _ended(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskCommanded(task_id=row["task_id"], command="kill", status=row["status"]) for row in rows]
+
+
+def _paused(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskCommanded(task_id=row["task_id"], command="pause", status=row["status"]) for row in rows]
+
+
+def _resumed(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [TaskCommanded(task_id=row["task_id"], command="resume", status=row["status"]) for row in rows]
+
+
+def _offered(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [ChunkOffered(chunk_id=row["chunk_id"], task_id=row["task_id"]) for row in rows]
+
+
+def _stale(rows: Rows, now: datetime) -> Iterable[Event]:
+    """Picked for too long: give the files back (JEDI: picked -> ready after waitForPicked)."""
+    return [
+        ChunkUnplaceable(
+            chunk_id=row["chunk_id"],
+            task_id=row["task_id"],
+            decision_id=0,
+            retry_at=now + timedelta(minutes=1),
+            reason="its files were picked, but no brokerage decided about them for too long",
+        )
+        for row in rows
+    ]
+
+
+def _defined(rows: Rows, now: datetime) -> Iterable[Event]:
+    """One event for each chunk, as it was told first."""
+    by_chunk: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        by_chunk.setdefault((row["task_id"], row["chunk_id"]), []).append(row["job_id"])
+    for (task_id, chunk_id), job_ids in sorted(by_chunk.items()):
+        for some in batches(sorted(job_ids)):
+            yield JobsGenerated(task_id=task_id, chunk_id=chunk_id, job_ids=tuple(some))
+
+
+def _holding(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [OutputsProduced(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows))]
+
+
+def _unmerged(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [JobsMerging(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows))]
+
+
+def _uncounted(rows: Rows, now: datetime) -> Iterable[Event]:
+    finished = sorted(row["job_id"] for row in rows if row["status"] == "finished")
+    failed = sorted(row["job_id"] for row in rows if row["status"] != "finished")
+    yield from (JobsFinished(job_ids=tuple(some)) for some in batches(finished))
+    yield from (JobsFailed(job_ids=tuple(some)) for some in batches(failed))
+
+
+def _requested(rows: Rows, now: datetime) -> Iterable[Event]:
+    ids = sorted(row["transfer_id"] for row in rows)
+    return [TransfersRequested(transfer_ids=tuple(some)) for some in batches(ids)]
+
+
+def _moved(rows: Rows, now: datetime) -> Iterable[Event]:
+    for some in batches(sorted(rows, key=lambda row: row["job_id"])):
+        yield TransfersCompleted(
+            transfer_ids=tuple(sorted(number for row in some for number in row["transfer_ids"])),
+            job_ids=tuple(row["job_id"] for row in some if not row["failed"]),
+            failed_job_ids=tuple(row["job_id"] for row in some if row["failed"]),
+        )
+
+
+def _at_goal(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [
+        TaskCommandRequested(
+            task_id=row["task_id"],
+            command="finish",
+            requested_by=REQUESTED_BY,
+            reason=f"goal of {row['goal'] / 10:g} % reached: {row['finished']} of {row['total']} units of input",
+        )
+        for row in rows
+        if goal_reached(GoalFacts(row["finished"], row["total"], row["goal"]))
+    ]
+
+
+def _exhausted(rows: Rows, now: datetime) -> Iterable[Event]:
+    return [
+        TaskCommandRequested(
+            task_id=row["task_id"],
+            command="finish",
+            requested_by=REQUESTED_BY,
+            reason="exhausted for longer than it may be without a decision by its owner",
+        )
+        for row in rows
+    ]
+
+
+#: In the order of a task's life. `age`: a parameter of its own instead of the sweep's.
+SWEEPS: tuple[Sweep, ...] = (
+    Sweep("registered_tasks", _registered),
+    Sweep("half_defined_tasks", _idle),
+    Sweep("assigning_tasks", _assigning),
+    Sweep("ready_tasks", _ready),
+    Sweep("idle_tasks", _idle),
+    Sweep("offered_chunks", _offered),
+    Sweep("stale_chunks", _stale, WAIT_FOR_PICKED_S),
+    Sweep("defined_jobs", _defined, most=5000),
+    Sweep("holding_jobs", _holding, most=5000),
+    Sweep("unmerged_jobs", _unmerged, most=5000),
+    Sweep("uncounted_jobs", _uncounted, most=5000),
+    Sweep("requested_transfers", _requested, most=5000),
+    Sweep("moved_jobs", _moved, most=5000),
+    Sweep("prepared_tasks", _prepared),
+    Sweep("leaving_tasks", _leaving),
+    Sweep("paused_tasks", _paused),
+    Sweep("resumed_tasks", _resumed),
+    Sweep("jobs_of_ended_tasks", _ended),
+    Sweep("tasks_at_goal", _at_goal, WAIT_FOR_ACHIEVED_S),
+    Sweep("exhausted_tasks", _exhausted, WAIT_FOR_EXHAUSTED_S),
+)

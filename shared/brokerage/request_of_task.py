@@ -1,0 +1,63 @@
+"""A task's row as a request for one of its jobs, whoever asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from shared.brokerage.matchmaking import requirements_in
+from shared.brokerage.request import JobRequest
+from shared.brokerage.smallest_job import most_events
+from shared.brokerage.software import software_of_task
+from shared.model.analysis import is_analysis
+from shared.model.needs import WorkNeeds
+
+
+def names_in(value: Any) -> tuple[str, ...]:
+    """A list of names, or text separated by commas."""
+    if not value:
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def request_of_task(row: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> JobRequest:
+    """The request for an ordinary job of a task (columns of table `tasks`).
+
+    The caller replaces what differs, and says why. A task that is not stored has no id, one that waits for a nucleus
+    has no nucleus.
+
+    Raises InvalidArchitecture, ValueError.
+    """
+    rules = row["split_rule"] or {}
+    return JobRequest(
+        task_id=row.get("task_id") or 0,
+        now=now,
+        needs=needs,
+        vo=row["vo"] or "",
+        label=row["prod_source_label"] or "",
+        is_analysis=is_analysis(row["task_type"], row["prod_source_label"]),
+        processing_type=row["processing_type"] or "",
+        working_group=row["working_group"] or "",
+        gshare=row["gshare"] or "",
+        user_name=row.get("user_name") or "",
+        resource_type=row["resource_type"] or "",
+        priority=row["current_priority"],
+        is_pre_merged=bool(rules.get("mergeOutput")),
+        is_event_service=bool(row.get("event_service")),
+        uses_jumbo=row.get("use_jumbo") not in (None, "D"),  # D: disabled
+        dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
+        most_events=most_events(rules),
+        t1_weight=int(rules.get("t1Weight") or 0),
+        full_chain=str(rules.get("fullChain") or ""),
+        software=software_of_task(row),
+        direct_access_only=rules.get("allowInputLAN") == "only",
+        nucleus=row.get("nucleus"),
+        preassigned=names_in(row["site"]),
+        included=names_in(rules.get("includedSite")),
+        excluded=names_in(rules.get("excludedSite")),
+        copies_to_scratch=bool(rules.get("useLocalIO")),
+        stations=names_in(rules.get("samStations")),
+        requirements=requirements_in(rules),
+    )

@@ -1,0 +1,74 @@
+"""Gathers all runtime parameters from the modules that declare them, to list, set and explain them.
+
+A module is imported by its name when somebody asks: no service depends on another for it. Plugins read what they like:
+a key that is not declared here may be set if the caller says that it is meant.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from shared.config.parameter import Parameter, declared_by
+
+#: in the order in which they are listed; a contract holds that no other module declares one
+DECLARING_MODULES = (
+    "shared.brokerage.limits",
+    "services.job_generation.parameters",
+    "services.job_generation.policy.throttle",
+    "services.job_generation.policy.outcomes",
+    "services.job_generation.policy.scouts",
+    "services.task_definition.parameters",
+    "services.task_definition.policy.transfers",
+    "shared.config.timeouts",
+    "services.watchdog.policy.jobs",
+    "services.watchdog.policy.rebrokerage",
+    "services.watchdog.policy.tasks",
+    "services.watchdog.parameters",
+    "services.jumbo_watchdog.parameters",
+    "services.jumbo_watchdog.policy.switch",
+    "services.job_dispatch.parameters",
+    "services.job_brokerage.parameters",
+    "services.share_correction.parameters",
+)
+MOST_NEAR = 3
+
+
+@cache
+def declared_parameters() -> tuple[Parameter[Any], ...]:
+    """Every declaration once, in the order of the modules."""
+    found = (one for name in DECLARING_MODULES for one in declared_in(import_module(name)))
+    return tuple({id(one): one for one in found}.values())
+
+
+def declared_in(module: ModuleType) -> Iterator[Parameter[Any]]:
+    """The parameters among a module's names, in its tuples, and in the fields of its own dataclasses."""
+    for value in vars(module).values():
+        if isinstance(value, Parameter):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (one for one in value if isinstance(one, Parameter))
+        elif isinstance(value, type) and dataclasses.is_dataclass(value) and value.__module__ == module.__name__:
+            yield from declared_by(value)
+
+
+def find_parameter(component: str, key: str) -> Parameter[Any] | None:
+    """The parameter of this name; of families the one with the longest key."""
+    fitting = [one for one in declared_parameters() if one.fits(component, key)]
+    return max(fitting, key=lambda one: (one.key == key, len(one.key)), default=None)
+
+
+def near_names(component: str, key: str) -> list[str]:
+    """The names most like one that is not known: of the right key in another component first."""
+    declared: Sequence[Parameter[Any]] = declared_parameters()
+    components = dict.fromkeys(name.partition(".")[0] for one in declared for name in one.names)
+    elsewhere = [f"{there}.{key}" for there in components if any(one.fits(there, key) for one in declared)]
+    names = [name for one in declared for name in one.names]
+    alike: Mapping[str, str] = {name.lower(): name for name in names}
+    near = difflib.get_close_matches(f"{component}.{key}".lower(), alike, n=MOST_NEAR, cutoff=0.7)
+    return list(dict.fromkeys([*elsewhere, *(alike[name] for name in near)]))[:MOST_NEAR]

@@ -1,0 +1,49 @@
+-- name: versions
+-- The numbers that tell whether the grid or the statistics changed.
+SELECT coalesce(max(version) FILTER (WHERE name = 'grid'), 0) AS grid,
+       coalesce(max(version) FILTER (WHERE name = 'statistics'), 0) AS statistics, orrery_now() AS now
+FROM versions WHERE name IN ('grid', 'statistics');
+
+-- name: sites
+-- All sites as loaded.
+SELECT site, data FROM sites ORDER BY site;
+
+-- name: queues
+-- All queues as loaded.
+SELECT queue, data FROM queues ORDER BY queue;
+
+-- name: storages
+-- All storages as loaded.
+SELECT storage, data FROM storages ORDER BY storage;
+
+-- name: network_metrics
+-- All numbers of all links: tens of thousands of rows, read once per version of the grid.
+SELECT source, destination, key, value, measured_at FROM network_metrics;
+
+-- name: software_map
+-- What queues publish about their software.
+SELECT queue, data FROM software_map ORDER BY queue;
+
+-- name: resource_types
+-- The resource types, in the order in which they are matched.
+SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FROM resource_types ORDER BY position;
+
+-- name: job_counts
+-- Jobs by queue, resource type and state; all queues if none are named. Moves are folded in any order: a count may be
+-- below nothing for a moment, and then is none.
+SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs
+FROM queue_statistics
+WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]))
+GROUP BY queue, resource_type, status
+HAVING sum(n_jobs) > 0;
+
+-- name: changed_since
+-- Queues whose statistics were published after a version.
+SELECT queue FROM queue_activity WHERE statistics_version > :version ORDER BY queue;
+
+-- name: activities
+-- Activity of queues and their slots; all queues if none are named.
+SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_workers, slots.n_slots,
+       mean_disk_io_kb_s_per_core, known_since, coalesce(slots.slots_of_type, '{}') AS slots_of_type
+FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue)
+WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]));

@@ -1,0 +1,34 @@
+"""What is wrong with a request, field by field, in the words that every service uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem, problem_of_error
+from shared.web.envelope import BAD_REQUEST, sentences
+
+
+class WrongRequest(ValueError):
+    """A request that changes nothing, because of its `problems`; `data` is that of the answer."""
+
+    def __init__(self, problems: Iterable[FieldProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(sentences(self.problems))
+
+    @property
+    def data(self) -> Any:
+        return BAD_REQUEST
+
+
+def problems_of_request(errors: Iterable[Any]) -> list[FieldProblem]:
+    """Problems of a request that the framework refused; its part (query, body) is left out of the field."""
+    found = []
+    for one in errors:
+        place = tuple(one["loc"])
+        if one["type"] == "json_invalid":
+            found.append(problem("body", None, f"is not JSON: {one['ctx']['error']} (character {place[-1]})"))
+        else:
+            found.append(problem_of_error({**one, "loc": place[1:] or place}, []))
+    return found

@@ -1,0 +1,25 @@
+"""What the runtime puts around the routes of every service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.applications import Starlette
+
+from shared.auth import Authority
+from shared.auth.web import give_authority
+from shared.web.answers import answer_errors
+from shared.web.intake import Room, bound_requests
+from shared.web.json_text import BodyLimits
+
+
+def install(
+    web: Starlette,
+    authority: Authority,
+    body_limits: Mapping[str, BodyLimits] | None = None,
+    room: Room | None = None,
+) -> None:
+    """Who may call, how much is let in, and one envelope for whatever goes wrong."""
+    give_authority(web, authority)
+    bound_requests(web, body_limits, room)
+    answer_errors(web)

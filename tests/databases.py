@@ -1,0 +1,190 @@
+"""Databases that the tests of one process use one after another.
+
+To copy the template takes some hundred milliseconds of a processor, to empty a copy a tenth of that: a test leaves its
+database to the next one, with the rows, sequences and statistics of the template. A database in which anything else
+changed (its schema, its settings), or that cannot be emptied for whatever reason, is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+
+import asyncpg
+
+from tests import servers
+
+SESSION_END_TIMEOUT_S = 5.0
+
+#: asked until nobody is left; the function's own way of waiting looks every 100 ms
+_END_SESSIONS = """
+SELECT count(*) FROM (SELECT pg_terminate_backend(pid), pg_sleep(0.001) FROM pg_stat_activity
+                       WHERE datname = current_database() AND pid <> pg_backend_pid() OFFSET 0) AS ended
+"""
+
+#: Of these the number of rows and the last transaction that wrote one tell of every change of the schema. Emptying a
+#: table writes to pg_class: there, only the columns are compared that it leaves alone.
+_CATALOGUES = {
+    "pg_attrdef": "true", "pg_attribute": "true", "pg_constraint": "true", "pg_default_acl": "true",
+    "pg_description": "true", "pg_enum": "true", "pg_event_trigger": "true", "pg_extension": "true",
+    "pg_index": "true", "pg_inherits": "true", "pg_namespace": "nspname !~ '^pg_(toast_)?temp_'", "pg_policy": "true",
+    "pg_proc": "true", "pg_rewrite": "true", "pg_sequence": "true", "pg_statistic_ext": "true",
+    "pg_trigger": "true", "pg_type": "true",
+    "pg_statistic": "starelid >= 16384",  # what ANALYZE found in our own tables
+}  # fmt: skip
+_CATALOGUE = "SELECT '{0}' AS what, concat(count(*), ' ', max(xmin::text::bigint)) AS state FROM {0} WHERE {1}"
+_SHAPE = " UNION ALL ".join(
+    [
+        *(_CATALOGUE.format(name, condition) for name, condition in _CATALOGUES.items()),
+        """
+SELECT 'pg_class', md5(string_agg(concat_ws(' ', oid, relname, relowner, relacl, reloptions, relreplident,
+                                            relpersistence, relrowsecurity), ',' ORDER BY oid))
+  FROM pg_class WHERE oid >= 16384
+""",
+        """
+SELECT 'pg_database', concat_ws(' ', datallowconn, datconnlimit, datacl) FROM pg_database
+ WHERE datname = current_database()
+""",
+        """
+SELECT 'pg_db_role_setting', concat(string_agg(setrole || array_to_string(setconfig, ','), ';' ORDER BY setrole))
+  FROM pg_db_role_setting WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
+""",
+    ]
+)
+#: To the planner a table that was never vacuumed and has fewer pages than this has so many: whether rows were deleted
+#: makes no difference to it. New files for a table and its indexes take far longer than to delete a few rows.
+_FEW_PAGES = 10
+_FILLED = f"""
+SELECT oid::regclass::text AS name,
+       pg_relation_size(oid) <= {_FEW_PAGES} * current_setting('block_size')::integer AS is_small
+  FROM pg_class WHERE relkind = 'r' AND oid >= 16384 AND pg_relation_size(oid) > 0 ORDER BY oid
+"""
+_SEQUENCES = "SELECT oid::regclass::text AS name FROM pg_class WHERE relkind = 'S' AND oid >= 16384 ORDER BY oid"
+_SET_SEQUENCES = """
+SELECT setval(name::regclass, last_value, is_called)
+  FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS kept (name, last_value, is_called)
+"""
+#: where a row lies is part of it: rows written anew come in another order
+_CONTENT = """
+SELECT '{0}' AS name, md5(string_agg(concat(ctid, xmin, kept), ';' ORDER BY ctid)) AS content FROM {0} AS kept
+"""
+
+
+@dataclass
+class Origin:
+    """What one copy of the template held when it was fresh.
+
+    `rows`: of the tables that are not empty, as COPY writes them; `content` tells whether they are still the same.
+    """
+
+    shape: dict[str, str]
+    sequences: tuple[list[str], list[int], list[bool]]
+    rows: dict[str, bytes]
+    content: dict[str, str]
+
+    @classmethod
+    async def of(cls, connection: asyncpg.Connection) -> Origin:
+        names = [row["name"] for row in await connection.fetch(_SEQUENCES)]
+        values = [await connection.fetchrow(f"SELECT last_value, is_called FROM {name}") for name in names]
+        sequences = (names, [row["last_value"] for row in values if row], [row["is_called"] for row in values if row])
+        rows = {row["name"]: await _rows(connection, row["name"]) for row in await connection.fetch(_FILLED)}
+        return cls(await _shape(connection), sequences, rows, await _content(connection, rows))
+
+    async def restore(self, connection: asyncpg.Connection) -> bool:
+        """Make the database as it was; whether that was possible."""
+        async with asyncio.timeout(SESSION_END_TIMEOUT_S):
+            while await connection.fetchval(_END_SESSIONS):
+                pass
+        if await _shape(connection) != self.shape:
+            return False
+        async with connection.transaction():
+            # no trigger writes a line about rows that go or are put back, and no key refers to them
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            await self._empty(connection)
+            await self._fill(connection)
+            await connection.fetch(_SET_SEQUENCES, *self.sequences)
+        # what this session counted is counted now, not at its end, and forgotten: nothing is due for autovacuum
+        await connection.execute("SELECT pg_stat_force_next_flush()")
+        await connection.execute("SELECT pg_stat_reset()")
+        return True
+
+    async def _empty(self, connection: asyncpg.Connection) -> None:
+        """Tables that have rows, unless they are the template's."""
+        same = self.content.items() & (await _content(connection, self.rows)).items()
+        untouched = {name for name, _ in same}
+        written = [row for row in await connection.fetch(_FILLED) if row["name"] not in untouched]
+        small = [f"DELETE FROM {row['name']}" for row in written if row["is_small"]]
+        large = [row["name"] for row in written if not row["is_small"]]
+        if written:
+            await connection.execute("; ".join(small + [f"TRUNCATE {', '.join(large)} CASCADE"] * bool(large)))
+
+    async def _fill(self, connection: asyncpg.Connection) -> None:
+        same = self.content.items() & (await _content(connection, self.rows)).items()
+        lost = self.rows.keys() - {name for name, _ in same}
+        for name in sorted(lost):
+            schema, _, table = name.rpartition(".")
+            source = BytesIO(self.rows[name])
+            await connection.copy_to_table(table, schema_name=schema or None, source=source, format="binary")
+        if lost:
+            self.content = await _content(connection, self.rows)
+
+
+class Databases:
+    """Each is lent to one test at a time."""
+
+    def __init__(self, server_url: str, template: str) -> None:
+        self._server_url, self._template = server_url, template
+        self._free: dict[str, Origin] = {}
+        self._lent: dict[str, Origin] = {}
+
+    async def lend(self) -> str:
+        """The address of a migrated, empty database."""
+        if self._free:
+            url, origin = self._free.popitem()
+        else:
+            url = await servers.clone_template(self._server_url, self._template)
+            connection = await asyncpg.connect(url)
+            try:
+                origin = await Origin.of(connection)
+            finally:
+                await connection.close()
+        self._lent[url] = origin
+        return url
+
+    async def take_back(self, url: str) -> None:
+        """Whoever is still connected is cut off."""
+        origin = self._lent.pop(url)
+        try:
+            connection = await asyncpg.connect(url)
+            try:
+                is_clean = await origin.restore(connection)
+            finally:
+                await connection.close()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            is_clean = False
+        if is_clean:
+            self._free[url] = origin
+        else:
+            await servers.drop_database(self._server_url, url)
+
+    async def drop(self) -> None:
+        """All that are not lent."""
+        while self._free:
+            await servers.drop_database(self._server_url, self._free.popitem()[0])
+
+
+async def _shape(connection: asyncpg.Connection) -> dict[str, str]:
+    return {row["what"]: row["state"] for row in await connection.fetch(_SHAPE)}
+
+
+async def _content(connection: asyncpg.Connection, names: Iterable[str]) -> dict[str, str]:
+    rows = await connection.fetch(" UNION ALL ".join(_CONTENT.format(name) for name in names))
+    return {row["name"]: row["content"] for row in rows}
+
+
+async def _rows(connection: asyncpg.Connection, name: str) -> bytes:
+    buffer = BytesIO()
+    await connection.copy_from_query(f"SELECT * FROM {name}", output=buffer, format="binary")
+    return buffer.getvalue()
