@@ -33,6 +33,10 @@ class ExpectedJobs:
             del self._chunks[chunk_id]
         return bool(known)
 
+    def chunk_ids(self) -> list[int]:
+        """Of which chunks jobs are expected."""
+        return list(self._chunks)
+
     def expects(self, chunk_id: int) -> bool:
         """Whether jobs of this chunk are expected."""
         return chunk_id in self._chunks

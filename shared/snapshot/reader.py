@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 import asyncpg
@@ -34,6 +34,8 @@ RECORDS_AT_ONCE = 50
 NETWORK_METRICS_KEY = "network_metrics"
 # A cached statistic older than this is read from PostgreSQL again: whoever should refresh it may be gone.
 STATISTICS_LIFETIME_S = 60.0
+# Statistics that were folded are published, and published again, within this time.
+PUBLISHED_WITHIN_S = 2.0
 
 Statistics = tuple[list[JobCount], list[Activity]]
 
@@ -103,6 +105,12 @@ class GridReader:
     async def changed_since(self, connection: asyncpg.Connection, version: int) -> list[str]:
         """Queues whose statistics were published after a version."""
         return [row["queue"] for row in await SQL.rows(connection, "changed_since", version=version)]
+
+    async def settled_chunks(self, connection: asyncpg.Connection, chunk_ids: Sequence[int], now: datetime) -> list[int]:
+        """Chunks whose jobs have been in the published statistics for a while, or that made no job."""
+        before = now - timedelta(seconds=PUBLISHED_WITHIN_S)
+        found = await SQL.rows(connection, "settled_chunks", chunk_ids=list(chunk_ids), counted_before=before)
+        return [row["chunk_id"] for row in found]
 
     async def statistics(self, connection: asyncpg.Connection, queues: Sequence[str] | None = None) -> Statistics:
         """Jobs and activity of some queues, from Redis where it has them fresh; of all queues from PostgreSQL."""

@@ -47,3 +47,9 @@ SELECT queue, last_pilot_at, last_job_start_at, running_workers, submitted_worke
        mean_disk_io_kb_s_per_core, known_since, coalesce(slots.slots_of_type, '{}') AS slots_of_type
 FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue)
 WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]));
+
+-- name: settled_chunks
+-- Of these chunks, the ones whose jobs were counted and published, or that made none. A chunk lives on its primary key.
+SELECT chunk_id FROM counted_chunks WHERE chunk_id = ANY(:chunk_ids::bigint[]) AND counted_at < :counted_before
+UNION
+SELECT chunk_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::bigint[]) AND status <> 'offered' AND n_jobs = 0;

@@ -68,12 +68,11 @@ class Snapshot:
         """Bring the world up to what the database has; whether anything had changed."""
         async with self._changing:
             grid_version, statistics_version, now = await self._reader.versions(connection)
-            if self._expected.forget_old(self._database.monotonic()):
-                self._show(self._counted)
+            fewer_expected = await self._forget_expected(connection, now)
             grid_changed = grid_version != self._counted.version
             is_old = self._read_all_at is None or (now - self._read_all_at).total_seconds() >= READ_ALL_EVERY_S
             if not grid_changed and not is_old and statistics_version == self._statistics_version:
-                return False
+                return fewer_expected
             changed = await self._reader.changed_since(connection, self._statistics_version)
             if grid_changed:
                 grid = await self._reader.linked(connection, await self._reader.grid(connection), grid_version)
@@ -94,6 +93,16 @@ class Snapshot:
         self._expected.clear()
         await self.refresh(connection)
         self._tell(None)
+
+    async def _forget_expected(self, connection: asyncpg.Connection, now: datetime) -> bool:
+        """Behind lost news: what the database has counted is expected no longer; whether there was any."""
+        chunk_ids = self._expected.chunk_ids()
+        settled = await self._reader.settled_chunks(connection, chunk_ids, now) if chunk_ids else []
+        any_settled = self._expected.counted(settled)
+        any_old = self._expected.forget_old(self._database.monotonic())
+        if any_settled or any_old:
+            self._show(self._counted)
+        return any_settled or any_old
 
     def assign(self, chunk_id: int, jobs: Mapping[str, int]) -> None:
         """Count jobs of a chunk, by `QUEUE/TYPE`, that were just decided upon: the next decision sees them."""

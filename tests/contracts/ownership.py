@@ -158,6 +158,7 @@ TABLES: Mapping[str, Table] = {
     "software_map": _whole(JB),
     "resource_types": _whole(JB),
     "queue_statistics": _whole(JB),
+    "counted_chunks": _whole(JB),
     "queue_outcomes": _whole(JB),
     "queue_waits": _whole(JB),
     # the last pilot's request is seen by the dispatcher, the rest is folded from events

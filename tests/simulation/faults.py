@@ -70,6 +70,10 @@ class SeededSchedule:
             del self._late[key]
         return [index for index, delivery in enumerate(waiting) if id(delivery) not in self._late]
 
+    def is_late_for(self, consumers: str) -> bool:
+        """Whether a message for consumers whose names begin so is hours late."""
+        return any(delivery.consumer.startswith(consumers) for delivery, _ in self._late.values())
+
     def choose(self, waiting: Sequence[Delivery]) -> Choice | None:
         ready = self.ready(waiting)
         if not ready:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -22,7 +21,7 @@ from tests.simulation.rounds import Rounds
 from tests.simulation.scenario import queue_names
 from tests.simulation.services import Services
 from tests.simulation.users import Users
-from tests.simulation.waiting import EXPECTED_IN_VAIN, Patience
+from tests.simulation.waiting import Patience
 
 #: how long things go wrong in a run: its beginning, or nearly to its end
 FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
@@ -75,7 +74,6 @@ class Simulation:
         self.report = Report(seed)
         self.clock = VirtualClock()
         self._url, self._authority = database_url, authority
-        self._faults_ended_at: datetime | None = None
         self._idle_s = SHORTEST_LEAP_S
         self._seen = Observed()
         self._outbox_may_have_news = True
@@ -119,7 +117,6 @@ class Simulation:
         while not (self._seen.ended and self.report.steps > 1):
             if self.report.steps == self.faulty_steps:
                 self._set_faults(Faults())
-                self._faults_ended_at = self.clock()
                 await self.users.resume_all()
             if self.report.steps >= LAST_STEP:
                 await self._judge()
@@ -192,10 +189,9 @@ class Simulation:
 
     async def _wait(self) -> None:
         """Nothing to do: time passes, longer each time, and all periodic work is due."""
-        now, ended_at = self.clock(), self._faults_ended_at
-        # what was expected when its message was lost is expected for a while after the faults, too
-        faulty = ended_at is None or now - ended_at < EXPECTED_IN_VAIN
-        self._complain(await self.patience.look(now, faulty=faulty))
+        # jobs are expected, and rightly, as long as the message that has them counted is on its way
+        faulty = self.report.steps < self.faulty_steps or self.schedule.is_late_for("job-brokerage.")
+        self._complain(await self.patience.look(self.clock(), faulty=faulty))
         if self.patience.suspects:
             self._idle_s = SHORTEST_LEAP_S
         self.clock.advance(self._idle_s * self.rng.uniform(0.5, 1.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
@@ -17,7 +17,7 @@ from shared.waits.causes import Causes
 
 #: so long a queue may have room before somebody is at fault
 A_MINUTE = timedelta(seconds=60)
-#: while messages are lost, jobs that were decided upon may be expected for so long and never come
+#: while messages are lost or hours late, jobs that were decided upon may be expected for so long and never come
 EXPECTED_IN_VAIN = timedelta(seconds=400)
 #: rounds of all periodic work, so that statistics are published, heard and looked at in this order, in any of them
 ROUNDS = 4
@@ -44,6 +44,7 @@ class Patience:
         self._world = World.of(Grid({}, {}, {}))
         self.suspects: dict[tuple[int, int], tuple[datetime, int]] = {}
         self.n_waited = 0
+        self._faulty_at, self._rounds_without_faults = datetime.min.replace(tzinfo=UTC), 0
 
     @classmethod
     async def connect(cls, url: str) -> Patience:
@@ -52,7 +53,10 @@ class Patience:
         return cls(connection)
 
     async def look(self, now: datetime, *, faulty: bool) -> list[str]:
-        """When nothing else is to do: who waits for nothing, in words."""
+        """When nothing else is to do: who waits for nothing, in words. Without faults the minute begins after them."""
+        self._rounds_without_faults = 0 if faulty else self._rounds_without_faults + 1
+        if faulty:
+            self._faulty_at = now
         await self._connection.execute(_SET_NOW, now.isoformat())
         rows = await self._connection.fetch(_WAITING)
         self.n_waited += len(rows)
@@ -65,15 +69,19 @@ class Patience:
             label = self._label_with_room(world, Causes.of(row["causes"]), now)
             if label is not None:
                 found[row["task_id"], row["wake_nr"]] = label
-        limit = EXPECTED_IN_VAIN if faulty else A_MINUTE
         self.suspects = {
             key: (since, rounds + 1) for key in found for since, rounds in [self.suspects.get(key, (now, -1))]
         }
         return [
             f"I15: task {key[0]} waits although {found[key]} has had room since {since:%H:%M:%S}"
             for key, (since, rounds) in self.suspects.items()
-            if rounds >= ROUNDS and now - since > limit
+            if rounds >= ROUNDS and self._is_over(since, now, faulty=faulty)
         ]
+
+    def _is_over(self, since: datetime, now: datetime, *, faulty: bool) -> bool:
+        if faulty:
+            return now - since > EXPECTED_IN_VAIN
+        return self._rounds_without_faults >= ROUNDS and now - max(since, self._faulty_at) > A_MINUTE
 
     async def close(self) -> None:
         await self._connection.close()

@@ -81,6 +81,7 @@ class QueueStatistics:
         self.mark(move.queue for move in event.moves)
         if isinstance(event, JobsGenerated):
             self._chunks[event.chunk_id] = PUBLISHED_TIMES
+            await SQL.run(work.connection, "note_counted", chunk_id=event.chunk_id)
 
     async def publish(self, work: UnitOfWork) -> None:
         """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""

@@ -6,6 +6,10 @@ SELECT * FROM unnest(:queues::text[], :resource_types::text[], :gshares::text[],
 ON CONFLICT (queue, resource_type, gshare, user_name, status) DO UPDATE
 SET n_jobs = known.n_jobs + excluded.n_jobs, n_cores = known.n_cores + excluded.n_cores, version = known.version + 1;
 
+-- name: note_counted
+-- The jobs of this chunk are counted with this transaction.
+INSERT INTO counted_chunks (chunk_id) VALUES (:chunk_id) ON CONFLICT DO NOTHING;
+
 -- name: note_activity
 -- The latest pilots and starts of jobs at queues.
 INSERT INTO queue_activity AS known (queue, last_pilot_at, last_job_start_at)
@@ -113,6 +117,7 @@ WHERE (running_workers > 0 OR submitted_workers > 0)
 RETURNING queue;
 
 -- name: forget_history
--- Hours that no decision looks back at.
-WITH waits AS (DELETE FROM queue_waits WHERE hour < :older_than)
+-- Hours that no decision looks back at, and chunks that nobody expects any more.
+WITH waits AS (DELETE FROM queue_waits WHERE hour < :older_than),
+     counted AS (DELETE FROM counted_chunks WHERE counted_at < :older_than)
 DELETE FROM queue_outcomes WHERE hour < :older_than;

@@ -52,6 +52,35 @@ async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(data
     assert snapshot.world.load["defined"][snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
 
 
+async def _assigned(database: Database) -> Snapshot:
+    """Three jobs each of chunks 5 (counted long ago), 6 (counted just now), 7 (made none) and 8 are expected."""
+    await load_grid(database)
+    snapshot = Snapshot(database, NullCache())
+    await snapshot.start()
+    for chunk_id in (5, 6, 7, 8):
+        snapshot.assign(chunk_id, {"Q_ALPHA/SCORE": 3})
+    async with database.read() as connection:
+        task_id = await rows.task(connection)
+        long_ago = await connection.fetchval("SELECT orrery_now() - interval '10 seconds'")
+        await rows.insert(connection, "counted_chunks", {"chunk_id": 5, "counted_at": long_ago})
+        await rows.insert(connection, "counted_chunks", {"chunk_id": 6})
+        for chunk_id, status in ((7, "returned"), (8, "offered")):
+            chunk = {"chunk_id": chunk_id, "task_id": task_id, "kind": "normal", "status": status, "n_files": 1}
+            await rows.insert(connection, "chunks", chunk)
+    return snapshot
+
+
+async def test_jobs_that_the_database_has_counted_are_not_expected_although_their_news_was_lost(
+    database: Database,
+) -> None:
+    snapshot = await _assigned(database)
+    row = snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]
+    assert snapshot.world.load["defined"][row] == 12
+    await snapshot.check()
+    assert [chunk_id for chunk_id in (5, 6, 7, 8) if snapshot.expects(chunk_id)] == [6, 8]
+    assert snapshot.world.load["defined"][row] == 6
+
+
 async def a_busy_day(database: Database, rng: random.Random) -> None:
     """Rows of every table that analysis looks at."""
     async with database.read() as connection:

@@ -49,6 +49,13 @@ async def test_events_are_folded_in_any_order(database, statistics) -> None:
     }  # fmt: skip
 
 
+async def test_chunks_whose_jobs_are_counted_are_noted_with_their_jobs(database, statistics) -> None:
+    for _ in range(2):
+        await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=11, moves=(move(None, "activated", 10),)))
+    async with database.read() as connection:
+        assert [row[0] for row in await connection.fetch("SELECT chunk_id FROM counted_chunks")] == [11]
+
+
 async def test_signs_of_life_outcomes_and_waits_are_collected(database, statistics) -> None:
     async with database.read() as connection:
         now = await connection.fetchval("SELECT orrery_now()")
