@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -16,18 +15,9 @@ from services.job_dispatch.policy.reports import Effect, Report
 from shared.auth import Authority
 from shared.events import OutputsRegistered
 from shared.model.job_report import JobReport
+from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
-
-UPDATE = "/api/v1/pilot/update_job"
-
-
-async def update(pilot: httpx.AsyncClient, job_id: Any, status: str, **fields: Any) -> str:
-    response = await pilot.post(UPDATE, json={"job_id": job_id, "job_status": status, **fields})
-    assert response.status_code == 200, response.text
-    answer = response.json()
-    assert answer["success"] and answer["data"]["StatusCode"] == 0, answer
-    return str(answer["data"]["command"])
 
 
 async def test_a_job_lives_from_sent_to_holding(rows: Rows, pilot: httpx.AsyncClient) -> None:
@@ -184,24 +174,6 @@ async def test_a_failure_is_blamed_on_the_payload_only_where_it_is_its_own(
     assert event["job_ids"] == [job_id] and event["moves"][0]["to_status"] == "failed"
 
 
-async def test_reports_that_cannot_be_understood_change_nothing(rows: Rows, pilot: httpx.AsyncClient) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    before = dict(await rows.row(job_id))
-    for fields, code in (
-        ({"job_id": job_id, "job_status": "exploded"}, 50),
-        ({"job_id": job_id}, 50),
-        ({"job_status": "running"}, 50),
-        ({"job_id": "NULL", "job_status": "running"}, 50),
-        ({"job_id": -1, "job_status": "running"}, 50),
-        ({"job_id": 2**70, "job_status": "running"}, 50),
-        ({"job_id": job_id, "job_status": "finished", "attempt_nr": "first"}, 50),
-    ):
-        answer = (await pilot.post(UPDATE, json=fields)).json()
-        assert answer["success"] is False and answer["data"]["StatusCode"] == code, (fields, answer)
-        assert answer["data"]["problems"][0]["field"]
-    assert dict(await rows.row(job_id)) == before
-
-
 async def test_many_reports_together_are_few_transactions_and_exact_moves(rows: Rows, pilot: httpx.AsyncClient) -> None:
     running = await rows.jobs(60, status="running")
     sent = await rows.jobs(40, status="sent", queue="Q2")
@@ -252,74 +224,6 @@ async def test_status_is_told_for_live_archived_and_unknown_jobs(rows: Rows, pil
     assert bad["success"] is False and bad["data"]["StatusCode"] == 50
 
 
-async def test_workers_and_the_last_pilot_of_a_queue_are_noted(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
-) -> None:
-    worker = {"workerID": "12", "harvesterID": "H1", "site": "Q1", "status": "started"}
-    assert (await pilot.post("/api/v1/pilot/update_worker_status", data=worker)).json()["data"] == {"StatusCode": 0}
-    await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "status": "finished"})
-    await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "status": "started"})  # late
-    bad = (await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "site": "NOWHERE"})).json()
-    assert bad["success"] is False
-    await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})
-    async with rows.database.begin(reason="test") as work:
-        await parts.activity.flush(work)
-    async with rows.database.read() as connection:
-        workers = await connection.fetch("SELECT worker_id, queue, status FROM workers")
-        seen = await connection.fetch("SELECT queue FROM queue_activity WHERE last_pilot_at IS NOT NULL")
-    assert [tuple(row) for row in workers] == [(12, "Q1", "finished")]
-    assert [row["queue"] for row in seen] == ["Q1"]
-
-
-async def test_a_worker_is_reported_by_whom_began_it_by_those_named_for_its_queue_and_by_production(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, authority: Authority
-) -> None:
-    worker = {"workerID": 12, "harvesterID": "H1", "site": "Q2"}
-
-    async def tell(caller: httpx.AsyncClient, status: str, **fields: Any) -> bool:
-        answer = await caller.post("/api/v1/pilot/update_worker_status", json={**worker, "status": status, **fields})
-        assert answer.json()["data"]["StatusCode"] == (0 if answer.json()["success"] else 60)
-        return bool(answer.json()["success"])
-
-    async def status() -> list[tuple[Any, ...]]:
-        async with rows.database.read() as connection:
-            return [tuple(row) for row in await connection.fetch("SELECT queue, status FROM workers")]
-
-    async with (
-        client(parts, authority, "stranger", "pilot") as stranger,
-        client(parts, authority, "pusher", "pilot") as pusher,
-        client(parts, authority, "boss", "production") as boss,
-    ):
-        assert await tell(pilot, "started") and await tell(pilot, "started")
-        assert not await tell(stranger, "finished") and not await tell(stranger, "started", site="Q1")
-        assert not await tell(stranger, "finished", site="Q1") and await status() == [("Q2", "started")]
-        assert await tell(pusher, "started") and await tell(boss, "started")
-        assert await tell(pilot, "finished") and await status() == [("Q2", "finished")]
-        assert await tell(boss, "started", workerID=13) and not await tell(pilot, "finished", workerID=13)
-
-
-async def test_the_character_nul_in_a_log_does_not_cost_the_report(rows: Rows, pilot: httpx.AsyncClient) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    outputs = orjson.dumps({"out.1": {"guid": "a\x00b", "fsize": 5}}).decode()
-    command = await update(
-        pilot, job_id, "finished", xml=outputs, pilotLog="killed\x00by", metaData={"a\x00": ["\x00"]}, node="n\x00"
-    )
-    assert command == "NULL"
-    async with rows.database.read() as connection:
-        report = await connection.fetchval("SELECT report FROM job_reports WHERE job_id = $1", job_id)
-    assert report["pilot_log"] == "killedby" and report["meta_data"] == {"a": [""]}
-    assert report["outputs"]["out.1"]["guid"] == "ab"
-
-
-async def test_a_file_of_an_impossible_size_has_none_so_that_no_sum_can_overflow(
-    rows: Rows, pilot: httpx.AsyncClient
-) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    assert await update(pilot, job_id, "finished", xml={"out.1": {"fsize": 2**63 - 1}}) == "NULL"
-    report = await rows.report(job_id)
-    assert report["outputs"] == {"out.1": {}} and report["lost_fields"] == {"fsize of out.1": str(2**63 - 1)}
-
-
 @pytest.mark.parametrize(
     ("listed", "status", "missing"),
     [
@@ -358,144 +262,3 @@ async def test_a_failed_job_with_its_log_in_the_list_fails_once_the_log_is_regis
     assert (row["status"], row["error_source"], row["error_code"]) == ("failed", "payload", 1305)
     (event,) = await rows.events("jobs.failed.v1")
     assert [(one["from_status"], one["to_status"]) for one in event["moves"]] == [("holding", "failed")]
-
-
-ODD = {
-    "n_events": -1, "maxRSS": "n/a", "transExitCode": "SIGTERM", "coreCount": "-1", "cpuConsumptionTime": "nan",
-    "max_pss": "lots", "metaData": "x" * 100_000,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("bulk", [False, True])
-async def test_odd_values_cost_their_fields_and_never_the_final_report(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, bulk: bool
-) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    final = {"jobId": job_id, "state": "finished", "attemptNr": 1, "nInputFiles": 3, **ODD}
-    if bulk:
-        answer = (await pilot.post("/api/v1/pilot/update_jobs_bulk", json={"job_list": [final]})).json()
-        assert answer["success"] and answer["data"][0]["data"] == {"StatusCode": 0, "command": "NULL"}
-    else:
-        answer = (await pilot.post(UPDATE, json=final)).json()
-        assert answer["data"] == {"StatusCode": 0, "command": "NULL"}
-    assert await rows.statuses([job_id]) == ["holding"]
-    report = await rows.report(job_id)
-    names = {"n_events", "max_rss", "trans_exit_code", "core_count", "cpu_consumption_time", "max_pss", "meta_data"}
-    assert set(report["lost_fields"]) == names and report["lost_fields"]["max_rss"] == "n/a"
-    assert report["n_input_files"] == 3 and not names & set(report) - {"meta_data"}
-    counted = parts.reporting.metrics.lost_fields
-    assert {name: counted.labels(name)._value.get() for name in names} == dict.fromkeys(names, 1)
-
-
-def deep(n_levels: int) -> Any:
-    value: Any = 1
-    for _ in range(n_levels):
-        value = {"a": value}
-    return value
-
-
-TOO_LARGE: dict[str, tuple[str, Any, str]] = {
-    "a text of 5 MB": ("metaData", "x" * 5_000_000, "500001"),
-    "an object of 5 MB": ("metaData", {"steps": ["abcdefgh"] * 455_000}, "50050"),
-    "values": ("metaData", {"steps": [0] * 60_000}, "values in lists and objects; at most 25000 are read"),
-    "nested": ("metaData", deep(200), "lists and objects nested 200 deep"),
-    "a log": ("pilotLog", "\\" * 3_000_000, "60000"),
-    "many outputs": ("xml", {f"file{number}": {} for number in range(300_000)}, "bytes; at most 983040 are read"),
-}
-FIELDS = {"metaData": "meta_data", "pilotLog": "pilot_log", "xml": "job_output_report"}
-
-
-@pytest.mark.parametrize("how", ["json", "form", "bulk", "bulk in a text"])
-@pytest.mark.parametrize("kind", TOO_LARGE)
-async def test_a_field_that_is_too_large_or_too_deep_costs_itself_and_never_the_final_report(
-    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, kind: str, how: str
-) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    name, value, said = TOO_LARGE[kind]
-    final = {"jobId": job_id, "state": "finished", "attemptNr": 1, name: value, "nInputFiles": 3}
-    if how == "json":
-        answer = await pilot.post(UPDATE, json=final)
-    elif how == "form":
-        as_text = value if isinstance(value, str) else orjson.dumps(value).decode()
-        answer = await pilot.post(UPDATE, data={**final, name: as_text})
-    elif how == "bulk":
-        answer = await pilot.post("/api/v1/pilot/update_jobs_bulk", json={"job_list": [final]})
-    else:
-        reports = orjson.dumps([final]).decode()
-        answer = await pilot.post("/api/v1/pilot/update_jobs_bulk", data={"job_list": reports})
-    assert answer.json()["success"], answer.text[:300]
-    assert await rows.statuses([job_id]) == ["holding"]
-    report = await rows.report(job_id)
-    assert report["n_input_files"] == 3
-    if how != "form" or len(as_text) > 1_000_000:
-        assert parts.reporting.metrics.lost_fields.labels(FIELDS[name])._value.get() == 1
-        assert said in report["lost_fields"][FIELDS[name]] or how == "form"
-
-
-async def test_a_failed_job_tells_what_of_its_report_was_not_understood(rows: Rows, pilot: httpx.AsyncClient) -> None:
-    (job_id,) = await rows.jobs(1, status="running")
-    await update(pilot, job_id, "failed", pilotErrorCode="1305, 1307", pilotErrorDiag="payload failed")
-    row = await rows.row(job_id)
-    assert (row["status"], row["error_source"], row["error_code"]) == ("failed", "pilot", 0)
-    assert row["error_dialog"] == "payload failed; pilot_error_code '1305, 1307' was not understood"
-
-
-async def test_a_body_without_a_length_may_not_fill_the_memory(rows: Rows, pilot: httpx.AsyncClient) -> None:
-    n_sent = 0
-
-    async def endless() -> AsyncIterator[bytes]:
-        nonlocal n_sent
-        while n_sent < 64:
-            n_sent += 1
-            yield b" " * 2**20
-
-    answer = (await pilot.post(UPDATE, content=endless())).json()
-    assert not answer["success"] and "bytes" in answer["message"]
-
-
-@pytest.mark.parametrize("ids", ["\u00b2", "9" * 5000, "1,-2", str(2**63), "1.5"])
-async def test_ids_that_cannot_be_are_refused(rows: Rows, pilot: httpx.AsyncClient, ids: str) -> None:
-    answer = (await pilot.post("/api/v1/pilot/get_job_status", json={"job_ids": ids})).json()
-    assert not answer["success"] and answer["data"]["StatusCode"] == 50
-
-
-async def claimed_by(rows: Rows, job_id: int, subject: str) -> None:
-    async with rows.database.pool.acquire() as connection:
-        await connection.execute("INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3)",
-                                 f"key-{job_id}", job_id, subject)  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "role", "queue", "may"),
-    [
-        ("pilot-1", "pilot", "Q1", True), ("pilot-2", "pilot", "Q1", False), ("pusher", "pilot", "Q2", True),
-        ("pusher", "pilot", "Q1", False), ("paul", "production", "Q1", True), ("olga", "operator", "Q1", True),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("bulk", [False, True])
-async def test_a_report_comes_from_who_acquired_the_job_whom_the_configuration_names_production_or_operators(
-    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, queue: str, may: bool, bulk: bool
-) -> None:
-    (job_id,) = await rows.jobs(1, status="running", queue=queue)
-    await claimed_by(rows, job_id, "pilot-1")
-    before = dict(await rows.row(job_id))
-    report = {"job_id": job_id, "job_status": "failed"}
-    async with client(parts, authority, name, role) as one:
-        if bulk:
-            url = "/api/v1/pilot/update_jobs_bulk"
-            (answer,) = (await one.post(url, json={"job_list": [report]})).json()["data"]
-        else:
-            answer = (await one.post(UPDATE, json=report)).json()
-    assert answer["success"] is may and answer["data"]["StatusCode"] == (0 if may else 60)
-    assert (await rows.row(job_id))["status"] == ("failed" if may else "running")
-    if not may:
-        assert dict(await rows.row(job_id)) == before and answer["data"]["command"] == "tobekilled"
-        assert answer["message"] == f"job {job_id} was acquired by pilot-1: {name} may not report for it"
-
-
-async def test_the_subject_of_the_token_is_kept_with_the_claim(rows: Rows, pilot: httpx.AsyncClient) -> None:
-    (job_id,) = await rows.jobs(1)
-    data = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})).json()["data"]
-    assert data["jobs"][0]["PandaID"] == job_id
-    async with rows.database.read() as connection:
-        assert await connection.fetchval("SELECT subject FROM job_claims WHERE job_id = $1", job_id) == "pilot-1"

@@ -20,8 +20,8 @@ from shared.cache import NullCache
 from shared.events import JobsActivated, LaneJob
 from shared.runtime.service import Context
 from shared.snapshot import KnownGrid
+from tests.handlers.job_dispatch.calls import ACQUIRE, acquire
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
-from tests.handlers.job_dispatch.test_acquire import ACQUIRE, acquire
 
 ADVERT = {"Site": "SITE-A", "MaxJobs": 5, "CurrentJobs": 2}
 

@@ -1,0 +1,102 @@
+"""Who may report on a job and on a worker, on a real database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from services.job_dispatch.app import Parts
+from shared.auth import Authority
+from tests.handlers.job_dispatch.calls import UPDATE
+from tests.handlers.job_dispatch.conftest import client
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+async def test_workers_and_the_last_pilot_of_a_queue_are_noted(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    worker = {"workerID": "12", "harvesterID": "H1", "site": "Q1", "status": "started"}
+    assert (await pilot.post("/api/v1/pilot/update_worker_status", data=worker)).json()["data"] == {"StatusCode": 0}
+    await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "status": "finished"})
+    await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "status": "started"})  # late
+    bad = (await pilot.post("/api/v1/pilot/update_worker_status", json={**worker, "site": "NOWHERE"})).json()
+    assert bad["success"] is False
+    await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})
+    async with rows.database.begin(reason="test") as work:
+        await parts.activity.flush(work)
+    async with rows.database.read() as connection:
+        workers = await connection.fetch("SELECT worker_id, queue, status FROM workers")
+        seen = await connection.fetch("SELECT queue FROM queue_activity WHERE last_pilot_at IS NOT NULL")
+    assert [tuple(row) for row in workers] == [(12, "Q1", "finished")]
+    assert [row["queue"] for row in seen] == ["Q1"]
+
+
+async def test_a_worker_is_reported_by_whom_began_it_by_those_named_for_its_queue_and_by_production(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, authority: Authority
+) -> None:
+    worker = {"workerID": 12, "harvesterID": "H1", "site": "Q2"}
+
+    async def tell(caller: httpx.AsyncClient, status: str, **fields: Any) -> bool:
+        answer = await caller.post("/api/v1/pilot/update_worker_status", json={**worker, "status": status, **fields})
+        assert answer.json()["data"]["StatusCode"] == (0 if answer.json()["success"] else 60)
+        return bool(answer.json()["success"])
+
+    async def status() -> list[tuple[Any, ...]]:
+        async with rows.database.read() as connection:
+            return [tuple(row) for row in await connection.fetch("SELECT queue, status FROM workers")]
+
+    async with (
+        client(parts, authority, "stranger", "pilot") as stranger,
+        client(parts, authority, "pusher", "pilot") as pusher,
+        client(parts, authority, "boss", "production") as boss,
+    ):
+        assert await tell(pilot, "started") and await tell(pilot, "started")
+        assert not await tell(stranger, "finished") and not await tell(stranger, "started", site="Q1")
+        assert not await tell(stranger, "finished", site="Q1") and await status() == [("Q2", "started")]
+        assert await tell(pusher, "started") and await tell(boss, "started")
+        assert await tell(pilot, "finished") and await status() == [("Q2", "finished")]
+        assert await tell(boss, "started", workerID=13) and not await tell(pilot, "finished", workerID=13)
+
+
+async def claimed_by(rows: Rows, job_id: int, subject: str) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3)",
+                                 f"key-{job_id}", job_id, subject)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "queue", "may"),
+    [
+        ("pilot-1", "pilot", "Q1", True), ("pilot-2", "pilot", "Q1", False), ("pusher", "pilot", "Q2", True),
+        ("pusher", "pilot", "Q1", False), ("paul", "production", "Q1", True), ("olga", "operator", "Q1", True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("bulk", [False, True])
+async def test_a_report_comes_from_who_acquired_the_job_whom_the_configuration_names_production_or_operators(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, queue: str, may: bool, bulk: bool
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running", queue=queue)
+    await claimed_by(rows, job_id, "pilot-1")
+    before = dict(await rows.row(job_id))
+    report = {"job_id": job_id, "job_status": "failed"}
+    async with client(parts, authority, name, role) as one:
+        if bulk:
+            url = "/api/v1/pilot/update_jobs_bulk"
+            (answer,) = (await one.post(url, json={"job_list": [report]})).json()["data"]
+        else:
+            answer = (await one.post(UPDATE, json=report)).json()
+    assert answer["success"] is may and answer["data"]["StatusCode"] == (0 if may else 60)
+    assert (await rows.row(job_id))["status"] == ("failed" if may else "running")
+    if not may:
+        assert dict(await rows.row(job_id)) == before and answer["data"]["command"] == "tobekilled"
+        assert answer["message"] == f"job {job_id} was acquired by pilot-1: {name} may not report for it"
+
+
+async def test_the_subject_of_the_token_is_kept_with_the_claim(rows: Rows, pilot: httpx.AsyncClient) -> None:
+    (job_id,) = await rows.jobs(1)
+    data = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})).json()["data"]
+    assert data["jobs"][0]["PandaID"] == job_id
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT subject FROM job_claims WHERE job_id = $1", job_id) == "pilot-1"
