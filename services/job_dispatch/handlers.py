@@ -25,6 +25,7 @@ from shared.events import (
     TaskCommanded,
     TransfersCompleted,
 )
+from shared.model.batches import batches
 from shared.states.job import JobStatus
 
 NEWS_SLICE = 1000  # taken in at once, in about a millisecond
@@ -69,8 +70,8 @@ class NewsHandlers:
         self._windows = windows
 
     async def on_jobs_activated(self, event: JobsActivated) -> None:
-        for first in range(0, len(event.lane_jobs), NEWS_SLICE):
-            self._windows.arrive(event.lane_jobs[first : first + NEWS_SLICE])
+        for some in batches(event.lane_jobs, NEWS_SLICE):
+            self._windows.arrive(some)
             await asyncio.sleep(0)
 
     async def on_jobs_dispatched(self, event: JobsDispatched) -> None:

@@ -13,7 +13,6 @@ from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import command_line
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.moves import batches, moves_of
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.placing import Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
@@ -38,7 +37,8 @@ from services.job_generation.waking import causes_of_no_fit
 from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import Candidate, JobsGenerated
+from shared.events import IDS_OF_EVENT, Candidate, JobsGenerated, moves_of
+from shared.model.batches import batches
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
 from shared.waits.store import note_wait
@@ -188,19 +188,26 @@ class Generating:
         batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes)
         await store_jobs.insert(work, batch, shapes)
         await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
-        for part in batches(jobs):
+        for part in batches(jobs, IDS_OF_EVENT):
             work.emit(
                 JobsGenerated(
                     task_id=task.task_id,
                     chunk_id=chunk.chunk_id,
                     job_ids=tuple(job.job_id for job in part),
                     moves=moves_of(
-                        part,
-                        task_id=task.task_id,
-                        gshare=task.gshare,
-                        user_name=task.user_name,
-                        from_status=None,
-                        to_status="defined",
+                        (
+                            (
+                                task.task_id,
+                                job.queue,
+                                job.resource_type,
+                                task.gshare,
+                                task.user_name,
+                                None,
+                                job.core_count,
+                            )
+                            for job in part
+                        ),
+                        "defined",
                     ),
                 )
             )

@@ -12,7 +12,6 @@ from services.job_generation.policy import command_line, outcomes
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.moves import batches, moves_of
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
@@ -25,7 +24,8 @@ from services.job_generation.store.results import JobFile, JobRow, OutputEnd, Ro
 from services.job_generation.store.tasks import Chunk, LockedTask, Picked
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import Candidate, ChunkOffered, JobsFailed, JobsFinished
+from shared.events import IDS_OF_EVENT, Candidate, ChunkOffered, JobsFailed, JobsFinished, moves_of
+from shared.model.batches import batches
 from shared.states.file import FileStatus
 from shared.states.job import LIVE, JobStatus
 from shared.states.task import TaskStatus
@@ -306,13 +306,12 @@ def _reported(report: Any, lfn: str) -> dict[str, Any]:
 def _announce(
     work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[JobRow], status: JobStatus
 ) -> None:
-    for part in batches(jobs):
+    for part in batches(jobs, IDS_OF_EVENT):
         moves = moves_of(
-            part,
-            task_id=part[0].task_id,
-            gshare=part[0].gshare,
-            user_name=part[0].user_name,
-            from_status="merging",
-            to_status=status,
+            (
+                (job.task_id, job.queue, job.resource_type, job.gshare, job.user_name, "merging", job.core_count)
+                for job in part
+            ),
+            status,
         )
         work.emit(event(job_ids=tuple(job.job_id for job in part), moves=moves))

@@ -23,7 +23,8 @@ from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ConfigChanged, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
+from shared.events import IDS_OF_EVENT, ConfigChanged, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
+from shared.model.batches import batches
 from shared.snapshot import KnownGrid
 from shared.states.job import QUEUED, JobStatus
 from shared.states.task import TaskStatus
@@ -141,7 +142,7 @@ class Watchdog:
         """End these jobs; how many were still as they were judged."""
         await work.because(verdict.reason)
         n_ended = 0
-        for some in sweeps.batches(overdue):
+        for some in batches(overdue, IDS_OF_EVENT):
             ended = await store.expire(work.connection, some, verdict)
             if ended.job_ids:
                 work.emit(JobsExpired(job_ids=ended.job_ids, moves=ended.moves, reason=verdict.reason))

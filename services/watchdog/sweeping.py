@@ -7,7 +7,7 @@ service that is merely behind does not get its backlog twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from services.watchdog.parameters import SWEEP_AGE_S, WAIT_FOR_ACHIEVED_S, WAIT_
 from services.watchdog.policy.tasks import GoalFacts, goal_reached
 from shared.config.parameter import Parameter
 from shared.events import (
+    IDS_OF_EVENT,
     ChunkOffered,
     ChunkUnplaceable,
     Event,
@@ -35,10 +36,9 @@ from shared.events import (
     TransfersCompleted,
     TransfersRequested,
 )
+from shared.model.batches import batches
 from shared.states.task import TaskStatus
 
-#: ids in one event
-BATCH = 500
 #: what asks for commands
 REQUESTED_BY = "watchdog"
 #: states in which a task waits for its jobs to end, and the command that ends them
@@ -64,11 +64,6 @@ class Sweep:
     build: Build
     age: Parameter[float] = SWEEP_AGE_S
     most: int = 1000
-
-
-def batches(items: Sequence[Any], size: int = BATCH) -> Iterator[Sequence[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def _registered(rows: Rows, now: datetime) -> Iterable[Event]:
@@ -148,32 +143,34 @@ def _defined(rows: Rows, now: datetime) -> Iterable[Event]:
     for row in rows:
         by_chunk.setdefault((row["task_id"], row["chunk_id"]), []).append(row["job_id"])
     for (task_id, chunk_id), job_ids in sorted(by_chunk.items()):
-        for some in batches(sorted(job_ids)):
+        for some in batches(sorted(job_ids), IDS_OF_EVENT):
             yield JobsGenerated(task_id=task_id, chunk_id=chunk_id, job_ids=tuple(some))
 
 
 def _holding(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [OutputsProduced(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows))]
+    return [
+        OutputsProduced(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows), IDS_OF_EVENT)
+    ]
 
 
 def _unmerged(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [JobsMerging(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows))]
+    return [JobsMerging(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows), IDS_OF_EVENT)]
 
 
 def _uncounted(rows: Rows, now: datetime) -> Iterable[Event]:
     finished = sorted(row["job_id"] for row in rows if row["status"] == "finished")
     failed = sorted(row["job_id"] for row in rows if row["status"] != "finished")
-    yield from (JobsFinished(job_ids=tuple(some)) for some in batches(finished))
-    yield from (JobsFailed(job_ids=tuple(some)) for some in batches(failed))
+    yield from (JobsFinished(job_ids=tuple(some)) for some in batches(finished, IDS_OF_EVENT))
+    yield from (JobsFailed(job_ids=tuple(some)) for some in batches(failed, IDS_OF_EVENT))
 
 
 def _requested(rows: Rows, now: datetime) -> Iterable[Event]:
     ids = sorted(row["transfer_id"] for row in rows)
-    return [TransfersRequested(transfer_ids=tuple(some)) for some in batches(ids)]
+    return [TransfersRequested(transfer_ids=tuple(some)) for some in batches(ids, IDS_OF_EVENT)]
 
 
 def _moved(rows: Rows, now: datetime) -> Iterable[Event]:
-    for some in batches(sorted(rows, key=lambda row: row["job_id"])):
+    for some in batches(sorted(rows, key=lambda row: row["job_id"]), IDS_OF_EVENT):
         yield TransfersCompleted(
             transfer_ids=tuple(sorted(number for row in some for number in row["transfer_ids"])),
             job_ids=tuple(row["job_id"] for row in some if not row["failed"]),

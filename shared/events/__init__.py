@@ -1,6 +1,6 @@
 """Typed events, one module per family, and the catalogue of who emits and who consumes them."""
 
-from shared.events.base import Event
+from shared.events.base import IDS_OF_EVENT, Event
 from shared.events.catalogue import BY_ROUTING_KEY, ENTRIES, Entry
 from shared.events.chunk import Candidate, ChunkBrokered, ChunkOffered, ChunkUnplaceable
 from shared.events.jobs import (
@@ -20,6 +20,7 @@ from shared.events.jobs import (
     LaneJob,
     OutputsProduced,
     OutputsRegistered,
+    moves_of,
 )
 from shared.events.news import ConfigChanged, GridChanged, SharesCorrected, StatisticsChanged
 from shared.events.task import (
@@ -41,6 +42,7 @@ from shared.events.transfers import TransfersCompleted, TransfersRequested
 __all__ = [
     "BY_ROUTING_KEY",
     "ENTRIES",
+    "IDS_OF_EVENT",
     "Candidate",
     "ChunkBrokered",
     "ChunkOffered",
@@ -81,4 +83,5 @@ __all__ = [
     "TasksWoken",
     "TransfersCompleted",
     "TransfersRequested",
+    "moves_of",
 ]

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+#: ids in one event
+IDS_OF_EVENT = 500
 _WORDS = re.compile(r"[A-Z][a-z0-9]*")
 
 

@@ -3,10 +3,15 @@
 ``moves`` counts every change of state, so that statistics are a fold of events.
 """
 
+from collections.abc import Iterable
+
 from pydantic import BaseModel, ConfigDict
 
 from shared.events.base import Event
 from shared.states.job import JobStatus
+
+#: a job whose state changed: task, queue, resource type, share, user, state before (None: it was inserted), cores
+ChangedJob = tuple[int, str, str, str, str, JobStatus | None, int]
 
 
 class JobMove(BaseModel):
@@ -25,6 +30,32 @@ class JobMove(BaseModel):
     to_status: JobStatus
     n_jobs: int
     n_cores: int
+
+
+def moves_of(jobs: Iterable[ChangedJob], to_status: JobStatus) -> tuple[JobMove, ...]:
+    """The changes of these jobs to `to_status`, counted.
+
+    One move for each task, queue, resource type, share, user and former state, in that order.
+    """
+    counts: dict[tuple[int, str, str, str, str, JobStatus | None], list[int]] = {}
+    for job in jobs:
+        count = counts.setdefault(job[:6], [0, 0])
+        count[0] += 1
+        count[1] += job[6]
+    return tuple(
+        JobMove(
+            task_id=task_id,
+            queue=queue,
+            resource_type=resource_type,
+            gshare=gshare,
+            user_name=user_name,
+            from_status=from_status,
+            to_status=to_status,
+            n_jobs=n_jobs,
+            n_cores=n_cores,
+        )
+        for (task_id, queue, resource_type, gshare, user_name, from_status), (n_jobs, n_cores) in sorted(counts.items())
+    )
 
 
 class JobsEvent(Event):

@@ -106,7 +106,9 @@ class GridReader:
         """Queues whose statistics were published after a version."""
         return [row["queue"] for row in await SQL.rows(connection, "changed_since", version=version)]
 
-    async def settled_chunks(self, connection: asyncpg.Connection, chunk_ids: Sequence[int], now: datetime) -> list[int]:
+    async def settled_chunks(
+        self, connection: asyncpg.Connection, chunk_ids: Sequence[int], now: datetime
+    ) -> list[int]:
         """Chunks whose jobs have been in the published statistics for a while, or that made no job."""
         before = now - timedelta(seconds=PUBLISHED_WITHIN_S)
         found = await SQL.rows(connection, "settled_chunks", chunk_ids=list(chunk_ids), counted_before=before)

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.auth import NotAuthenticated, caller_of
+from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.web.envelope import BAD_REQUEST, Envelope
@@ -112,8 +113,8 @@ async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Se
 def _unzipped(packed: Raw, most_bytes: int) -> Steps[Raw]:
     unpacker, data = zlib.decompressobj(wbits=31), bytearray()
     try:
-        for start in range(0, len(packed), _UNZIPPED_AT_ONCE):
-            part: Raw = packed[start : start + _UNZIPPED_AT_ONCE]
+        for some in batches(packed, _UNZIPPED_AT_ONCE):
+            part: Raw = some
             while part and not unpacker.eof and len(data) <= most_bytes:
                 data += unpacker.decompress(part, _UNZIPPED_AT_ONCE)
                 part = unpacker.unconsumed_tail

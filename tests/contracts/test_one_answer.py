@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from shared.events import JobMove
+
 ROOT = Path(__file__).parents[2]
 ANALYSIS = "shared/model/analysis.py"
 #: the form of a task names the values of its fields
@@ -59,3 +61,29 @@ def test_records_of_the_grid_become_values_where_it_is_loaded_and_where_it_is_re
     parse = r"\b(queue|site|storage)_from_cric\("
     allowed = {f"shared/model/{name}.py" for name in ("queue", "site", "storage")}
     assert lines_with(parse, ".py", without=allowed) == []
+
+
+MOVES = "shared/events/jobs.py"
+
+
+def test_one_function_counts_the_moves_of_jobs() -> None:
+    assert lines_with(r"\bJobMove\((?!BaseModel)|\bdef moves_of\b", ".py", without={MOVES}) == []
+
+
+def test_the_statement_that_counts_moves_itself_counts_them_alike() -> None:
+    """A claim is one statement, its event included: what it groups by are the fields of a move."""
+    counting = [name for name, text in files(".sql").items() if re.search(r"AS to_status\b", text)]
+    assert counting == ["services/job_dispatch/store/claims.sql"]
+    found = re.search(r"moves AS \(\s*SELECT (.*?) FROM \w+ GROUP BY (.*?)\n", files(".sql")[counting[0]], re.DOTALL)
+    assert found is not None
+    selected = [re.sub(r".*\bAS\s+", "", one.strip()) for one in found[1].split(",")]
+    assert selected == list(JobMove.model_fields)
+    assert found[2].rstrip("), ").split(", ") == [
+        one for one in selected if not one.endswith(("_status", "_jobs", "_cores"))
+    ]
+
+
+def test_one_function_cuts_sequences_into_batches() -> None:
+    assert (
+        lines_with(r"\brange\(0, len\(|\bwhile \w+ := list\(islice\(", ".py", without={"shared/model/batches.py"}) == []
+    )

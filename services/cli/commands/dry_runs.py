@@ -18,6 +18,7 @@ from services.cli.commands.submission import read_tasks
 from services.cli.failures import FieldProblem, Refused, WrongUsage
 from services.cli.identifiers import STANDARD_INPUT, read_ids
 from services.cli.output import print_json
+from shared.model.batches import batches
 
 if TYPE_CHECKING:
     from services.cli.dry_run.deciding import DryRun
@@ -81,8 +82,7 @@ def save_tasks(
 ) -> None:
     """All of them or none: a task that does not exist is refused."""
     client, wanted, tasks = connect(), read_ids(ids), list[Any]()
-    for start in range(0, len(wanted), TASKS_OF_A_CALL):
-        some = wanted[start : start + TASKS_OF_A_CALL]
+    for some in batches(wanted, TASKS_OF_A_CALL):
         tasks += client.call(
             "GET", "task_definition", "task/task_files", params={"task_id": some}, timeout_s=SAVE_TIMEOUT_S
         )

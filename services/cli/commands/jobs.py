@@ -10,6 +10,7 @@ from services.cli.commands.options import NARROW, Json, Limit, connect, help_tex
 from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import age, print_fitting, print_ids, print_json, print_table
+from shared.model.batches import batches
 from shared.states.job import MEANINGS
 
 #: jobs killed with one request; a refusal names that many
@@ -77,8 +78,7 @@ def kill_job(
 ) -> None:
     """Kill; a pilot that has a job is told at its next report."""
     client, wanted, results = connect(), read_ids(ids), list[dict[str, object]]()
-    for start in range(0, len(wanted), AT_ONCE):
-        some = wanted[start : start + AT_ONCE]
+    for some in batches(wanted, AT_ONCE):
         try:
             answer = client.envelope("POST", "job_dispatch", "job/kill", json={"job_ids": some})
             killed, said = answer.get("data") or [], str(answer.get("message") or "")

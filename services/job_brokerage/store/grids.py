@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 import asyncpg
 
@@ -13,6 +12,7 @@ from shared.auth import Caller
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import GridChanged
+from shared.model.batches import batches
 from shared.model.grid import Grid, records_of
 from shared.model.link import metrics_of
 from shared.model.problems import InvalidGrid, Problem
@@ -21,7 +21,6 @@ from shared.model.storage import Storage
 from shared.web.slices import given_back
 
 SQL = Queries.beside(__file__)
-T = TypeVar("T")
 #: records that one statement writes: its arguments are made in one go, in which the loop does nothing else
 WRITTEN_TOGETHER = 100
 
@@ -40,7 +39,7 @@ class GridStore:
         await self._save_network(connection, grid, work.now)
         await SQL.run(connection, "forget_software_map")
         software = records_of(files, "software_map")
-        for part in _parts(software.items()):
+        for part in batches(list(software.items()), WRITTEN_TOGETHER):
             names, records = [name for name, _ in part], [record for _, record in part]
             await SQL.run(connection, "insert_software_map", names=names, records=records)
         await self._save_resource_types(connection, grid)
@@ -54,7 +53,7 @@ class GridStore:
     ) -> None:
         """Update what stays, insert what is new, delete what is gone. Sites first and last: others point at them."""
         raw = {name: records_of(files, name) for name in ("sites", "queues", "storages")}
-        for sites in _parts(grid.sites.values()):
+        for sites in batches(list(grid.sites.values()), WRITTEN_TOGETHER):
             await SQL.run(
                 connection,
                 "upsert_sites",
@@ -64,7 +63,7 @@ class GridStore:
                 tiers=[one.tier_level for one in sites],
                 records=[raw["sites"][one.name] for one in sites],
             )
-        for queues in _parts(grid.queues.values()):
+        for queues in batches(list(grid.queues.values()), WRITTEN_TOGETHER):
             await SQL.run(
                 connection,
                 "upsert_queues",
@@ -74,7 +73,7 @@ class GridStore:
                 types=[one.type.value for one in queues],
                 records=[raw["queues"][one.name] for one in queues],
             )
-        for storages in _parts(grid.storages.values()):
+        for storages in batches(list(grid.storages.values()), WRITTEN_TOGETHER):
             await self._save_storages(connection, storages, raw["storages"])
         await SQL.run(connection, "forget_queues", names=list(grid.queues))
         await SQL.run(connection, "forget_storages", names=list(grid.storages))
@@ -183,10 +182,3 @@ class GridStore:
         """Version of the grid and age of the newest network metric."""
         version, network = await SQL.row(connection, "grid_version"), await SQL.one(connection, "network_age")
         return {**(dict(version) if version else {"version": 0, "changed_at": None}), "network": dict(network)}
-
-
-def _parts(records: Iterable[T]) -> Iterator[list[T]]:
-    """So many at a time as one statement writes."""
-    left = iter(records)
-    while part := list(islice(left, WRITTEN_TOGETHER)):
-        yield part

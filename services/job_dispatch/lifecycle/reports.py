@@ -8,14 +8,13 @@ from dataclasses import replace
 from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, Held
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import REPORTERS
-from services.job_dispatch.policy.moves import moves_of
 from services.job_dispatch.policy.reports import STATUS_AFTER, Blame, Effect, JobRow, Judgement, Report, ending, judge
 from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import JobsFailed, JobsStarted, OutputsProduced
+from shared.events import JobsFailed, JobsStarted, OutputsProduced, moves_of
 from shared.states.job import JobStatus
 
 REASON = "reported by the pilot"
@@ -120,7 +119,7 @@ class Reporting:
     ) -> None:
         started = await self._store.start(work.connection, sorted(one.job_id for one in reports), STATUS_AFTER[effect])
         if started:
-            moves = moves_of((jobs[job_id].row for job_id in started), STATUS_AFTER[effect])
+            moves = moves_of((jobs[job_id].row.as_counted for job_id in started), STATUS_AFTER[effect])
             work.emit(JobsStarted(job_ids=tuple(sorted(started)), moves=moves))
 
     async def _end(
@@ -147,7 +146,7 @@ class Reporting:
             ],
         )
         ended = await self._store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
-        moves = moves_of((jobs[job_id].row for job_id in ended), STATUS_AFTER[effect])
+        moves = moves_of((jobs[job_id].row.as_counted for job_id in ended), STATUS_AFTER[effect])
         event = OutputsProduced if effect is Effect.HOLDING else JobsFailed
         work.emit(event(job_ids=tuple(ended), moves=moves))
 

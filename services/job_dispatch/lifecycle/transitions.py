@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.job_dispatch.policy.moves import moves_of, slices
 from services.job_dispatch.policy.reports import KILL_CODE, Blame
 from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
+    IDS_OF_EVENT,
     JobsActivated,
     JobsAssigned,
     JobsEvent,
@@ -20,7 +20,9 @@ from shared.events import (
     JobsMerging,
     JobsThrottled,
     JobsTransferring,
+    moves_of,
 )
+from shared.model.batches import batches
 from shared.states.job import JobStatus
 
 _EVENTS: dict[str, type[JobsEvent]] = {
@@ -66,8 +68,8 @@ class Lifecycle:
             moved = await self.store.end(work.connection, sorted(job_ids), status, blames or {})
         else:
             moved = await self.store.move(work.connection, sorted(job_ids), status)
-        for some in slices(moved):
-            moves = moves_of((jobs[job_id].row for job_id in some), status)
+        for some in batches(moved, IDS_OF_EVENT):
+            moves = moves_of((jobs[job_id].row.as_counted for job_id in some), status)
             if status == "activated":
                 lane_jobs = tuple(jobs[job_id].lane_job() for job_id in some)
                 work.emit(JobsActivated(job_ids=tuple(some), moves=moves, lane_jobs=lane_jobs))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, get_args
 
+from shared.events.jobs import ChangedJob
 from shared.model.job_report import OUT_OF_MEMORY_CODES
 from shared.states.job import ON_NODE, JobStatus
 
@@ -75,6 +76,13 @@ class JobRow:
     core_count: int
     command: str | None = None
     claimed_by: str | None = None
+
+    @property
+    def as_counted(self) -> ChangedJob:
+        """What statistics tell apart, with the state that it has before it changes."""
+        return (
+            self.task_id, self.queue, self.resource_type, self.gshare, self.user_name, self.status, self.core_count
+        )  # fmt: skip
 
 
 class Effect(StrEnum):

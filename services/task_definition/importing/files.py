@@ -18,6 +18,7 @@ from services.task_definition.importing.import_file import (
 from services.task_definition.store.imports import SQL
 from shared.catalogue.built_in import BuiltInCatalogue
 from shared.db.database import Database
+from shared.model.batches import batches
 from shared.model.names import bare_name
 from shared.model.problems import Problem
 from shared.model.steps import Steps, at_once
@@ -53,8 +54,8 @@ async def import_catalogue(connection: asyncpg.Connection, content: Any) -> dict
 async def _known_datasets(connection: asyncpg.Connection, named: Sequence[str]) -> set[str]:
     """Which of these datasets exist."""
     known = set[str]()
-    for start in range(0, len(named), WRITTEN_TOGETHER):
-        known.update(await BuiltInCatalogue().find(connection, named[start : start + WRITTEN_TOGETHER]))
+    for names in batches(named, WRITTEN_TOGETHER):
+        known.update(await BuiltInCatalogue().find(connection, names))
     return known
 
 
@@ -115,12 +116,12 @@ async def _check_existing(connection: asyncpg.Connection, parsed: ImportedCatalo
 
 
 async def _import_dataset(connection: asyncpg.Connection, one: ImportedDataset) -> None:
-    for start in range(0, len(one.files), WRITTEN_TOGETHER):
-        await _import_files(connection, one.name, one.files[start : start + WRITTEN_TOGETHER])
+    for files in batches(one.files, WRITTEN_TOGETHER):
+        await _import_files(connection, one.name, files)
     await SQL.run(connection, "recount", timeout_s=TIMEOUT_S, name=one.name)
     for storage, lfns in sorted(one.partly_at.items()):
-        for start in range(0, len(lfns), WRITTEN_TOGETHER):
-            copies = [(one.name, lfn, storage) for lfn in lfns[start : start + WRITTEN_TOGETHER]]
+        for some in batches(lfns, WRITTEN_TOGETHER):
+            copies = [(one.name, lfn, storage) for lfn in some]
             await BuiltInCatalogue().add_replicas(connection, copies)
     await SQL.run(connection, "import_complete_replicas", name=one.name, storages=list(one.complete_at))
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from shared.model.batches import batches
 from shared.model.problems import Problem, problems_of
 from shared.model.steps import Steps
 
@@ -26,12 +27,14 @@ def in_parts(member: Any) -> Members:
 
     def check(key: str, members: list[Any], field: str, problems: list[Problem]) -> Steps[list[Any]]:
         good: list[Any] = []
-        for start in range(0, len(members), CHECKED_TOGETHER):
+        n_checked = 0
+        for some in batches(members, CHECKED_TOGETHER):
             yield
             try:
-                good += adapter.validate_python(members[start : start + CHECKED_TOGETHER])
+                good += adapter.validate_python(some)
             except ValidationError as error:
-                problems += problems_of(FILE, key, error, field, start)
+                problems += problems_of(FILE, key, error, field, n_checked)
+            n_checked += len(some)
         return good
 
     return check

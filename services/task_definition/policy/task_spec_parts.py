@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.task_definition.policy.task_spec_fields import MOST_ITEMS, UNSUPPORTED, TaskParameters, known_fields
 from services.task_definition.policy.task_spec_items import FileName, Item
+from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.model.task_spec_problems import problem, problems_of_task
@@ -40,13 +41,14 @@ def _item(prefix: str, given: Any, wrong: list[FieldProblem]) -> Steps[Item | No
     stated = given.get("files") if isinstance(given, dict) else None
     files: list[Any] = stated if isinstance(stated, list) else []
     is_long = len(files) > _FILES_TOGETHER
-    n_wrong, checked = len(wrong), list[str]()
-    for start in range(0, len(files), _FILES_TOGETHER) if is_long else ():
+    n_wrong, n_checked, checked = len(wrong), 0, list[str]()
+    for some in batches(files, _FILES_TOGETHER) if is_long else ():
         yield
         try:
-            checked += _FILE_NAMES.validate_python(files[start : start + _FILES_TOGETHER])
+            checked += _FILE_NAMES.validate_python(some)
         except ValidationError as error:
-            wrong += problems_of_task(error, (), f"{prefix}files.", start)
+            wrong += problems_of_task(error, (), f"{prefix}files.", n_checked)
+        n_checked += len(some)
     try:
         item = Item.model_validate({**given, "files": checked[:1]} if is_long else given)
     except ValidationError as error:

@@ -9,6 +9,7 @@ import asyncpg
 
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.batches import batches
 from shared.states import DATASET, FILE, Owner
 from shared.states.file import FileStatus
 
@@ -85,11 +86,11 @@ class CommandStore:
             after_id = ids[-1]
             n_reopened += len(rows)
             n_events += sum(row["n_events"] for row in rows)
-            for start in range(0, len(ids), FILES_PER_LOG_LINE):
+            for some in batches(ids, FILES_PER_LOG_LINE):
                 await work.log_files(
                     entity="file",
                     task_id=task_id,
-                    ids=ids[start : start + FILES_PER_LOG_LINE],
+                    ids=some,
                     from_status=status,
                     to_status="ready",
                     reason=reason,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from operator import itemgetter
+from typing import cast
 
 import asyncpg
 
@@ -23,7 +24,7 @@ from services.watchdog.policy.tasks import (
 )
 from shared.db.queries import Queries
 from shared.db.turns import take_turn
-from shared.events.jobs import JobMove
+from shared.events import JobMove, moves_of
 from shared.model.grid import Grid
 from shared.states import JOB, TASK, Owner
 from shared.states.job import JobStatus
@@ -34,6 +35,8 @@ SQL = Queries.beside(__file__)
 EXPIRABLE = {target: JOB.sources(target, Owner.WATCHDOG) for target in ("failed", "closed")}
 THROTTLEABLE = TASK.sources("throttled", Owner.WATCHDOG)
 MOST_TASKS = 1000
+#: of a row of expire_jobs, for `moves_of`
+_as_counted = itemgetter("task_id", "queue", "resource_type", "gshare", "user_name", "was", "core_count")
 #: states other than pending in which a task may wait for a queue, a nucleus or its share
 WOKEN_STATES = ("assigning", "ready", "scouting", "scouted", "running", "prepared", "finishing")
 
@@ -189,31 +192,8 @@ async def expire(connection: asyncpg.Connection, jobs: Sequence[JobFacts], verdi
         error_code=verdict.error_code,
         reason=verdict.reason,
     )
-    return Expired(tuple(sorted(row["job_id"] for row in rows)), moves_of(rows, verdict.to_status))
-
-
-def moves_of(rows: Sequence[asyncpg.Record], to_status: JobStatus) -> tuple[JobMove, ...]:
-    """Count rows (task, queue, type, share, user, `was`, cores) into moves."""
-    counts: dict[tuple[Any, ...], list[int]] = {}
-    for row in rows:
-        key = tuple(row[name] for name in ("task_id", "queue", "resource_type", "gshare", "user_name", "was"))
-        count = counts.setdefault(key, [0, 0])
-        count[0] += 1
-        count[1] += row["core_count"]
-    return tuple(
-        JobMove(
-            task_id=key[0],
-            queue=key[1],
-            resource_type=key[2],
-            gshare=key[3],
-            user_name=key[4],
-            from_status=key[5],
-            to_status=to_status,
-            n_jobs=n_jobs,
-            n_cores=n_cores,
-        )
-        for key, (n_jobs, n_cores) in sorted(counts.items())
-    )
+    moves = moves_of(map(_as_counted, rows), verdict.to_status)
+    return Expired(tuple(sorted(row["job_id"] for row in rows)), moves)
 
 
 async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[PendingTask]:

@@ -12,7 +12,6 @@ from services.job_dispatch.api.body import REPORT, BadBody, fields_of
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.policy.commands import steps_of
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
-from services.job_dispatch.policy.moves import moves_of, slices
 from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
 from services.job_dispatch.policy.reports import (
     MISSING_OUTPUT,
@@ -182,12 +181,6 @@ def test_every_step_of_every_command_is_allowed_by_the_graph() -> None:
             for step in steps_of(command, soft=soft):
                 assert set(step.sources) <= set(JOB.sources(step.target, Owner.JOB_DISPATCH)), (command, soft)
     assert steps_of("avalanche", soft=False) == () and set(steps_of("kill", soft=True)[0].sources) == set(LIVE)
-
-
-def test_moves_are_counted_by_everything_that_statistics_tell_apart() -> None:
-    moves = moves_of([row("sent"), row("sent"), row("running")], "failed")
-    assert [(one.from_status, one.n_jobs, one.n_cores) for one in moves] == [("running", 1, 8), ("sent", 2, 16)]
-    assert [len(part) for part in slices(range(1100), 500)] == [500, 500, 100]
 
 
 def test_names_of_the_older_interface_and_numbers_as_text_are_understood() -> None:
