@@ -20,9 +20,11 @@ from services.job_dispatch.acquire.shapes import Shapes
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
 from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
 from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
 from services.job_dispatch.api.body import IDS
 from services.job_dispatch.api.job import JobApi
+from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.pilot import PilotApi
 from services.job_dispatch.api.web import make_web
 from services.job_dispatch.coalescing import CoalescerLimits
@@ -112,7 +114,9 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity)
     jobs = JobQueries(database)
-    pilots = PilotApi(claims, reporting, activity, NoMatch(windows, sites, parameters), jobs, metrics)
+    acquiring = Acquiring(claims, activity, NoMatch(windows, sites, parameters), metrics)
+    pilots = PilotApi(acquiring, reporting, activity, jobs)
+    legacy = LegacyApi(acquiring, reporting, activity, jobs)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
@@ -127,7 +131,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         work=_work(handlers),
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
-        web=_web(make_web(pilots, JobApi(database, store, lifecycle, jobs)), adverts),
+        web=_web(make_web(pilots, legacy, JobApi(database, store, lifecycle, jobs)), adverts),
         body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],

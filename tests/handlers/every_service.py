@@ -20,6 +20,8 @@ from tests.applications import application_of
 ROLES = ("operator", "production", "pilot", "user")
 #: the services that have routes of their own
 NAMES = ("job-brokerage", "job-dispatch", "share-correction", "task-definition", "watchdog")
+#: the interface of published pilots, whose answers have no envelope
+LEGACY = "/server/panda/"
 PROBLEM = {"field", "value", "allowed", "message"}
 
 
@@ -55,7 +57,7 @@ def routes_of(web: FastAPI) -> Iterator[Asked]:
     paths = document["paths"].items()
     found = {(path, method.upper()): told for path, methods in paths for method, told in methods.items()}
     for route in web.router.routes:
-        if isinstance(route, Route) and route.path.startswith("/api/"):
+        if isinstance(route, Route) and route.path.startswith(("/api/", LEGACY)):
             for method in (route.methods or set()) - {"HEAD"}:
                 found.setdefault((route.path, method), {})
     for (path, method), told in sorted(found.items()):
@@ -81,6 +83,8 @@ def wrong_with(answer: httpx.Response) -> str:
     """What is not as in every answer, or nothing."""
     if answer.status_code >= 500:
         return "an error of ours"
+    if answer.request.url.path.startswith(LEGACY):
+        return _wrong_with_flat(answer)
     try:
         body = answer.json()
     except ValueError:
@@ -99,6 +103,31 @@ def wrong_with(answer: httpx.Response) -> str:
         is_whole = answer.status_code in (401, 404, 405) or _is_of_a_job(body)
         return "" if is_whole else "a refused value without its problem"
     return ""
+
+
+def _wrong_with_flat(answer: httpx.Response) -> str:
+    """What a published pilot could not understand: it takes any JSON object without a StatusCode for a job."""
+    if answer.headers["content-type"].startswith("text/plain"):
+        return "" if answer.text.strip() else "an empty text"
+    try:
+        body = answer.json()
+    except ValueError:
+        return "neither JSON nor a text"
+    if isinstance(body, list):
+        return "" if len(body) == 2 and isinstance(body[0], bool) else "a list that is no pair"
+    if type(body.get("StatusCode")) is not int or None in body.values():
+        return "no StatusCode, or a JSON null"
+    return "" if body["StatusCode"] in (0, 20) or body.get("errorDialog") else "a refusal without a reason"
+
+
+def status_of(answer: httpx.Response) -> int:
+    """The HTTP status; of an answer to a published pilot what its StatusCode stands for."""
+    content_type = answer.headers["content-type"]
+    if not answer.request.url.path.startswith(LEGACY) or not content_type.endswith("json"):
+        return answer.status_code
+    body = answer.json()
+    code = body["StatusCode"] if isinstance(body, dict) else 0
+    return {50: 401, 60: 403}.get(code, answer.status_code)
 
 
 def _is_of_a_job(body: dict[str, Any]) -> bool:

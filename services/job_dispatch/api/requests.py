@@ -67,10 +67,10 @@ class BadBody(BadRequest):
         super().__init__(FAILED, [FieldProblem("body", "", text, text)])
 
 
-def job_ids_of(value: Any) -> list[int]:
+def job_ids_of(value: Any, field: str = "job_ids") -> list[int]:
     """Ids of jobs as repeated keys, a list, or text separated by commas. Raises BadRequest."""
     try:
-        return ids_of(value, "job_ids")
+        return ids_of(value, field)
     except WrongRequest as error:
         raise BadRequest(INVALID, error.problems) from None
 

@@ -1,0 +1,109 @@
+"""The jobs that a pilot gets, whatever interface it asks by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from starlette.requests import Request
+
+from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.claims import Claims
+from services.job_dispatch.acquire.no_match import NoMatch
+from services.job_dispatch.acquire.picks import Granted
+from services.job_dispatch.acquire.waiting import Unavailable
+from services.job_dispatch.api.body import ACQUIRE, fields_of
+from services.job_dispatch.api.departure import WhileConnected
+from services.job_dispatch.api.requests import FAILED, AcquireJobs, BadRequest, parse, request_key, shown
+from services.job_dispatch.metrics import DispatchMetrics
+from services.job_dispatch.policy.fitting import Offer
+from shared.auth import caller_of
+from shared.model.problems import FieldProblem
+
+LONGEST_KEY = 200
+
+
+@dataclass(frozen=True)
+class NoJobs:
+    """Why there is no job for a pilot, and after how many seconds it should ask again."""
+
+    reason: str
+    retry_after_s: int
+
+
+class Acquiring:
+    """Takes the best jobs for one request, and counts what was answered."""
+
+    def __init__(self, claims: Claims, activity: Activity, no_match: NoMatch, metrics: DispatchMetrics) -> None:
+        self._claims = claims
+        self._activity = activity
+        self._no_match = no_match
+        self._metrics = metrics
+        self._granted = metrics.acquires.labels("job")
+
+    async def acquire(self, request: Request) -> tuple[AcquireJobs, Sequence[Granted] | NoJobs]:
+        """What was asked for, and the best jobs for the pilot, now `sent`.
+
+        A repeated `Idempotency-Key` (same caller, queue, and worker or node) gets the same job while its pilot has it:
+        sent, starting or running. Later the key is free again, and the answer is what a new request would get. Raises
+        BadRequest, Unavailable, Crowded, ClientDisconnect.
+        """
+        caller = caller_of(request).name
+        try:
+            wanted = parse(AcquireJobs, await fields_of(request, ACQUIRE))
+            key = _key_of(request)
+        except BadRequest:
+            self._metrics.acquires.labels("refused").inc()
+            raise
+        offer = replace(wanted.offer(), subject=caller)
+        if key is not None:
+            key = request_key(caller, offer, key)
+        if not await self._activity.knows(offer.queue):
+            self._metrics.acquires.labels("refused").inc()
+            return wanted, NoJobs(f"the queue {offer.queue!r} is not known", self._no_match.longest_wait_s)
+        self._activity.pilot_seen(offer.queue)
+        try:
+            async with WhileConnected(request.receive):
+                granted = await self._claim(offer, wanted.n_jobs, key)
+        except Unavailable:
+            self._metrics.acquires.labels("unavailable").inc()
+            raise
+        if not granted:
+            self._metrics.acquires.labels("none").inc()
+            return wanted, NoJobs(*await self._no_match.explain(offer))
+        self._granted.inc()
+        return wanted, granted
+
+    async def _claim(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
+        """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.
+
+        What was granted is returned also when another claim failed or came too late.
+        """
+        if n_jobs == 1:
+            one = await self._claims.acquire(offer, key)
+            return [one] if one is not None and one.spec is not None else []
+        keys = [f"{key}#{number}" if key and number else key for number in range(n_jobs)]
+        claims = [asyncio.ensure_future(self._claims.acquire(offer, one)) for one in keys]
+        try:
+            await asyncio.wait(claims)
+        except asyncio.CancelledError:  # the caller has gone
+            for claim in claims:
+                claim.cancel()
+            raise
+        failed = [error for one in claims if (error := one.exception()) is not None]
+        found = [one.result() for one in claims if one.exception() is None]
+        granted = [one for one in found if one is not None and one.spec is not None]
+        if failed and not granted:
+            raise failed[0]
+        return granted
+
+
+def _key_of(request: Request) -> str | None:
+    """The `Idempotency-Key`, if one was sent. Raises BadRequest."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not 0 < len(key) <= LONGEST_KEY:
+        allowed = f"1 to {LONGEST_KEY} are"
+        said = f"Idempotency-Key: {len(key)} characters are not allowed; {allowed}"
+        raise BadRequest(FAILED, [FieldProblem("Idempotency-Key", shown(key), allowed, said)])
+    return key

@@ -1,0 +1,116 @@
+"""The OpenAPI document: FastAPI's, with the methods of pilots, whose plain routes it cannot see."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from services.job_dispatch.api.legacy import PREFIX as LEGACY
+from services.job_dispatch.api.pilot import PREFIX
+from services.job_dispatch.api.report_fields import UpdateJob
+from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, RequestFields, WorkerUpdate
+
+
+@dataclass(frozen=True)
+class Method:
+    """One method of pilots: its fields are those of a model, or the ids in its query."""
+
+    path: str
+    summary: str
+    model: type[RequestFields] | None = None
+    ids: str | None = None
+
+    @property
+    def is_legacy(self) -> bool:
+        return self.path.startswith(LEGACY)
+
+
+METHODS = (
+    Method(
+        f"{PREFIX}/acquire_jobs",
+        "Take the best jobs that fit; none: StatusCode 20, a reason, a hint when to ask",
+        AcquireJobs,
+    ),
+    Method(
+        f"{PREFIX}/update_job",
+        'Report a job\'s state; the reply carries a command, "NULL" for none',
+        UpdateJob,
+    ),
+    Method(f"{PREFIX}/update_jobs_bulk", "Many reports as `job_list`, each with its own answer"),
+    Method(f"{PREFIX}/get_job_status", "Status and attempt of `job_ids`", ids="job_ids"),
+    Method(f"{PREFIX}/update_worker_status", "A worker started or finished", WorkerUpdate),
+    Method(f"{LEGACY}/getJob", "Take the best job that fits: its fields beside StatusCode, or 20", AcquireJobs),
+    Method(f"{LEGACY}/updateJob", "Report a job's state; the reply carries a command", UpdateJob),
+    Method(f"{LEGACY}/updateWorkerPilotStatus", "A worker started or finished", WorkerUpdate),
+    Method(f"{LEGACY}/getStatus", "States and attempts of `ids`, joined by commas", ids="ids"),
+)
+_ENVELOPE = {
+    "type": "object",
+    "properties": {"success": {"type": "boolean"}, "message": {"type": "string"}, "data": {}},
+}
+_FLAT = {
+    "type": "object",
+    "required": ["StatusCode"],
+    "properties": {"StatusCode": {"type": "integer"}, "errorDialog": {"type": "string"}},
+}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 200},
+    "description": "repeating a request with the same key, queue and worker or node gets the same job while the job is "
+    "sent, starting or running",
+}
+_LEGACY_NAME_OF = {name: legacy for legacy, name in LEGACY_NAMES.items()}
+
+
+def document_of(web: FastAPI, title: str) -> dict[str, Any]:
+    """FastAPI's document with the methods of pilots."""
+    document = get_openapi(title=title, version="1", routes=web.routes)
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    for method in METHODS:
+        verb = "get" if method.ids else "post"
+        document["paths"].setdefault(method.path, {})[verb] = _operation(method, schemas)
+    return document
+
+
+def _operation(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
+    answer = {"application/json": {"schema": _FLAT if method.is_legacy else _ENVELOPE}}
+    operation: dict[str, Any] = {
+        "summary": method.summary,
+        "tags": ["published pilots" if method.is_legacy else "pilots"],
+        "operationId": method.path.rpartition("/")[2],
+        "responses": {"200": {"description": "flat" if method.is_legacy else "envelope", "content": answer}},
+    }
+    if method.ids:
+        ids = {"type": "array", "items": {"type": "integer"}}
+        operation["parameters"] = [{"name": method.ids, "in": "query", "required": True, "schema": ids}]
+    else:
+        operation["requestBody"] = {"required": True, "content": _content(method, schemas)}
+    if method.model is AcquireJobs:
+        operation["parameters"] = [_KEY]
+    return operation
+
+
+def _content(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
+    if method.model is None:
+        item = {"$ref": f"#/components/schemas/{UpdateJob.__name__}"}
+        reports = {
+            "type": "object",
+            "properties": {"job_list": {"type": "array", "items": item}},
+            "required": ["job_list"],
+        }
+        return {"application/json": {"schema": reports}}
+    schema = method.model.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(schema.pop("$defs", {}))
+    name = method.model.__name__
+    if method.is_legacy:
+        name = f"Legacy{name}"
+        schema["properties"] = {_LEGACY_NAME_OF.get(key, key): one for key, one in schema["properties"].items()}
+        schema["required"] = [_LEGACY_NAME_OF.get(key, key) for key in schema.get("required", ())]
+    schemas[name] = schema
+    reference = {"schema": {"$ref": f"#/components/schemas/{name}"}}
+    return {"application/json": reference, "application/x-www-form-urlencoded": reference}

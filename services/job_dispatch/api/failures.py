@@ -1,0 +1,96 @@
+"""Why a pilot's request is not answered, told in the form that the method's callers understand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from services.job_dispatch.acquire.waiting import Unavailable
+from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
+from services.job_dispatch.coalescing import TooLate
+from shared.auth import NotAuthenticated, caller_of
+from shared.db.database import is_retryable, is_unstorable, unavailable
+from shared.model.problems import FieldProblem
+from shared.web.envelope import Envelope, refused
+from shared.web.intake import Crowded, crowded
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a request was not answered.
+
+    `code` is the protocol's, `status` that of HTTP. `is_passing`: the same request may succeed in a while (the database
+    is away, a token is being renewed), so that the caller should send it again.
+    """
+
+    code: int
+    text: str
+    status: int = 200
+    problems: Sequence[FieldProblem] = ()
+    is_passing: bool = False
+
+
+Form = Callable[[Failure], Response]
+
+
+def enveloped(failure: Failure) -> Response:
+    """The form of /api/v1: an envelope whose data has the protocol's code."""
+    if failure.status == 503:
+        return crowded(failure.text, {"StatusCode": failure.code})
+    if failure.status != 200:
+        return Envelope({"StatusCode": failure.code}, failure.text, success=False, status_code=failure.status)
+    data: dict[str, object] = {"StatusCode": failure.code, "errorDialog": failure.text}
+    if failure.problems:
+        data["problems"] = [one.as_sent() for one in failure.problems]
+    return refused(data, failure.text, failure.problems)
+
+
+def later(reason: str) -> Failure:
+    """Nothing is wrong with the request, but it cannot be answered now."""
+    return Failure(TIMEOUT, reason, 503, is_passing=True)
+
+
+def internal() -> Failure:
+    """A bug of ours: whether the request would succeed later is not known, so it may be sent again."""
+    return Failure(FAILED, "internal error", 500, is_passing=True)
+
+
+def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
+    """Check the caller, and turn what went wrong into the answer that the method's callers understand."""
+
+    def wrap(endpoint: Endpoint) -> Endpoint:
+        async def call(request: Request) -> Response:
+            try:
+                caller = caller_of(request)
+            except NotAuthenticated as error:
+                return form(Failure(INVALID, str(error), 401, is_passing=True))
+            if not caller.may(*roles):
+                return form(Failure(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
+            return await answered(endpoint, request, form)
+
+        return call
+
+    return wrap
+
+
+async def answered(endpoint: Endpoint, request: Request, form: Form) -> Response:
+    """The answer of an endpoint, or why there is none."""
+    try:
+        return await endpoint(request)
+    except BadRequest as error:
+        return form(Failure(error.code, str(error), problems=error.problems))
+    except ClientDisconnect:
+        return Response(status_code=499)
+    except (Unavailable, TooLate, Crowded) as error:
+        return form(later(str(error)))
+    except Exception as error:
+        if is_unstorable(error):
+            return form(Failure(FAILED, f"a value cannot be stored: {error}; nothing was changed"))
+        if not is_retryable(error):
+            raise
+        return form(later(unavailable(error)))

@@ -1,0 +1,83 @@
+"""/server/panda/*: the interface that published pilots use.
+
+Bodies are forms or JSON, gzipped or not; names are those of the older interface. Who may call what is in `routes`.
+"""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.api.acquiring import Acquiring, NoJobs
+from services.job_dispatch.api.body import IDS, fields_of
+from services.job_dispatch.api.failures import Endpoint, Form, guarded
+from services.job_dispatch.api.legacy_answers import always_json, flat, sent_again, told
+from services.job_dispatch.api.reported import note_worker, report_of
+from services.job_dispatch.api.requests import NO_JOBS, OK, ROLE, job_ids_of
+from services.job_dispatch.lifecycle.reports import Reporting
+from services.job_dispatch.store.job_reads import JobQueries
+
+PREFIX = "/server/panda"
+
+
+class LegacyApi:
+    """The methods of the older interface."""
+
+    def __init__(self, acquiring: Acquiring, reporting: Reporting, activity: Activity, jobs: JobQueries) -> None:
+        self._acquiring = acquiring
+        self._reporting = reporting
+        self._activity = activity
+        self._jobs = jobs
+
+    def _methods(self) -> list[tuple[str, tuple[str, ...], Endpoint, Form, tuple[str, ...]]]:
+        """Name, HTTP methods, endpoint, form of failures, and the roles that may call it."""
+        pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
+        return [
+            ("getJob", post, self.get_job, always_json, pilots),
+            ("updateJob", post, self.update_job, sent_again, pilots),
+            ("updateWorkerPilotStatus", post, self.update_worker_status, sent_again, pilots),
+            ("getStatus", both, self.get_status, always_json, pilots),
+        ]
+
+    def routes(self) -> list[Route]:
+        """One for each method."""
+        return [
+            Route(f"{PREFIX}/{name}", guarded(form, *roles)(endpoint), methods=list(methods))
+            for name, methods, endpoint, form, roles in self._methods()
+        ]
+
+    def forms(self) -> dict[str, Form]:
+        """In which form each path tells failures."""
+        return {f"{PREFIX}/{name}": form for name, _, _, form, _ in self._methods()}
+
+    async def get_job(self, request: Request) -> Response:
+        """One job, its fields beside the StatusCode; with nJobs a list of jobs. Always JSON."""
+        wanted, found = await self._acquiring.acquire(request)
+        if isinstance(found, NoJobs):
+            hint = {"reason": found.reason, "retry_after_s": found.retry_after_s}
+            return flat({"StatusCode": NO_JOBS, "errorDialog": "no jobs in PanDA", **hint})
+        specs = [b'{"StatusCode":0,' + (one.spec or "{}").encode().lstrip(b"{ ") for one in found]
+        if "n_jobs" in wanted.model_fields_set:
+            specs = [b'{"StatusCode":0,"jobs":[' + b",".join(specs) + b"]}"]
+        return Response(specs[0], media_type="application/json")
+
+    async def update_job(self, request: Request) -> Response:
+        """One report of a pilot; the answer carries the command for it, "NULL" for none."""
+        verdict = await self._reporting.report(await report_of(request))
+        code = OK if verdict.refusal is None else ROLE
+        return told(request, {"StatusCode": code, "command": verdict.command, "errorDialog": verdict.refusal})
+
+    async def update_worker_status(self, request: Request) -> Response:
+        """A worker started or finished."""
+        refusal = await note_worker(self._activity, request)
+        return told(request, {"StatusCode": OK if refusal is None else ROLE, "errorDialog": refusal})
+
+    async def get_status(self, request: Request) -> Response:
+        """States and attempts of the jobs `ids`, each joined by commas."""
+        fields = await fields_of(request, IDS) if request.method == "POST" else {}
+        states = await self._jobs.states(job_ids_of(request.query_params.getlist("ids") or fields.get("ids"), "ids"))
+        statuses = ",".join(one["status"] or "notfound" for one in states)
+        attempts = ",".join(str(one["attempt_number"] or 0) for one in states)
+        return told(request, {"StatusCode": OK, "status": statuses, "attemptNr": attempts})

@@ -1,0 +1,46 @@
+"""What pilots report of jobs and workers, whatever interface they use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from starlette.requests import Request
+
+from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.api.body import HEARTBEAT, OF_ONE, REPORT, fields_of, report_fields_of
+from services.job_dispatch.api.report_fields import read_report
+from services.job_dispatch.api.requests import FAILED, BadRequest, WorkerUpdate, parse
+from services.job_dispatch.policy.reports import Report
+from shared.auth import Caller, caller_of
+from shared.model.problems import FieldProblem
+
+
+async def report_of(request: Request) -> Report:
+    """The one report of a request. Raises BadRequest, Crowded."""
+    fields, is_small = await report_fields_of(request, REPORT, OF_ONE)
+    return await reported(caller_of(request), fields, is_small)
+
+
+async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) -> Report:
+    """A report of a caller. Raises BadRequest.
+
+    Thousands of files are looked at in Python, which a thread does without stopping the others.
+    """
+    report = read_report(fields) if is_small else await asyncio.to_thread(read_report, fields)
+    return replace(report, subject=caller.name, is_trusted=caller.may("production"))
+
+
+async def note_worker(activity: Activity, request: Request) -> str | None:
+    """Store that a worker started or finished; why the caller may not say so. Raises BadRequest."""
+    wanted = parse(WorkerUpdate, await fields_of(request, HEARTBEAT))
+    if not await activity.knows(wanted.site_name):
+        value, allowed = repr(wanted.site_name), "the name of a loaded queue is"
+        said = f"site: value {value} is not allowed; {allowed}"
+        raise BadRequest(FAILED, [FieldProblem("site", wanted.site_name, allowed, said)])
+    caller = caller_of(request)
+    if await activity.worker(wanted.worker(caller.name, is_trusted=caller.may("production"))):
+        return None
+    return f"worker {wanted.worker_id} of {wanted.harvester_id}: {caller.name} may not report what others began"
