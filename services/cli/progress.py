@@ -10,8 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from services.cli.client import Client
-
-MASTER_TYPES = frozenset({"input", "pseudo_input", "pp_input"})
+from shared.model.dataset_types import INPUT_TYPES
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def progress_of(details: Mapping[str, Any]) -> TaskProgress:
     """Read the numbers out of a task's details."""
     task = details["task"] if isinstance(details.get("task"), Mapping) else details
     masters = [
-        row for row in details.get("datasets") or [] if row.get("type") in MASTER_TYPES and not row.get("master_id")
+        row for row in details.get("datasets") or [] if row.get("type") in INPUT_TYPES and not row.get("master_id")
     ]
 
     def total(name: str) -> int:

@@ -23,6 +23,7 @@ from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
 from shared.events.chunk import Candidate
 from shared.messaging.failures import Permanent
 from shared.model.analysis import is_analysis
+from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
 from shared.snapshot.expected import expected_of_chunk
 from shared.waits.causes import causes_of
@@ -32,7 +33,6 @@ from shared.waits.waker import WakeMetrics
 FindPolicy = Callable[[str, str], JobBrokerage]
 
 # A seed fits a bigint with room to spare.
-SEED_BITS = 62
 # Analysis tasks go to the plugin of this label whatever label their jobs have.
 ANALYSIS_LABEL = "user"
 

@@ -11,18 +11,18 @@ from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Ended
-from services.job_generation.policy.values import OUTPUT_TYPES, UNMERGED_TYPES, Task
+from services.job_generation.policy.values import Task
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import InputEnd, JobFile, JobRow, OutputEnd
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.dataset_types import LOG_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
 from shared.model.job_report import JobReport
 from shared.states.file import FileStatus
 from shared.states.job import FINAL
 
 GONE_AFTER_END: tuple[FileStatus, ...] = ("running", "defined")
-LOG_TYPES = ("log", "trn_log")
 
 
 class Applying:

@@ -19,8 +19,6 @@ from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.splitting import Pool
 from services.job_generation.policy.values import (
-    INPUT_TYPES,
-    UNMERGED_TYPES,
     Dataset,
     QueueFacts,
     Task,
@@ -39,14 +37,14 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, Candidate, JobsGenerated, moves_of
 from shared.model.batches import batches
+from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
+from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
 from shared.waits.store import note_wait
 
 FindPlugin = Callable[[str, str], JobGeneration]
-SEED_BITS = 62
 MOST_SECONDARY_FILES = 10_000
-ALL_OUTPUT = ("output", "log", "trn_output", "trn_log")
 
 
 class Undefinable(Exception):
@@ -247,7 +245,7 @@ class Generating:
         if task.status != "ready":
             return
         status: TaskStatus = "scouting" if chunk.kind == "scout" else "running"
-        await store.move_datasets(work, task.task_id, ALL_OUTPUT, "running", "first jobs generated")
+        await store.move_datasets(work, task.task_id, OUTPUT_TYPES, "running", "first jobs generated")
         await store.move_task(work, task, status, reason=f"first jobs generated from chunk {chunk.chunk_id}")
 
     async def _return_leftover(

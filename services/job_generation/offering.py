@@ -10,7 +10,7 @@ from services.job_generation.parameters import GenerationParameters, generation_
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
 from services.job_generation.policy.throttle import OFFERED, UNTHROTTLED_LABELS, CountedStatus, ThrottleDecision, judge
-from services.job_generation.policy.values import INPUT_TYPES, Dataset, Task
+from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -19,6 +19,7 @@ from services.job_generation.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered
+from shared.model.dataset_types import INPUT_TYPES
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
 

@@ -22,6 +22,7 @@ from services.job_generation.store.tasks import LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskPrepared, TaskProgressed
+from shared.model.dataset_types import OUTPUT_TYPES
 from shared.model.job_report import JobReport
 from shared.snapshot import KnownGrid
 
@@ -30,7 +31,6 @@ MEASURED_COLUMNS = (
     "io_intensity_unit", "disk_io", "disk_io_unit", "out_disk_count", "out_disk_unit", "work_disk_count",
     "work_disk_unit",
 )  # fmt: skip
-OUTPUTS = ("output", "log", "trn_output", "trn_log")
 
 
 class Settling:
@@ -154,7 +154,7 @@ class Settling:
         if task.rules.runs_until_closed and any(one.is_master and one.is_open for one in datasets):
             await store.move_task(work, task, "defined", reason="all input was worked on, but it is still open")
             return
-        await store.move_datasets(work, task.task_id, OUTPUTS, "prepared", "no more files will be added")
+        await store.move_datasets(work, task.task_id, OUTPUT_TYPES, "prepared", "no more files will be added")
         if await store.move_task(work, task, "prepared", reason="all input was worked on"):
             work.emit(TaskPrepared(task_id=task.task_id))
 

@@ -19,6 +19,7 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
+from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
@@ -27,7 +28,6 @@ from shared.waits.waker import WakeMetrics
 FindPolicy = Callable[[str, str], TaskBrokerage]
 
 # A seed fits a bigint with room to spare.
-SEED_BITS = 62
 
 
 class TaskHandlers:

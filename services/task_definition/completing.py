@@ -31,14 +31,13 @@ from shared.events import (
     TaskProgressed,
     TaskReleased,
 )
+from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES
 from shared.states import DATASET, JOB, Owner
 from shared.states.dataset import DatasetStatus
 from shared.states.job import ON_NODE, QUEUED
 from shared.states.task import FINAL, TaskStatus
 
 _ENDINGS: tuple[TaskStatus, ...] = ("aborting", "toabort", "finishing", "passed", "prepared", "tobroken", "reassigning")
-_OUTPUTS = ("output", "log", "trn_output", "trn_log")
-_INPUTS = ("input", "pseudo_input", "pp_input")
 SETTLE_AT_MOST = 200
 _FROM_THE_FIRST = (None, 0)
 
@@ -203,11 +202,11 @@ class Completion:
         outputs = []
         for row in await _datasets(connection, task_id):
             n_files = row["n_files"]
-            if row["type"] in _OUTPUTS:
+            if row["type"] in OUTPUT_TYPES:
                 outputs.append(row["dataset_name"])
                 found: DatasetStatus = output_dataset_status(status, n_files, row["n_files_finished"])
                 n_files = row["n_files_finished"]
-            elif row["type"] in _INPUTS:
+            elif row["type"] in INPUT_TYPES:
                 is_master = row["master_id"] is None
                 found = input_dataset_status(n_files, row["n_files_finished"], is_master=is_master)
             else:

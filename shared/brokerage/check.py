@@ -22,6 +22,8 @@ Numbers = NDArray[np.float64]
 # Numbers as they come: they become floats only where they are kept.
 AnyNumbers = NDArray[np.generic]
 
+#: the words of a check that compares truth values
+YES_NO = ("no", "yes")
 #: how the words for what is wanted begin where they would otherwise be read as said of what was found
 _COMPARES = ("more than", "less than", "at most", "at least", "not", "one of", "unified or")
 

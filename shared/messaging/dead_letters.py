@@ -16,6 +16,7 @@ from shared.messaging import ledger
 from shared.messaging.codec import Undecodable, decode
 from shared.messaging.gate import DatabaseGate
 from shared.messaging.topology import DELIVERY_LIMIT, Topology
+from shared.model.whole_numbers import LARGEST_ID
 
 
 async def park(database: Database, gate: DatabaseGate, topology: Topology, message: Any) -> None:
@@ -80,4 +81,4 @@ def _ids(body: bytes) -> tuple[int | None, int | None]:
 
 
 def _positive(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= LARGEST_ID else None

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from shared.model.problems import Problem, problems_of
 from shared.model.resource_types import QueuePart, ResourceType, queue_part
+from shared.model.whole_numbers import LARGEST_INT4
 
 #: values of an option that switch it off
 _NO = ("", "0", "false", "none", "no")
@@ -188,7 +189,7 @@ def _words(value: Any) -> Any:
     return [word.strip() for word in re.split(r"[,|]", value) if word.strip()] if isinstance(value, str) else value
 
 
-Count = Annotated[int, BeforeValidator(_none_is_zero), Field(ge=0, le=2**31 - 1)]
+Count = Annotated[int, BeforeValidator(_none_is_zero), Field(ge=0, le=LARGEST_INT4)]
 Flag = Annotated[bool, BeforeValidator(lambda value: False if value is None else value)]
 Text = Annotated[str, BeforeValidator(_none_is_empty), Field(max_length=4000)]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]

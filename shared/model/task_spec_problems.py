@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps, at_once
+from shared.model.whole_numbers import LARGEST_INT8
 
 SHOWN_VALUE_LENGTH = 80
 DEEPEST, MOST_UNSTORABLE = 50, 100
@@ -112,7 +113,7 @@ def _check_storable(value: Any, field: str, found: list[FieldProblem]) -> None:
     if isinstance(value, str):
         if _UNSTORABLE.search(value):
             found.append(problem(field, value, "allowed: a text without the character NUL and without half a pair"))
-    elif type(value) is int and not -(2**63) <= value < 2**63:
+    elif type(value) is int and not -LARGEST_INT8 - 1 <= value <= LARGEST_INT8:
         found.append(problem(field, value, "allowed: a whole number of at most 8 bytes"))
     elif isinstance(value, float) and not math.isfinite(value):
         found.append(problem(field, value, "allowed: a finite number"))

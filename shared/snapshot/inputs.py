@@ -16,11 +16,10 @@ from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
 from shared.catalogue.port import DatasetFacts
 from shared.db.queries import Queries
+from shared.model.dataset_types import PSEUDO_INPUT
 from shared.model.storage import Storage
 
 SQL = Queries.beside(__file__)
-
-PSEUDO_INPUT = "pseudo_input"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 SELECT dataset_id, dataset_name, master_id IS NULL AS is_master, type, n_files, coalesce(n_events, 0) AS n_events,
        attributes
 FROM task_datasets
-WHERE task_id = :task_id AND type IN ('input', 'pp_input', 'pseudo_input')
+WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input')
 ORDER BY dataset_id;
 
 -- name: chunk_inputs
@@ -29,4 +29,4 @@ SELECT coalesce(sum(d.n_files), 0)::bigint AS n_files, coalesce(sum(d.n_files_fi
              UNION SELECT queue FROM queue_outcomes WHERE task_id = :task_id
              ORDER BY 1) AS queues_used
 FROM task_datasets d
-WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pp_input', 'pseudo_input');
+WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input');

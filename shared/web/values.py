@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from shared.model.problems import FieldProblem
+from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT4, LARGEST_INT8
 from shared.web.problems import WrongRequest
 
-LARGEST_ID = 2**63 - 1
 #: ids in one request, which become the parameters of one statement
 MOST_IDS = 10_000
 
@@ -83,12 +83,12 @@ def _storable(value: Any) -> Any:
 Id = Annotated[int, BeforeValidator(read_id), Ge(1), Le(LARGEST_ID)]
 MaybeId = Annotated[Id | None, BeforeValidator(absent)]
 Text = Annotated[str | None, BeforeValidator(_storable)]
-Number = Annotated[Annotated[int, Ge(-LARGEST_ID - 1), Le(LARGEST_ID)] | None, BeforeValidator(absent)]
+Number = Annotated[Annotated[int, Ge(-LARGEST_INT8 - 1), Le(LARGEST_INT8)] | None, BeforeValidator(absent)]
 Truth = Annotated[bool | None, BeforeValidator(absent)]
 Time = Annotated[datetime | None, BeforeValidator(_time)]
 
 #: rows before the page; `before_id`, the last id of the page before, costs less and is used where pages are deep
-Offset = Annotated[int, BeforeValidator(lambda value: 0 if absent(value) is None else value), Ge(0), Le(2**31)]
+Offset = Annotated[int, BeforeValidator(lambda value: 0 if absent(value) is None else value), Ge(0), Le(LARGEST_INT4)]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 from shared.events import JobMove
+from shared.model import dataset_types as types
 
 ROOT = Path(__file__).parents[2]
 ANALYSIS = "shared/model/analysis.py"
@@ -87,3 +89,47 @@ def test_one_function_cuts_sequences_into_batches() -> None:
     assert (
         lines_with(r"\brange\(0, len\(|\bwhile \w+ := list\(islice\(", ".py", without={"shared/model/batches.py"}) == []
     )
+
+
+TYPES = "shared/model/dataset_types.py"
+INPUTS, UNMERGED = frozenset(types.INPUT_TYPES), frozenset(types.UNMERGED_TYPES)
+CATALOGUED = INPUTS - {types.PSEUDO_INPUT}
+#: what statements may ask for: the lists of Python, inputs that have files, and what jobs read of both kinds
+ASKED_TYPES = {
+    *map(frozenset, (INPUTS, types.FINAL_OUTPUT_TYPES, UNMERGED, types.OUTPUT_TYPES, types.LOG_TYPES)),
+    CATALOGUED,
+    INPUTS | UNMERGED,
+    CATALOGUED | UNMERGED | {"lib"},
+}
+
+
+def test_one_place_says_which_types_of_datasets_belong_together() -> None:
+    known = INPUTS | set(types.OUTPUT_TYPES)
+    found = []
+    for name, text in files(".py").items():
+        for node in ast.walk(ast.parse(text)) if name != TYPES else ():
+            if isinstance(node, ast.Tuple | ast.List | ast.Set) and len(node.elts) > 1:
+                words = {one.value for one in node.elts if isinstance(one, ast.Constant)}
+                if len(words) == len(node.elts) and words <= known:
+                    found.append(f"{name}:{node.lineno}: {sorted(words)}")
+    assert found == []
+
+
+def test_statements_ask_for_the_types_that_belong_together() -> None:
+    lists = [
+        (name, frozenset(re.findall(r"'(\w+)'", one)))
+        for name, text in files(".sql").items()
+        for one in re.findall(r"\btype IN \((.*?)\)", text, re.DOTALL)
+    ]
+    assert len(lists) > 20
+    assert [one for one in lists if one[1] not in ASKED_TYPES] == []
+
+
+def test_one_place_says_how_large_ids_and_seeds_are() -> None:
+    large = r"\b2\s*\*\*\s*(31|6[234])\b|\b1\s*<<\s*(31|6[234])\b|\b(2147483647|9223372036854775807)\b|getrandbits\(\d"
+    allowed = {"shared/model/whole_numbers.py", "services/cli/simulated_pilots/payload.py"}  # a pilot makes GUIDs
+    assert lines_with(large, ".py", ".sql", without=allowed) == []
+
+
+def test_one_place_says_yes_and_no() -> None:
+    assert lines_with(r"""\(["']no["'], *["']yes["']\)""", ".py", without={"shared/brokerage/check.py"}) == []

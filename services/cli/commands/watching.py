@@ -14,13 +14,13 @@ from services.cli.commands.options import Json, TaskId, connect, help_text
 from services.cli.failures import Refused, Unreachable
 from services.cli.identifiers import read_ids
 from services.cli.output import console, print_json
-from services.cli.progress import MASTER_TYPES, TaskProgress, task_progress
+from services.cli.progress import TaskProgress, task_progress
 from shared.states.task import TaskStatus
 
 ENDED: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted", "exhausted"})
 GOOD: frozenset[TaskStatus] = frozenset({"done", "finished"})
 
-__all__ = ["ENDED", "GOOD", "MASTER_TYPES", "register", "watch"]
+__all__ = ["ENDED", "GOOD", "register", "watch"]
 
 
 def register(app: typer.Typer) -> None:

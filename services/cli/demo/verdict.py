@@ -10,8 +10,7 @@ from rich.table import Table
 
 from services.cli.output import cell, duration
 from services.cli.progress import TaskProgress
-
-OUTPUT_TYPES = ("output", "log")
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def judge(
     outputs = sum(
         int(row.get("n_files_finished") or 0)
         for row in details.get("datasets") or []
-        if row.get("type") in OUTPUT_TYPES
+        if row.get("type") in FINAL_OUTPUT_TYPES
     )
     return TaskVerdict(progress, expected, outputs, took_s)
 

@@ -11,7 +11,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.brokerage.check import Check, Mask, Tier, Verdict
+from shared.brokerage.check import YES_NO, Check, Mask, Tier, Verdict
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.estimates import ram_mb
 from shared.brokerage.filters.capability import cores_of_jobs
@@ -29,7 +29,6 @@ from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
 
-YES_NO = ("no", "yes")
 # In a decision the words are the task's list, and the stations that sites advertise.
 STATION = Check(700, "station", Tier.POLICY, True, "station of the site", "one of the task's list:")
 ADVERT = Check(701, "advertisement", Tier.CAPACITY, True, "jobs matched with the site", "less than MaxJobs", "jobs")

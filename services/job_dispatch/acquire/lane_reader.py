@@ -13,6 +13,7 @@ from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.store.lanes import SQL
 from shared.brokerage.matchmaking import JobFacts
 from shared.events import LaneJob
+from shared.model.whole_numbers import LARGEST_INT4
 
 
 class LaneReader(Protocol):
@@ -34,7 +35,7 @@ class LaneReader(Protocol):
 
 
 #: before every entry: a cursor for a read from the start
-FIRST: Entry = (-(2**31), -(2**63))
+FIRST: Entry = (-LARGEST_INT4 - 1, 0)
 
 
 class DatabaseLaneReader:

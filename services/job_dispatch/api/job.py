@@ -17,10 +17,11 @@ from services.job_dispatch.store.jobs import Store
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS
 from shared.web.envelope import NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
-from shared.web.values import LARGEST_ID, Id, MaybeId, Page
+from shared.web.values import Id, MaybeId, Page
 
 #: what `job/set_command` may leave for a pilot; null takes it back
 PILOT_COMMANDS = ("tobekilled", "softkill", "debug", "debugoff", "nocleanup")

@@ -19,8 +19,9 @@ from services.job_dispatch.acquire.activity import WorkerStatus
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem_of_error
+from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT8
 from shared.web.problems import WrongRequest
-from shared.web.values import LARGEST_ID, absent, ids_of
+from shared.web.values import absent, ids_of
 
 #: legacy status codes of the protocol
 OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE = 0, 10, 20, 30, 50, 60
@@ -89,7 +90,7 @@ def whole(value: Any) -> Any:
 
 
 Text = Annotated[str | None, BeforeValidator(lambda value: None if value is None else absent(str(value)))]
-Whole = Annotated[Annotated[int, Field(ge=-(2**63), le=LARGEST_ID)] | None, BeforeValidator(whole)]
+Whole = Annotated[Annotated[int, Field(ge=-LARGEST_INT8 - 1, le=LARGEST_INT8)] | None, BeforeValidator(whole)]
 Amount = Annotated[Annotated[int, Field(ge=0, le=2**40)] | None, BeforeValidator(whole)]
 Traffic = Annotated[Annotated[int, Field(ge=-(2**60), le=2**60)] | None, BeforeValidator(whole)]
 Number = Annotated[Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)] | None, BeforeValidator(absent)]

@@ -11,6 +11,7 @@ import asyncpg
 from services.job_dispatch.policy.reports import Blame, ExpectedOutput, JobRow
 from shared.db.queries import Queries
 from shared.events import LaneJob
+from shared.model.whole_numbers import LARGEST_INT4
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, ON_NODE, JobStatus
 from shared.states.task import TaskStatus
@@ -278,4 +279,4 @@ def _locked(rows: Sequence[asyncpg.Record]) -> dict[int, LockedJob]:
 
 
 def _int4(value: int) -> int:
-    return max(-(2**31), min(2**31 - 1, value))
+    return max(-LARGEST_INT4 - 1, min(LARGEST_INT4, value))

@@ -19,8 +19,6 @@ from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
 from services.job_generation.policy.values import (
-    LOG_TYPES,
-    UNMERGED_TYPES,
     Dataset,
     JobInput,
     QueueFacts,
@@ -28,6 +26,7 @@ from services.job_generation.policy.values import (
     Template,
     Unit,
 )
+from shared.model.dataset_types import LOG_TYPES, UNMERGED_TYPES
 
 SCOUT_PRIORITY = 901
 COPIED = "local"

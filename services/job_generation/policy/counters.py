@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from services.job_generation.policy.values import UNMERGED_TYPES
+from shared.model.dataset_types import UNMERGED_TYPES
 from shared.states.file import FileStatus
 
 USED: frozenset[FileStatus] = frozenset({"picked", "running", "prepared", "merging", "finished", "failed"})

@@ -11,9 +11,9 @@ from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_
 from shared.brokerage.smallest_job import counted_events
 from shared.model.needs import WorkNeeds, cores_of_merge_job
 from shared.model.units import MB_BYTES
+from shared.model.whole_numbers import LARGEST_INT4
 
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
-MAX_INT4 = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
 def _up(value: float, step: int, most: float) -> int:
     """Rounded up to a step, so that few shapes exist, but not over what the queue has if the value itself fits."""
     rounded = math.ceil(value / step) * step if value > 0 else 0
-    return min(rounded if not most or value > most else min(rounded, int(most)), MAX_INT4)
+    return min(rounded if not most or value > most else min(rounded, int(most)), LARGEST_INT4)
 
 
 def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:

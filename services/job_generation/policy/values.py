@@ -9,18 +9,14 @@ from typing import Any
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
 from shared.model.analysis import is_analysis
+from shared.model.dataset_types import INPUT_TYPES
 from shared.model.names import scope_of
 from shared.model.needs import WorkNeeds
 from shared.model.units import Ram
 from shared.states.dataset import DatasetStatus
 from shared.states.task import TaskStatus
 
-INPUT_TYPES = ("input", "pseudo_input", "pp_input")
-FINAL_OUTPUT_TYPES = ("output", "log")
-UNMERGED_TYPES = ("trn_output", "trn_log", "tmpl_trn_output", "tmpl_trn_log")
-OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, "tmpl_output", "tmpl_log", *UNMERGED_TYPES)
 NO_RAM = Ram(0, per_core=False, fixed=False)
-LOG_TYPES = ("log", "tmpl_log", "trn_log", "tmpl_trn_log")
 
 
 @dataclass(frozen=True, slots=True)

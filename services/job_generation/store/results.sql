@@ -76,7 +76,7 @@ SELECT j.queue, f.file_id, f.dataset_id, f.type, f.lfn, coalesce(f.fsize, 0) AS 
        f.ram_count, f.job_id, f.out_job_id
   FROM task_files f JOIN jobs j ON j.job_id = f.boundary_id
  WHERE f.task_id = :task_id AND f.status = 'ready' AND f.boundary_id IS NOT NULL
-   AND f.type IN ('trn_output', 'trn_log', 'tmpl_trn_output', 'tmpl_trn_log') AND j.status = 'merging'
+   AND f.type IN ('trn_output', 'trn_log') AND j.status = 'merging'
  ORDER BY j.queue, j.job_id, f.file_id;
 
 -- name: queues_with_unmerged_work
@@ -89,7 +89,7 @@ SELECT q.queue FROM unnest(:queues::text[]) AS q (queue)
 -- Outputs of these jobs that are to be merged. Index task_files_producer.
 SELECT file_id, dataset_id, type, status, boundary_id, out_job_id FROM task_files
  WHERE task_id = :task_id AND out_job_id = ANY(:job_ids::bigint[])
-   AND type IN ('trn_output', 'trn_log', 'tmpl_trn_output', 'tmpl_trn_log')
+   AND type IN ('trn_output', 'trn_log')
  ORDER BY file_id;
 
 -- name: orphaned_outputs

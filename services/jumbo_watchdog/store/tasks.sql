@@ -8,7 +8,7 @@ SELECT t.task_id, t.use_jumbo, t.current_priority, t.trans_uses, t.site, t.split
        SELECT coalesce(sum(greatest(coalesce(d.n_events, 0) - coalesce(d.n_events_used, 0), 0)), 0)::bigint
                   AS remaining_events
          FROM task_datasets d
-        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input')) e
+        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) e
  WHERE t.event_service = 1 AND t.status IN ('ready', 'pending', 'scouting', 'scouted', 'running', 'throttled')
  ORDER BY t.task_id;
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.task_brokerage.policy.columns import NucleusColumns, input_gb
-from shared.brokerage.check import Check, Tier, Verdict
+from shared.brokerage.check import YES_NO, Check, Tier, Verdict
 from shared.brokerage.nuclei import BARE
 from shared.brokerage.nucleus import TaskRequest
 from shared.model.units import GB_BYTES
 
-YES_NO = ("no", "yes")
 ACTIVE = Check(500, "nucleus_active", Tier.CONFIGURATION, False, "state is ACTIVE", "must be", words=YES_NO)
 BACKLOG = Check(501, "transfer_backlog", Tier.CAPACITY, True, "files queued to the nucleus", "at most", "files")
 STORAGE = Check(502, "nucleus_storage", Tier.CONFIGURATION, False, "storages", "at least", "storages")

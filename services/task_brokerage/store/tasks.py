@@ -16,12 +16,12 @@ from shared.catalogue import CatalogueReader
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.storage import Storage
+from shared.model.whole_numbers import LARGEST_ID
 from shared.snapshot.inputs import inputs_of_task
 from shared.states import TASK, Owner
 
 SQL = Queries.beside(__file__)
 
-MAX_TASK_ID = 2**63 - 1
 UNITS_LOOKED_AT = 100_000
 # Parameters of the statements and the columns that fill them.
 _SUMS = {"nuclei": "nucleus", "priorities": "priority", "hs06_s": "hs06_s"}
@@ -68,7 +68,7 @@ class TaskBrokerageStore:
 
         Looks without any lock; where there is something to correct, everybody else who notes work waits.
         """
-        wrong = await self._changed_work(work, 0, MAX_TASK_ID, max_tasks)
+        wrong = await self._changed_work(work, 0, LARGEST_ID, max_tasks)
         if not wrong and not await self._wrong_sums(work):
             return 0
         await SQL.value(work.connection, "lock_all_work")

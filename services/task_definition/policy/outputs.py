@@ -14,6 +14,7 @@ from typing import Any
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_checks import UNMERGED_PREFIX
 from services.task_definition.policy.task_spec_items import Item
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.names import bare_name, scope_of
 
 TASK_ID_PLACEHOLDER = "$JEDITASKID"
@@ -80,7 +81,7 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
         if item.es_only or item.hidden:
             continue
         text = item.value
-        if item.param_type in ("output", "log"):
+        if item.param_type in FINAL_OUTPUT_TYPES:
             text = text.replace(item.file_name_template(), f"${{{streams[id(item)]}}}")
         parts.append(text + (" " if item.padding else ""))
     merge = spec.parameters.merge_spec
@@ -95,9 +96,9 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
 
 def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
     """(stream, kind, item) of every output and log, numbered by kind."""
-    items = [item for item in spec.parameters.job_parameters if item.param_type in ("output", "log")]
+    items = [item for item in spec.parameters.job_parameters if item.param_type in FINAL_OUTPUT_TYPES]
     found: list[tuple[str, str, Item]] = []
-    counts = {"output": 0, "log": 0}
+    counts = dict.fromkeys(FINAL_OUTPUT_TYPES, 0)
     for item in [*items, *spec.parameters.logs()]:
         kind = "output" if item.param_type == "output" else "log"
         found.append((f"{kind.upper()}{counts[kind]}", kind, item))

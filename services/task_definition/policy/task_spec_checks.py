@@ -9,6 +9,7 @@ from typing import Any
 from services.task_definition.policy.task_spec_fields import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
 from shared.model.architecture import InvalidArchitecture, parse_architecture
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.names import CATALOGUE_NAMES, SCOPES, TASK_NAMES, is_catalogue_name, is_scope, is_task_name, scope_of
 from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
@@ -151,7 +152,7 @@ def _item(name: str, item: Item) -> Iterable[FieldProblem]:
         return
     if item.param_type is None:
         yield problem(f"{name}.param_type", None, "is needed where type is 'template'")
-    elif item.param_type in ("output", "log"):
+    elif item.param_type in FINAL_OUTPUT_TYPES:
         yield from _output(name, item)
     elif item.param_type == "input":
         yield from _input_item(name, item)

@@ -25,6 +25,7 @@ from services.task_definition.policy.task_spec_items import (
     without_empty,
 )
 from shared.model.queue import Connectivity
+from shared.model.whole_numbers import LARGEST_ID
 
 MOST_ITEMS = 1000
 #: why these are refused
@@ -96,7 +97,7 @@ Amount = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 Percent = Annotated[int, Field(ge=0, le=1000, strict=True)]
 Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
 Priority = Annotated[int, Field(ge=-10_000, le=100_000, strict=True)]
-Identifier = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Identifier = Annotated[int, Field(ge=0, le=LARGEST_ID, strict=True)]
 
 
 class MergeSpec(BaseModel):

@@ -10,6 +10,7 @@ import asyncpg
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.batches import batches
+from shared.model.dataset_types import OUTPUT_TYPES
 from shared.states import DATASET, FILE, Owner
 from shared.states.file import FileStatus
 
@@ -105,7 +106,7 @@ class CommandStore:
         """Datasets that had ended are ready again; the names of the outputs among them."""
         ended = [one for one in DATASET.sources("ready", _OWNER) if one in ("done", "finished", "failed")]
         rows = await SQL.rows(connection, "reopen_datasets", task_id=task_id, allowed=ended)
-        return sorted(row["dataset_name"] for row in rows if row["type"] in ("output", "log", "trn_output", "trn_log"))
+        return sorted(row["dataset_name"] for row in rows if row["type"] in OUTPUT_TYPES)
 
     async def raise_attempts(self, connection: asyncpg.Connection, task_id: int, more: int) -> None:
         await SQL.run(connection, "raise_task_attempts", task_id=task_id, more=more)

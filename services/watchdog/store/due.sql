@@ -182,7 +182,7 @@ SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
   CROSS JOIN LATERAL (
        SELECT coalesce(max(f.attempt_nr), 0) AS max_attempt_nr
          FROM task_datasets d JOIN task_files f ON f.dataset_id = d.dataset_id
-        WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
+        WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
           AND f.status IN ('ready', 'picked', 'running') AND f.attempt_nr > 0) a
  WHERE t.status IN ('ready', 'scouting', 'running') AND NOT orrery_is_analysis(t.task_type, t.prod_source_label)
    AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts

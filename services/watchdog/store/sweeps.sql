@@ -61,7 +61,7 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
               coalesce(sum(d.n_files_failed), 0)::bigint AS files_failed,
               coalesce(sum(d.n_files), 0)::bigint AS files_total
          FROM task_datasets d
-        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input')) f
+        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) f
  WHERE t.status IN ('aborting', 'finishing', 'reassigning', 'tobroken') AND t.state_change_time < :before;
 
 -- name: paused_tasks
@@ -144,7 +144,7 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.goal, 
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(d.n_files_finished), 0)::bigint AS finished, coalesce(sum(d.n_files), 0)::bigint AS total
          FROM task_datasets d
-        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input')) s
+        WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) s
  WHERE t.status = 'running' AND t.goal > 0 AND t.goal < 1000 AND t.state_change_time < :before
    AND s.finished * 1000 >= t.goal * s.total AND s.total > 0;
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.analysis_facts import AnalysisFacts
-from shared.brokerage.check import Check, Filter, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Filter, Tier, Verdict, decides
 from shared.brokerage.classes import CLASS_A, CLASS_B, CLASS_C
 from shared.brokerage.pipeline import Exclusions
 from shared.brokerage.request import JobRequest
@@ -16,7 +16,6 @@ from shared.brokerage.stabilizer import max_user_queue, may_be_throttled
 from shared.brokerage.usage import USER_SHARE
 from shared.brokerage.world import World
 
-YES_NO = ("no", "yes")
 MIN_RUNNING = 20
 CLASS_USAGE_PERCENT = {CLASS_C: 90.0, CLASS_B: 95.0}
 

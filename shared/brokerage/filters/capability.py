@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage import estimates
-from shared.brokerage.check import Check, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Tier, Verdict, decides
 from shared.brokerage.columns import CONNECTIVITIES, IP_STACKS, JOBSEEDS
 from shared.brokerage.request import HIGH_PRIORITY, JobRequest
 from shared.brokerage.world import World
@@ -34,7 +34,6 @@ CONNECTIVITY = Check(
 IP_STACK = Check(
     109, "ip_stack", Tier.CONFIGURATION, False, "IP stack of the queue", "needed", words=("unset", *IP_STACKS[1:])
 )
-YES_NO = ("no", "yes")
 DIRECT_ACCESS = Check(
     114, "direct_access", Tier.CONFIGURATION, False, "direct access to local storage", "must be", words=YES_NO
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.brokerage.check import Check, Decide, Filter, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Decide, Filter, Tier, Verdict, decides
 from shared.brokerage.request import IGNORE_LOCALITY_PRIORITY, JobRequest, local_data
 from shared.brokerage.world import OutputStorage, World
 from shared.model.link import BLOCKED_CLOSENESS
@@ -12,9 +12,9 @@ from shared.model.units import GB_BYTES
 
 INPUT_LOCALITY = Check(200, "input_locality", Tier.DATA, False, "missing input", "at most", "files")
 FREE_SPACE = Check(201, "free_space", Tier.CAPACITY, True, "usable space of the output storage", "more than", "GB")
-WRITE_STORAGE = Check(202, "write_storage", Tier.DATA, True, "output storage works", "must be", words=("no", "yes"))
-READ_STORAGE = Check(203, "read_storage", Tier.DATA, True, "an input storage works", "must be", words=("no", "yes"))
-INPUT_STORAGE = Check(208, "input_storage", Tier.DATA, True, "input storage works", "must be", words=("no", "yes"))
+WRITE_STORAGE = Check(202, "write_storage", Tier.DATA, True, "output storage works", "must be", words=YES_NO)
+READ_STORAGE = Check(203, "read_storage", Tier.DATA, True, "an input storage works", "must be", words=YES_NO)
+INPUT_STORAGE = Check(208, "input_storage", Tier.DATA, True, "input storage works", "must be", words=YES_NO)
 BLOCKED_LINK = Check(204, "blocked_link", Tier.CONFIGURATION, False, "closeness to the nucleus", "not", "")
 MOVE_BYTES = Check(206, "missing_input_size", Tier.DATA, False, "input to be moved", "less than", "GB")
 MOVE_FILES = Check(207, "missing_input_files", Tier.DATA, False, "files to be moved", "less than", "files")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.brokerage.check import Check, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Tier, Verdict, decides
 from shared.brokerage.request import HIGH_PRIORITY, JobRequest
 from shared.brokerage.world import World
 from shared.brokerage.zero_share import Policy, Work, work_of
-
-YES_NO = ("no", "yes")
 
 
 def _at_nucleus(code: int, name: str) -> Check:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from shared.brokerage.check import Check, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Tier, Verdict, decides
 from shared.brokerage.columns import STATUSES, TYPES
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
 from shared.model.queue import QueueStatus, QueueType
 
-YES_NO = ("no", "yes")
 PREASSIGNED = Check(1, "preassigned", Tier.POLICY, False, "named by the task or chunk", "must be", words=YES_NO)
 INCLUDED = Check(2, "included_sites", Tier.POLICY, False, "among the included queues", "must be", words=YES_NO)
 EXCLUDED = Check(3, "excluded_sites", Tier.POLICY, False, "among the excluded queues", "must be", words=YES_NO)

@@ -5,12 +5,10 @@ One judgement for each queue and each kind of software is made once for a grid (
 
 from __future__ import annotations
 
-from shared.brokerage.check import Check, Decide, Filter, Tier, Verdict, decides
+from shared.brokerage.check import YES_NO, Check, Decide, Filter, Tier, Verdict, decides
 from shared.brokerage.request import JobRequest
 from shared.brokerage.software import Lack
 from shared.brokerage.world import World
-
-YES_NO = ("no", "yes")
 
 
 def _check(code: int, name: str, what: str) -> Check:

@@ -108,6 +108,6 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
                   WHERE j.status = 'failed' AND j.error_source = 'payload') AS failed
          FROM job_files x JOIN every_job j ON j.job_id = x.job_id
         WHERE x.file_id = f.file_id AND j.results_applied_at IS NOT NULL AND j.status <> 'finished') c
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input') AND d.master_id IS NULL
+ WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
    AND t.event_service = 0 AND (f.attempt_nr > 0 OR f.failed_attempt > 0)
    AND (f.attempt_nr > c.ended OR f.failed_attempt > c.failed);

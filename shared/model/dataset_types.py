@@ -1,0 +1,16 @@
+"""Which types of datasets (`task_datasets.type`) belong together.
+
+Statements spell these lists out; a contract test compares them with the ones here.
+"""
+
+from __future__ import annotations
+
+PSEUDO_INPUT = "pseudo_input"
+#: the task reads them, or counts by them what it has to do
+INPUT_TYPES = ("input", PSEUDO_INPUT, "pp_input")
+#: what the user gets
+FINAL_OUTPUT_TYPES = ("output", "log")
+#: what merge jobs read, to make the final outputs of it
+UNMERGED_TYPES = ("trn_output", "trn_log")
+OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, *UNMERGED_TYPES)
+LOG_TYPES = ("log", "trn_log")
