@@ -8,13 +8,22 @@ all jobs of a chunk at a queue is worked out once.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.job_generation.policy import command_line
-from services.job_generation.policy.job_fields import NOTHING, base_fields, task_texts
+from services.job_generation.policy.job_fields import (
+    NO_INPUT,
+    NO_OUTPUT,
+    NOTHING,
+    base_fields,
+    distinct,
+    fields_of_steps,
+    guid_of,
+    sequence_number,
+    task_texts,
+)
 from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
@@ -82,12 +91,6 @@ class BuildRequest:
     streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
 
 
-def guid_of(seed: int, lfn: str) -> str:
-    """A file's GUID, from the request's seed and its name: the same request gives the same ones."""
-    text = hashlib.blake2b(f"{seed}/{lfn}".encode(), digest_size=16).hexdigest()
-    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
-
-
 def priority_of(task: Task, kind: str) -> int:
     """Scouts 901, or one above a task that is at least that urgent; merge jobs 5000."""
     if kind == "merge":
@@ -130,6 +133,7 @@ class Builder:
         self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
+        self._writes_lists = bool(command_line.list_streams(request.parameters))
 
     def build(self) -> list[NewJob]:
         """One job for each placed input, in the order of the request."""
@@ -143,19 +147,24 @@ class Builder:
         requirement = self._requirement(job, queue)
         attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
         base = self._base(queue, requirement.core_count)
+        values = self._values(place, job, outputs, attempt, seed, job_id)
+        parameters = command_line.fill(request.parameters, values)
         spec = {
             **base,
             "PandaID": job_id,
             "attemptNr": attempt,
             "jobName": f"{self.task.name}.{job_id}",
             "currentPriority": self.priority,
-            "jobPars": self._command_line(place, job, outputs, attempt, seed, job_id),
+            "jobPars": parameters,
             "minRamCount": requirement.ram_mb,
             "maxDiskCount": requirement.disk_mb,
             "maxWalltime": requirement.walltime_s or queue.max_time_s,
             **self._input_fields(place, job, queue),
             **self._output_fields(outputs, queue, self._left_out(place)),
+            **self._steps(base, parameters),
         }
+        if self._writes_lists:
+            spec["writeToFile"] = command_line.lists_to_write(request.parameters, values)
         return NewJob(
             job_id, queue.queue, queue.resource_type, requirement.core_count, self.priority, min(attempt, 32_767),
             requirement, job, tuple(outputs), spec, seed,
@@ -207,11 +216,17 @@ class Builder:
             streams[dataset.stream_name or f"SEC{dataset_id}"] = units
         return streams
 
-    def _command_line(
+    def _steps(self, base: Mapping[str, Any], parameters: str) -> dict[str, Any]:
+        """What runs before, beside and after the payload; merge jobs have one step."""
+        steps = self.task.parameters.get("multiStepExec") if self.request.kind != "merge" else None
+        return fields_of_steps(steps, base["transformation"], parameters) if steps else {}
+
+    def _values(
         self, place: int, job: JobInput, outputs: Sequence[Output], attempt: int, seed: int | None, job_id: int
-    ) -> str:
+    ) -> command_line.Values:
+        """What the placeholders of the job's parameters stand for."""
         given = self._streams(place, job)
-        streams = {name: _distinct(units) for name, units in given.items()}
+        streams = {name: distinct(units) for name, units in given.items()}
         datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
         left_out = self._left_out(place)
         for one, output in zip(self.templates, outputs, strict=True):
@@ -232,8 +247,8 @@ class Builder:
         if seed is not None:
             texts["RNDMSEED"] = str(seed)
         if first is not None:
-            texts["SEQNUMBER"] = _sequence_number(first)
-        return command_line.fill(self.request.parameters, command_line.Values(streams, texts, datasets, left_out))
+            texts["SEQNUMBER"] = sequence_number(first)
+        return command_line.Values(streams, texts, datasets, left_out)
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
         known = self._bases.get(queue.key)
@@ -252,7 +267,7 @@ class Builder:
             if self._names[unit.dataset_id][2] != "pseudo_input"
         }
         if not units:
-            return _NO_INPUT
+            return NO_INPUT
         rows = list(units.values())
         facts = [self._names[unit.dataset_id] for unit in rows]
         names = ",".join([name for name, _, _ in facts])
@@ -277,7 +292,7 @@ class Builder:
             names = ",".join(self._names[one.dataset.dataset_id][0] for one, _ in made)
             scopes = ",".join(one.scope for one, _ in made if not one.is_log)
         if not made:
-            return _NO_OUTPUT
+            return NO_OUTPUT
         fields = {
             "outFiles": ",".join([output.lfn for _, output in made]),
             "realDatasets": names,
@@ -285,6 +300,9 @@ class Builder:
             "ddmEndPointOut": ",".join([queue.write_storage or NOTHING] * len(made)),
             "scopeOut": scopes,
         }
+        optional = [output.lfn for one, output in made if one.dataset.allows_no_output]
+        if optional:
+            fields["allowNoOutput"] = ",".join(optional)
         for one, output in made:
             if one.is_log:
                 fields |= {
@@ -294,21 +312,3 @@ class Builder:
                 }
                 break
         return fields
-
-
-_NO_INPUT = {
-    "inFiles": "", "realDatasetsIn": NOTHING, "GUID": "", "fsize": "", "checksum": "", "scopeIn": "",
-    "ddmEndPointIn": "", "prodDBlocks": NOTHING, "prodDBlockToken": NOTHING,
-}  # fmt: skip
-_NO_OUTPUT = {"outFiles": "", "realDatasets": "", "destinationDblock": "", "ddmEndPointOut": "", "scopeOut": ""}
-
-
-def _distinct(units: Sequence[Unit]) -> list[str]:
-    """File names once each: two ranges of a file are one name."""
-    return [units[0].lfn] if len(units) == 1 else list(dict.fromkeys(unit.lfn for unit in units))
-
-
-def _sequence_number(unit: Unit) -> str:
-    """The number that stays with a unit through all its attempts: that of a pseudo file, else the unit's id."""
-    digits = unit.lfn.rpartition("_")[2]
-    return str(int(digits)) if unit.lfn.startswith("pseudo_lfn_") and digits.isdigit() else str(unit.file_id)

@@ -92,6 +92,23 @@ def placeholders(template: str) -> frozenset[str]:
     return frozenset(piece.name for piece in pieces_of(template) if piece.name)
 
 
+def list_streams(template: str) -> tuple[str, ...]:
+    """Streams that the command line names by the file that lists them (`${IN/F}`), each once."""
+    return tuple(dict.fromkeys(piece.name for piece in pieces_of(template) if piece.decorator == LIST_FILE))
+
+
+def lists_to_write(template: str, values: Values) -> str:
+    """The files that the pilot writes before the payload starts.
+
+    Their form is `tmpin_DATASET:name,name^tmpin_DATASET:name`.
+    """
+    lists: dict[str, list[str]] = {}
+    for stream in list_streams(template):
+        if stream in values.datasets:
+            lists.setdefault(f"tmpin_{values.datasets[stream]}", []).extend(values.streams[stream])
+    return "^".join(f"{name}:{','.join(dict.fromkeys(lfns))}" for name, lfns in lists.items())
+
+
 def reads(template: str, stream: str) -> bool:
     """Whether a template names a stream: alone, joined, sliced or in a pair."""
     for name in placeholders(template):

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.policy.values import QueueFacts, Task, Unit
 
 NOTHING = "NULL"
+#: booleans of the job specification are texts, and what is false is left out
+TRUE = "True"
+NO_INPUT = {
+    "inFiles": "", "realDatasetsIn": NOTHING, "GUID": "", "fsize": "", "checksum": "", "scopeIn": "",
+    "ddmEndPointIn": "", "prodDBlocks": NOTHING, "prodDBlockToken": NOTHING,
+}  # fmt: skip
+NO_OUTPUT = {"outFiles": "", "realDatasets": "", "destinationDblock": "", "ddmEndPointOut": "", "scopeOut": ""}
+
+#: fields of the specification that are fields of the task's parameters under the same name
+_AS_GIVEN = ("container_name", "sourceURL", "altStageOut")
+#: the same for what is true
+_FLAGS = {"debugMode": "debug", "noExecStrCnv": "noExecStrCnv", "useSecrets": "useSecrets"}
 
 
 def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, trans_path: str | None) -> dict[str, Any]:
@@ -30,14 +44,15 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
         "transferType": "direct" if queue.reads_directly and not task.rules.copies_to_scratch else NOTHING,
         "coreCount": cores,
         "resource_type": queue.resource_type,
-        "maxCpuCount": queue.max_time_s,
+        # the pilot ends a payload that writes nothing for so long; 0 leaves it to the pilot (3 hours for analysis)
+        "maxCpuCount": max(0, task.parameters.get("walltime") or 0),
         "loopingCheck": not task.parameters.get("noLoopingCheck"),
         "gshare": task.gshare,
     }
-    for field_name, key in (("container_name", "container_name"), ("sourceURL", "sourceURL")):
-        value = task.parameters.get(key)
-        if value:
-            base[field_name] = value
+    base |= {name: value for name in _AS_GIVEN if (value := task.parameters.get(name))}
+    base |= {field: TRUE for name, field in _FLAGS.items() if task.parameters.get(name)}
+    if queue.is_virtual_placement:
+        base["useVP"] = TRUE
     if task.container_name:
         base["container_name"] = task.container_name
     return base
@@ -51,3 +66,36 @@ def task_texts(task: Task) -> dict[str, str]:
         "USERNAME": task.user_name,
         "MIDDLENAME": "",
     }
+
+
+def fields_of_steps(steps: Mapping[str, Any], transformation: str, parameters: str) -> dict[str, Any]:
+    """The steps of a payload (`multiStepExec`) with its transformation and parameters filled in.
+
+    Example: {"preprocess": {"command": "${TRF}", "args": "--preprocess ${TRF_ARGS}"}} of runGen with "-n 3" is
+    {"preprocess": {"command": "runGen", "args": "--preprocess -n 3"}}.
+    """
+    return {
+        step: {
+            name: text.replace("${TRF_ARGS}", parameters).replace("${TRF}", transformation)
+            for name, text in given.items()
+        }
+        for step, given in steps.items()
+        if given
+    }
+
+
+def distinct(units: Sequence[Unit]) -> list[str]:
+    """File names once each: two ranges of a file are one name."""
+    return [units[0].lfn] if len(units) == 1 else list(dict.fromkeys(unit.lfn for unit in units))
+
+
+def sequence_number(unit: Unit) -> str:
+    """The number that stays with a unit through its attempts: a pseudo file's own, else the unit's id."""
+    digits = unit.lfn.rpartition("_")[2]
+    return str(int(digits)) if unit.lfn.startswith("pseudo_lfn_") and digits.isdigit() else str(unit.file_id)
+
+
+def guid_of(seed: int, lfn: str) -> str:
+    """A file's GUID, from the request's seed and its name: the same request gives the same ones."""
+    text = hashlib.blake2b(f"{seed}/{lfn}".encode(), digest_size=16).hexdigest()
+    return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"

@@ -58,6 +58,7 @@ def _facts(grid: Grid, task: Task, queue: Queue, resource_type: str, candidate: 
         max_jobs=candidate.max_jobs,
         n_queued=n_queued,
         platform=platform_at(grid.software.get(queue.name), _software_of(task)),
+        is_virtual_placement=queue.is_virtual_placement,
     )
 
 

@@ -99,6 +99,11 @@ class Dataset:
         return is_shared(self.attributes)
 
     @property
+    def allows_no_output(self) -> bool:
+        """Whether its jobs may end well without having written it (allowNoOutput)."""
+        return self.attributes.get("allowNoOutput") not in (None, False, "false")
+
+    @property
     def scope(self) -> str:
         """The one that the dataset was named with or has in the catalogue, else what its name says."""
         return self.given_scope or scope_of(self.name)
@@ -187,6 +192,7 @@ class QueueFacts:
     max_jobs: int | None = None
     n_queued: int = 0
     platform: str = ""
+    is_virtual_placement: bool = False
 
     @property
     def key(self) -> str:

@@ -44,8 +44,8 @@ _UNIT_OF = {
 _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "task_priority", "current_priority", "architecture", "job_parameters",
     "log", "log_merge", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
-    "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "n_events_per_file",
-    "n_events_per_input_file", "min_granularity", "n_events_per_range", "os_info",
+    "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "multi_step_exec",
+    "n_events_per_file", "n_events_per_input_file", "min_granularity", "n_events_per_range", "os_info",
 }  # fmt: skip
 
 

@@ -36,7 +36,6 @@ UNSUPPORTED = {
     "segmentSpecs": "segmented work is not supported by this version",
     "hpoWorkflow": "hyper-parameter optimisation is not supported by this version",
     "hpoRequestData": "hyper-parameter optimisation is not supported by this version",
-    "multiStepExec": "multi-step payloads are not supported by this version",
     "useJobCloning": "job cloning is not supported by this version",
     "nEventsPerWorker": "the event service is not supported by this version",
     "segmentedWork": "segmented work is not supported by this version",
@@ -107,6 +106,27 @@ class MergeSpec(BaseModel):
     trans_path: Text128 | None = Field(None, alias="transPath")
     job_parameters: LongText | None = Field(None, alias="jobParameters")
     use_local_io: Flag = Field(False, alias="useLocalIO")
+
+
+class Step(BaseModel):
+    """A program that runs before, beside or after the payload.
+
+    ${TRF} and ${TRF_ARGS} stand for the payload's own program and arguments.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    command: LongText
+    args: LongText = ""
+
+
+class MultiStepExec(BaseModel):
+    """The steps of a payload, and how its container is started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    preprocess: Step | None = None
+    coprocess: Step | None = None
+    postprocess: Step | None = None
+    container_options: dict[Text64, LongText] | None = Field(None, alias="containerOptions", max_length=20)
 
 
 class TaskParameters(BaseModel):
@@ -257,6 +277,8 @@ class TaskParameters(BaseModel):
     message_driven: Flag = False
     push_status_changes: Flag = False
     use_secrets: Flag = False
+    multi_step_exec: MultiStepExec | None = None
+    no_exec_str_cnv: Flag = False
     enc_job_params: Flag = False
     ttcr_timestamp: Text32 | None = None
     no_email: Flag = False

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy import merging, scouts
-from services.job_generation.policy.building import Builder, BuildRequest, guid_of
+from services.job_generation.policy.building import Builder, BuildRequest
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.job_fields import guid_of
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Attempts, Ended, attempts_left, of_input, of_output

@@ -277,3 +277,13 @@ def test_so_many_expressions_or_logs_are_refused_before_any_is_looked_at() -> No
     found = problems_of(production(jobParameters=[item], log=[log("log.1")] * 101))
     for field in ("jobParameters.0.include", "jobParameters.0.exclude", "log"):
         assert "101 are not allowed; at most 100 are" in found[field], found
+
+
+def test_the_steps_of_a_payload_are_kept_as_they_were_submitted_and_their_fields_are_checked() -> None:
+    steps = {"preprocess": {"command": "${TRF}", "args": "-p ${TRF_ARGS}"}, "containerOptions": {"containerExec": "x"}}
+    spec = parse_task(production(multiStepExec=steps))
+    assert spec.submitted["multiStepExec"] == steps and "multiStepExec" not in spec.split_rule()
+    assert list(problems_of(production(multiStepExec={"preprocess": {"args": "-p"}}))) == [
+        "multiStepExec.preprocess.command"
+    ]
+    assert list(problems_of(production(multiStepExec={"midprocess": {}}))) == ["multiStepExec.midprocess"]
