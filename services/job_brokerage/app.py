@@ -25,7 +25,7 @@ from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
-from shared.runtime.service import Context, Periodic, Service
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid, Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
 from shared.waits.store import forget_waits
@@ -66,21 +66,12 @@ def build(context: Context) -> Service:
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)
-        await parameters.refresh(work.connection)
-
-    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
-        async with context.database.read() as connection:
-            await parameters.refresh(connection)
-
-    async def start() -> None:
-        await snapshot.start()
-        await read_parameters()
 
     async def on_statistics_changed(event: events.StatisticsChanged) -> None:
         await snapshot.on_statistics_changed(event)
         await waking.on_statistics_changed(event)
 
-    return Service(
+    service = Service(
         name="job-brokerage",
         body_limits=BODY_LIMITS,
         work=[
@@ -90,7 +81,6 @@ def build(context: Context) -> Service:
         news=[
             (events.GridChanged, snapshot.on_grid_changed),
             (events.StatisticsChanged, on_statistics_changed),
-            (events.ConfigChanged, read_parameters),
         ],
         periodic=[
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
@@ -102,8 +92,9 @@ def build(context: Context) -> Service:
             *_forgetting(store, statistics, slots),
         ],
         web=build_web(context.database, GridStore(), snapshot, slots, parameters),
-        on_start=[start],
+        on_start=[snapshot.start],
     )
+    return with_parameters(parameters, context.database, service)
 
 
 def _forgetting(store: BrokerageStore, statistics: QueueStatistics, slots: QueueSlots) -> list[Periodic]:

@@ -43,7 +43,6 @@ from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
 from shared.db.database import Database
 from shared.events import (
-    ConfigChanged,
     Event,
     GridChanged,
     JobsActivated,
@@ -55,7 +54,7 @@ from shared.events import (
     TaskCommanded,
     TransfersCompleted,
 )
-from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service
+from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 
 #: small, so that simulations see commands that are not done yet
@@ -137,6 +136,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
     )
+    service = with_parameters(parameters, database, service)
     return Parts(
         claims, windows, sites, reporting, handlers, lifecycle, commands, news, activity, upkeep, service, close
     )
@@ -162,7 +162,6 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
         (JobsDispatched, windows.on_jobs_dispatched),
         (JobsThrottled, windows.on_jobs_throttled),
         (SharesCorrected, upkeep.on_shares_corrected),
-        (ConfigChanged, upkeep.on_config_changed),
         (GridChanged, upkeep.on_grid_changed),
     ]
 

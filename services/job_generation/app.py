@@ -14,10 +14,10 @@ from services.job_generation.settling import Settling
 from services.job_generation.store.jobs import Shapes
 from services.job_generation.waking import ShareWaking
 from shared import events
-from shared.config.parameters import REFRESH_EVERY_S, Parameters
+from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
-from shared.runtime.service import Context, Periodic, Service
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 from shared.waits.store import forget_waits
 from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
@@ -53,17 +53,10 @@ def build(context: Context) -> Service:
     offering = Offering(parameters, wakes)
     handlers, waking = build_handlers(context, parameters, offering), ShareWaking(offering.judge_share, wakes)
 
-    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
-        async with context.database.read() as connection:
-            await parameters.refresh(connection)
-
-    async def refresh(work: UnitOfWork) -> None:
-        await parameters.refresh(work.connection)
-
     async def forget_waits_of_shares(work: UnitOfWork) -> None:
         await forget_waits(work.connection, "share")
 
-    return Service(
+    service = Service(
         name="job-generation",
         work=[
             (events.TaskReady, handlers.on_task_ready),
@@ -77,14 +70,12 @@ def build(context: Context) -> Service:
             (events.JobsExpired, handlers.on_jobs_ended),
             (events.JobsMerging, handlers.on_jobs_ended),
         ],
-        news=[(events.ConfigChanged, read_parameters)],
         periodic=[
-            Periodic("refresh", REFRESH_EVERY_S, refresh, lease=False),
             Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.look_at_idle_tasks),
             Periodic("wake", WAKE_EVERY_S, waking.look, lease=False),
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
             Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
         ],
-        on_start=[read_parameters],
     )
+    return with_parameters(parameters, context.database, service)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from services.jumbo_watchdog.handlers import JumboWatchdog
 from shared.config.parameters import Parameters
-from shared.events import ConfigChanged
-from shared.runtime.service import Context, Periodic, Service
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 
 #: how often the turn is tried; the real period is the runtime parameter PERIOD_S of component jumbo_dog
@@ -13,9 +12,7 @@ TICK_S = 30.0
 
 
 def build(context: Context) -> Service:
-    watchdog = JumboWatchdog(context.database, Parameters(), KnownGrid(context.cache))
-    return Service(
-        name="jumbo-watchdog",
-        news=[(ConfigChanged, watchdog.on_config_changed)],
-        periodic=[Periodic("switch", TICK_S, watchdog.switch)],
-    )
+    parameters = Parameters()
+    watchdog = JumboWatchdog(parameters, KnownGrid(context.cache))
+    service = Service(name="jumbo-watchdog", periodic=[Periodic("switch", TICK_S, watchdog.switch)])
+    return with_parameters(parameters, context.database, service)

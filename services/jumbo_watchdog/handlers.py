@@ -8,28 +8,21 @@ from services.jumbo_watchdog.parameters import PERIOD_S
 from services.jumbo_watchdog.policy.switch import JumboLimits, decide
 from services.jumbo_watchdog.store import tasks as store
 from shared.config.parameters import Parameters
-from shared.db.database import Database
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ConfigChanged, TaskJumboSwitched
+from shared.events import TaskJumboSwitched
 from shared.snapshot import KnownGrid
 
 log = logging.getLogger(__name__)
 
 
 class JumboWatchdog:
-    def __init__(self, database: Database, parameters: Parameters, grid: KnownGrid) -> None:
-        self._database = database
+    def __init__(self, parameters: Parameters, grid: KnownGrid) -> None:
         self._parameters = parameters
         self._grid = grid
 
-    async def on_config_changed(self, event: ConfigChanged) -> None:
-        async with self._database.read() as connection:
-            await self._parameters.refresh(connection)
-
     async def switch(self, work: UnitOfWork) -> None:
         """Every 10 min: jumbo jobs off where few events remain, on where most do."""
-        await self._parameters.refresh(work.connection)
         period_s = self._parameters.read(PERIOD_S)
         if await take_turn(work.connection, "jumbo", period_s) is None:
             return

@@ -17,10 +17,9 @@ from services.share_correction.policy.configuration import DEFAULT, Configuratio
 from services.share_correction.policy.plugin import ShareCorrector
 from services.share_correction.store import shares as store
 from shared.config.parameters import Parameters
-from shared.db.database import Database
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ConfigChanged, SharesCorrected
+from shared.events import SharesCorrected
 from shared.plugins import PluginError
 
 log = logging.getLogger(__name__)
@@ -33,20 +32,12 @@ LONGEST_SPAN_S = 604800.0
 class ShareCorrection:
     """`find_corrector` gives the plugin of a name (ShareCorrectorsToStart)."""
 
-    def __init__(
-        self, database: Database, parameters: Parameters, find_corrector: Callable[[str], ShareCorrector]
-    ) -> None:
-        self._database = database
+    def __init__(self, parameters: Parameters, find_corrector: Callable[[str], ShareCorrector]) -> None:
         self._parameters = parameters
         self._find_corrector = find_corrector
 
-    async def on_config_changed(self, event: ConfigChanged) -> None:
-        async with self._database.read() as connection:
-            await self._parameters.refresh(connection)
-
     async def collect_usage(self, work: UnitOfWork) -> None:
         """One sample of running jobs and cores by share and user."""
-        await self._parameters.refresh(work.connection)
         period_s = self._parameters.read(USAGE_PERIOD_S)
         if await take_turn(work.connection, "share_usage", period_s) is None:
             return
@@ -57,7 +48,6 @@ class ShareCorrection:
 
     async def correct_shares(self, work: UnitOfWork) -> None:
         """All factors anew; told to everyone if one of them changed. Switched off: all factors go back to 1."""
-        await self._parameters.refresh(work.connection)
         period_s = self._parameters.read(UPDATE_HISTORY_PERIOD)
         if await take_turn(work.connection, "share_correction", period_s) is None:
             return

@@ -13,7 +13,7 @@ from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.plugins import find
-from shared.runtime.service import Context, Periodic, Service
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import Snapshot
 from shared.snapshot.snapshot import CHECK_EVERY_S
 from shared.waits.store import forget_waits
@@ -41,20 +41,11 @@ def build(context: Context) -> Service:
 
     async def refresh(work: UnitOfWork) -> None:
         await snapshot.refresh(work.connection)
-        await parameters.refresh(work.connection)
-
-    async def read_parameters(event: events.ConfigChanged | None = None) -> None:
-        async with context.database.read() as connection:
-            await parameters.refresh(connection)
 
     async def forget_waits_of_nuclei(work: UnitOfWork) -> None:
         await forget_waits(work.connection, "nucleus")
 
-    async def start() -> None:
-        await snapshot.start()
-        await read_parameters()
-
-    return Service(
+    service = Service(
         name="task-brokerage",
         work=[
             (events.TaskDefined, tasks.on_task_defined),
@@ -66,7 +57,6 @@ def build(context: Context) -> Service:
         news=[
             (events.GridChanged, snapshot.on_grid_changed),
             (events.StatisticsChanged, snapshot.on_statistics_changed),
-            (events.ConfigChanged, read_parameters),
         ],
         periodic=[
             Periodic("refresh", CHECK_EVERY_S, refresh, lease=False),
@@ -74,5 +64,6 @@ def build(context: Context) -> Service:
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_nuclei),
             Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
         ],
-        on_start=[start],
+        on_start=[snapshot.start],
     )
+    return with_parameters(parameters, context.database, service)

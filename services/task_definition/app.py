@@ -25,10 +25,9 @@ from services.task_definition.store.task_files import TaskFiles
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.submission import Submission
 from shared.catalogue import BuiltInCatalogue
-from shared.config.parameters import REFRESH_EVERY_S, Parameters
+from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
-from shared.events import ConfigChanged
-from shared.runtime.service import Context, Periodic, Service
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 from shared.web.json_text import BodyLimits
 
@@ -51,20 +50,18 @@ def build(context: Context) -> Service:
     commands = Commands(tasks, CommandStore(), completion.settle, catalogue, grid)
     data = Data(catalogue, parameters, context.random, grid)
     definition = Definition(tasks, DefinitionStore(), catalogue, parameters)
-    handlers = Handlers(definition, completion, commands, data, parameters, context.database)
-    return Service(
+    handlers = Handlers(definition, completion, commands, data)
+    service = Service(
         name="task-definition",
         work=handlers.work(),
-        news=[(ConfigChanged, handlers.on_config_changed)],
         periodic=[
             Periodic("transfers", settings.transfers_every_s, data.look_after_transfers),
             Periodic("left-overs", settings.left_overs_every_s, completion.settle_left_overs),
-            Periodic("parameters", REFRESH_EVERY_S, handlers.refresh_parameters, lease=False),
         ],
         web=_web(context, commands, tasks, Submission(tasks, catalogue, grid), parameters, grid),
         body_limits=BODY_LIMITS,
-        on_start=[handlers.read_parameters],
     )
+    return with_parameters(parameters, context.database, service)
 
 
 def _web(

@@ -6,11 +6,8 @@ from services.task_definition.commanding import Commands
 from services.task_definition.completing import Completion
 from services.task_definition.defining.definition import Definition
 from services.task_definition.registering import Data
-from shared.config.parameters import Parameters
-from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
-    ConfigChanged,
     Event,
     OutputsProduced,
     TaskCommandRequested,
@@ -25,19 +22,10 @@ from shared.runtime.service import Handler
 
 
 class Handlers:
-    """The work of this service, and what it does when parameters change."""
+    """The work of this service."""
 
-    def __init__(
-        self,
-        definition: Definition,
-        completion: Completion,
-        commands: Commands,
-        data: Data,
-        parameters: Parameters,
-        database: Database,
-    ) -> None:
+    def __init__(self, definition: Definition, completion: Completion, commands: Commands, data: Data) -> None:
         self._definition, self._completion, self._commands, self._data = definition, completion, commands, data
-        self._parameters, self._database = parameters, database
 
     def work(self) -> list[tuple[type[Event], Handler]]:
         """One queue for each pair."""
@@ -62,15 +50,3 @@ class Handlers:
         await self._completion.on_task_progressed(event, work)
         if event.status == "defined":
             await self._definition.define(work, event.task_id)
-
-    async def on_config_changed(self, event: ConfigChanged) -> None:
-        await self.read_parameters()
-
-    async def read_parameters(self) -> None:
-        """At start and on news."""
-        async with self._database.read() as connection:
-            await self._parameters.refresh(connection)
-
-    async def refresh_parameters(self, work: UnitOfWork) -> None:
-        """Periodic: news may be lost."""
-        await self._parameters.refresh(work.connection)

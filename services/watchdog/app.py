@@ -7,8 +7,8 @@ from prometheus_client import Counter
 from services.watchdog.api.system import web_application
 from services.watchdog.handlers import Watchdog
 from shared.config.parameters import Parameters
-from shared.events import ConfigChanged, TasksWoken
-from shared.runtime.service import Context, Periodic, Service
+from shared.events import TasksWoken
+from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 
 #: how often the turn of each watch is tried; the real periods are runtime parameters (`parameters.py`)
@@ -18,11 +18,11 @@ TICK_S = 5.0
 def build(context: Context) -> Service:
     expired = Counter("orrery_watchdog_expired_jobs", "Jobs ended by a timeout", ["rule"], registry=context.metrics)
     swept = Counter("orrery_watchdog_swept", "Rows announced again by the sweep", ["kind"], registry=context.metrics)
-    watchdog = Watchdog(context.database, Parameters(), KnownGrid(context.cache), expired, swept)
-    return Service(
+    parameters = Parameters()
+    watchdog = Watchdog(parameters, KnownGrid(context.cache), expired, swept)
+    service = Service(
         name="watchdog",
         work=[(TasksWoken, watchdog.on_tasks_woken)],
-        news=[(ConfigChanged, watchdog.on_config_changed)],
         periodic=[
             Periodic("jobs-with-pilots", TICK_S, watchdog.watch_jobs_with_pilots),
             Periodic("queued-jobs", TICK_S, watchdog.watch_queued_jobs),
@@ -34,3 +34,4 @@ def build(context: Context) -> Service:
         web=web_application(context.database),
         drains_dead_queue=True,
     )
+    return with_parameters(parameters, context.database, service)

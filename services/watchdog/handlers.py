@@ -21,9 +21,8 @@ from services.watchdog.policy.jobs import Expiry, JobFacts
 from services.watchdog.store import due as store
 from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
-from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, ConfigChanged, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
+from shared.events import IDS_OF_EVENT, JobsExpired, TaskCompleted, TaskReleased, TasksWoken
 from shared.model.batches import batches
 from shared.snapshot import KnownGrid
 from shared.states.job import QUEUED, JobStatus
@@ -45,20 +44,13 @@ REMINDED: tuple[TaskStatus, ...] = ("registered", "defined", "assigning", "stage
 class Watchdog:
     """Everything that happens because time passed."""
 
-    def __init__(
-        self, database: Database, parameters: Parameters, grid: KnownGrid, expired: Counter, swept: Counter
-    ) -> None:
-        self._database = database
+    def __init__(self, parameters: Parameters, grid: KnownGrid, expired: Counter, swept: Counter) -> None:
         self._grid = grid
         self._parameters = parameters
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
         self._overdue: dict[str, tuple[object, list[tuple[JobFacts, Expiry]]]] = {}
-
-    async def on_config_changed(self, event: ConfigChanged) -> None:
-        async with self._database.read() as connection:
-            await self._parameters.refresh(connection)
 
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
         """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
@@ -72,7 +64,6 @@ class Watchdog:
         self, work: UnitOfWork, watch: str, states: Sequence[JobStatus], period_of: Callable[[Periods], float]
     ) -> bool:
         """End one slice of what is overdue. While some is left, the turn stays as it was and the next slice follows."""
-        await self._parameters.refresh(work.connection)
         period_s = period_of(self._limits.periods)
         last = await store.start_run(work.connection, watch, period_s)
         if last is None:
@@ -123,7 +114,6 @@ class Watchdog:
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Fast rebrokerage: waiting jobs of a share go elsewhere from a queue that has too many of them."""
-        await self._parameters.refresh(work.connection)
         periods = self._limits.periods
         if await store.start_run(work.connection, "overloaded_queues", periods.rebrokerage_period_s) is None:
             return
@@ -152,7 +142,6 @@ class Watchdog:
 
     async def watch_tasks(self, work: UnitOfWork) -> bool:
         """Pending tasks go on or are exhausted, tasks that asked are looked at again; whether there are more."""
-        await self._parameters.refresh(work.connection)
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return False
@@ -203,7 +192,6 @@ class Watchdog:
 
     async def watch_attempts(self, work: UnitOfWork) -> None:
         """Production tasks that fail again and again make no jobs for a while; then they go on."""
-        await self._parameters.refresh(work.connection)
         if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
             return
         every = self._limits.periods.throttle_attempts
@@ -233,7 +221,6 @@ class Watchdog:
 
     async def sweep(self, work: UnitOfWork) -> bool:
         """Say again what nobody seems to have heard; whether there is more. A kind that fails stops no other."""
-        await self._parameters.refresh(work.connection)
         last = await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s)
         if last is None:
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fastapi import FastAPI
@@ -15,10 +15,12 @@ from prometheus_client import CollectorRegistry
 
 from shared.auth import Authority
 from shared.cache import Cache
+from shared.config.parameters import REFRESH_EVERY_S, Parameters
 from shared.config.settings import Settings
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.base import Event
+from shared.events.news import ConfigChanged
 from shared.web.json_text import BodyLimits
 
 Handler = Callable[[Any, UnitOfWork], Awaitable[None]]
@@ -62,6 +64,24 @@ class Service:
     on_start: Sequence[Callable[[], Awaitable[None]]] = ()
     drains_dead_queue: bool = False
     on_news_interrupted: Sequence[Callable[[], None]] = ()
+
+
+def with_parameters(parameters: Parameters, database: Database, service: Service) -> Service:
+    """The service; it reads its parameters at its start, on news of them and periodically."""
+
+    async def read(event: ConfigChanged | None = None) -> None:
+        async with database.read() as connection:
+            await parameters.refresh(connection)
+
+    async def refresh(work: UnitOfWork) -> None:
+        await parameters.refresh(work.connection)
+
+    return replace(
+        service,
+        news=[*service.news, (ConfigChanged, read)],
+        periodic=[Periodic("parameters", REFRESH_EVERY_S, refresh, lease=False), *service.periodic],
+        on_start=[read, *service.on_start],
+    )
 
 
 @dataclass(frozen=True)

@@ -133,3 +133,10 @@ def test_one_place_says_how_large_ids_and_seeds_are() -> None:
 
 def test_one_place_says_yes_and_no() -> None:
     assert lines_with(r"""\(["']no["'], *["']yes["']\)""", ".py", without={"shared/brokerage/check.py"}) == []
+
+
+def test_one_place_keeps_the_parameters_of_a_service_fresh() -> None:
+    refreshing = r"\bparameters\.refresh\("
+    assert lines_with(refreshing, ".py", without={"shared/runtime/service.py"}) == []
+    roots = {name: text for name, text in files(".py").items() if re.fullmatch(r"services/\w+/app\.py", name)}
+    assert [name for name, text in roots.items() if ("Parameters()" in text) != ("with_parameters(" in text)] == []

@@ -16,7 +16,7 @@ from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import ConfigChanged, GridChanged, SharesCorrected
+from shared.events import GridChanged, SharesCorrected
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
@@ -70,8 +70,7 @@ class Upkeep:
         self._metrics.window_entries.set(entries)
 
     async def rank(self, work: UnitOfWork) -> None:
-        """Swap the order of the shares; read changed parameters."""
-        await self._parameters.refresh(work.connection)
+        """Swap the order of the shares, and say how much of a window the replicas divide among them."""
         self._windows.limits.band = self._parameters.read(OWN_IDS_BAND)
         tree = await SQL.rows(work.connection, "share_tree")
         queues = (await self._grid.grid(work.connection)).queues.values()
@@ -116,17 +115,11 @@ class UpkeepNews:
         self._activity = activity
 
     async def on_shares_corrected(self, event: SharesCorrected) -> None:
-        await self._rank()
-
-    async def on_config_changed(self, event: ConfigChanged) -> None:
-        await self._rank()
+        async with self._database.begin(reason="shares changed") as work:
+            await self._upkeep.rank(work)
 
     async def on_grid_changed(self, event: GridChanged) -> None:
         await self._activity.load_queues()
-
-    async def _rank(self) -> None:
-        async with self._database.begin(reason="shares or parameters changed") as work:
-            await self._upkeep.rank(work)
 
 
 def residue(replicas: Sequence[str], replica: str) -> Callable[[int], bool] | None:

@@ -46,7 +46,9 @@ async def add_task(connection: asyncpg.Connection, events: int, **values: object
 
 async def run(database: Database) -> list[dict[str, object]]:
     async with database.begin(reason="periodic") as work:
-        await JumboWatchdog(database, Parameters(), KnownGrid(NullCache())).switch(work)
+        parameters = Parameters()
+        await parameters.refresh(work.connection)
+        await JumboWatchdog(parameters, KnownGrid(NullCache())).switch(work)
     async with database.read() as connection:
         return [orjson.loads(row["body"]) for row in await connection.fetch("DELETE FROM outbox RETURNING body")]
 

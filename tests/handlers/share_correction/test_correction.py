@@ -25,14 +25,17 @@ START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 class Stage:
     def __init__(self, database: Database, clock: list[datetime]) -> None:
         self.database, self.clock = database, clock
-        self.correction = ShareCorrection(database, Parameters(), find_corrector)
+        self.parameters = Parameters()
+        self.correction = ShareCorrection(self.parameters, find_corrector)
 
     async def sample(self) -> None:
         async with self.database.begin(reason="sample") as work:
+            await self.parameters.refresh(work.connection)
             await self.correction.collect_usage(work)
 
     async def correct(self) -> list[dict[str, object]]:
         async with self.database.begin(reason="correct") as work:
+            await self.parameters.refresh(work.connection)
             await self.correction.correct_shares(work)
         async with self.database.read() as connection:
             taken = await connection.fetch("DELETE FROM outbox RETURNING routing_key, body")

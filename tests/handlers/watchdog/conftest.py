@@ -40,6 +40,7 @@ class Stage:
     watchdog: Watchdog
     clock: Clock
     metrics: CollectorRegistry
+    parameters: Parameters
 
     async def run(self, watch: Callable[[UnitOfWork], Awaitable[None]]) -> list[Event]:
         """One periodic run; the events that it announced."""
@@ -57,7 +58,7 @@ class Stage:
         ]
 
     async def set(self, key: str, value: object, component: str = "watchdog", app: str = "jedi") -> None:
-        """Change a runtime parameter as an operator would."""
+        """Change a runtime parameter as an operator would, and let the watchdog know."""
         kind = {str: "str", int: "int", float: "float", bool: "bool"}[type(value)]
         async with self.database.read() as connection:
             await connection.execute(
@@ -66,6 +67,7 @@ class Stage:
                 app, component, key, str(value), kind,
             )  # fmt: skip
             await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+            await self.parameters.refresh(connection)
 
     async def value(self, statement: str, *arguments: Any) -> Any:
         async with self.database.read() as connection:
@@ -77,11 +79,12 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     clock = Clock()
     database = await Database.connect(database_url, actor="watchdog", now=lambda: clock.now)
     metrics = CollectorRegistry()
+    parameters = Parameters()
     watchdog = Watchdog(
-        database, Parameters(), KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
+        parameters, KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
     )  # fmt: skip
-    yield Stage(database, watchdog, clock, metrics)
+    yield Stage(database, watchdog, clock, metrics, parameters)
     await database.close()
 
 

@@ -125,6 +125,7 @@ async def test_unless_the_share_defines_its_threshold_nothing_is_closed(
 ) -> None:
     await waiting(connection, await rows.task(connection), 20, gshare="Express")
     await connection.execute("DELETE FROM parameters WHERE key = $1", LIMIT)
+    await stage.parameters.refresh(connection, force=True)
     assert await look(stage) == []
 
 
