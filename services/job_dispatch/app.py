@@ -23,6 +23,7 @@ from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
 from services.job_dispatch.api.body import IDS
+from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.pilot import PilotApi
@@ -31,6 +32,7 @@ from services.job_dispatch.coalescing import CoalescerLimits
 from services.job_dispatch.environment import DispatchSettings
 from services.job_dispatch.handlers import Handlers, NewsHandlers
 from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
+from services.job_dispatch.lifecycle.commanding import Commanding
 from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.lifecycle.reports import Reporting
@@ -112,16 +114,14 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity)
-    jobs = JobQueries(database)
     acquiring = Acquiring(claims, activity, NoMatch(windows, sites, parameters), metrics)
-    pilots = PilotApi(acquiring, reporting, activity, jobs)
-    legacy = LegacyApi(acquiring, reporting, activity, jobs)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
             await one.close()
 
-    adverts = AdvertApi(database, sites, parameters, grid)
+    web = _web(database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity)
+    web.include_router(AdvertApi(database, sites, parameters, grid).router())
     simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
     news = NewsHandlers(windows)
     upkeep_news = UpkeepNews(database, upkeep, activity)
@@ -130,7 +130,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         work=_work(handlers),
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
-        web=_web(make_web(pilots, legacy, JobApi(database, store, lifecycle, jobs)), adverts),
+        web=web,
         body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
@@ -142,8 +142,21 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     )
 
 
-def _web(web: FastAPI, adverts: AdvertApi) -> FastAPI:
-    web.include_router(adverts.router())
+def _web(
+    database: Database,
+    store: Store,
+    lifecycle: Lifecycle,
+    *,
+    acquiring: Acquiring,
+    reporting: Reporting,
+    activity: Activity,
+) -> FastAPI:
+    """Both interfaces of pilots, and what people ask about jobs."""
+    jobs, commanding = JobQueries(database), Commanding(database, store)
+    pilots = PilotApi(acquiring, reporting, activity, jobs)
+    legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding)
+    web = make_web(pilots, legacy, JobApi(database, store, lifecycle, jobs))
+    web.include_router(DebugApi(database, commanding).router())
     return web
 
 

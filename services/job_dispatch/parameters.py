@@ -17,6 +17,7 @@ FINISHED_WORKERS_KEPT_S = Parameter(
 SILENT_WORKERS_KEPT_S = Parameter(
     COMPONENT, "SILENT_WORKERS_KEPT_S", 345_600, "s", "after which a silent worker is forgotten", 60
 )
+STDOUT_KEPT_S = Parameter(COMPONENT, "STDOUT_KEPT_S", 604_800, "s", "for which output of debug mode is kept", 60)
 REPORTERS: Parameter[Any] = Parameter(
     COMPONENT, "REPORTERS", None, "", "{queue or *: [subject]} that may report for others' jobs there"
 )

@@ -141,6 +141,8 @@ TABLES: Mapping[str, Table] = {
     "generation_decisions": _whole(JG),
     "job_reports": _whole(JD),
     "job_claims": _whole(JD),
+    "job_progress": _whole(JD),
+    "job_stdout": _whole(JD),
     "command_progress": _whole(JD),
     "dispatch_replicas": _whole(JD),
     "workers": _whole(JD),

@@ -36,6 +36,10 @@ def register(app: typer.Typer) -> None:
     app.command("jobs", help=help_text(f"List jobs, the newest first. {NARROW}", "job_dispatch", "user"))(jobs)
     text = help_text("Kill jobs; every id is tried.", "job_dispatch", "user (own jobs), production or operator")
     app.command("kill-job", help=text)(kill_job)
+    text = (
+        "Debug mode: the pilot sends the end of the output, or of what tail, ls, ps or du print. It ends with the job."
+    )
+    app.command("debug", help=help_text(text, "job_dispatch", "user (own jobs), production or operator"))(debug)
 
 
 def jobs(
@@ -47,9 +51,15 @@ def jobs(
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs at this queue.")] = None,
     limit: Limit = 100,
     only_ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line.")] = False,
+    stdout: Annotated[
+        str | None, typer.Option("--stdout", metavar="ID", help="The output of this job, which debug mode brings.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """One line per job; finished jobs come from the archive."""
+    if stdout is not None:
+        show_stdout(stdout, as_json)
+        return
     if status is not None and status not in MEANINGS:
         raise WrongUsage(f"--status: value {status!r}: allowed are {', '.join(MEANINGS)}")
     client = connect()
@@ -67,6 +77,33 @@ def jobs(
     missing = sorted(set(job_ids or ()) - {row.get("job_id") for row in rows})
     if missing and not (task or status or queue) and len(rows) < limit:
         raise Refused(f"there is no job {', '.join(map(str, missing))}")
+
+
+def show_stdout(job: str, as_json: bool) -> None:
+    """The end of a payload's output as the pilot sent it last."""
+    (job_id,) = read_ids([job])[:1]
+    found = connect().get("job_dispatch", "job/get_stdout", job_id=job_id)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo(f"{str(found['stdout']).rstrip()}\n\nsent {age(found['reported_at'])} ago")
+
+
+def debug(
+    job: Annotated[str, typer.Argument(metavar="ID", help="The job.", show_default=False)],
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[COMMAND...]", help="tail FILE, ls [DIR], ps or du; none: the output."),
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="End debug mode.")] = False,
+) -> None:
+    """The pilot hears it with its next report; `orrery jobs --stdout ID` shows what it sends."""
+    if off and command:
+        raise WrongUsage("--off: takes no command")
+    (job_id,) = read_ids([job])[:1]
+    wanted = "debugoff" if off else " ".join(command or ["debug"])
+    connect().post("job_dispatch", "job/set_command", {"job_id": job_id, "command": wanted})
+    typer.echo(f"job {job_id}: {wanted}")
 
 
 def kill_job(

@@ -9,8 +9,15 @@ from services.job_dispatch.acquire.activity import Activity
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
-from services.job_dispatch.parameters import CLAIMS_KEPT_S, FINISHED_WORKERS_KEPT_S, OWN_IDS_BAND, SILENT_WORKERS_KEPT_S
+from services.job_dispatch.parameters import (
+    CLAIMS_KEPT_S,
+    FINISHED_WORKERS_KEPT_S,
+    OWN_IDS_BAND,
+    SILENT_WORKERS_KEPT_S,
+    STDOUT_KEPT_S,
+)
 from services.job_dispatch.policy.ranking import ShareNode, rank_shares
+from services.job_dispatch.store.progress import forget_said
 from services.job_dispatch.store.upkeep import SQL
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.config.parameters import Parameters
@@ -22,6 +29,7 @@ from shared.snapshot import KnownGrid
 
 RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S = 1.0, 5.0, 10.0
 ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
+FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
 
@@ -56,6 +64,7 @@ class Upkeep:
             Periodic("queue-activity", ACTIVITY_EVERY_S, self._activity.flush, lease=False),
             Periodic("replicas", REPLICAS_EVERY_S, self.count_replicas, lease=False),
             Periodic("forget-claims", FORGET_EVERY_S, self.forget, lease=True),
+            Periodic("forget-progress", FORGET_SAID_EVERY_S, self.forget_said, lease=True),
         ]
 
     async def recheck(self, work: UnitOfWork) -> None:
@@ -104,6 +113,11 @@ class Upkeep:
         silent_s = float(read(SILENT_WORKERS_KEPT_S))
         await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
         await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)
+
+    async def forget_said(self, work: UnitOfWork) -> None:
+        """What pilots said of jobs that ended without a report, and old output of payloads."""
+        kept_s = float(self._parameters.read(STDOUT_KEPT_S))
+        await forget_said(work.connection, progress_kept_s=SAID_KEPT_S, stdout_kept_s=kept_s)
 
 
 class UpkeepNews:

@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.legacy import PREFIX as LEGACY
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.report_fields import UpdateJob
@@ -45,6 +46,7 @@ METHODS = (
     Method(f"{LEGACY}/getJob", "Take the best job that fits: its fields beside StatusCode, or 20", AcquireJobs),
     Method(f"{LEGACY}/updateJob", "Report a job's state; the reply carries a command", UpdateJob),
     Method(f"{LEGACY}/updateWorkerPilotStatus", "A worker started or finished", WorkerUpdate),
+    Method(f"{LEGACY}/setDebugMode", 'Debug mode on or off: the text "Succeeded", or the reason', SetDebugMode),
     Method(f"{LEGACY}/getStatus", "States and attempts of `ids`, joined by commas", ids="ids"),
 )
 _ENVELOPE = {
@@ -64,7 +66,8 @@ _KEY = {
     "description": "repeating a request with the same key, queue and worker or node gets the same job while the job is "
     "sent, starting or running",
 }
-_LEGACY_NAME_OF = {name: legacy for legacy, name in LEGACY_NAMES.items()}
+#: most fields have one older name; of a job's id it depends on the method
+_LEGACY_NAME_OF = {name: legacy for legacy, name in LEGACY_NAMES.items()} | {"job_id": "jobId", "site_name": "siteName"}
 
 
 def document_of(web: FastAPI, title: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
+from services.job_dispatch.api.body import IDS, fields_of
 from services.job_dispatch.api.requests import RequestFields, Text, job_ids_of, parse
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.store.job_reads import JobFilter, JobQueries
@@ -19,15 +19,10 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS
-from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
-from shared.web.values import Id, MaybeId, Page
+from shared.web.values import MaybeId, Page
 
-#: what `job/set_command` may leave for a pilot; null takes it back
-PILOT_COMMANDS = ("tobekilled", "softkill", "debug", "debugoff", "nocleanup")
-#: commands that take another one back. Published pilots look for "debug" in any part of the text, so that they would
-#: turn debugging on if they heard "debugoff"; what they are no longer told ends with the payload.
-TAKEN_BACK = {"debugoff": "debug"}
 MOST_ROWS = 10_000
 
 
@@ -42,17 +37,10 @@ class ListJobs(RequestFields):
     limit: Annotated[int, Page(MOST_ROWS)] = 100
 
 
-class SetCommand(RequestFields):
-    """`job/set_command`."""
-
-    job_id: Id
-    command: Annotated[str, Field(pattern=f"^({'|'.join(PILOT_COMMANDS)})$")] | None = None
-
-
 class JobApi:
     """States for any caller; specifications and reports for the owner, the VO, production and operators.
 
-    Kill for the owner, production and operators; commands for production and operators."""
+    Kill for the owner, production and operators."""
 
     def __init__(self, database: Database, store: Store, lifecycle: Lifecycle, jobs: JobQueries) -> None:
         self._database = database
@@ -67,7 +55,6 @@ class JobApi:
         router.add_api_route("/job/get_description", self.get_description, methods=["GET"])
         router.add_api_route("/job/get_description_incl_archive", self.get_description, methods=["GET"])
         router.add_api_route("/job/kill", self.kill, methods=["POST"], openapi_extra=_KILL_BODY)
-        router.add_api_route("/job/set_command", self.set_command, methods=["POST"], openapi_extra=_COMMAND_BODY)
         router.add_api_route("/statistics/active_job_stats_by_site", self.by_queue, methods=["GET"])
         return router
 
@@ -108,7 +95,7 @@ class JobApi:
         Its owner, its VO, production and operators may; of the jobs of others the state alone is given, with a message.
         """
         found = await self._jobs.described(job_ids_of(job_ids))
-        return Envelope([one if _may_read(caller, one) else _state_alone(one) for one in found])
+        return Envelope([one if may_read(caller, one) else _state_alone(one) for one in found])
 
     async def by_queue(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
         """Jobs per queue, resource type and state: what pilot factories go by."""
@@ -130,19 +117,6 @@ class JobApi:
         message = "; ".join(refusals[:20])
         return Envelope([one in killed for one in ids], message, success=bool(killed) or not refusals)
 
-    async def set_command(
-        self, request: Request, caller: Annotated[Caller, Depends(require("production", "operator"))]
-    ) -> Response:
-        """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
-        wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
-        async with self._database.begin(reason=f"command by {caller.name}") as work:
-            if (taken_back := TAKEN_BACK.get(wanted.command or "")) is not None:
-                done = await self._store.take_back_command(work.connection, wanted.job_id, taken_back)
-            else:
-                done = await self._store.set_command(work.connection, wanted.job_id, wanted.command)
-            await self._audit(work, caller, "job/set_command", [wanted.job_id], {"command": wanted.command})
-        return Envelope() if done else refused(NOT_FOUND, f"job {wanted.job_id} is not live")
-
     async def _audit(
         self, work: UnitOfWork, caller: Caller, verb: str, job_ids: Sequence[int], details: Mapping[str, Any]
     ) -> None:
@@ -158,7 +132,7 @@ class JobApi:
         )
 
 
-def _may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
+def may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
     """A VO's members have it, or a group of it ("atlas/production"), among the groups of their token."""
     if caller.may("production") or caller.name in (job["owner"], job.get("user_name")):
         return True
@@ -182,12 +156,13 @@ def _refusal(job_id: int, state: Mapping[str, Any], caller: Caller) -> str:
     return f"job {job_id}: is {state['status']}"
 
 
-def _body(example: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def body_of(example: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """How the document describes a body that a route reads by itself."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "example": example}}}}
 
 
 _ID = {"type": "integer", "minimum": 1, "maximum": LARGEST_ID}
-_KILL_BODY = _body(
+_KILL_BODY = body_of(
     {"job_ids": [1001]},
     {
         "type": "object",
@@ -195,4 +170,3 @@ _KILL_BODY = _body(
         "properties": {"job_ids": {"type": "array", "items": _ID}, "code": {"type": "integer"}},
     },
 )
-_COMMAND_BODY = _body({"job_id": 1001, "command": "debug"}, SetCommand.model_json_schema())

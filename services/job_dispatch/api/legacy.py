@@ -11,13 +11,16 @@ from starlette.routing import Route
 
 from services.job_dispatch.acquire.activity import Activity
 from services.job_dispatch.api.acquiring import Acquiring, NoJobs
-from services.job_dispatch.api.body import IDS, fields_of
-from services.job_dispatch.api.failures import Endpoint, Form, guarded
-from services.job_dispatch.api.legacy_answers import always_json, flat, sent_again, told
+from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
+from services.job_dispatch.api.debugging import SetDebugMode
+from services.job_dispatch.api.failures import Endpoint, Failure, Form, guarded
+from services.job_dispatch.api.legacy_answers import always_json, as_text, flat, sent_again, told
 from services.job_dispatch.api.reported import note_worker, report_of
-from services.job_dispatch.api.requests import NO_JOBS, OK, ROLE, job_ids_of
+from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, job_ids_of, parse
+from services.job_dispatch.lifecycle.commanding import Commanding, NotAllowed, NotLive
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.store.job_reads import JobQueries
+from shared.auth import caller_of
 
 PREFIX = "/server/panda"
 
@@ -25,11 +28,19 @@ PREFIX = "/server/panda"
 class LegacyApi:
     """The methods of the older interface."""
 
-    def __init__(self, acquiring: Acquiring, reporting: Reporting, activity: Activity, jobs: JobQueries) -> None:
+    def __init__(
+        self,
+        acquiring: Acquiring,
+        reporting: Reporting,
+        activity: Activity,
+        jobs: JobQueries,
+        commanding: Commanding,
+    ) -> None:
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity
         self._jobs = jobs
+        self._commanding = commanding
 
     def _methods(self) -> list[tuple[str, tuple[str, ...], Endpoint, Form, tuple[str, ...]]]:
         """Name, HTTP methods, endpoint, form of failures, and the roles that may call it."""
@@ -39,6 +50,7 @@ class LegacyApi:
             ("updateJob", post, self.update_job, sent_again, pilots),
             ("updateWorkerPilotStatus", post, self.update_worker_status, sent_again, pilots),
             ("getStatus", both, self.get_status, always_json, pilots),
+            ("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
         ]
 
     def routes(self) -> list[Route]:
@@ -81,3 +93,12 @@ class LegacyApi:
         statuses = ",".join(one["status"] or "notfound" for one in states)
         attempts = ",".join(str(one["attempt_number"] or 0) for one in states)
         return told(request, {"StatusCode": OK, "status": statuses, "attemptNr": attempts})
+
+    async def set_debug_mode(self, request: Request) -> Response:
+        """Debug mode on or off: the text "Succeeded", or the reason."""
+        wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
+        try:
+            await self._commanding.command(caller_of(request), wanted.job_id, wanted.command)
+        except (NotLive, NotAllowed) as error:
+            return as_text(Failure(PERMISSION, str(error)))
+        return Response("Succeeded", media_type="text/plain")

@@ -38,11 +38,18 @@ LONGEST_TEXT = 1024
 LONGEST_NAME = 256
 #: bytes of the payload's own report that are kept
 LARGEST_META_DATA_BYTES = 65_536
+#: characters of a payload's output that are kept: its end
+LONGEST_STDOUT = 65_536
 MOST_NOTES, LONGEST_NOTE = 20, 120
 
 #: what a report cannot do without
 IDENTITY = ("job_id", "job_status", "attempt_nr")
 OUTPUTS, META_DATA = "job_output_report", "meta_data"
+#: fields of a report on a running job that are not kept: those that say which report it is, and those of its end
+NO_PROGRESS = {
+    *IDENTITY, OUTPUTS, META_DATA, "stdout", "end_time", "pilot_timing", "pilot_log", "trans_exit_code",
+    "pilot_error_code", "pilot_error_diag", "exe_error_code", "exe_error_diag",
+}  # fmt: skip
 _HEX = frozenset("0123456789abcdefABCDEF")
 _LONGEST = {"guid": 64, "surl": 1000, "endpoint": 200}
 
@@ -58,6 +65,12 @@ def _text(value: Any) -> Any:
         except TypeError:
             raise ValueError("nested too deeply") from None
     return str(value)[:LONGEST_TEXT]
+
+
+def _end_of_text(value: Any) -> Any:
+    """The end of a text, where the latest is."""
+    value = absent(value)
+    return None if value is None else str(value)[-LONGEST_STDOUT:]
 
 
 Shown = Annotated[str | None, BeforeValidator(_text)]
@@ -88,6 +101,7 @@ class UpdateJob(RequestFields):
     pilot_error_diag: Shown = None
     exe_error_code: Whole = None
     exe_error_diag: Shown = None
+    stdout: Annotated[str | None, BeforeValidator(_end_of_text)] = None
     n_events: Amount = None
     n_input_files: Amount = None
     core_count: Amount = None
@@ -96,6 +110,9 @@ class UpdateJob(RequestFields):
     cpu_consumption_unit: Shown = None
     cpu_conversion_factor: Number = None
     cpu_architecture_level: Shown = None
+    source_site: Shown = None
+    destination_site: Shown = None
+    grid: Shown = None
     max_rss: Amount = None
     max_vmem: Amount = None
     max_swap: Amount = None
@@ -108,6 +125,10 @@ class UpdateJob(RequestFields):
     tot_wchar: Traffic = None
     tot_rbytes: Traffic = None
     tot_wbytes: Traffic = None
+    rate_rchar: Traffic = None
+    rate_wchar: Traffic = None
+    rate_rbytes: Traffic = None
+    rate_wbytes: Traffic = None
 
 
 class Lost:
@@ -140,13 +161,18 @@ def read_report(fields: Mapping[str, Any]) -> Report:
             renamed[field], sent[field] = value, name
     read = _read(renamed, sent, lost)
     stored: dict[str, Any] = {}
-    if read.job_status in FINAL_REPORTED:
-        stored = read.model_dump(exclude_none=True, exclude={"job_id", OUTPUTS, META_DATA})
+    progress: dict[str, Any] = {}
+    if read.job_status not in FINAL_REPORTED:
+        progress = read.model_dump(exclude_none=True, exclude=NO_PROGRESS)
+    else:
+        stored = read.model_dump(exclude_none=True, exclude={"job_id", "stdout", OUTPUTS, META_DATA})
         stored["outputs"] = read_outputs(read.job_output_report, lost)
         stored["meta_data"] = _meta_data(read.meta_data, lost)
         if lost.notes:
             stored["lost_fields"] = lost.notes
-    return Report(read.job_id, read.job_status, read.attempt_nr, stored, tuple(lost.counted))
+    return Report(
+        read.job_id, read.job_status, read.attempt_nr, stored, tuple(lost.counted), progress, read.stdout or None
+    )
 
 
 def _read(fields: dict[str, Any], sent: Mapping[str, str], lost: Lost) -> UpdateJob:

@@ -24,7 +24,7 @@ from shared.web.problems import WrongRequest
 from shared.web.values import absent, ids_of
 
 #: legacy status codes of the protocol
-OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE = 0, 10, 20, 30, 50, 60
+OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE, PERMISSION = 0, 10, 20, 30, 50, 60, 70
 LARGEST_FILE_BYTES = 2**50  # sums over the files of a job, a dataset, a storage must stay whole numbers of 8 bytes
 MOST_JOBS = 100
 MOST_REPORTS = 1000
@@ -43,8 +43,9 @@ LEGACY_NAMES = {
     "batchID": "batch_id", "jobSubStatus": "job_sub_status", "corruptedFiles": "corrupted_files",
     "maxRSS": "max_rss", "maxVMEM": "max_vmem", "maxSWAP": "max_swap", "maxPSS": "max_pss", "avgRSS": "avg_rss",
     "avgVMEM": "avg_vmem", "avgSWAP": "avg_swap", "avgPSS": "avg_pss", "totRCHAR": "tot_rchar",
-    "totWCHAR": "tot_wchar", "totRBYTES": "tot_rbytes", "totWBYTES": "tot_wbytes", "site": "site_name",
-    "workerID": "worker_id", "harvesterID": "harvester_id",
+    "totWCHAR": "tot_wchar", "totRBYTES": "tot_rbytes", "totWBYTES": "tot_wbytes",
+    "rateRCHAR": "rate_rchar", "rateWCHAR": "rate_wchar", "rateRBYTES": "rate_rbytes", "rateWBYTES": "rate_wbytes",
+    "site": "site_name", "workerID": "worker_id", "harvesterID": "harvester_id", "pandaID": "job_id", "modeOn": "mode",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import REPORTERS
 from services.job_dispatch.policy.reports import STATUS_AFTER, Blame, Effect, JobRow, Judgement, Report, ending, judge
 from services.job_dispatch.store.jobs import LockedJob, Store
+from services.job_dispatch.store.progress import end_progress, note_progress
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -107,6 +108,7 @@ class Reporting:
         groups: dict[Effect, list[Report]] = {}
         for report, verdict in judged:
             groups.setdefault(verdict.effect, []).append(report)
+        await note_progress(work.connection, [one for one, verdict in judged if verdict.effect is not Effect.NOTHING])
         beats = sorted(one.job_id for one in groups.get(Effect.HEARTBEAT, ()))
         await self._store.heartbeats(work.connection, beats)
         for effect in (Effect.STARTING, Effect.RUNNING):
@@ -146,6 +148,7 @@ class Reporting:
             ],
         )
         ended = await self._store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
+        await end_progress(work.connection, ended)
         moves = moves_of((jobs[job_id].row.as_counted for job_id in ended), STATUS_AFTER[effect])
         event = OutputsProduced if effect is Effect.HOLDING else JobsFailed
         work.emit(event(job_ids=tuple(ended), moves=moves))

@@ -43,8 +43,9 @@ KILL_CODE = 100
 class Report:
     """One `update_job`.
 
-    `stored` is what `job_reports` keeps of a final one, `lost` names fields with impossible values. `subject`: whose
-    token it came with; `is_trusted`: one with the role production or operator.
+    `stored` is what `job_reports` keeps of a final one, `progress` what is kept of a running job; `stdout` is the end
+    of the payload's output, in debug mode. `lost` names fields with impossible values. `subject`: whose token it came
+    with; `is_trusted`: one with the role production or operator.
     """
 
     job_id: int
@@ -52,6 +53,8 @@ class Report:
     attempt_number: int | None = None
     stored: dict[str, Any] = field(default_factory=dict)
     lost: tuple[str, ...] = ()
+    progress: dict[str, Any] = field(default_factory=dict)
+    stdout: str | None = None
     subject: str | None = None
     is_trusted: bool = False
 

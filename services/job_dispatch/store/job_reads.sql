@@ -30,12 +30,14 @@ WITH found AS (
 SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int;
 
 -- name: describe_jobs
--- What pilots were given of these jobs and what they reported, as long as that is kept.
-SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at, t.user_name AS owner, t.vo
+-- What pilots were given of these jobs and what they reported, as long as that is kept; the latest of those that run.
+SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at, t.user_name AS owner, t.vo,
+       p.progress, p.reported_at AS progress_at
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN job_specs s ON s.job_id = wanted.job_id
   LEFT JOIN job_reports r ON r.job_id = wanted.job_id
   LEFT JOIN tasks t ON t.task_id = s.task_id
+  LEFT JOIN job_progress p ON p.job_id = wanted.job_id
  ORDER BY wanted.place;
 
 -- name: jobs_by_queue

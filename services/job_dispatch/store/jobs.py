@@ -259,9 +259,11 @@ class Store:
         rows = await SQL.rows(connection, "set_command", job_id=job_id, command=command, allowed=list(LIVE))
         return bool(rows)
 
-    async def take_back_command(self, connection: asyncpg.Connection, job_id: int, command: str) -> bool:
-        """The pilot is no longer told this command; whether the job is live."""
-        rows = await SQL.rows(connection, "take_back_command", job_id=job_id, command=command, allowed=list(LIVE))
+    async def take_back_commands(self, connection: asyncpg.Connection, job_id: int, commands: Sequence[str]) -> bool:
+        """The pilot is no longer told any of these; whether the job is live."""
+        rows = await SQL.rows(
+            connection, "take_back_commands", job_id=job_id, commands=list(commands), allowed=list(LIVE)
+        )
         return bool(rows)
 
 

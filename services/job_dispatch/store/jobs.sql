@@ -130,9 +130,9 @@ SELECT job_id, state, report FROM job_reports WHERE job_id = ANY(:job_ids::bigin
 -- What the pilot of a live job is told with every reply.
 UPDATE jobs SET command = :command WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
--- name: take_back_command
--- Only this command: what was ordered since stays.
-UPDATE jobs SET command = CASE WHEN command = :command THEN NULL ELSE command END
+-- name: take_back_commands
+-- Only these commands, whatever their arguments: what was ordered since stays.
+UPDATE jobs SET command = CASE WHEN split_part(command, ' ', 1) = ANY(:commands::text[]) THEN NULL ELSE command END
  WHERE job_id = :job_id AND status = ANY(:allowed::text[]) RETURNING job_id;
 
 -- name: audit

@@ -39,6 +39,7 @@ def test_every_verb_says_which_service_and_role_it_needs(orrery):
         "submit",
         "tasks",
         "kill-job",
+        "debug",
         "task",
         "jobs",
         "explain",

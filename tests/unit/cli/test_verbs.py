@@ -353,6 +353,20 @@ def test_every_job_that_is_named_is_killed_or_says_why_not(services, orrery):
     assert outcome.code == 1 and "is finished" in outcome.out
 
 
+def test_debug_mode_is_asked_for_and_its_output_shown(services, orrery):
+    services.answers["job/set_command"] = lambda _: (200, {"success": True, "message": "", "data": None})
+    sent = {"job_id": 5, "stdout": "event 3\n", "reported_at": "2026-01-01T00:00:00+00:00"}
+    services.answers["job/get_stdout"] = lambda _: (200, {"success": True, "message": "", "data": sent})
+    for arguments in (["5"], ["5", "tail", "log.txt"], ["5", "--off"]):
+        assert orrery("debug", *arguments).code == 0
+    told = [one["command"] for one in services.asked("job/set_command")]
+    assert told == ["debug", "tail log.txt", "debugoff"]
+    assert orrery("debug", "5", "ls", "--off").code == WrongUsage.exit_code
+    shown = orrery("jobs", "--stdout", "5")
+    assert shown.code == 0 and shown.out.startswith("event 3\n\nsent ") and shown.out.endswith(" ago\n")
+    assert json.loads(orrery("jobs", "--stdout", "5", "--json").out) == sent
+
+
 def test_jobs_in_a_state_that_there_is_not_are_refused_with_the_states(services, orrery):
     outcome = orrery("jobs", "--status", "nonsense")
     assert outcome.code == WrongUsage.exit_code and services.requests == []

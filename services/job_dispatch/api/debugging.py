@@ -1,0 +1,105 @@
+"""/api/v1/job/*: commands for pilots, debug mode, and the output that it brings."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from pydantic import BeforeValidator, Field
+
+from services.job_dispatch.api.body import HEARTBEAT, fields_of
+from services.job_dispatch.api.job import body_of, may_read
+from services.job_dispatch.api.requests import RequestFields, job_ids_of, parse
+from services.job_dispatch.lifecycle.commanding import Commanding, NotAllowed, NotLive
+from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
+from services.job_dispatch.store.progress import SQL
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.values import Id, Truth, absent
+
+#: the API's number of a refusal (PanDA client: job and task commands)
+NOT_PERMITTED = 3
+
+ANYBODY = require("user", "pilot", "production", "operator")
+
+
+def _command(value: Any) -> Any:
+    value = absent(value)
+    return told_to_pilot(value) if isinstance(value, str) else value
+
+
+class SetCommand(RequestFields):
+    """`job/set_command`: null takes the command back."""
+
+    job_id: Id
+    command: Annotated[
+        Annotated[str, Field(max_length=300)] | None,
+        BeforeValidator(_command),
+        Field(description="debug, debugoff, tail FILE, ls, ps, du; tobekilled, softkill, nocleanup"),
+    ] = None
+
+
+class SetDebugMode(RequestFields):
+    """`job/set_debug_mode`."""
+
+    job_id: Id
+    mode: Truth = None
+
+    @property
+    def command(self) -> str:
+        return DEBUG if self.mode is not False else DEBUG_OFF
+
+
+class DebugApi:
+    """Commands of debug mode for the owner, the pilot of the job, production and operators.
+
+    The other commands for production and operators; the output for who may read the job's specification.
+    """
+
+    def __init__(self, database: Database, commanding: Commanding) -> None:
+        self._database = database
+        self._commanding = commanding
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
+        router.add_api_route("/job/set_command", self.set_command, methods=["POST"], openapi_extra=_COMMAND_BODY)
+        router.add_api_route("/job/set_debug_mode", self.set_debug_mode, methods=["POST"], openapi_extra=_MODE_BODY)
+        router.add_api_route("/job/get_stdout", self.get_stdout, methods=["GET"])
+        return router
+
+    async def set_command(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+        """Leave a command for the pilot that has the job; it is told with every reply until it is taken back."""
+        wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
+        return await self._told(caller, wanted.job_id, wanted.command)
+
+    async def set_debug_mode(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+        """Turn debug mode on or off: the pilot sends the end of its output with frequent reports."""
+        wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
+        return await self._told(caller, wanted.job_id, wanted.command)
+
+    async def _told(self, caller: Caller, job_id: int, command: str | None) -> Response:
+        try:
+            await self._commanding.command(caller, job_id, command)
+        except NotLive as error:
+            return refused(NOT_FOUND, str(error))
+        except NotAllowed as error:
+            return refused(NOT_PERMITTED, str(error))
+        return Envelope()
+
+    async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+        """The end of the payload's output as the pilot sent it last, and when."""
+        (wanted,) = job_ids_of(job_id, "job_id")[:1]
+        async with self._database.read() as connection:
+            row = await SQL.row(connection, "stdout", job_id=wanted)
+        if row is None:
+            return refused(NOT_FOUND, f"job {wanted}: there is no output; its owner may set it into debug mode")
+        if not may_read(caller, dict(row)):
+            return refused(NOT_PERMITTED, f"job {wanted}: its output is for {row['owner']}, its VO and production")
+        return Envelope({"job_id": wanted, "stdout": row["stdout"], "reported_at": row["reported_at"]})
+
+
+_COMMAND_BODY = body_of({"job_id": 1001, "command": "debug"}, SetCommand.model_json_schema())
+_MODE_BODY = body_of({"job_id": 1001, "mode": True}, SetDebugMode.model_json_schema())

@@ -1,0 +1,58 @@
+"""Leaves commands for the pilots that have jobs, and turns debug mode on and off."""
+
+from __future__ import annotations
+
+from services.job_dispatch.policy.pilot_commands import DEBUG_OFF, OF_DEBUG_MODE, is_of_debug_mode
+from services.job_dispatch.store.jobs import Store
+from shared.auth import Caller
+from shared.db.database import Database
+
+
+class NotLive(Exception):
+    """There is no such job, or it has ended."""
+
+
+class NotAllowed(Exception):
+    """Somebody else may give this command."""
+
+
+class Commanding:
+    """A pilot is told the command of its job with every reply until it is taken back."""
+
+    def __init__(self, database: Database, store: Store) -> None:
+        self._database = database
+        self._store = store
+
+    async def command(self, caller: Caller, job_id: int, command: str | None) -> None:
+        """Leave a command for a job, or take it back (None; debugoff: whatever belongs to debug mode).
+
+        Production and operators may give every command; the job's owner those of debug mode, and so may the pilot that
+        has the job. Raises NotLive, NotAllowed.
+        """
+        async with self._database.begin(reason=f"command by {caller.name}") as work:
+            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            if job_id not in jobs:
+                raise NotLive(f"job {job_id} is not live")
+            row = jobs[job_id].row
+            is_own = caller.may("user") and caller.name == row.user_name
+            has_it = caller.may("pilot") and caller.name == row.claimed_by
+            # an owner takes nothing back that production ordered
+            of_debug = all(is_of_debug_mode(one) for one in (command, row.command) if one)
+            if not caller.may("production") and not (of_debug and (is_own or has_it)):
+                others = "production or operators" if not of_debug else f"{row.user_name}, production or operators"
+                raise NotAllowed(f"{caller.name} may not: this is for {others}")
+            if command == DEBUG_OFF:
+                done = await self._store.take_back_commands(work.connection, job_id, OF_DEBUG_MODE)
+            else:
+                done = await self._store.set_command(work.connection, job_id, command)
+            if not done:
+                raise NotLive(f"job {job_id} is not live")
+            await self._store.audit(
+                work.connection,
+                caller=caller.name,
+                roles=sorted(caller.roles),
+                verb="job/set_command",
+                target=f"job {job_id}",
+                outcome="done",
+                details={"command": command},
+            )
