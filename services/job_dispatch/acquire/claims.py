@@ -23,7 +23,7 @@ from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Lane
-from services.job_dispatch.policy.queue_window import Picked
+from services.job_dispatch.policy.share_lanes import Picked
 from shared.db.database import is_retryable
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from services.job_dispatch.acquire.site_requirements import Answer, SiteRequirem
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry
-from services.job_dispatch.policy.queue_window import NeedsRefill, Picked
+from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
 
 ASKED_TOGETHER = 256
 TASK_CANDIDATES = 16

@@ -20,7 +20,7 @@ class Shapes:
         self._reader = reader
         self._shapes: dict[int, Shape] = {}
         self._missing: set[int] = set()
-        self._fits: dict[PilotKind, dict[int, bool]] = {}
+        self._fits: dict[PilotKind, Callable[[int], bool]] = {}
 
     def expect(self, shape_id: int) -> None:
         """A job of this shape exists."""
@@ -36,26 +36,36 @@ class Shapes:
         wanted = sorted(self._missing)
         if not wanted:
             return
-        for shape in await self._reader.shapes(wanted):
+        found = await self._reader.shapes(wanted)
+        for shape in found:
             self._shapes[shape.shape_id] = shape
             self._missing.discard(shape.shape_id)
+        if found:
+            self._fits.clear()  # what fitted nobody because it was not known is asked about anew
 
     def fits(self, kind: PilotKind) -> Callable[[int], bool]:
-        """Whether a shape fits a kind of pilot, remembered for the kind."""
-        known = self._fits.get(kind)
-        if known is None:
+        """Whether a shape fits a kind of pilot: the same function for a kind until another shape becomes known."""
+        found = self._fits.get(kind)
+        if found is None:
             if len(self._fits) >= MOST_KINDS:
                 self._fits.clear()
-            known = self._fits[kind] = {}
-        return lambda shape_id: known[shape_id] if shape_id in known else self._decide(kind, known, shape_id)
+            found = self._fits[kind] = self._fitting(kind)
+        return found
 
-    def _decide(self, kind: PilotKind, known: dict[int, bool], shape_id: int) -> bool:
-        shape = self._shapes.get(shape_id)
-        if shape is None:
-            self._missing.add(shape_id)
-            return False
-        known[shape_id] = misfit(shape, kind) is None
-        return known[shape_id]
+    def _fitting(self, kind: PilotKind) -> Callable[[int], bool]:
+        known: dict[int, bool] = {}
+
+        def fits(shape_id: int) -> bool:
+            if shape_id in known:
+                return known[shape_id]
+            shape = self._shapes.get(shape_id)
+            if shape is None:
+                self._missing.add(shape_id)
+                return False
+            known[shape_id] = misfit(shape, kind) is None
+            return known[shape_id]
+
+        return fits
 
     def misfits(self, kind: PilotKind, shape_ids: set[int]) -> list[str]:
         """Why each of these shapes does not fit."""

@@ -18,9 +18,10 @@ from services.job_dispatch.acquire.lane_reader import LaneReader
 from services.job_dispatch.acquire.shapes import Shapes
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
-from services.job_dispatch.policy.queue_window import NeedsRefill, Picked, QueueWindow
+from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
+from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
 from shared.events import LaneJob
 
 log = logging.getLogger(__name__)

@@ -19,10 +19,13 @@ class Lane:
 
     `cursor` is the last entry read from the database; `complete` means that everything was read, so that every arrival
     belongs into the window. While a read is under way arrivals are buffered: nobody knows which side of it they are.
-    `owns` tells this replica's own ids from those it leaves to others while it can.
+    `owns` tells this replica's own ids from those it leaves to others while it can. `on_first` hears of an entry that
+    comes before all others of its heap.
     """
 
-    __slots__ = ("_buffer", "_heaps", "_members", "_owns", "complete", "cursor", "gshare", "refilling", "shape_id")
+    __slots__ = (
+        "_buffer", "_heaps", "_members", "_owns", "complete", "cursor", "gshare", "on_first", "refilling", "shape_id",
+    )  # fmt: skip
 
     def __init__(
         self, gshare: str, shape_id: int, *, complete: bool = False, owns: Callable[[int], bool] | None = None
@@ -36,6 +39,7 @@ class Lane:
         self._members: set[int] = set()
         self._buffer: list[Entry] = []
         self._owns = owns
+        self.on_first: Callable[[Lane, Entry, int], None] | None = None
 
     def __len__(self) -> int:
         return len(self._heaps[OWN]) + len(self._heaps[FOREIGN])
@@ -46,7 +50,11 @@ class Lane:
             return
         self._members.add(entry[1])
         own = self._owns is None or self._owns(entry[1])
-        heappush(self._heaps[OWN if own else FOREIGN], entry)
+        which = OWN if own else FOREIGN
+        heap = self._heaps[which]
+        heappush(heap, entry)
+        if heap[0] is entry and self.on_first is not None:
+            self.on_first(self, entry, which)
 
     def arrive(self, entry: Entry) -> None:
         """A job was activated: into the window if a read will not find it."""

@@ -6,50 +6,30 @@ The first share in rank order that has a fitting job is picked, then its best la
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.ranking import Ranks
-
-
-@dataclass(frozen=True)
-class Picked:
-    """A job to try to claim."""
-
-    lane: Lane
-    entry: Entry
-
-    @property
-    def job_id(self) -> int:
-        """The job that was picked."""
-        return self.entry[1]
-
-
-@dataclass(frozen=True)
-class NeedsRefill:
-    """These lanes come first but are not in memory; the pick waits for them, to keep the order right."""
-
-    lanes: tuple[Lane, ...]
+from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, Picked, ShareLanes
 
 
 class QueueWindow:
-    """Lanes by share, then by shape.
-
-    A lane that was read to its end and is empty is removed; news makes it again.
-    """
+    """Lanes by share, then by shape; `owns` tells this replica's own ids from those it leaves to others."""
 
     def __init__(self, queue: str, *, owns: Callable[[int], bool] | None = None) -> None:
         self.queue = queue
         self.owns = owns
-        self.shares: dict[str, dict[int, Lane]] = {}
+        self.shares: dict[str, ShareLanes] = {}
         self._order: tuple[Ranks | None, int, list[str]] = (None, -1, [])
 
     def lane(self, gshare: str, shape_id: int, *, complete: bool) -> Lane:
         """The lane, made if it is not there; `complete` for a new lane that news announced."""
-        lanes = self.shares.setdefault(gshare, {})
-        lane = lanes.get(shape_id)
+        share = self.shares.get(gshare)
+        if share is None:
+            share = self.shares[gshare] = ShareLanes()
+        lane = share.lanes.get(shape_id)
         if lane is None:
-            lane = lanes[shape_id] = Lane(gshare, shape_id, complete=complete, owns=self.owns)
+            lane = Lane(gshare, shape_id, complete=complete, owns=self.owns)
+            share.add(lane)
         return lane
 
     def arrive(self, gshare: str, shape_id: int, entry: Entry) -> Lane:
@@ -60,7 +40,7 @@ class QueueWindow:
 
     def lanes(self) -> list[Lane]:
         """All lanes of all shares."""
-        return [lane for lanes in self.shares.values() for lane in lanes.values()]
+        return [lane for share in self.shares.values() for lane in share.lanes.values()]
 
     def __len__(self) -> int:
         return sum(len(lane) for lane in self.lanes())
@@ -77,37 +57,11 @@ class QueueWindow:
         return order
 
     def pick(
-        self, ranks: Ranks, fits: Callable[[int], bool], unwanted: Callable[[int], bool], *, band: int = 0
+        self, ranks: Ranks, fits: Fits, unwanted: Callable[[int], bool], *, band: int = 0
     ) -> Picked | NeedsRefill | None:
         """The best job for an offer, taken out of the window; None when nothing here fits."""
         for share in self.order(ranks):
-            found = self._pick_in(self.shares[share], fits, unwanted, band)
+            found = self.shares[share].pick(fits, unwanted, band)
             if found is not None:
                 return found
         return None
-
-    def _pick_in(
-        self, lanes: dict[int, Lane], fits: Callable[[int], bool], unwanted: Callable[[int], bool], band: int
-    ) -> Picked | NeedsRefill | None:
-        best: tuple[int, int, int] | None = None
-        best_lane: Lane | None = None
-        unread: list[Lane] = []
-        ended: list[int] = []
-        for shape_id, lane in lanes.items():
-            if not fits(shape_id):
-                continue
-            head = lane.head(band, unwanted)
-            if head is not None:
-                if best is None or head < best:
-                    best, best_lane = head, lane
-            elif not lane.complete or lane.refilling:
-                unread.append(lane)
-            else:
-                ended.append(shape_id)
-        for shape_id in ended:
-            del lanes[shape_id]
-        if unread:
-            return NeedsRefill(tuple(unread))
-        if best is None or best_lane is None:
-            return None
-        return Picked(best_lane, best_lane.pop(best[2]))

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from services.job_dispatch.acquire.upkeep import residue
 from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
 from services.job_dispatch.policy.lane import Lane
-from services.job_dispatch.policy.queue_window import NeedsRefill, Picked, QueueWindow
+from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.ranking import Ranks, ShareNode, rank_shares
+from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
 
 
 def nobody(_: int) -> bool:
