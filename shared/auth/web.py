@@ -10,6 +10,9 @@ from starlette.requests import HTTPConnection
 
 from shared.auth.authority import ROLES, Authority, Caller, NotAuthenticated
 
+#: where a request carries its caller, once the token was verified
+CALLER = "orrery.caller"
+
 
 def give_authority(web: Starlette, authority: Authority) -> None:
     """The authority that judges the tokens of this application."""
@@ -17,13 +20,18 @@ def give_authority(web: Starlette, authority: Authority) -> None:
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    """Who sent this request. Raises NotAuthenticated."""
-    header = request.headers.get("authorization", "")
+    """Who sent this request; its token is looked at once. Raises NotAuthenticated."""
+    scope = request.scope
+    known: Caller | None = scope.get(CALLER)
+    if known is not None:
+        return known
+    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"").decode("latin-1")
     scheme, _, token = header.partition(" ")
     if scheme.lower() != "bearer" or not token:
         raise NotAuthenticated("a header 'Authorization: Bearer <token>' is needed")
-    authority: Authority = request.app.state.authority
-    return authority.verify(token.strip())
+    authority: Authority = scope["app"].state.authority
+    caller = scope[CALLER] = authority.verify(token.strip())
+    return caller
 
 
 def require(*roles: str) -> Callable[[HTTPConnection], Caller]:

@@ -69,6 +69,7 @@ class Claims:
         self._sessions = sessions
         self._picks = picks
         self._metrics = metrics
+        self._taken, self._repeated, self._lost = map(metrics.claims.labels, ("taken", "repeated", "lost"))
         self._identity = identity
         self._clock = clock
         self._numbers = itertools.count(1)
@@ -249,13 +250,13 @@ class Claims:
                     self.windows.unused(request.offer.queue, pick)
                 elif pick is not None:
                     self.windows.taken((pick.job_id,))
-                self._metrics.claims.labels("repeated" if outcome.known else "taken").inc()
+                (self._repeated if outcome.known else self._taken).inc()
                 answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
             elif pick is None:
                 answer(request, None)
             else:
                 self.windows.lost(pick.job_id)
-                self._metrics.claims.labels("lost").inc()
+                self._lost.inc()
                 request.n_lost += 1
                 if request.n_lost % self.limits.lost_before_reread == 0 and request.candidates is None:
                     self._after([self.windows.reread(request.offer.queue)], request)

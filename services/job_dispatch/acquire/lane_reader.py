@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -10,24 +10,22 @@ import asyncpg
 
 from services.job_dispatch.policy.fitting import Shape
 from services.job_dispatch.policy.lane import Entry
+from services.job_dispatch.policy.reading import LaneKey
 from services.job_dispatch.store.lanes import SQL
 from shared.brokerage.matchmaking import JobFacts
 from shared.events import LaneJob
 from shared.model.whole_numbers import LARGEST_INT4
 
+#: what was read of each lane, in the order in which it is served
+Entries = dict[LaneKey, list[Entry]]
+
 
 class LaneReader(Protocol):
     """Reads that fill the windows."""
 
-    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]: ...
+    async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]: ...
 
-    async def read_heads(
-        self, queue: str, lanes: Sequence[tuple[str, int]], size: int
-    ) -> list[tuple[str, int, Entry]]: ...
-
-    async def read_lane(
-        self, queue: str, gshare: str, shape_id: int, cursor: Entry | None, size: int
-    ) -> list[Entry]: ...
+    async def read_lanes(self, queue: str, cursors: Mapping[LaneKey, Entry | None], size: int) -> Entries: ...
 
     async def still_activated(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[LaneJob]: ...
 
@@ -47,37 +45,29 @@ class DatabaseLaneReader:
     def __init__(self, read: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]]) -> None:
         self._read = read
 
-    async def lanes_of(self, queue: str) -> dict[tuple[str, int], Entry]:
+    async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]:
         async with self._read() as connection:
             rows = await SQL.rows(connection, "lanes_of", queue=queue)
         return {(row["gshare"], row["shape_id"]): (row["negated_priority"], row["job_id"]) for row in rows}
 
-    async def read_heads(self, queue: str, lanes: Sequence[tuple[str, int]], size: int) -> list[tuple[str, int, Entry]]:
+    async def read_lanes(self, queue: str, cursors: Mapping[LaneKey, Entry | None], size: int) -> Entries:
+        """The next entries of some lanes, at most `size` of each; a cursor of None reads from the start."""
+        after = [cursor or FIRST for cursor in cursors.values()]
         async with self._read() as connection:
             rows = await SQL.rows(
                 connection,
-                "read_heads",
+                "read_lanes",
                 queue=queue,
-                gshares=[gshare for gshare, _ in lanes],
-                shape_ids=[shape_id for _, shape_id in lanes],
+                gshares=[gshare for gshare, _ in cursors],
+                shape_ids=[shape_id for _, shape_id in cursors],
+                after_priorities=[priority for priority, _ in after],
+                after_ids=[job_id for _, job_id in after],
                 size=size,
             )
-        return [(row["gshare"], row["shape_id"], (row["negated_priority"], row["job_id"])) for row in rows]
-
-    async def read_lane(self, queue: str, gshare: str, shape_id: int, cursor: Entry | None, size: int) -> list[Entry]:
-        after_priority, after_id = cursor or FIRST
-        async with self._read() as connection:
-            rows = await SQL.rows(
-                connection,
-                "read_lane",
-                queue=queue,
-                gshare=gshare,
-                shape_id=shape_id,
-                after_priority=after_priority,
-                after_id=after_id,
-                size=size,
-            )
-        return [(row["negated_priority"], row["job_id"]) for row in rows]
+        found: Entries = {key: [] for key in cursors}
+        for gshare, shape_id, negated_priority, job_id in rows:
+            found[gshare, shape_id].append((negated_priority, job_id))
+        return found
 
     async def still_activated(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[LaneJob]:
         rows = await SQL.rows(connection, "still_activated", job_ids=list(job_ids))

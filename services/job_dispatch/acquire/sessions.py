@@ -90,6 +90,10 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
     return outcomes
 
 
+async def _nothing_to_reset(_: asyncpg.Connection) -> None:
+    """Reads in autocommit leave nothing behind, and asyncpg's reset is a round trip after each of them."""
+
+
 class ReadSessions:
     """A few connections for the reads of windows, opened when they are needed."""
 
@@ -113,6 +117,7 @@ class ReadSessions:
                     timeout=CONNECT_TIMEOUT_S,
                     command_timeout=COMMAND_TIMEOUT_S,
                     server_settings=settings,
+                    reset=_nothing_to_reset,
                 )
         async with self._pool.acquire(timeout=COMMAND_TIMEOUT_S) as connection:
             yield cast(asyncpg.Connection, connection)

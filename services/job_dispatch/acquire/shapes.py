@@ -44,7 +44,10 @@ class Shapes:
             self._fits.clear()  # what fitted nobody because it was not known is asked about anew
 
     def fits(self, kind: PilotKind) -> Callable[[int], bool]:
-        """Whether a shape fits a kind of pilot: the same function for a kind until another shape becomes known."""
+        """Whether a shape fits a kind of pilot.
+
+        It is the same function for a kind until another shape becomes known.
+        """
         found = self._fits.get(kind)
         if found is None:
             if len(self._fits) >= MOST_KINDS:

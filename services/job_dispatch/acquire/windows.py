@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
+from services.job_dispatch.acquire.refills import Refills
 from services.job_dispatch.acquire.shapes import Shapes
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
@@ -66,7 +67,7 @@ class Windows:
         self._queues: dict[str, OpenQueue] = {}
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._arrived_while_opening: dict[str, list[LaneJob]] = {}
-        self._refills: dict[Lane, asyncio.Task[None]] = {}
+        self._refills = Refills(reader, self.limits, self._read)
         self._gone: OrderedDict[int, None] = OrderedDict()
         self._held_back: OrderedDict[int, None] = OrderedDict()
         self._news = News()
@@ -194,35 +195,15 @@ class Windows:
     # -- reading
 
     def refill(self, queue: str, lane: Lane) -> asyncio.Task[None]:
-        """Read on from the lane's cursor; one read at a time per lane."""
-        running = self._refills.get(lane)
-        if running is None:
-            running = asyncio.get_running_loop().create_task(self._refill(queue, lane))
-            self._refills[lane] = running
-            running.add_done_callback(lambda task: self._refill_ended(lane, task))
-        return running
-
-    async def _refill(self, queue: str, lane: Lane) -> None:
-        cursor = lane.begin_refill()
-        size = self.limits.refill_size
-        try:
-            entries = await self.reader.read_lane(queue, lane.gshare, lane.shape_id, cursor, size)
-        except BaseException:
-            lane.refill_failed()
-            raise
-        self._read(entries)
-        lane.end_refill(entries, size)
+        """Read on from the lane's cursor."""
+        opened = self._queues.get(queue)
+        return self._refills.begin(queue, lane, opened.window if opened is not None else None)
 
     def _read(self, entries: Iterable[Entry]) -> None:
         """They are activated, whatever news of them was missed."""
         if self._held_back:
             for _, job_id in entries:
                 self._held_back.pop(job_id, None)
-
-    def _refill_ended(self, lane: Lane, task: asyncio.Task[None]) -> None:
-        self._refills.pop(lane, None)
-        if not task.cancelled() and task.exception() is not None:
-            log.warning("a lane could not be read: %s", task.exception())
 
     def _start_opening(self, queue: str) -> asyncio.Task[None]:
         task = self._opening.get(queue)
@@ -244,9 +225,7 @@ class Windows:
         window = QueueWindow(queue, owns=self._owns)
         first = await self.reader.lanes_of(queue)
         lanes, limit = read_ahead(list(first), self.ranks, self.limits)
-        ahead: dict[tuple[str, int], list[Entry]] = {key: [] for key in lanes}
-        for gshare, shape_id, entry in await self.reader.read_heads(queue, lanes, limit) if lanes else []:
-            ahead[gshare, shape_id].append(entry)
+        ahead = await self.reader.read_lanes(queue, dict.fromkeys(lanes), limit) if lanes else {}
         for number, ((gshare, shape_id), head) in enumerate(first.items()):
             if number % LANES_TOGETHER == 0:
                 await asyncio.sleep(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from starlette.requests import Request
 
@@ -56,7 +56,7 @@ class Acquiring:
         except BadRequest:
             self._metrics.acquires.labels("refused").inc()
             raise
-        offer = replace(wanted.offer(), subject=caller)
+        offer = wanted.offer(caller)
         if key is not None:
             key = request_key(caller, offer, key)
         if not await self._activity.knows(offer.queue):

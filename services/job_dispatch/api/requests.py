@@ -123,8 +123,8 @@ class AcquireJobs(RequestFields):
     worker_id: Whole = None
     scheduler_id: Text = None
 
-    def offer(self) -> Offer:
-        """What the pilot offers.
+    def offer(self, subject: str | None = None) -> Offer:
+        """What the pilot with this subject offers.
 
         Disk and time are rounded down, so that few kinds of pilots exist; a job never gets less than it needs.
         """
@@ -139,6 +139,7 @@ class AcquireJobs(RequestFields):
             ),
             worker=self._worker(),
             task_id=self.task_id or None,
+            subject=subject,
         )
 
     def _worker(self) -> str | None:

@@ -22,6 +22,7 @@ class WindowLimits:
     refill_size: int = 256
     refill_below: int = 64
     first_read: int = 4_000  # entries at the first use of a queue, over all its lanes
+    read_together: int = 2_000  # entries at a refill, over all lanes that are read with it
     most_news: int = 20_000  # of one queue within a second; reading it again is cheaper than following them
     most_of_lane: int = 4_096  # entries in memory; the rest of a longer lane is read when it is its turn
     idle_after_s: float = 300.0

@@ -14,21 +14,16 @@ WITH RECURSIVE lane AS (
 )
 SELECT gshare, shape_id, negated_priority, job_id FROM lane;
 
--- name: read_heads
--- The first entries of each of these lanes of a queue.
-SELECT lane.gshare, lane.shape_id, head.negated_priority, head.job_id
-  FROM unnest(:gshares::text[], :shape_ids::int[]) AS lane (gshare, shape_id)
+-- name: read_lanes
+-- The next entries of each of these lanes of a queue, behind its cursor. Index jobs_lane.
+SELECT lane.gshare, lane.shape_id, next.negated_priority, next.job_id
+  FROM unnest(:gshares::text[], :shape_ids::int[], :after_priorities::int[], :after_ids::bigint[])
+       AS lane (gshare, shape_id, after_priority, after_id)
  CROSS JOIN LATERAL (
     SELECT -j.current_priority AS negated_priority, j.job_id FROM jobs j
      WHERE j.queue = :queue AND j.gshare = lane.gshare AND j.shape_id = lane.shape_id AND j.status = 'activated'
-     ORDER BY (-j.current_priority), j.job_id LIMIT :size::int) head;
-
--- name: read_lane
--- The next entries of one lane behind its cursor.
-SELECT -current_priority AS negated_priority, job_id FROM jobs
- WHERE queue = :queue AND gshare = :gshare AND shape_id = :shape_id::int AND status = 'activated'
-   AND ((-current_priority), job_id) > (:after_priority::int, :after_id::bigint)
- ORDER BY (-current_priority), job_id LIMIT :size::int;
+       AND ((-j.current_priority), j.job_id) > (lane.after_priority, lane.after_id)
+     ORDER BY (-j.current_priority), j.job_id LIMIT :size::int) next;
 
 -- name: still_activated
 -- Of jobs that were lost to a window, those that can still be taken. By primary key.

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
-from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
+from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader, Entries
 from services.job_dispatch.acquire.shapes import Shapes
 from services.job_dispatch.acquire.windows import Windows
-from services.job_dispatch.policy.fitting import Shape
+from services.job_dispatch.policy.fitting import Offer, Shape
 from services.job_dispatch.policy.lane import Entry
-from services.job_dispatch.policy.reading import WindowLimits
-from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from services.job_dispatch.policy.ranking import Ranks
+from services.job_dispatch.policy.reading import LaneKey, WindowLimits
+from services.job_dispatch.policy.share_lanes import NeedsRefill
+from tests.handlers.job_dispatch.grid_of_jobs import SHAPES, Rows
 
 QUEUES = ("Q1", "Q2", "QN")
 JOBS_OF_LANE = 30
@@ -29,13 +32,9 @@ class CountingReader(DatabaseLaneReader):
         self.reads["lanes"] += 1
         return await super().lanes_of(queue)
 
-    async def read_heads(self, queue: str, lanes: Sequence[tuple[str, int]], size: int) -> list[tuple[str, int, Entry]]:
-        self.reads["heads"] += 1
-        return await super().read_heads(queue, lanes, size)
-
-    async def read_lane(self, queue: str, gshare: str, shape_id: int, cursor: Entry | None, size: int) -> list[Entry]:
-        self.reads["lane"] += 1
-        return await super().read_lane(queue, gshare, shape_id, cursor, size)
+    async def read_lanes(self, queue: str, cursors: Mapping[LaneKey, Entry | None], size: int) -> Entries:
+        self.reads["entries"] += 1
+        return await super().read_lanes(queue, cursors, size)
 
     async def shapes(self, shape_ids: Sequence[int]) -> list[Shape]:
         self.reads["shapes"] += 1
@@ -64,4 +63,25 @@ async def test_the_first_touch_of_all_queues_asks_twice_for_each_and_reads_no_mo
         await windows.open(queue)
         await windows.open(queue)
     assert windows.sizes() == (len(QUEUES), len(QUEUES) * entries_of_queue)
-    assert reader.reads == {"lanes": 3, "heads": 3, "shapes": 1}
+    assert reader.reads == {"lanes": 3, "entries": 3, "shapes": 1}
+
+
+async def test_lanes_of_a_share_of_which_only_the_first_job_is_known_are_read_together(rows: Rows) -> None:
+    for shape in SHAPES:
+        await rows.jobs(3, queue="Q1", gshare="MC", shape=shape)
+        await rows.jobs(3, queue="Q1", gshare="User Analysis", shape=shape)
+    reader = CountingReader(rows.database.read)
+    reader.reads = Counter()
+    limits = WindowLimits(first_read=1, refill_below=4, refill_size=10)
+    windows = Windows(reader, Shapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits)
+    windows.ranks = Ranks(("MC", "User Analysis"))
+    await windows.open("Q1")
+    served, n_reads = list[str](), dict[str, int]()
+    while (found := windows.pick(Offer("Q1"))) is not None:
+        if isinstance(found, NeedsRefill):
+            await asyncio.gather(*(windows.refill("Q1", lane) for lane in found.lanes))
+        else:
+            served.append(found.lane.gshare)
+            n_reads.setdefault(found.lane.gshare, reader.reads["entries"])
+    assert served == ["MC"] * (3 * len(SHAPES)) + ["User Analysis"] * (3 * len(SHAPES))
+    assert reader.reads["entries"] - n_reads["User Analysis"] == 1, "one read for all lanes of the second share"

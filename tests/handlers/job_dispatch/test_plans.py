@@ -67,8 +67,11 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
     ("name", "types", "arguments"),
     [
         ("lanes_of", "text", "'Q1'"),
-        ("read_lane", "text, text, int, int, bigint, int", "'Q1', 'S1', 1, -5, 100, 256"),
-        ("read_heads", "text[], int[], text, int", "ARRAY['S1'], ARRAY[1], 'Q1', 16"),
+        (
+            "read_lanes",
+            "text[], int[], int[], bigint[], text, int",
+            "ARRAY['S1'], ARRAY[1], ARRAY[-5], ARRAY[9], 'Q1', 256",
+        ),
     ],
 )
 async def test_windows_are_read_by_the_lane_index_alone(
