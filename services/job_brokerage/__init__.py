@@ -9,13 +9,12 @@ shares), queue_statistics, queue_activity, queue_slots, queue_outcomes, queue_wa
 brokerage_decisions and waits.
 
 =============  ============================================================================================
-`policy`       the plugins: production, analysis, and an example of another VO, which share `stages`
-`request`      a chunk's row as the value that policies read
+`policy`       the plugins: production, analysis, and an example of another VO, which share `stages`; `filters` and
+               `weights`; `request`, a chunk's row as the value that they read; `grid_checks` of a queue
 `handlers`     load, decide, commit
 `waking`       which waiting tasks are looked at again before their time
-`statistics`   job events folded into the statistics of queues; published, and audited against table jobs
-`slots`        how many slots of a queue are to be filled, as Harvester sets it; `slots_api` its call
-`grid_store`   a grid loaded whole or not at all; `grid_checks` what else a queue must keep to
-`api`          load the grid, list queues and sites, save the world and tasks
+`store`        `statistics`: job events folded into statistics of queues, published, and audited against table jobs;
+               `slots` of a queue, as Harvester sets them; `grids`, loaded whole or not at all
+`api`          load the grid, list queues and sites, set slots, save the world
 =============  ============================================================================================
 """

@@ -13,20 +13,18 @@ array for each attribute of a queue, one row for each pseudo-queue (queue, resou
 `nuclei`         what the grid says about its nuclei
 `estimates`      memory, disk and walltime of one job at each queue
 `check`          a check has a number, a tier and the meaning of the two numbers it compares
-`filters`        the checks themselves, one small function each
+`filters`        the checks of what a queue is, one small function each; those of job brokerage alone are there
 `pipeline`       an ordered tuple of filters; remembers for each queue the first that excluded it
-`weights`        running number, queue pressure, data availability; `network` the weight of a link
-`analysis_facts` what analysis knows of users, shares and the task; `classes` of sites and tasks; `stabilizer` how long
-                 a user's queue may be; `analysis_weights` the new basic weight
+`weights`        running number of a queue, product of factors
+`analysis_facts` what analysis knows of users, shares and the task; `classes` of sites and tasks
+`usage`          use by users, shares and queues that these facts follow from
 `matchmaking`    sites that advertise themselves: ClassAds of site and job
 `draw`           weighted choice by one uniform number over candidates sorted by name
 `ability`        the checks that every brokerage shares: could this queue ever run the work?
 `nucleus`        what is to be placed when a task is given a nucleus
 `limits`         numbers that operators may change
+`governed_by`    which parameters decide each check; `lifts` what lifts it; `room` whether it still holds
 `decision`       the outcome with every number that led to it, and its packed form for storage
-`explain`        a stored decision in words
-`document`       a decision as one JSON document
-`world_of_file`  the world of a world file, as in a dry run
 `policy`         what a brokerage plugin is
 ===============  ==================================================================================================
 """

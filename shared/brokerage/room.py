@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.brokerage.filters.analysis import MIN_RUNNING
-from shared.brokerage.filters.capacity import DEFAULT_TRANSFERRING_LIMIT
 from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 
 NONE = 0.0
+#: an idle queue counts as one with so many running jobs of analysis
+MIN_RUNNING = 20
+#: transferring jobs of a queue that states no limit of its own
+DEFAULT_TRANSFERRING_LIMIT = 2000
 #: checks that cap queued jobs; without any of them so many jobs are placed before anybody looks again
 CAPS = frozenset({"queued", "long_queue"})
 UNCAPPED = 20.0

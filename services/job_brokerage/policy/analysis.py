@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from services.job_brokerage.policy.analysis_weights import new_basic
+from services.job_brokerage.policy.filters import analysis, capacity, data
 from services.job_brokerage.policy.stages import Real, conclude
+from services.job_brokerage.policy.weights import analysis_basic
 from shared.brokerage.decision import Decision
-from shared.brokerage.filters import analysis, capability, capacity, data, scope, software
+from shared.brokerage.filters import capability, scope, software
+from shared.brokerage.filters.analysis import no_virtual_placement
+from shared.brokerage.filters.data import has_output_storage
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import JobRequest
-from shared.brokerage.weights import analysis_basic, product
+from shared.brokerage.weights import product
 from shared.brokerage.world import World
 
 # These hold for the task, whatever the queue.
@@ -24,7 +28,7 @@ PERSISTENT = (
     capacity.disk_io,
     capability.core_count,
     capability.max_core_count,
-    analysis.no_virtual_placement,
+    no_virtual_placement,
     analysis.virtual_placement_has_room,
     software.cpu_hardware,
     software.gpu_hardware,
@@ -33,7 +37,7 @@ PERSISTENT = (
     capability.memory_at_most,
     capability.memory_at_least,
     capability.scratch_disk,
-    data.has_output_storage,
+    has_output_storage,
     data.free_space,
     data.write_storage_works,
     data.read_storage_works,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from services.job_brokerage.policy.stabilizer import max_user_queue
 from shared.brokerage.analysis_facts import AnalysisFacts
 from shared.brokerage.check import Mask, Numbers
 from shared.brokerage.classes import CLASS_B, CLASS_C, HI, LO, MID
-from shared.brokerage.stabilizer import max_user_queue
 from shared.brokerage.usage import CLASSIFIED_SHARES
 
 # The document's small numbers, so that no weight is zero: first and second choice after the class' own sites.

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from services.job_brokerage.policy.filters import data
 from services.job_brokerage.policy.stages import Real, conclude
+from services.job_brokerage.policy.weights import data_availability
 from shared.brokerage.ability import ABILITY
 from shared.brokerage.decision import Decision
-from shared.brokerage.filters import data
 from shared.brokerage.pipeline import Pipeline
 from shared.brokerage.request import JobRequest, local_data
-from shared.brokerage.weights import data_availability, running_number
+from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 
 PIPELINE = Pipeline((*ABILITY.filters, data.free_space, data.write_storage_works))

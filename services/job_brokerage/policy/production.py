@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from services.job_brokerage.policy.filters import capacity, data, nucleus
+from services.job_brokerage.policy.network import network_weight
 from services.job_brokerage.policy.stages import Real, conclude
+from services.job_brokerage.policy.weights import data_availability, nucleus_factor, production_basic
 from shared.brokerage.ability import SCOPE
 from shared.brokerage.decision import Decision
-from shared.brokerage.filters import capability, capacity, data, rules, software
-from shared.brokerage.network import network_weight
+from shared.brokerage.filters import capability, rules, software
+from shared.brokerage.filters.data import has_output_storage
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import JobRequest, local_data
-from shared.brokerage.weights import data_availability, nucleus_factor, production_basic
 from shared.brokerage.world import World
 
 PIPELINE = Pipeline((
@@ -22,7 +24,7 @@ PIPELINE = Pipeline((
     data.link_is_open,
     capacity.link_is_not_saturated,
     capacity.nucleus_is_not_saturated,
-    rules.nucleus_for_urgent_work_and_scouts,
+    nucleus.nucleus_for_urgent_work_and_scouts,
     capacity.active,
     rules.zero_share,
     capability.no_jumbo_queue,
@@ -39,7 +41,7 @@ PIPELINE = Pipeline((
     capability.memory_at_least,
     capability.direct_access,
     capability.scratch_disk,
-    data.has_output_storage,
+    has_output_storage,
     data.free_space,
     data.write_storage_works,
     data.input_storage_works,
@@ -51,8 +53,8 @@ PIPELINE = Pipeline((
     capability.event_service,
     capability.dynamic_number_of_events,
     capacity.transferring,
-    rules.nucleus_for_t1_weight,
-    rules.nucleus_for_full_chain,
+    nucleus.nucleus_for_t1_weight,
+    nucleus.nucleus_for_full_chain,
     capacity.has_pilots,
     capacity.near_enough,
 ))  # fmt: skip

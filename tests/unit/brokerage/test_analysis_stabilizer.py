@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from shared.brokerage.stabilizer import affordable_queue, max_user_queue, may_be_throttled, user_percentage
+from services.job_brokerage.policy.stabilizer import affordable_queue, max_user_queue, may_be_throttled, user_percentage
 from shared.model.world_file import JobsCounted, QueueHistory
 from tests.unit.brokerage.analysis_worlds import (
     UsageRows,

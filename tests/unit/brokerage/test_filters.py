@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from services.job_brokerage.policy.filters import capacity, data
 from services.job_brokerage.policy.production import PIPELINE
 from shared.brokerage.check import Filter
-from shared.brokerage.filters import capability, capacity, data, scope
+from shared.brokerage.filters import capability, scope
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import InputDataset, Replica, SmallestJob

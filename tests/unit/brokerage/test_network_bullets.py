@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from services.job_brokerage.policy.network import NetworkWeight, network_weight, queued_weight, throughput_weight
 from shared.brokerage.limits import JobLimits
-from shared.brokerage.network import NetworkWeight, network_weight, queued_weight, throughput_weight
 from shared.model.link import Link
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from services.job_brokerage.policy.filters import capacity, data, nucleus
 from services.job_brokerage.policy.production import CAPS, ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request, jobs_of_chunk
+from services.job_brokerage.policy.weights import nucleus_factor
 from shared.brokerage.check import Filter
-from shared.brokerage.filters import capability, capacity, data, rules, scope
+from shared.brokerage.filters import capability, rules, scope
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, Replica, SmallestJob
-from shared.brokerage.weights import nucleus_factor
 from shared.model.link import Link
 from shared.model.needs import needs_of_task
 from shared.model.site import Site
@@ -89,7 +90,7 @@ def test_all_queues_are_skipped_over_nqueued_nuc_cap_for_jobs() -> None:
 def test_priority_800_and_scouts_only_use_queues_of_the_nucleus(changes, satellites) -> None:
     request = a_request(nucleus="NUC", **changes)
     expected = {"N", "S"} if satellites else {"N"}
-    assert passed(rules.nucleus_for_urgent_work_and_scouts, two(), request) == expected
+    assert passed(nucleus.nucleus_for_urgent_work_and_scouts, two(), request) == expected
 
 
 def inactive_world(hours: float | None, activated: int = 5) -> Any:
@@ -165,9 +166,9 @@ def test_a_dynamic_number_of_events_needs_queues_with_a_mintime() -> None:
 
 def test_t1_weight_minus_one_sends_all_normal_jobs_to_the_nucleus() -> None:
     request = a_request(nucleus="NUC", t1_weight=-1)
-    assert passed(rules.nucleus_for_t1_weight, two(), request) == {"N"}
-    assert passed(rules.nucleus_for_t1_weight, two(), replace(request, is_merge=True)) == {"N", "S"}
-    assert passed(rules.nucleus_for_t1_weight, two(), replace(request, t1_weight=0)) == {"N", "S"}
+    assert passed(nucleus.nucleus_for_t1_weight, two(), request) == {"N"}
+    assert passed(nucleus.nucleus_for_t1_weight, two(), replace(request, is_merge=True)) == {"N", "S"}
+    assert passed(nucleus.nucleus_for_t1_weight, two(), replace(request, t1_weight=0)) == {"N", "S"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_t1_weight_in_full(t1_weight, io_intensity, priority, expected) -> None:
 )  # fmt: skip
 def test_full_chain_at_a_bare_nucleus_stays_with_its_queues(full_chain, bare, satellites) -> None:
     world = two(sites=[Site("NUC", "ACTIVE", is_nucleus=True, bare_nucleus=bare)])
-    found = passed(rules.nucleus_for_full_chain, world, a_request(nucleus="NUC", full_chain=full_chain))
+    found = passed(nucleus.nucleus_for_full_chain, world, a_request(nucleus="NUC", full_chain=full_chain))
     assert found == ({"N", "S"} if satellites else {"N"})
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.brokerage.filters.capacity import DEFAULT_TRANSFERRING_LIMIT
 from shared.brokerage.load import JobCount
-from shared.brokerage.room import UNCAPPED, Held, room
+from shared.brokerage.room import DEFAULT_TRANSFERRING_LIMIT, UNCAPPED, Held, room
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
 
 LIMIT = int(DEFAULT_TRANSFERRING_LIMIT)

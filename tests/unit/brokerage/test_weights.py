@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.job_brokerage.policy.network import network_weight, queued_weight, throughput_weight
+from services.job_brokerage.policy.weights import data_availability, many_assigned, production_basic
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
-from shared.brokerage.network import network_weight, queued_weight, throughput_weight
 from shared.brokerage.request import InputDataset, Replica, local_data, part_of, smallest_job
-from shared.brokerage.weights import data_availability, many_assigned, product, production_basic, running_number
+from shared.brokerage.weights import product, running_number
 from shared.model.link import Link
 from tests.unit.brokerage.conformance import sample
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from services.job_brokerage.policy.network import fresh_queued, network_weight
 from shared.brokerage.check import Check, Tier, Verdict, decides
-from shared.brokerage.network import fresh_queued, network_weight
 from shared.brokerage.request import HIGH_PRIORITY, JobRequest, local_data
+from shared.brokerage.room import DEFAULT_TRANSFERRING_LIMIT
 from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 
@@ -23,8 +24,6 @@ CAP_WAITING = Check(
     307, "activated_and_starting", Tier.CAPACITY, True, "activated and starting jobs", "at most", "jobs"
 )
 CAP_QUEUED = Check(308, "queued", Tier.CAPACITY, True, "defined, activated, assigned, starting jobs", "at most", "jobs")
-
-DEFAULT_TRANSFERRING_LIMIT = 2000
 
 
 @decides(TRANSFERRING)
