@@ -265,7 +265,7 @@ async def test_a_parameter_wakes_those_whose_checks_it_governs_and_nobody_else(
                 "INSERT INTO versions (name, version) VALUES ('config', 1) "
                 "ON CONFLICT (name) DO UPDATE SET version = versions.version + 1"
             )
-            await next(one.run for one in service.periodic if one.name == "refresh")(work)
+            await next(one.run for one in service.periodic if one.name == "parameters")(work)
         assert [one.task_ids for one in await look(database, service)] == [(offer.task_id,)] * n_woken
 
 
