@@ -9,6 +9,7 @@ compute (`gflops`), storages with free space (TB), and all numbers of all networ
 Everything else is synthetic, drawn from a fixed seed and the name alone, so that the small and the full grid agree:
 
 * cores, memory, times, scratch space, connectivity, software: `synthetic_queue`;
+* copy tool and protocols: `mv` between folders of this machine, so that a real pilot runs at any of these queues;
 * total and expired space: free space is 10 % to 30 % of the total, 1 % to 4 % is expired: `synthetic_storage`;
 * nuclei: the sites of `NUCLEI`; type, status and policies follow from words in the queue's name.
 
@@ -40,6 +41,10 @@ TIER_1 = {*NUCLEI, "RRC-KI-T1"} - {"CERN-PROD"}
 LINK_ACTIVITIES = ("Production Input", "Production Output", "Express")
 STORAGE_KINDS = ("DATADISK", "SCRATCHDISK", "DATATAPE", "MCTAPE", "VP_DISK")
 PLATFORMS = ("x86_64-el9-gcc13-opt", "x86_64-centos7-gcc11-opt", "x86_64-centos7-gcc8-opt", "x86_64-slc6-gcc62-opt")
+#: what a pilot does with files: read input, write output, write the log
+STAGING = ("pr", "pw", "pl")
+#: the storages are folders here, so that a real pilot runs at these queues on one machine
+LOCAL_STORAGES = "/var/tmp/orrery-storages"
 RESOURCE_TYPES = [
     {"resource_name": "SCORE", "mincore": 1, "maxcore": 1, "minrampercore": None, "maxrampercore": 2000},
     {"resource_name": "SCORE_HIMEM", "mincore": 1, "maxcore": 1, "minrampercore": 2001, "maxrampercore": None},
@@ -116,7 +121,10 @@ def synthetic_queue(name: str, fact: dict[str, Any]) -> dict[str, Any]:
         "fairsharepolicy": policy, "releases": ["ANY"] if cloudy else ["AUTO"], "is_cvmfs": True,
         "direct_access_lan": draw.random() < 0.6, "direct_access_wan": draw.random() < 0.2,
         "wnconnectivity": "http#IPv4" if draw.random() < 0.08 else "full#IPv4", "transtimehi": 2, "transtimelo": 7,
-        "catchall": "", "params": {}, "astorages": {role: names for role, names in roles.items() if names},
+        "catchall": "mv_final_destination", "params": {},
+        "astorages": {role: names for role, names in roles.items() if names},
+        "state": "ACTIVE", "copytools": {"mv": {"setup": ""}},
+        "acopytools": {use: ["mv"] for use in (*STAGING, *(role for role, names in roles.items() if names))},
     }  # fmt: skip
 
 
@@ -132,6 +140,11 @@ def synthetic_storage(name: str, free_tb: float, site: str) -> dict[str, Any]:
         "space_used": round(total - free, 1), "space_expired": round(total * draw.uniform(0.01, 0.04), 1),
         "space_min_free": round(min(free * 0.05, 51200.0), 1), "space_unavailable": 0,
         "detailed_status": {f"{verb}_{net}": "ON" for verb in ("read", "write") for net in ("lan", "wan")},
+        "state": "ACTIVE", "is_deterministic": True,
+        "arprotocols": {
+            f"{verb}_{net}": [{"id": 1, "endpoint": "file://localhost", "path": f"{LOCAL_STORAGES}/{name}/"}]
+            for verb in ("read", "write") for net in ("lan", "wan")
+        },
     }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.job_brokerage.api.pilot_data import PilotData
 from services.job_brokerage.api.slots import slots_routes
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS, unread_queue_fields, warning_of
 from services.job_brokerage.store.grids import GridStore
@@ -125,6 +126,7 @@ def build_web(
 ) -> FastAPI:
     """The service's web application."""
     web = FastAPI(title="Orrery job brokerage", version="1")
+    web.router.routes.extend(PilotData(database, store).routes())
     web.include_router(build_routes(database, store))
     web.include_router(snapshot_routes(database, snapshot))
     web.include_router(slots_routes(database, slots, parameters))

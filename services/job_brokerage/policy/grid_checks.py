@@ -15,17 +15,23 @@ from shared.model.steps import Steps
 
 GRID_CHECKS = (check_zero_share,)
 MOST_NAMES = 20
+#: read by pilots, who get the records as they were loaded (PanDA pilot: queue data)
+OF_PILOTS = frozenset(
+    {"acopytools", "allow_lan", "allow_wan", "altstageout", "appdir", "aprotocols", "cmtconfig", "container_options",
+     "container_type", "copytools", "es_stageout_gap", "nickname", "panda_queue_name", "panda_resource",
+     "rc_site", "rc_site_state", "state", "timefloor", "zip_time_gap"}
+)  # fmt: skip
 
 
 def unread_queue_fields(files: Mapping[str, Any]) -> Steps[dict[str, Any]]:
-    """Fields of queues that nothing here reads: how many, and the first names.
+    """Fields of queues that neither anything here nor a pilot reads: how many, and the first names.
 
     CRIC has many, so this refuses nothing, but a misspelled field is seen here. A queue in each step.
     """
     found = set[str]()
     for record in records_of(files, "queues").values():
         yield
-        found.update(record.keys() - CricQueue.model_fields.keys())
+        found.update(record.keys() - CricQueue.model_fields.keys() - OF_PILOTS)
     unread = sorted(found)
     return {"count": len(unread), "names": unread[:MOST_NAMES]} if unread else {}
 

@@ -182,3 +182,21 @@ class GridStore:
         """Version of the grid and age of the newest network metric."""
         version, network = await SQL.row(connection, "grid_version"), await SQL.one(connection, "network_age")
         return {**(dict(version) if version else {"version": 0, "changed_at": None}), "network": dict(network)}
+
+    async def queue_record(self, connection: asyncpg.Connection, queue: str) -> dict[str, Any] | None:
+        """One queue as it was loaded; None where there is none."""
+        record: dict[str, Any] | None = await SQL.value(connection, "queue_record", queue=queue)
+        return record
+
+    async def queue_records(self, connection: asyncpg.Connection) -> dict[str, dict[str, Any]]:
+        """All queues as they were loaded, by name."""
+        return {row["queue"]: row["data"] for row in await SQL.rows(connection, "queue_records")}
+
+    async def storage_records(self, connection: asyncpg.Connection) -> dict[str, dict[str, Any]]:
+        """All storages as they were loaded, by name."""
+        return {row["storage"]: row["data"] for row in await SQL.rows(connection, "storage_records")}
+
+    async def version(self, connection: asyncpg.Connection) -> int:
+        """That of the grid that is loaded; 0 where none is."""
+        row = await SQL.row(connection, "grid_version")
+        return int(row["version"]) if row is not None else 0

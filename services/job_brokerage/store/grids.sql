@@ -131,3 +131,15 @@ SELECT version, changed_at FROM versions WHERE name = 'grid';
 SELECT count(DISTINCT (source, destination)) AS n_links, count(*) AS n_metrics,
        extract(epoch FROM orrery_now() - max(measured_at))::float8 AS newest_age_s
 FROM network_metrics;
+
+-- name: queue_record
+-- One queue as it was loaded.
+SELECT data FROM queues WHERE queue = :queue;
+
+-- name: queue_records
+-- All queues as they were loaded.
+SELECT queue, data FROM queues ORDER BY queue;
+
+-- name: storage_records
+-- All storages as they were loaded.
+SELECT storage, data FROM storages ORDER BY storage;
