@@ -3,20 +3,31 @@
 To copy the template takes some hundred milliseconds of a processor, to empty a copy a tenth of that: a test leaves its
 database to the next one, with the rows, sequences and statistics of the template. A database in which anything else
 changed (its schema, its settings), or that cannot be emptied for whatever reason, is dropped.
+
+A new session reads the catalogues and plans every statement anew, which takes longer than the statements. So each
+database has one session of ours as long as it lives, in an event loop that outlives those of the tests.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
+from typing import Any, TypeVar
 
 import asyncpg
 
 from tests import servers
 
+T = TypeVar("T")
+
 SESSION_END_TIMEOUT_S = 5.0
+#: the name of our session, for tests that look at the sessions of their database
+OWN_SESSION = "databases of the tests"
+_SETTINGS = {"application_name": OWN_SESSION, "plan_cache_mode": "force_generic_plan"}
 
 #: asked until nobody is left; the function's own way of waiting looks every 100 ms
 _END_SESSIONS = """
@@ -131,48 +142,87 @@ class Origin:
             self.content = await _content(connection, self.rows)
 
 
+@dataclass
+class Copy:
+    """A copy of the template with our session in it, which a test may have ended."""
+
+    url: str
+    session: asyncpg.Connection
+    origin: Origin
+
+    async def connected(self) -> asyncpg.Connection:
+        if self.session.is_closed():
+            self.session = await _session_in(self.url)
+        return self.session
+
+
 class Databases:
     """Each is lent to one test at a time."""
 
     def __init__(self, server_url: str, template: str) -> None:
         self._server_url, self._template = server_url, template
-        self._free: dict[str, Origin] = {}
-        self._lent: dict[str, Origin] = {}
+        self._free: list[Copy] = []
+        self._lent: dict[str, Copy] = {}
 
     async def lend(self) -> str:
         """The address of a migrated, empty database."""
-        if self._free:
-            url, origin = self._free.popitem()
-        else:
-            url = await servers.clone_template(self._server_url, self._template)
-            connection = await asyncpg.connect(url)
-            try:
-                origin = await Origin.of(connection)
-            finally:
-                await connection.close()
-        self._lent[url] = origin
-        return url
+        copy = self._free.pop() if self._free else await self._apart(self._make())
+        self._lent[copy.url] = copy
+        return copy.url
+
+    async def ask(self, url: str, question: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+        """The answer to a question about a lent database, asked in our session. It must change nothing."""
+
+        async def answer(copy: Copy) -> T:
+            return await question(await copy.connected())
+
+        return await self._apart(answer(self._lent[url]))
 
     async def take_back(self, url: str) -> None:
         """Whoever is still connected is cut off."""
-        origin = self._lent.pop(url)
-        try:
-            connection = await asyncpg.connect(url)
-            try:
-                is_clean = await origin.restore(connection)
-            finally:
-                await connection.close()
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-            is_clean = False
-        if is_clean:
-            self._free[url] = origin
+        copy = self._lent.pop(url)
+        if await self._apart(self._clean(copy)):
+            self._free.append(copy)
         else:
-            await servers.drop_database(self._server_url, url)
+            await self._apart(self._drop(copy))
 
     async def drop(self) -> None:
         """All that are not lent."""
         while self._free:
-            await servers.drop_database(self._server_url, self._free.popitem()[0])
+            await self._apart(self._drop(self._free.pop()))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name=OWN_SESSION, daemon=True).start()
+        return loop
+
+    async def _apart(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` gives, done in the loop in which our sessions live."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+    async def _make(self) -> Copy:
+        url = await servers.clone_template(self._server_url, self._template)
+        session = await _session_in(url)
+        return Copy(url, session, await Origin.of(session))
+
+    async def _clean(self, copy: Copy) -> bool:
+        try:
+            return await copy.origin.restore(await copy.connected())
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            return False
+
+    async def _drop(self, copy: Copy) -> None:
+        copy.session.terminate()
+        await servers.drop_database(self._server_url, copy.url)
+
+
+async def _session_in(url: str) -> asyncpg.Connection:
+    """Its statements stay prepared as long as it lives."""
+    return await asyncpg.connect(
+        url, server_settings=_SETTINGS, statement_cache_size=1000, max_cached_statement_lifetime=0
+    )
 
 
 async def _shape(connection: asyncpg.Connection) -> dict[str, str]:

@@ -3,12 +3,13 @@ checked after every step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from services.job_generation.app import build
-from services.watchdog.checking.run import run_checks
+from services.watchdog.checking.run import Violation, run_checks
 from shared.db import Database
 from shared.events import (
     Candidate,
@@ -24,6 +25,7 @@ from shared.events import (
 )
 from shared.runtime.service import Context, Service
 from tests import rows
+from tests.databases import Databases
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
 
@@ -41,13 +43,15 @@ PATH = {
 class Story:
     """One database with a small grid, the service, and what was announced so far."""
 
-    def __init__(self, database: Database, service: Service) -> None:
+    def __init__(self, database: Database, service: Service, find: Callable[[], Awaitable[list[Violation]]]) -> None:
         self.database, self.service = database, service
         self.said: list[Event] = []
+        self._find_violations = find
 
     @classmethod
-    async def begin(cls, context: Context) -> Story:
-        story = cls(context.database, await started(build(context)))
+    async def begin(cls, context: Context, databases: Databases) -> Story:
+        find = partial(databases.ask, context.settings.database_url, run_checks)
+        story = cls(context.database, await started(build(context)), find)
         await load_grid(context.database)
         return story
 
@@ -59,9 +63,7 @@ class Story:
         return said
 
     async def check(self) -> None:
-        async with self.database.read() as connection:
-            broken = [str(one) for one in await run_checks(connection) if one.check not in UNSENT]
-        assert broken == []
+        assert [str(one) for one in await self._find_violations() if one.check not in UNSENT] == []
 
     async def fetch(self, query: str, *arguments: Any) -> list[dict[str, Any]]:
         async with self.database.read() as connection:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from shared.runtime.service import Context
+from tests.databases import Databases
 from tests.handlers.job_generation.story import Story
 
 OF_SHARE = "SELECT count(*) FROM jobs WHERE gshare = 'MC'"
 SLOT = {"gshare": "MC"}
 
 
-async def limited(context: Context, limit: int, cap: int | None = None) -> Story:
+async def limited(context: Context, databases: Databases, limit: int, cap: int | None = None) -> Story:
     """A story where so many jobs of a share are always allowed to be queued; a chunk makes a fifth of the cap."""
     async with context.database.read() as connection:
         for key, value in (("NQUEUELIMIT", limit), ("NQUEUECAP", cap)):
@@ -19,11 +20,13 @@ async def limited(context: Context, limit: int, cap: int | None = None) -> Story
                     " VALUES ('jedi', 'prod_job_throttler', $1, $2, 'int')", key, str(value),
                 )  # fmt: skip
         await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
-    return await Story.begin(context)
+    return await Story.begin(context, databases)
 
 
-async def test_what_one_task_offered_holds_the_next_task_of_the_share_back(context: Context) -> None:
-    story = await limited(context, 3)
+async def test_what_one_task_offered_holds_the_next_task_of_the_share_back(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
     first, second = await story.task(n_files=4, **SLOT), await story.task(n_files=4, **SLOT)
     elsewhere = await story.task(n_files=4, gshare="Data")
     assert len(await story.ready(first)) == 1
@@ -33,8 +36,8 @@ async def test_what_one_task_offered_holds_the_next_task_of_the_share_back(conte
     assert len(await story.ready(elsewhere)) == 1
 
 
-async def test_the_chunks_of_one_task_are_counted_one_after_the_other(context: Context) -> None:
-    story = await limited(context, 3, cap=20)  # a chunk of four jobs
+async def test_the_chunks_of_one_task_are_counted_one_after_the_other(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 3, cap=20)  # a chunk of four jobs
     task_id = await story.task(n_files=4, **SLOT)
     async with story.database.begin(reason="a second master") as work:
         await work.connection.execute(
@@ -52,8 +55,8 @@ async def test_the_chunks_of_one_task_are_counted_one_after_the_other(context: C
     assert len(await story.ready(task_id)) == 1
 
 
-async def test_a_chunk_makes_no_more_jobs_than_its_share_was_allowed(context: Context) -> None:
-    story = await limited(context, 1, cap=15)  # a fifth of the cap: three jobs
+async def test_a_chunk_makes_no_more_jobs_than_its_share_was_allowed(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 1, cap=15)  # a fifth of the cap: three jobs
     task_id = await story.task(n_files=8, rule={"nFilesPerJob": None, "nGBPerJob": 1, "nMaxFilesPerJob": 1}, **SLOT)
     [chunk_id] = await story.ready(task_id)
     assert await story.value("SELECT max_jobs FROM chunks WHERE chunk_id = $1", chunk_id) == 3

@@ -19,6 +19,7 @@ from shared.events import ChunkBrokered, ChunkOffered, Event, JobsExpired, JobsG
 from shared.runtime.service import Context
 from shared.snapshot import KnownGrid
 from tests import rows
+from tests.databases import Databases
 from tests.handlers.events import deliver, started
 from tests.handlers.job_generation.story import Story, generated_in
 from tests.handlers.watchdog.conftest import START, Stage
@@ -50,9 +51,9 @@ async def overloaded(stage: Stage, connection: asyncpg.Connection) -> list[int]:
 
 
 @pytest.fixture
-async def story(context: Context) -> Story:
+async def story(context: Context, databases: Databases) -> Story:
     """Job generation on the same database."""
-    return await Story.begin(context)
+    return await Story.begin(context, databases)
 
 
 def closed_in(events: Sequence[Event]) -> list[int]:

@@ -9,13 +9,17 @@ import asyncpg
 import pytest
 
 from tests import rows, servers
-from tests.databases import Databases
+from tests.databases import OWN_SESSION, Databases
 
 TABLES = "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r' AND oid >= 16384 ORDER BY oid"
 SEQUENCES = "SELECT oid::regclass::text FROM pg_class WHERE relkind = 'S' AND oid >= 16384 ORDER BY oid"
 LARGE = "SELECT array_agg(relname) FROM pg_class WHERE relkind = 'r' AND oid >= 16384 AND pg_relation_size(oid) > 81920"
 ROWS = "SELECT array_agg(one::text ORDER BY ctid) FROM {} AS one"
-SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+OUR_SESSION = f"datname = current_database() AND application_name = '{OWN_SESSION}'"
+SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    f" AND application_name <> '{OWN_SESSION}'"
+)
 MODIFIED = "SELECT count(*) FROM pg_stat_user_tables WHERE n_tup_ins + n_tup_upd + n_tup_del > 0"
 #: more pages than are emptied row by row, and fewer rows than make autovacuum look at a table while the test runs
 MANY_PAGES = "INSERT INTO task_remaining_work SELECT n, repeat(md5(n::text), 55), 1, 1 FROM generate_series(1, 45) AS n"
@@ -110,6 +114,16 @@ async def test_a_session_that_a_test_leaves_open_is_ended_with_its_locks(shared:
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await left.fetchval("SELECT 1")
     assert (await holdings(url))["sessions"] == 0
+    await shared.take_back(url)
+
+
+async def test_a_database_whose_own_session_a_test_ended_is_emptied_in_a_new_one(shared: Databases) -> None:
+    url = await shared.lend()
+    await leave_rows(url)
+    await execute(url, f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {OUR_SESSION}")
+    await shared.take_back(url)
+    assert await shared.lend() == url
+    assert await shared.ask(url, lambda session: session.fetchval("SELECT count(*) FROM tasks")) == 0
     await shared.take_back(url)
 
 
