@@ -94,7 +94,7 @@ async def run(options: FleetOptions, *, duration_s: float = 0.0, quiet: bool = F
         fleet = Fleet(options, connection)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+            with contextlib.suppress(ValueError, RuntimeError):  # signals reach the main thread alone
                 loop.add_signal_handler(number, fleet.stop)
         timer = loop.call_later(duration_s, fleet.stop) if duration_s else None
         progress = asyncio.create_task(_tell(fleet, connection, quiet=quiet))

@@ -94,6 +94,10 @@ def _of_analysis(key: str, default: float, unit: str, means: str, governs: str) 
     return Parameter(ANALYSIS, key, default, unit, means, governs=(governs,))
 
 
+def _of_stabilizer(key: str, default: float, unit: str, means: str) -> Parameter[float]:
+    return _of_analysis(key, default, unit, f"Analysis Stabilizer: {means}", "analysis_stabilizer")
+
+
 def _cap(key: str, unit: str, of: str, governs: tuple[str, ...]) -> Parameter[float]:
     return Parameter("prio_mgr", key, 0.0, unit, f"running ones of a {of}; 0: no cap", app=SERVER, governs=governs)
 
@@ -128,23 +132,17 @@ class AnalysisLimits:
     done_jobs_window_h: float = set_by(
         _of_analysis("TW_DONE_JOB_STAT", 6.0, "h", "window of failed and closed jobs", "bad_jobs"), float)
     base_queue_length: float = set_by(
-        _of_analysis("BASE_QUEUE_LENGTH_PER_PQ", 100.0, "jobs", "Analysis Stabilizer: a short queue",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("BASE_QUEUE_LENGTH_PER_PQ", 100.0, "jobs", "a short queue"), float)
     base_expected_wait_h: float = set_by(
-        _of_analysis("BASE_EXPECTED_WAIT_HOUR_ON_PQ", 8.0, "h", "Analysis Stabilizer: a short wait",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("BASE_EXPECTED_WAIT_HOUR_ON_PQ", 8.0, "h", "a short wait"), float)
     base_user_queue_length: float = set_by(
-        _of_analysis("BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER", 5.0, "jobs", "Analysis Stabilizer: of a user",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER", 5.0, "jobs", "of a user"), float)
     base_queue_ratio: float = set_by(
-        _of_analysis("BASE_QUEUE_RATIO_ON_PQ", 0.05, "", "Analysis Stabilizer: part of a user",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("BASE_QUEUE_RATIO_ON_PQ", 0.05, "", "part of a user"), float)
     max_queue_running_ratio: float = set_by(
-        _of_analysis("STATIC_MAX_QUEUE_RUNNING_RATIO", 2.0, "", "Analysis Stabilizer: queued to running",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("STATIC_MAX_QUEUE_RUNNING_RATIO", 2.0, "", "queued to running"), float)
     max_expected_wait_h: float = set_by(
-        _of_analysis("MAX_EXPECTED_WAIT_HOUR", 12.0, "h", "Analysis Stabilizer: longest wait",
-                     "analysis_stabilizer"), float)
+        _of_stabilizer("MAX_EXPECTED_WAIT_HOUR", 12.0, "h", "longest wait"), float)
     overload_min_queue: int = set_by(
         _of_analysis("OVERLOAD_MIN_QUEUE", 20.0, "jobs", "fewer queued ones are no overload", "vp_overloaded"), int)
     overload_ratio_offset: float = set_by(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -30,6 +30,19 @@ class Share:
     vo: str | None = None
     queue_id: int | None = None
     throttled: bool = True
+
+
+#: what the columns of table `shares` are called in the statements that store a tree, and the fields that fill them
+_STORED = {
+    "gshares": "name", "percents": "value", "parents": "parent", "prod_source_labels": "prodsourcelabel",
+    "working_groups": "workinggroup", "campaigns": "campaign", "processing_types": "processingtype",
+    "trans_paths": "transpath", "resource_types": "rtype", "vos": "vo", "throttled": "throttled",
+}  # fmt: skip
+
+
+def as_columns(tree: Sequence[Share]) -> dict[str, Any]:
+    """A tree as one list for each column, in the order of the tree: that is the order of matching."""
+    return {column: [getattr(one, field) for one in tree] for column, field in _STORED.items()}
 
 
 class _Node(BaseModel):

@@ -1,23 +1,27 @@
 """Tests that every plugin has to pass.
 
-A VO derives a class in its own tests: class TestOurBrokerage(PluginConformance): group, vo, label =
-"orrery.job_brokerage", "ourvo", "managed" methods = ("decide",)
+A VO derives a class in its own tests::
 
-    def examples(self):
-        yield "decide", (world, request, 1)
+    class TestOurBrokerage(PluginConformance):
+        group, vo, label = "orrery.job_brokerage", "ourvo", "managed"
+        methods = ("decide",)
+
+        def examples(self):
+            yield "decide", (world, request, 1)
 """
 
 from __future__ import annotations
 
 import inspect
 import pickle
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from shared.plugins.discovery import find
 
 
-class PluginConformance:
+class PluginConformance(ABC):
     """Discovery, construction, and that equal arguments give equal decisions and are left as they were."""
 
     group: ClassVar[str]
@@ -25,9 +29,9 @@ class PluginConformance:
     label: ClassVar[str]
     methods: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def examples(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
-        """Pairs of a method's name and arguments that it must be able to work on."""
-        raise NotImplementedError
+        """Pairs of a method's name and arguments that it must be able to work on; the VO names its own."""
 
     def plugin(self) -> Any:
         """A new object of the plugin under test."""

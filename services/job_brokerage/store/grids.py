@@ -16,7 +16,7 @@ from shared.model.batches import batches
 from shared.model.grid import Grid, records_of
 from shared.model.link import metrics_of
 from shared.model.problems import InvalidGrid, Problem
-from shared.model.share import Share
+from shared.model.share import Share, as_columns
 from shared.model.storage import Storage
 from shared.web.slices import given_back
 
@@ -125,7 +125,7 @@ class GridStore:
         )
 
     async def _save_shares(self, connection: asyncpg.Connection, shares: Sequence[Share]) -> None:
-        """Parents before children, because children point at them. Refused if live tasks would lose their share."""
+        """Refused if live tasks would lose their share."""
         names = [one.name for one in shares]
         in_use = [
             Problem("shares.json", row["gshare"], "", f"is missing, but {row['n_tasks']} live tasks have it")
@@ -133,29 +133,7 @@ class GridStore:
         ]
         if in_use:
             raise InvalidGrid(in_use)
-        place = {name: number for number, name in enumerate(names, start=1)}
-        waiting, stored = list(shares), set[str]()
-        while waiting:
-            ready = [one for one in waiting if one.parent is None or one.parent in stored]
-            for one in ready:
-                await SQL.run(
-                    connection,
-                    "upsert_share",
-                    gshare=one.name,
-                    value=one.value,
-                    parent=one.parent,
-                    prod_source_label=one.prodsourcelabel,
-                    working_group=one.workinggroup,
-                    campaign=one.campaign,
-                    processing_type=one.processingtype,
-                    trans_path=one.transpath,
-                    resource_type=one.rtype,
-                    vo=one.vo,
-                    throttled=one.throttled,
-                    position=place[one.name],
-                )
-            stored |= {one.name for one in ready}
-            waiting = [one for one in waiting if one.name not in stored]
+        await SQL.run(connection, "upsert_shares", **as_columns(shares))
         await SQL.run(connection, "forget_shares", names=names)
         await SQL.value(connection, "next_version", name="shares")
 

@@ -69,12 +69,13 @@ INSERT INTO resource_types (resource_name, position, min_core, max_core, min_ram
 SELECT * FROM unnest(:names::text[], :positions::int[], :min_cores::int[], :max_cores::int[], :min_rams::int[],
                      :max_rams::int[]);
 
--- name: upsert_share
--- The correction factor of a share that stays is kept; the order of the file is the order of matching.
+-- name: upsert_shares
+-- Parents and children in one statement. The correction factor of a share that stays is kept.
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
                     resource_type, vo, throttled, position)
-VALUES (:gshare, :value, :parent, :prod_source_label, :working_group, :campaign, :processing_type, :trans_path,
-        :resource_type, :vo, :throttled, :position)
+SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
+                     :working_groups::text[], :campaigns::text[], :processing_types::text[], :trans_paths::text[],
+                     :resource_types::text[], :vos::text[], :throttled::boolean[]) WITH ORDINALITY
 ON CONFLICT (gshare) DO UPDATE
 SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
     working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,

@@ -163,6 +163,7 @@ class Task:
 
     @property
     def is_analysis(self) -> bool:
+        """Whether it is analysis rather than production; its type decides, its label where there is none."""
         return is_analysis(self.task_type, self.prod_source_label)
 
 

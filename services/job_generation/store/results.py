@@ -198,10 +198,7 @@ async def end_inputs(
         failed=[end.outcome.attempts.failed_attempt for end in ordered],
         rams=[end.ram_mb for end in ordered],
     )
-    for status in sorted({row["status"] for row in rows}):
-        moved = [row for row in rows if row["status"] == status]
-        store.count_moves(changes, moved, "running", status)
-        await store.log_moves(work, task_id, moved, "running", status, reason)
+    await _count_and_log(work, task_id, rows, changes, reason)
 
 
 async def end_outputs(
@@ -223,6 +220,13 @@ async def end_outputs(
         boundaries=[end.boundary_id for end in ordered],
         max_attempts=[end.max_attempt for end in ordered],
     )
+    await _count_and_log(work, task_id, rows, changes, reason)
+
+
+async def _count_and_log(
+    work: UnitOfWork, task_id: int, rows: Sequence[asyncpg.Record], changes: CounterChanges, reason: str
+) -> None:
+    """Files that a statement moved (`from_status` -> `status`), by the way that they went."""
     for pair in sorted({(row["from_status"], row["status"]) for row in rows}):
         moved = [row for row in rows if (row["from_status"], row["status"]) == pair]
         store.count_moves(changes, moved, *pair)

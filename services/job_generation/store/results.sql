@@ -50,7 +50,7 @@ UPDATE task_files f SET status = n.status, attempt_nr = n.attempt_nr, max_attemp
               :failed::int[], :rams::bigint[])
        AS n (file_id, job_id, status, attempt_nr, max_attempt, failed_attempt, ram_count)
  WHERE f.file_id = n.file_id AND f.status = 'running' AND f.job_id = n.job_id
-RETURNING f.file_id, f.dataset_id, f.type, f.status,
+RETURNING f.file_id, f.dataset_id, f.type, 'running' AS from_status, f.status,
           coalesce(f.n_events, 0) AS events;
 
 -- name: end_outputs

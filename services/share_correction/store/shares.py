@@ -9,7 +9,7 @@ import asyncpg
 from services.share_correction.policy.tree import Node
 from services.share_correction.policy.wms_history import Usage
 from shared.db.queries import Queries
-from shared.model.share import Share
+from shared.model.share import Share, as_columns
 
 SQL = Queries.beside(__file__)
 
@@ -68,29 +68,7 @@ async def next_version(connection: asyncpg.Connection) -> int:
 
 
 async def load_tree(connection: asyncpg.Connection, tree: Sequence[Share]) -> int:
-    """Put this tree in the place of the present one; the new version. Parents go before their children."""
-    names = [share.name for share in tree]
-    await SQL.run(connection, "detach_shares", gshares=names)
-    waiting, stored = list(tree), set[str]()
-    while waiting:
-        ready = [share for share in waiting if share.parent is None or share.parent in stored]
-        for share in ready:
-            await SQL.run(
-                connection,
-                "load_share",
-                gshare=share.name,
-                value=share.value,
-                parent=share.parent,
-                prod_source_label=share.prodsourcelabel,
-                working_group=share.workinggroup,
-                campaign=share.campaign,
-                processing_type=share.processingtype,
-                trans_path=share.transpath,
-                resource_type=share.rtype,
-                vo=share.vo,
-                throttled=share.throttled,
-            )
-        stored |= {share.name for share in ready}
-        waiting = [share for share in waiting if share.name not in stored]
-    await SQL.run(connection, "forget_shares", gshares=names)
+    """Put this tree in the place of the present one; the new version."""
+    await SQL.run(connection, "load_shares", **as_columns(tree))
+    await SQL.run(connection, "forget_shares", gshares=[share.name for share in tree])
     return await next_version(connection)

@@ -75,12 +75,13 @@ DELETE FROM user_corrections WHERE gshare = :gshare AND user_name <> ALL(:user_n
 -- The shares changed: who keeps a copy reads them again.
 UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'shares' RETURNING version;
 
--- name: load_share
--- The correction factor of a share that stays is kept; the order of the file is the order of matching.
+-- name: load_shares
+-- Parents and children in one statement. The correction factor of a share that stays is kept.
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
                     resource_type, vo, throttled, position)
-VALUES (:gshare, :value, :parent, :prod_source_label, :working_group, :campaign, :processing_type, :trans_path,
-        :resource_type, :vo, :throttled, nextval('share_positions'))
+SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
+                     :working_groups::text[], :campaigns::text[], :processing_types::text[], :trans_paths::text[],
+                     :resource_types::text[], :vos::text[], :throttled::boolean[]) WITH ORDINALITY
 ON CONFLICT (gshare) DO UPDATE
 SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
     working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
@@ -94,10 +95,6 @@ SELECT gshare, count(*) AS n_tasks FROM tasks
    AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
    AND EXISTS (SELECT FROM shares s WHERE s.gshare = tasks.gshare)
  GROUP BY gshare ORDER BY gshare;
-
--- name: detach_shares
--- Shares that go have no parent, so that they can go in any order.
-UPDATE shares SET parent = NULL WHERE gshare <> ALL(:gshares::text[]);
 
 -- name: forget_shares
 -- Shares that the new tree does not have.

@@ -93,6 +93,7 @@ class TaskSpec:
 
     @property
     def is_analysis(self) -> bool:
+        """Whether it is analysis rather than production; its type decides, its label where there is none."""
         return is_analysis(self.parameters.task_type, self.parameters.prod_source_label)
 
     @property
@@ -102,6 +103,7 @@ class TaskSpec:
 
     @property
     def priority(self) -> int:
+        """Its `taskPriority`; 0 where it states none. Larger goes first."""
         return self.parameters.task_priority or 0
 
     @property

@@ -71,6 +71,7 @@ def at_most(n_allowed: int) -> BeforeValidator:
     """Counted before any of them is looked at: a list that is no part of `files` is checked in one go."""
 
     def check(value: Any) -> Any:
+        """The value as it came, a list or a text with commas; ValueError if it has too many members."""
         n_sent = value.count(",") + 1 if isinstance(value, str) else len(value) if isinstance(value, list) else 0
         if n_sent > n_allowed:
             raise ValueError(f"{n_sent} are not allowed; at most {n_allowed} are")

@@ -198,6 +198,15 @@ async def test_a_tree_is_loaded_listed_in_percent_and_replaced(client: httpx.Asy
         assert await connection.fetchval("SELECT count(*) FROM audit_log WHERE verb = 'share load'") == 2
 
 
+async def test_a_share_may_stand_before_its_parent_and_the_order_of_the_file_is_kept(client: httpx.AsyncClient) -> None:
+    for tree in (list(reversed(TREE)), TREE, [*TREE[1:], {**TREE[0], "name": "New"}]):
+        names = [one["name"] for one in tree]
+        moved = [{**one, "parent": "New"} if one.get("parent") not in (None, *names) else one for one in tree]
+        assert (await client.post("/api/v1/share/load", json={"shares": moved})).json()["success"] is True
+        listed = (await client.get("/api/v1/share/list")).json()["data"]["shares"]
+        assert [row["gshare"] for row in listed] == names
+
+
 @pytest.mark.parametrize(
     ("tree", "problem"),
     [
