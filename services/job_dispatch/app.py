@@ -37,6 +37,7 @@ from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.lifecycle.transitions import Lifecycle
+from services.job_dispatch.lifecycle.user_caps import UserCaps
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.reading import WindowLimits
 from services.job_dispatch.store.job_reads import JobQueries
@@ -129,7 +130,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         name="job-dispatch",
         work=_work(handlers),
         news=_news(news, upkeep_news),
-        periodic=[*upkeep.periodic(), sites.periodic(), *simulated_work],
+        periodic=[*upkeep.periodic(), sites.periodic(), UserCaps(lifecycle, parameters).periodic(), *simulated_work],
         web=web,
         body_limits={"/api/v1/job/kill": IDS},
         background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],

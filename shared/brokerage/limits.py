@@ -99,7 +99,15 @@ def _of_stabilizer(key: str, default: float, unit: str, means: str) -> Parameter
 
 
 def _cap(key: str, unit: str, of: str, governs: tuple[str, ...]) -> Parameter[float]:
-    return Parameter("prio_mgr", key, 0.0, unit, f"running ones of a {of}; 0: no cap", app=SERVER, governs=governs)
+    means = f"running ones of a {of}; 0: no cap for brokerage, 10000 for dispatch"
+    return Parameter("prio_mgr", key, 0.0, unit, means, app=SERVER, governs=governs)
+
+
+USER_JOBS_CAP = _cap("CAP_RUNNING_USER_JOBS", "jobs", "user", _USER_JOBS)
+USER_CORES_CAP = _cap("CAP_RUNNING_USER_CORES", "cores", "user", _USER_CORES)
+#: instead of a user's caps where the task is one of a working group
+GROUP_JOBS_CAP = _cap("CAP_RUNNING_GROUP_JOBS", "jobs", "group", _USER_JOBS)
+GROUP_CORES_CAP = _cap("CAP_RUNNING_GROUP_CORES", "cores", "group", _USER_CORES)
 
 
 def _classes(
@@ -113,8 +121,8 @@ class AnalysisLimits:
     """What analysis brokerage compares with besides; 0 for a cap: there is none."""
 
     # fmt: off
-    running_jobs_cap: int = set_by(_cap("CAP_RUNNING_USER_JOBS", "jobs", "user", _USER_JOBS), int)
-    running_cores_cap: int = set_by(_cap("CAP_RUNNING_USER_CORES", "cores", "user", _USER_CORES), int)
+    running_jobs_cap: int = set_by(USER_JOBS_CAP, int)
+    running_cores_cap: int = set_by(USER_CORES_CAP, int)
     class_a_slots: int = set_by(
         _classes("USER_USAGE_THRESHOLD_A", 1000.0, "slots", "most slots of class A", governs=("share_usage",)), int)
     class_b_slots: int = set_by(
@@ -155,11 +163,6 @@ class AnalysisLimits:
     new_weight: bool = set_by(
         Parameter(ANALYSIS, "USE_NEW_BASIC_WEIGHT", False, "", "the new basic weight instead of the original"), bool)
     # fmt: on
-
-
-#: instead of a user's caps where the task is one of a working group
-GROUP_JOBS_CAP = _cap("CAP_RUNNING_GROUP_JOBS", "jobs", "group", _USER_JOBS)
-GROUP_CORES_CAP = _cap("CAP_RUNNING_GROUP_CORES", "cores", "group", _USER_CORES)
 
 
 def _of_tasks(

@@ -121,6 +121,12 @@ class Parameters:
                         self._refused.add(place)
                         log.error("parameter %s.%s = %r ignored, its default applies: %s", component, key, value, error)
 
+    def least(self, parameter: Parameter[float], unset: float) -> float:
+        """The least value for any VO; a VO for which nothing, or 0, is set has `unset`."""
+        wanted = (parameter.app, parameter.component, parameter.key)
+        vos = {place[3] for place in self._values if place[:3] == wanted}
+        return min(self.read(parameter, vo=vo) or unset for vo in (None, *vos))
+
     def filled(
         self,
         cls: type[V],
