@@ -87,6 +87,14 @@ def test_one_container_builds_the_image_that_all_of_ours_use() -> None:
         assert "    <<: *service\n" in block and "image:" not in block and f"services.{name}" in block
 
 
+def test_a_service_that_answers_no_more_is_ended_by_its_guard_and_started_again() -> None:
+    shared, blocks = COMPOSE.split("\nservices:\n")[0], blocks_of("services")
+    assert "\n  restart: always\n" in shared
+    for name in SERVICES:
+        block = blocks[name.replace("_", "-")]
+        assert f'command: ["python", "-m", "deploy.local.guard", "-m", "services.{name}"]' in block
+
+
 def test_the_secrets_step_writes_every_password_that_compose_asks_for_and_never_changes_them(tmp_path) -> None:
     file = tmp_path / ".env"
     make = ["sh", str(MAKE_SECRETS), str(file)]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from dataclasses import replace
 
+import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -12,6 +14,7 @@ from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.lifecycle.command_slices import SLICE
 from shared.events import TaskCommanded
 from shared.runtime.service import Context
+from tests.handlers.job_dispatch.calls import acquire, update
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.slices import one_slice, work_off
 
@@ -137,3 +140,23 @@ async def test_two_replicas_share_the_commands_of_several_tasks_in_turn(rows: Ro
         assert await one_slice(rows, parts) is None, "both are being worked on"
     for ids in (first, second):
         assert (await count(rows, ids))["cancelled"] == 2 * SLICE
+
+
+async def test_reports_and_acquires_of_another_task_wait_for_no_slice(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    ids = await rows.jobs(N_JOBS, specs=False)
+    await rows.task(2)
+    (running,) = await rows.jobs(1, status="running", task_id=2)
+    (waiting,) = await rows.jobs(1, task_id=2, queue="Q2")
+    await rows.task_is("aborting")
+    await command(rows, parts, "kill")
+    async with rows.database.begin(reason="a slice") as work:
+        assert await parts.commands.slice(work) == SLICE
+        async with asyncio.timeout(5):
+            assert await update(pilot, running, "finished") == "NULL"
+            assert (await acquire(pilot, site_name="Q2"))["jobs"][0]["PandaID"] == waiting  # type: ignore[index]
+            assert await update(pilot, waiting, "running") == "NULL"
+        assert await rows.statuses([running, waiting]) == ["holding", "running"]
+        assert await count(rows, ids) == {"cancelled": SLICE, "activated": N_JOBS - SLICE}, "the slice is open"
+    assert await count(rows, ids) == {"cancelled": 2 * SLICE, "activated": N_JOBS - 2 * SLICE}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -130,6 +131,31 @@ async def test_names_are_unique_only_where_a_task_asks_for_it(producer: httpx.As
     again["jobParameters"] = [an_input(), output("other")]
     again["log"]["dataset"] = "mc.other.log"
     assert await submit(producer, again) > first
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        (lambda name: {"taskName": name}, "taskName"),
+        (lambda name: {"jobParameters": [an_input(f"mc.{name}"), output("good")]}, "jobParameters.0.dataset"),
+        (lambda name: {"jobParameters": [an_input(), output(name)]}, "jobParameters.1.value"),
+        (lambda name: {"jobParameters": [an_input(f"m{name}:mc.evnt"), output("good")]}, "jobParameters.0.dataset"),
+    ],
+)
+async def test_a_name_that_no_catalogue_takes_is_refused_at_submission(
+    producer: httpx.AsyncClient, changes: Callable[[str], dict[str, Any]], field: str
+) -> None:
+    for name in ("a\nb", "a\x1b[2J", "x/../etc", "a b", "é*"):
+        body = await refusal(producer, {**production(), **changes(name)})
+        assert field in {one["field"] for one in body["problems"]}, (name, body["problems"])
+
+
+@pytest.mark.parametrize(("said", "stored"), [({}, 0), ({"noThrottle": True}, None), ({"noThrottle": False}, 0)])
+async def test_a_task_that_asks_not_to_be_throttled_is_stored_so(
+    database: Database, producer: httpx.AsyncClient, said: dict[str, Any], stored: int | None
+) -> None:
+    task_id = await submit(producer, production(**said))
+    assert (await task_row(database, task_id))["num_throttled"] == stored
 
 
 async def test_the_priority_of_a_user_has_an_upper_limit(user: httpx.AsyncClient, producer: httpx.AsyncClient) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from shared.brokerage.lifts import Lift
 from shared.waits.causes import Causes
 from shared.waits.index import WaitIndex, Waiting
@@ -30,6 +32,10 @@ class Counting(Wide):
 
 def nothing_changed(names: Iterable[str], version: int) -> bool:
     return False
+
+
+def something_changed(names: Iterable[str], version: int) -> bool:
+    return True
 
 
 def advertised(after_s: float, world_version: int = 1) -> Counting:
@@ -91,6 +97,29 @@ def test_nobody_is_asked_about_a_change_that_lifts_nothing_of_theirs() -> None:
     assert changes.wakes(index, wide, no_need, NOW, at_most=SLICE) == [] and wide.asked == []
     wide = advertised(2, world_version=2)
     assert len(changes.wakes(index, wide, no_need, NOW, at_most=SLICE)) == SLICE
+
+
+@pytest.mark.parametrize(
+    ("lift", "wide", "cause"),
+    [
+        *[(lift, Wide(2, 1, nothing_changed), "the grid") for lift in (Lift.GRID, Lift.LINK, Lift.STORAGE)],
+        (Lift.ADVERTISEMENT, advertised(1), "an advertisement"),
+        (Lift.NUCLEUS, Wide(1, 1, nothing_changed, {Lift.NUCLEUS: NOW + timedelta(seconds=1)}), "work of the nucleus"),
+        (Lift.REPLICA, Wide(1, 1, nothing_changed, replicas=frozenset({(1, 1)})), "a replica"),
+        (Lift.PARAMETER, Wide(1, 2, something_changed), "a runtime parameter"),
+    ],
+)
+def test_a_task_is_looked_at_again_for_what_lifts_its_checks_and_for_nothing_else(
+    lift: Lift, wide: Wide, cause: str
+) -> None:
+    names = frozenset({"jobbroker.NQUEUED_SAT_CAP"}) if lift is Lift.PARAMETER else frozenset[str]()
+    assert wide.cause(a_task(1, Causes(lifts=frozenset({lift}), parameters=names))) == cause
+    others = frozenset(Lift) - {lift} - ({Lift.GRID, Lift.LINK, Lift.STORAGE} if cause == "the grid" else set())
+    other_task = a_task(2, Causes(lifts=others))
+    assert wide.cause(other_task) is None
+    now_decided = replace(a_task(1, Causes(lifts=frozenset({lift}), parameters=names)), wake_nr=2, world_version=2,
+                          config_version=2, decided_at=NOW + timedelta(seconds=2))  # fmt: skip
+    assert wide.cause(now_decided) is None
 
 
 def test_a_task_that_begins_to_wait_before_those_that_were_asked_is_asked_too() -> None:

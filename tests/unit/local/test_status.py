@@ -54,10 +54,11 @@ def test_a_password_is_not_shown(recorded: Path, capsys: pytest.CaptureFixture[s
     assert "postgresql://orrery@127.0.0.1:5432" in (shown := capsys.readouterr().out) and "secret" not in shown
 
 
-def test_a_reader_that_goes_away_ends_nothing_and_nothing_is_said(recorded: Path) -> None:
+@pytest.mark.parametrize("verb", ["status", "up"])
+def test_a_reader_that_goes_away_ends_nothing_and_nothing_is_said(recorded: Path, verb: str) -> None:
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "deploy.local", "status", "--directory", str(recorded)]
+    command = [sys.executable, "-m", "deploy.local", verb, "--directory", str(recorded)]
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=PROJECT, check=False, timeout=60)
     os.close(write)
     assert (ended.returncode, ended.stderr) == (0, b"")
