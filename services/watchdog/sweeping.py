@@ -14,28 +14,9 @@ from typing import Any
 
 from services.watchdog.parameters import SWEEP_AGE_S, WAIT_FOR_ACHIEVED_S, WAIT_FOR_EXHAUSTED_S, WAIT_FOR_PICKED_S
 from services.watchdog.policy.tasks import GoalFacts, goal_reached
+from shared import events
 from shared.config.parameter import Parameter
-from shared.events import (
-    IDS_OF_EVENT,
-    ChunkOffered,
-    ChunkUnplaceable,
-    Event,
-    JobsFailed,
-    JobsFinished,
-    JobsGenerated,
-    JobsMerging,
-    OutputsProduced,
-    TaskCommanded,
-    TaskCommandRequested,
-    TaskDefined,
-    TaskPrepared,
-    TaskProgressed,
-    TaskReady,
-    TaskRegistered,
-    TaskReleased,
-    TransfersCompleted,
-    TransfersRequested,
-)
+from shared.events import IDS_OF_EVENT, Event
 from shared.model.batches import batches
 from shared.states.task import TaskStatus
 
@@ -55,7 +36,7 @@ Build = Callable[[Rows, datetime], Iterable[Event]]
 
 @dataclass(frozen=True)
 class Sweep:
-    """One kind: the query of sweep_store.sql that finds its rows, the events that tell of them, their age.
+    """One kind: the query of `sweeps.sql` that finds its rows, the events that tell of them, their age.
 
     Rows are found from that age on.
     """
@@ -66,27 +47,32 @@ class Sweep:
     most: int = 1000
 
 
+def _in_events(ids: Iterable[int]) -> Iterable[tuple[int, ...]]:
+    """As many ids at a time as one event names."""
+    return batches(tuple(sorted(ids)), IDS_OF_EVENT)
+
+
 def _registered(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskRegistered(task_id=row["task_id"]) for row in rows]
+    return [events.TaskRegistered(task_id=row["task_id"]) for row in rows]
 
 
 def _assigning(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskDefined(task_id=row["task_id"]) for row in rows]
+    return [events.TaskDefined(task_id=row["task_id"]) for row in rows]
 
 
 def _ready(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskReady(task_id=row["task_id"], nucleus=row["nucleus"]) for row in rows]
+    return [events.TaskReady(task_id=row["task_id"], nucleus=row["nucleus"]) for row in rows]
 
 
 def _idle(rows: Rows, now: datetime) -> Iterable[Event]:
     return [
-        TaskReleased(task_id=row["task_id"], status=row["status"], reason=f"nothing moved while {row['status']}")
+        events.TaskReleased(task_id=row["task_id"], status=row["status"], reason=f"nothing moved while {row['status']}")
         for row in rows
     ]
 
 
 def _prepared(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskPrepared(task_id=row["task_id"]) for row in rows]
+    return [events.TaskPrepared(task_id=row["task_id"]) for row in rows]
 
 
 def _leaving(rows: Rows, now: datetime) -> Iterable[Event]:
@@ -94,10 +80,10 @@ def _leaving(rows: Rows, now: datetime) -> Iterable[Event]:
     for row in rows:
         command = ENDS_JOBS[row["status"]]
         if row["live_jobs"]:
-            yield TaskCommanded(
+            yield events.TaskCommanded(
                 task_id=row["task_id"], command=command, status=row["status"], soft=command != "kill" and row["soft"]
             )
-        yield TaskProgressed(
+        yield events.TaskProgressed(
             task_id=row["task_id"],
             status=row["status"],
             files_finished=row["files_finished"],
@@ -108,25 +94,25 @@ def _leaving(rows: Rows, now: datetime) -> Iterable[Event]:
 
 
 def _ended(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskCommanded(task_id=row["task_id"], command="kill", status=row["status"]) for row in rows]
+    return [events.TaskCommanded(task_id=row["task_id"], command="kill", status=row["status"]) for row in rows]
 
 
 def _paused(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskCommanded(task_id=row["task_id"], command="pause", status=row["status"]) for row in rows]
+    return [events.TaskCommanded(task_id=row["task_id"], command="pause", status=row["status"]) for row in rows]
 
 
 def _resumed(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [TaskCommanded(task_id=row["task_id"], command="resume", status=row["status"]) for row in rows]
+    return [events.TaskCommanded(task_id=row["task_id"], command="resume", status=row["status"]) for row in rows]
 
 
 def _offered(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [ChunkOffered(chunk_id=row["chunk_id"], task_id=row["task_id"]) for row in rows]
+    return [events.ChunkOffered(chunk_id=row["chunk_id"], task_id=row["task_id"]) for row in rows]
 
 
 def _stale(rows: Rows, now: datetime) -> Iterable[Event]:
     """Picked for too long: give the files back (JEDI: picked -> ready after waitForPicked)."""
     return [
-        ChunkUnplaceable(
+        events.ChunkUnplaceable(
             chunk_id=row["chunk_id"],
             task_id=row["task_id"],
             decision_id=0,
@@ -143,35 +129,32 @@ def _defined(rows: Rows, now: datetime) -> Iterable[Event]:
     for row in rows:
         by_chunk.setdefault((row["task_id"], row["chunk_id"]), []).append(row["job_id"])
     for (task_id, chunk_id), job_ids in sorted(by_chunk.items()):
-        for some in batches(sorted(job_ids), IDS_OF_EVENT):
-            yield JobsGenerated(task_id=task_id, chunk_id=chunk_id, job_ids=tuple(some))
+        for some in _in_events(job_ids):
+            yield events.JobsGenerated(task_id=task_id, chunk_id=chunk_id, job_ids=some)
 
 
 def _holding(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [
-        OutputsProduced(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows), IDS_OF_EVENT)
-    ]
+    return [events.OutputsProduced(job_ids=some) for some in _in_events(row["job_id"] for row in rows)]
 
 
 def _unmerged(rows: Rows, now: datetime) -> Iterable[Event]:
-    return [JobsMerging(job_ids=tuple(some)) for some in batches(sorted(row["job_id"] for row in rows), IDS_OF_EVENT)]
+    return [events.JobsMerging(job_ids=some) for some in _in_events(row["job_id"] for row in rows)]
 
 
 def _uncounted(rows: Rows, now: datetime) -> Iterable[Event]:
-    finished = sorted(row["job_id"] for row in rows if row["status"] == "finished")
-    failed = sorted(row["job_id"] for row in rows if row["status"] != "finished")
-    yield from (JobsFinished(job_ids=tuple(some)) for some in batches(finished, IDS_OF_EVENT))
-    yield from (JobsFailed(job_ids=tuple(some)) for some in batches(failed, IDS_OF_EVENT))
+    for some in _in_events(row["job_id"] for row in rows if row["status"] == "finished"):
+        yield events.JobsFinished(job_ids=some)
+    for some in _in_events(row["job_id"] for row in rows if row["status"] != "finished"):
+        yield events.JobsFailed(job_ids=some)
 
 
 def _requested(rows: Rows, now: datetime) -> Iterable[Event]:
-    ids = sorted(row["transfer_id"] for row in rows)
-    return [TransfersRequested(transfer_ids=tuple(some)) for some in batches(ids, IDS_OF_EVENT)]
+    return [events.TransfersRequested(transfer_ids=some) for some in _in_events(row["transfer_id"] for row in rows)]
 
 
 def _moved(rows: Rows, now: datetime) -> Iterable[Event]:
     for some in batches(sorted(rows, key=lambda row: row["job_id"]), IDS_OF_EVENT):
-        yield TransfersCompleted(
+        yield events.TransfersCompleted(
             transfer_ids=tuple(sorted(number for row in some for number in row["transfer_ids"])),
             job_ids=tuple(row["job_id"] for row in some if not row["failed"]),
             failed_job_ids=tuple(row["job_id"] for row in some if row["failed"]),
@@ -180,7 +163,7 @@ def _moved(rows: Rows, now: datetime) -> Iterable[Event]:
 
 def _at_goal(rows: Rows, now: datetime) -> Iterable[Event]:
     return [
-        TaskCommandRequested(
+        events.TaskCommandRequested(
             task_id=row["task_id"],
             command="finish",
             requested_by=REQUESTED_BY,
@@ -193,7 +176,7 @@ def _at_goal(rows: Rows, now: datetime) -> Iterable[Event]:
 
 def _exhausted(rows: Rows, now: datetime) -> Iterable[Event]:
     return [
-        TaskCommandRequested(
+        events.TaskCommandRequested(
             task_id=row["task_id"],
             command="finish",
             requested_by=REQUESTED_BY,

@@ -52,15 +52,10 @@ class BuiltInCatalogue:
 
     async def feed(self, connection: asyncpg.Connection, request: FeedRequest) -> FeedResult:
         arguments = asdict(request)
-        query = "feed_ranges"
-        if request.events_per_unit is None:
-            query = "feed_files"
-            del arguments["events_per_unit"]
         for name in ("include", "exclude", "skip_files_used_by"):
             arguments[name] = list(arguments[name])
         arguments["names"] = None if request.names is None else list(request.names)
-        row = await SQL.row(connection, query, timeout_s=FEED_TIMEOUT_S, **arguments)
-        assert row is not None
+        row = await SQL.one(connection, "feed", timeout_s=FEED_TIMEOUT_S, **arguments)
         return FeedResult(row["n_units"], row["n_files"], row["n_events"])
 
     async def add_files(self, connection: asyncpg.Connection, files: Sequence[NewFile]) -> int:

@@ -127,8 +127,9 @@ WITH opened AS (
 INSERT INTO catalogue.file_replicas (file_id, storage)
 SELECT f.file_id, p.storage FROM partial p JOIN catalogue.files f USING (dataset_id) ON CONFLICT DO NOTHING;
 
--- name: feed_files
--- Files as units: one row for each. Window sums give the running event number and cut at the limits.
+-- name: feed
+-- Files as units, one row for each, or cut into ranges of events_per_unit; events count from 0 inside a file. Window sums
+-- give the running event number and cut at the limits.
 WITH chosen AS MATERIALIZED (
         SELECT f.*, coalesce(:events_per_file::bigint, f.n_events) AS events,
                row_number() OVER in_order AS nth,
@@ -145,50 +146,25 @@ WITH chosen AS MATERIALIZED (
            AND NOT EXISTS (SELECT FROM task_files t WHERE t.dataset_id = :dataset_id AND t.lfn = f.lfn)
         WINDOW in_order AS (ORDER BY CASE WHEN :by_lumi_block::boolean THEN f.lumi_block END NULLS FIRST, f.file_id
                             ROWS UNBOUNDED PRECEDING)),
-     added AS (
-        INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
-                                max_failure, n_events, first_event, boundary_id, lumi_block_nr)
-        SELECT :dataset_id, :task_id, lfn, guid, :type, size_bytes, checksum, scope, 'ready', :max_attempt,
-               :max_failure, events, :first_event::bigint + events_before,
-               CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
-          FROM chosen
-         WHERE nth <= coalesce(:max_files::bigint, nth) AND events_before < coalesce(:max_events::bigint, events_before + 1)
-         ORDER BY nth
-        RETURNING n_events)
-SELECT count(*) AS n_units, count(*) AS n_files, sum(n_events)::bigint AS n_events FROM added;
-
--- name: feed_ranges
--- Event-level splitting: each file is cut into ranges of events_per_unit; events count from 0 inside a file.
-WITH chosen AS MATERIALIZED (
-        SELECT f.*, coalesce(:events_per_file::bigint, f.n_events, 0) AS events,
-               row_number() OVER in_order AS nth,
-               sum(coalesce(:events_per_file::bigint, f.n_events, 0)) OVER in_order
-                   - coalesce(:events_per_file::bigint, f.n_events, 0) AS events_before
-          FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)
-         WHERE d.name = :dataset
-           AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
-           AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
-           AND NOT f.lfn ~ ANY(:exclude::text[])
-           AND (cardinality(:skip_files_used_by::bigint[]) = 0 OR NOT EXISTS (
-                    SELECT FROM task_files u WHERE u.lfn = f.lfn AND u.task_id = ANY(:skip_files_used_by::bigint[])
-                       AND u.type = 'input' AND u.status = 'finished'))
-           AND NOT EXISTS (SELECT FROM task_files t WHERE t.dataset_id = :dataset_id AND t.lfn = f.lfn)
-        WINDOW in_order AS (ORDER BY CASE WHEN :by_lumi_block::boolean THEN f.lumi_block END NULLS FIRST, f.file_id
-                            ROWS UNBOUNDED PRECEDING)),
-     ranges AS (
+     units AS (
+        SELECT c.*, NULL::bigint AS start_event, NULL::bigint AS end_before FROM chosen c
+         WHERE :events_per_unit::bigint IS NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
+           AND c.events_before < coalesce(:max_events::bigint, c.events_before + 1)
+        UNION ALL
         SELECT c.*, r.start_event,
                least(r.start_event + :events_per_unit::bigint, c.events,
-                     coalesce(:max_events::bigint - c.events_before, c.events)) AS end_before
+                     coalesce(:max_events::bigint - c.events_before, c.events))
           FROM chosen c, generate_series(0, c.events - 1, :events_per_unit::bigint) AS r (start_event)
-         WHERE c.nth <= coalesce(:max_files::bigint, c.nth)
+         WHERE :events_per_unit::bigint IS NOT NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
            AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)),
      added AS (
         INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
                                 max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
         SELECT :dataset_id, :task_id, lfn, guid, :type, size_bytes, checksum, scope, 'ready', :max_attempt,
-               :max_failure, end_before - start_event, start_event, end_before - 1,
-               :first_event::bigint + events_before + start_event,
+               :max_failure, coalesce(end_before - start_event, events), start_event, end_before - 1,
+               :first_event::bigint + events_before + coalesce(start_event, 0),
                CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
-          FROM ranges ORDER BY nth, start_event
-        RETURNING lfn, n_events)
-SELECT count(*) AS n_units, count(DISTINCT lfn) AS n_files, sum(n_events)::bigint AS n_events FROM added;
+          FROM units ORDER BY nth, start_event
+        RETURNING start_event, n_events)
+SELECT count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
+       sum(n_events)::bigint AS n_events FROM added;

@@ -1,4 +1,4 @@
--- What the watchdog reads and writes, but for the sweep (sweep_store.sql).
+-- What the watchdog reads and writes, but for the sweep (sweeps.sql).
 
 -- name: grace_of
 -- Until when nothing is ended after the services were away, and why.
