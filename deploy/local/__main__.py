@@ -88,6 +88,8 @@ def _print_processes(system: LocalSystem) -> None:
         state = "ready" if alive and services.is_ready(entry["url"]) else "running" if alive else "down"
         pid = identity.pid if identity and alive else None
         _say(_line(entry["name"], state, pid, f"{entry['url']}  restarts {entry['restarts']}"))
+    if system.gateway:
+        _say(f"pilots and clients call {system.gateway}: every path of every service")
 
 
 def _line(name: str, state: str, pid: int | None, more: str = "") -> str:

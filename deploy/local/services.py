@@ -25,7 +25,11 @@ SERVICES = (
     "share-correction",
 )
 ONE_PROCESS = "orrery"
+#: one address for every path of every service; the one process is that already
+GATEWAY = "gateway"
 TOKEN_KEY = "token_key.pem"
+#: where everybody reads what runs where, and the variable that names it
+RECORD, RECORD_VARIABLE = "run.json", "ORRERY_RUN_FILE"
 
 
 @dataclass(frozen=True)
@@ -49,25 +53,40 @@ class Copy:
     @property
     def serves(self) -> tuple[str, ...]:
         """The services in this process."""
+        if self.service == GATEWAY:
+            return ()
         return SERVICES if self.service == ONE_PROCESS else (self.service,)
+
+    @property
+    def answers_every_path(self) -> bool:
+        """Whether pilots and clients need to know no other address."""
+        return self.service in (GATEWAY, ONE_PROCESS)
 
     def command(self) -> list[str]:
         """The program and its arguments."""
         if self.service == ONE_PROCESS:
             return [sys.executable, "-m", "services.cli", "run", "--all"]
+        if self.service == GATEWAY:
+            return [sys.executable, "-m", "deploy.local.gateway"]
         return [sys.executable, "-m", f"services.{self.service.replace('-', '_')}"]
 
 
 def planned(*, replicas: int, embedded: bool) -> list[tuple[str, int]]:
-    """Which copies there are to be: every service `replicas` times, or one process with all of them."""
+    """Which copies there are to be.
+
+    Every service `replicas` times and a gateway; embedded one process with all of them.
+    """
     if embedded:
         return [(ONE_PROCESS, 0)]
-    return [(service, replica) for service in SERVICES for replica in range(replicas)]
+    return [*((service, replica) for service in SERVICES for replica in range(replicas)), (GATEWAY, 0)]
 
 
 def environment_of(copy: Copy, addresses: ServerAddresses, directory: Path) -> dict[str, str]:
     """The environment of one copy: the caller's own, with what this system decides for it."""
-    return base_environment(addresses, directory) | {"ORRERY_HTTP_HOST": LOOPBACK, "ORRERY_HTTP_PORT": str(copy.port)}
+    own = {"ORRERY_HTTP_HOST": LOOPBACK, "ORRERY_HTTP_PORT": str(copy.port)}
+    if copy.service == GATEWAY:
+        own[RECORD_VARIABLE] = str(directory / RECORD)
+    return base_environment(addresses, directory) | own
 
 
 def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, str]:

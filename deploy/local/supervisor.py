@@ -25,9 +25,8 @@ from deploy.local.processes import ProcessIdentity
 from deploy.local.records import read_record, write_record
 from deploy.local.running import BackOff, RunningCopy
 from deploy.local.servers import Servers
-from deploy.local.services import Copy
+from deploy.local.services import RECORD, Copy
 
-RECORD = "run.json"
 FORMAT = "orrery-run/1"
 _TICK_S = 0.2
 _STOP_GRACE_S = 20.0
@@ -249,6 +248,7 @@ class Supervisor:
             "servers": self.servers.addresses.environment() if started else {},
             "token_key_file": str(self.directory / services.TOKEN_KEY),
             "urls": urls,
+            "gateway": next((one.copy.url for one in self.copies if one.copy.answers_every_path), None),
             "processes": [running.record() for running in self.copies],
         }
         write_record(self.directory / RECORD, self.directory, record)

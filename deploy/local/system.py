@@ -19,7 +19,7 @@ from deploy.local import processes, servers, services
 from deploy.local.errors import LocalError
 from deploy.local.processes import ProcessIdentity
 from deploy.local.records import read_record
-from deploy.local.supervisor import RECORD
+from deploy.local.services import RECORD
 
 _POLL_S = 0.1
 START_TIMEOUT_S = 600.0  # a first start may install packages
@@ -48,6 +48,12 @@ class LocalSystem:
     def urls(self) -> dict[str, list[str]]:
         """For each service the addresses of its copies."""
         return dict(self.record.get("urls", {}))
+
+    @property
+    def gateway(self) -> str | None:
+        """The address that answers every path of every service: the one that pilots and clients need."""
+        url: str | None = self.record.get("gateway")
+        return url
 
     @property
     def one_process(self) -> bool:

@@ -6,45 +6,26 @@ import importlib
 import re
 import stat
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deploy.local import services
+from deploy.local.locations import GATEWAY_FILE, location_of, read_locations
 from services.cli.addresses import SERVICES
 
 PROJECT = Path(__file__).parents[2]
 COMPOSE = (PROJECT / "compose.yaml").read_text()
-GATEWAY = (PROJECT / "deploy" / "docker" / "gateway.conf").read_text()
+LOCATIONS = read_locations(GATEWAY_FILE.read_text())
 MAKE_SECRETS = PROJECT / "deploy" / "docker" / "make_secrets.sh"
 #: what each service has under the same name; the gateway answers /livez itself
 OF_EACH = {"/livez", "/readyz", "/metrics", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"}
 
 
-@dataclass(frozen=True)
-class Location:
-    """A `location` of the gateway and the address that it hands requests to; `exact`: with the sign `=`."""
-
-    path: str
-    exact: bool
-    target: str
-
-    def takes(self, path: str) -> bool:
-        return path == self.path if self.exact else path.startswith(self.path)
-
-
-def locations() -> list[Location]:
-    targets = dict(re.findall(r"set \$(\w+) (\S+);", GATEWAY))
-    found = re.findall(r"location (= )?(/\S*) {\s*proxy_pass \$(\w+);\s*}", GATEWAY)
-    return [Location(path, bool(exact), targets[name]) for exact, path, name in found]
-
-
 def target_of(path: str) -> str | None:
-    """As nginx chooses: an exact location, else the longest prefix."""
-    fitting = [one for one in locations() if one.takes(path)]
-    best = max(fitting, key=lambda one: (one.exact, len(one.path)), default=None)
-    return best.target if best else None
+    found = location_of(path, LOCATIONS)
+    return found.target if found else None
 
 
 def paths_of(web: Any) -> set[str]:
@@ -65,7 +46,11 @@ async def test_the_gateway_has_no_location_that_no_service_answers(context) -> N
     for service in SERVICES:
         web = importlib.import_module(f"services.{service}.app").build(context).web
         paths |= paths_of(web) if web else set()
-    assert [one.path for one in locations() if not any(one.takes(path) for path in paths)] == []
+    assert [one.path for one in LOCATIONS if not any(one.takes(path) for path in paths)] == []
+
+
+def test_every_service_of_a_location_is_one_that_is_started() -> None:
+    assert {one.service for one in LOCATIONS} <= set(services.SERVICES)
 
 
 def blocks_of(section: str) -> dict[str, str]:

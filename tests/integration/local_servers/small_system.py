@@ -1,4 +1,4 @@
-"""Two tiny services in place of the eight, run by the real supervisor: a program for the tests beside it.
+"""Tiny services in place of the eight and of the gateway, run by the real supervisor: a program for the tests beside.
 
 Arguments are those of `python -m deploy.local supervise`. `steady` answers `/readyz`; `reluctant` exits at its first
 two starts.

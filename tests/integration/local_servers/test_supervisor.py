@@ -84,7 +84,7 @@ def test_each_killed_server_comes_back_on_its_address_and_stop_leaves_nothing(sy
         _wait(lambda: (now := _server(system.servers(), name)).identity != killed and now.answers())  # noqa: B023
     assert system.environment == before
     everything = _identities(system)
-    assert len(everything) == 7  # supervisor, two services, three servers, RabbitMQ's port mapper
+    assert len(everything) == 8  # supervisor, two services, gateway, three servers, RabbitMQ's port mapper
     assert system.stop() == []
     assert not any(processes.is_alive(identity) for identity in everything)
     assert system.state == "stopped" and system.urls == {}
@@ -95,7 +95,7 @@ def test_stopping_also_ends_what_a_killed_supervisor_left(system: LocalSystem) -
     processes.kill(system.supervisor)
     assert system.state == "dead"
     assert all(processes.is_alive(identity) for identity in everything[1:])
-    assert set(system.stop()) == {"steady-0", "reluctant-0", "postgresql", "rabbitmq", "redis"}
+    assert set(system.stop()) == {"steady-0", "reluctant-0", "gateway-0", "postgresql", "rabbitmq", "redis"}
     assert not any(processes.is_alive(identity) for identity in everything)
 
 

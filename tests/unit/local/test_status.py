@@ -14,7 +14,7 @@ from deploy.local import processes
 from deploy.local.__main__ import main
 from deploy.local.records import write_record
 from deploy.local.servers import RECORD as SERVERS
-from deploy.local.supervisor import RECORD as RUN
+from deploy.local.services import RECORD as RUN
 
 PROJECT = Path(__file__).parents[3]
 GONE = {"pid": 2**22 - 1, "started_ticks": 1, "boot_id": "another"}
