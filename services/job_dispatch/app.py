@@ -115,7 +115,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity)
-    acquiring = Acquiring(claims, activity, NoMatch(windows, sites, parameters), metrics)
+    acquiring = Acquiring(claims, activity, NoMatch(windows, sites, activity, parameters, metrics), metrics)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):

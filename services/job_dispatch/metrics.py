@@ -15,6 +15,12 @@ class DispatchMetrics:
             ["answer"],
             registry=registry,
         )
+        self.no_match = Counter(
+            "orrery_acquires_without_a_job",
+            "Acquire requests that got no job, by what would have to change first",
+            ["why"],
+            registry=registry,
+        )
         self.claims = Counter(
             "orrery_claims", "Claims, by outcome (taken, repeated, lost)", ["outcome"], registry=registry
         )

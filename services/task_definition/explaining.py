@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.policy.explain import explain_row
-from services.task_definition.policy.explaining import job_text, job_waits_for, latest_first, task_text
+from services.task_definition.policy.explaining import job_text, job_waits_for, latest_first, task_text, without_a_job
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, Wanted
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
@@ -104,7 +104,9 @@ class Explanation:
                 at_most=AHEAD_AT_MOST,
             )
             refused = await self._refused(connection, job)
-            return [*refused, *job_waits_for(job, queue, ahead, starts)]
+            rows = await SQL.rows(connection, "pilots_without_a_job", queue=job["queue"])
+            got_nothing = [dict(one) for one in rows]
+            return [*refused, *job_waits_for(job, queue, ahead, starts), *without_a_job(got_nothing)]
         sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
         return job_waits_for(job, queue, ahead, starts, sent_at_most_h)
 

@@ -8,17 +8,20 @@ from typing import Literal, get_args
 
 from services.job_dispatch.coalescing import Coalescer, CoalescerLimits
 from services.job_dispatch.parameters import REPORTERS
+from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.activity import SQL
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.queue import QueueStatus
 from shared.snapshot import KnownGrid
 
 #: what a pilot says about its batch job: no state of a job
 WorkerState = Literal["started", "finished"]
 WORKER_STATES: tuple[WorkerState, ...] = get_args(WorkerState)
 LOOK_UP_EVERY_S = 1.0
+LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,10 @@ class WorkerStatus:
 
 
 class Activity:
-    """`known_queues` is a copy of the queues' names: a request that names another one changes nothing."""
+    """`known_queues` is a copy of the queues' names and states.
+
+    A request that names another queue changes nothing.
+    """
 
     def __init__(self, database: Database, parameters: Parameters, grid: KnownGrid, clock: Callable[[], float]) -> None:
         self._database = database
@@ -54,12 +60,14 @@ class Activity:
         self._workers: Coalescer[WorkerStatus, bool] = Coalescer(
             self._note_workers, key=lambda one: one.key, limits=CoalescerLimits(concurrency=1)
         )
-        self.known_queues: frozenset[str] = frozenset()
+        self._got_nothing: dict[tuple[str, str], tuple[int, str]] = {}
+        self.known_queues: dict[str, QueueStatus] = {}
 
     async def load_queues(self) -> None:
-        """Read the names of the queues."""
+        """Read the names and states of the queues."""
         async with self._database.read() as connection:
-            self.known_queues = frozenset((await self._grid.grid(connection)).queues)
+            queues = (await self._grid.grid(connection)).queues
+        self.known_queues = {name: queue.status for name, queue in queues.items()}
 
     async def knows(self, queue: str) -> bool:
         """Whether the queue is loaded.
@@ -75,11 +83,26 @@ class Activity:
         """A pilot at the queue asked for a job."""
         self._seen.add(queue)
 
+    def got_nothing(self, queue: str, why: NoJobs) -> None:
+        """A pilot at the queue got no job."""
+        n_before, _ = self._got_nothing.get((queue, why.why), (0, ""))
+        self._got_nothing[queue, why.why] = (n_before + 1, why.reason)
+
     async def flush(self, work: UnitOfWork) -> None:
         """Write what was seen since the last time."""
         seen, self._seen = sorted(self._seen), set()
         if seen:
             await SQL.run(work.connection, "note_pilots", queues=seen)
+        got_nothing, self._got_nothing = sorted(self._got_nothing.items()), {}
+        if got_nothing:
+            await SQL.run(
+                work.connection,
+                "note_pilots_without_a_job",
+                queues=[queue for (queue, _), _ in got_nothing],
+                whys=[why for (_, why), _ in got_nothing],
+                counts=[n_pilots for _, (n_pilots, _) in got_nothing],
+                reasons=[reason[:LONGEST_REASON] for _, (_, reason) in got_nothing],
+            )
 
     async def worker(self, status: WorkerStatus) -> bool:
         """Store a worker's state; whether the caller may report it. Returns after the commit."""

@@ -5,38 +5,40 @@ Pilots that ask too often are a load; an answer without a reason helps nobody.
 
 from __future__ import annotations
 
+from services.job_dispatch.acquire.activity import Activity
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
 from services.job_dispatch.acquire.windows import Windows
+from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import NO_JOB_RETRY_S
 from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.no_match import AtQueue, NoJobs, no_match
 from shared.config.parameters import Parameters
 
 
 class NoMatch:
-    """The reason names what is there and why it does not fit; the hint grows when the queue is empty."""
+    """What is in memory decides: an answer without a job costs no question to PostgreSQL."""
 
-    def __init__(self, windows: Windows, sites: SiteRequirements, parameters: Parameters) -> None:
+    def __init__(
+        self,
+        windows: Windows,
+        sites: SiteRequirements,
+        activity: Activity,
+        parameters: Parameters,
+        metrics: DispatchMetrics,
+    ) -> None:
         self._windows = windows
         self._sites = sites
+        self._activity = activity
         self._parameters = parameters
+        self._metrics = metrics
 
-    @property
-    def longest_wait_s(self) -> int:
-        """Empty or unknown queue: nothing will come in the next moments."""
-        return self._parameters.read(NO_JOB_RETRY_S)
-
-    async def explain(self, offer: Offer) -> tuple[str, int]:
-        """(reason, seconds to wait)."""
+    def explain(self, offer: Offer) -> NoJobs:
+        """Why the offer got no job; counted, and noted for who asks why a job waits."""
         waiting = self._windows.waiting_shapes(offer.queue)
         misfits = self._windows.shapes.misfits(offer.kind, waiting)
-        refused = self._sites.refused(offer.queue)
-        if refused is not None and len(misfits) == len(waiting):
-            return refused, self.longest_wait_s
-        if offer.task_id is not None:
-            return f"task {offer.task_id} has no activated job at {offer.queue} that fits", self.longest_wait_s
-        if not waiting:
-            return f"no activated jobs at {offer.queue}", self.longest_wait_s
-        if misfits:
-            more = f" (and {len(misfits) - 1} other kinds)" if len(misfits) > 1 else ""
-            return f"jobs are waiting at {offer.queue} but none fits: {misfits[0]}{more}", self.longest_wait_s
-        return f"the jobs at {offer.queue} were taken by others just now", max(1, self.longest_wait_s // 10)
+        status, refused = self._activity.known_queues.get(offer.queue), self._sites.refused(offer.queue)
+        found = no_match(offer, AtQueue(status, len(waiting), misfits, refused), self._parameters.read(NO_JOB_RETRY_S))
+        self._metrics.no_match.labels(found.why).inc()
+        if status is not None:
+            self._activity.got_nothing(offer.queue, found)
+        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
-from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
+from services.job_dispatch.policy.fitting import Misfit, PilotKind, Shape, misfit
 
 MOST_KINDS = 10_000
 
@@ -70,7 +70,7 @@ class Shapes:
 
         return fits
 
-    def misfits(self, kind: PilotKind, shape_ids: set[int]) -> list[str]:
+    def misfits(self, kind: PilotKind, shape_ids: set[int]) -> list[Misfit]:
         """Why each of these shapes does not fit."""
         reasons = (misfit(self._shapes[one], kind) for one in sorted(shape_ids) if one in self._shapes)
         return [reason for reason in reasons if reason is not None]

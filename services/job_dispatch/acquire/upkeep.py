@@ -29,6 +29,7 @@ from shared.snapshot import KnownGrid
 
 RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S = 1.0, 5.0, 10.0
 ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
+NO_JOBS_KEPT_S = 86_400.0
 FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
@@ -113,6 +114,7 @@ class Upkeep:
         silent_s = float(read(SILENT_WORKERS_KEPT_S))
         await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
         await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)
+        await SQL.run(work.connection, "forget_pilots_without_a_job", older_than_s=NO_JOBS_KEPT_S)
 
     async def forget_said(self, work: UnitOfWork) -> None:
         """What pilots said of jobs that ended without a report, and old output of payloads."""

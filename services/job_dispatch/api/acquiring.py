@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from starlette.requests import Request
 
@@ -18,18 +17,11 @@ from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.requests import FAILED, AcquireJobs, BadRequest, parse, request_key, shown
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
+from services.job_dispatch.policy.no_match import NoJobs
 from shared.auth import caller_of
 from shared.model.problems import FieldProblem
 
 LONGEST_KEY = 200
-
-
-@dataclass(frozen=True)
-class NoJobs:
-    """Why there is no job for a pilot, and after how many seconds it should ask again."""
-
-    reason: str
-    retry_after_s: int
 
 
 class Acquiring:
@@ -61,7 +53,7 @@ class Acquiring:
             key = request_key(caller, offer, key)
         if not await self._activity.knows(offer.queue):
             self._metrics.acquires.labels("refused").inc()
-            return wanted, NoJobs(f"the queue {offer.queue!r} is not known", self._no_match.longest_wait_s)
+            return wanted, self._no_match.explain(offer)
         self._activity.pilot_seen(offer.queue)
         try:
             async with WhileConnected(request.receive):
@@ -71,7 +63,7 @@ class Acquiring:
             raise
         if not granted:
             self._metrics.acquires.labels("none").inc()
-            return wanted, NoJobs(*await self._no_match.explain(offer))
+            return wanted, self._no_match.explain(offer)
         self._granted.inc()
         return wanted, granted
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_dispatch.acquire.activity import Activity
-from services.job_dispatch.api.acquiring import Acquiring, NoJobs
+from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
 from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.failures import Endpoint, Failure, Form, guarded
@@ -19,6 +19,7 @@ from services.job_dispatch.api.reported import note_worker, report_of
 from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, job_ids_of, parse
 from services.job_dispatch.lifecycle.commanding import Commanding, NotAllowed, NotLive
 from services.job_dispatch.lifecycle.reports import Reporting
+from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth import caller_of
 
@@ -68,7 +69,7 @@ class LegacyApi:
         """One job, its fields beside the StatusCode; with nJobs a list of jobs. Always JSON."""
         wanted, found = await self._acquiring.acquire(request)
         if isinstance(found, NoJobs):
-            hint = {"reason": found.reason, "retry_after_s": found.retry_after_s}
+            hint = {"why": found.why, "reason": found.reason, "retry_after_s": found.retry_after_s}
             return flat({"StatusCode": NO_JOBS, "errorDialog": "no jobs in PanDA", **hint})
         specs = [b'{"StatusCode":0,' + (one.spec or "{}").encode().lstrip(b"{ ") for one in found]
         if "n_jobs" in wanted.model_fields_set:

@@ -19,12 +19,13 @@ from starlette.routing import Route
 
 from services.job_dispatch.acquire.activity import Activity
 from services.job_dispatch.acquire.picks import Granted
-from services.job_dispatch.api.acquiring import Acquiring, NoJobs
+from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import BULK, IDS, OF_LIST, OF_LIST_IN_TEXT, fields_of, readable, report_fields_of
 from services.job_dispatch.api.failures import enveloped, guarded
 from services.job_dispatch.api.reported import note_worker, report_of, reported
 from services.job_dispatch.api.requests import FAILED, MOST_REPORTS, NO_JOBS, OK, ROLE, BadRequest, job_ids_of, shown
 from services.job_dispatch.lifecycle.reports import Reporting
+from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.policy.reports import Judgement
 from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth import Caller, caller_of
@@ -128,6 +129,7 @@ def _nothing(why: NoJobs) -> Response:
         "StatusCode": NO_JOBS,
         "errorDialog": "no jobs in PanDA",
         "jobs": [],
+        "why": why.why,
         "reason": why.reason,
         "retry_after_s": why.retry_after_s,
     }

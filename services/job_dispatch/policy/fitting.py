@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from shared.model.analysis import ANALYSIS_LABELS
 
+#: what of a shape may not fit, in the order in which it is looked at
+Requirement = Literal["label", "resource_type", "memory", "disk", "time"]
 #: what a pilot that says the key may run; a label that is not listed runs only itself
 LABELS: dict[str, frozenset[str]] = {
     "managed": frozenset({"managed", "test", "prod_test", "install"}),
@@ -51,17 +54,28 @@ class Offer:
     subject: str | None = None
 
 
-def misfit(shape: Shape, kind: PilotKind) -> str | None:
+@dataclass(frozen=True)
+class Misfit:
+    """Why a shape does not fit a pilot: the requirement, and a sentence with both numbers."""
+
+    what: Requirement
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def misfit(shape: Shape, kind: PilotKind) -> Misfit | None:
     """Why a shape does not fit a pilot, or None if it does."""
     label = kind.prod_source_label
     if label not in EVERY_LABEL and shape.prod_source_label not in LABELS.get(label, frozenset({label})):
-        return f"label {shape.prod_source_label}, the pilot takes {label}"
+        return Misfit("label", f"label {shape.prod_source_label}, the pilot takes {label}")
     if kind.resource_type and shape.resource_type != kind.resource_type:
-        return f"resource type {shape.resource_type}, the pilot takes {kind.resource_type}"
+        return Misfit("resource_type", f"resource type {shape.resource_type}, the pilot takes {kind.resource_type}")
     if kind.memory_mb and shape.ram_mb > kind.memory_mb:
-        return f"memory {shape.ram_mb} MB, the pilot has {kind.memory_mb} MB"
+        return Misfit("memory", f"memory {shape.ram_mb} MB, the pilot has {kind.memory_mb} MB")
     if kind.disk_mb and shape.disk_mb > kind.disk_mb:
-        return f"disk {shape.disk_mb} MB, the pilot has {kind.disk_mb} MB"
+        return Misfit("disk", f"disk {shape.disk_mb} MB, the pilot has {kind.disk_mb} MB")
     if kind.remaining_s and shape.walltime_s > kind.remaining_s:
-        return f"walltime {shape.walltime_s} s, the pilot has {kind.remaining_s} s left"
+        return Misfit("time", f"walltime {shape.walltime_s} s, the pilot has {kind.remaining_s} s left")
     return None

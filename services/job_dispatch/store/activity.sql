@@ -4,6 +4,13 @@ INSERT INTO queue_activity (queue, last_pilot_at)
 SELECT seen.queue, orrery_now() FROM unnest(:queues::text[]) AS seen (queue) ORDER BY seen.queue
 ON CONFLICT (queue) DO UPDATE SET last_pilot_at = excluded.last_pilot_at;
 
+-- name: note_pilots_without_a_job
+-- Pilots of these queues got no job since the last time; queues in one order for everybody.
+INSERT INTO pilots_without_a_job AS known (queue, why, n_pilots, reason)
+SELECT * FROM unnest(:queues::text[], :whys::text[], :counts::bigint[], :reasons::text[])
+ON CONFLICT (queue, why)
+DO UPDATE SET n_pilots = known.n_pilots + excluded.n_pilots, reason = excluded.reason, last_at = excluded.last_at;
+
 -- name: reporters_of_workers
 -- Whose these workers are, and at which queue.
 SELECT w.harvester_id, w.worker_id, w.queue, w.subject

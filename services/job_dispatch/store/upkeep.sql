@@ -13,6 +13,10 @@ DELETE FROM workers
  WHERE status = 'finished' AND updated_at < orrery_now() - make_interval(secs => :older_than_s)
     OR updated_at < orrery_now() - make_interval(secs => :silent_s);
 
+-- name: forget_pilots_without_a_job
+-- What pilots were told that nobody was told since.
+DELETE FROM pilots_without_a_job WHERE last_at < orrery_now() - make_interval(secs => :older_than_s);
+
 -- name: announce_replica
 -- This replica runs.
 INSERT INTO dispatch_replicas (replica, seen_at) VALUES (:replica, orrery_now())

@@ -230,6 +230,15 @@ def _given_up(job: Facts, sent_at_most_h: float) -> str:
     return f"given up at {moment(job['state_change_time'] + timedelta(hours=sent_at_most_h))} if none comes"
 
 
+def without_a_job(rows: Sequence[Facts]) -> list[str]:
+    """What pilots heard that asked at the queue and got nothing: one line for each class."""
+    return [
+        f"pilots got nothing there, {one['why']}: {one['n_pilots']} times, last {moment(one['last_at'])};"
+        f" {one['reason']}"
+        for one in rows
+    ]
+
+
 def job_waits_for(
     job: Facts,
     queue: Facts | None,

@@ -113,6 +113,11 @@ SELECT a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_work
          WHERE s.queue = wanted.queue AND s.status IN ('sent', 'starting', 'running')) AS running
   FROM (SELECT :queue::text AS queue) wanted LEFT JOIN queue_activity a USING (queue);
 
+-- name: pilots_without_a_job
+-- Pilots that asked at the queue within the last hour and got nothing, by why, the latest first.
+SELECT why, n_pilots, reason, last_at FROM pilots_without_a_job
+ WHERE queue = :queue AND last_at > orrery_now() - interval '1 hour' ORDER BY last_at DESC, why;
+
 -- name: advert_of_site
 -- What a site says of itself, if it is believed.
 SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_submitting_jobs, a.current_matches,

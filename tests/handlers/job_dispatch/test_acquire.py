@@ -19,6 +19,7 @@ from shared.runtime.service import Context
 from tests.handlers.job_dispatch.calls import ACQUIRE, acquire
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.handlers.job_dispatch.published_pilot import by_curl
 
 OFFER = Offer("Q1", PilotKind())
 
@@ -55,6 +56,34 @@ async def test_no_job_says_why_and_when_to_ask_again(rows: Rows, pilot: httpx.As
     await rows.jobs(1, queue="Q2", shape="large")
     misfit = await acquire(pilot, site_name="Q2", memory=4000)
     assert misfit["StatusCode"] == 20 and "memory 16000 MB, the pilot has 4000 MB" in str(misfit["reason"])
+
+
+async def test_what_would_have_to_change_is_told_counted_and_kept_for_who_asks_why_a_job_waits(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    await rows.jobs(1, shape="large")
+    offers: list[tuple[str, dict[str, object]]] = [
+        ("label", {"prod_source_label": "user"}), ("resource_type", {"resource_type": "SCORE"}),
+        ("memory", {"memory": 4000}), ("disk", {"disk_space": 1000}), ("time", {"remaining_time": 600}),
+        ("nothing_queued", {"site_name": "Q2"}), ("unknown_queue", {"site_name": "NOWHERE"}),
+        ("memory", {"memory": 8000}),
+    ]  # fmt: skip
+    assert [(await acquire(pilot, **fields))["why"] for _, fields in offers] == [why for why, _ in offers]
+    flat = (await by_curl(pilot, "getJob", siteName="Q1", mem=4000)).json()
+    assert (flat["why"], flat["retry_after_s"]) == ("memory", 60)
+    assert parts.activity.known_queues["Q1"] == "online"
+    metrics = parts.reporting.metrics.no_match
+    assert [metrics.labels(why)._value.get() for why in ("memory", "label", "taken")] == [3, 1, 0]
+    for _ in range(2):
+        async with rows.database.begin(reason="test") as work:
+            await parts.activity.flush(work)
+    async with rows.database.read() as connection:
+        kept = await connection.fetch("SELECT queue, why, n_pilots, reason FROM pilots_without_a_job ORDER BY 1, 2")
+    assert [(row["queue"], row["why"], row["n_pilots"]) for row in kept] == [
+        ("Q1", "disk", 1), ("Q1", "label", 1), ("Q1", "memory", 3), ("Q1", "resource_type", 1), ("Q1", "time", 1),
+        ("Q2", "nothing_queued", 1),
+    ]  # fmt: skip
+    assert "the pilot has 4000 MB" in kept[2]["reason"]
 
 
 async def test_a_pilot_gets_only_what_fits_its_offer(rows: Rows, pilot: httpx.AsyncClient) -> None:

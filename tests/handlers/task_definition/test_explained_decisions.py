@@ -88,6 +88,26 @@ async def test_an_id_that_no_task_or_job_can_have_is_called_out_of_range(
     assert [one["field"] for one in reply["problems"]] == [name]
 
 
+async def test_a_job_that_waits_for_a_pilot_says_why_pilots_got_nothing_at_its_queue_within_the_last_hour(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await job(connection, task_id, job_id=9, queue="Q", status="activated")
+        told = "jobs are waiting at Q but none fits: memory 16000 MB, the pilot has 4000 MB"
+        pilots = {"queue": "Q", "n_pilots": 12, "reason": told}
+        await insert(connection, "pilots_without_a_job", {**pilots, "why": "memory"})
+        await insert(connection, "pilots_without_a_job", {**pilots, "why": "disk", "queue": "OTHER"})
+        await insert(connection, "pilots_without_a_job", {**pilots, "why": "label"})
+        await connection.execute(
+            "UPDATE pilots_without_a_job SET last_at = last_at - interval '2 hours' WHERE why = 'label'"
+        )
+    found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
+    (line,) = [one for one in found["waits_for"] if "pilots got nothing" in one]
+    assert line.startswith("pilots got nothing there, memory: 12 times, last ") and line.endswith(told)
+    assert line in found["text"]
+
+
 async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

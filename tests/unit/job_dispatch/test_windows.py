@@ -208,4 +208,5 @@ SHAPE = Shape(1, "managed", "MCORE", 8, 16_000, 40_000, 36_000)
     ],
 )
 def test_a_shape_fits_or_says_why_not(kind: PilotKind, reason: str | None) -> None:
-    assert misfit(SHAPE, kind) == reason
+    found = misfit(SHAPE, kind)
+    assert (found and found.reason) == reason

@@ -1,0 +1,65 @@
+"""Why a pilot got no job: one class, one sentence, and when it should ask again. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from services.job_dispatch.policy.fitting import Misfit, Offer, Requirement
+from shared.model.queue import QueueStatus
+
+Why = Literal["unknown_queue", "queue_status", "nothing_queued", "requirements", "taken"] | Requirement
+CLASSES: tuple[str, ...] = tuple(name for part in get_args(Why) for name in (get_args(part) or (part,)))
+#: states of a queue in which brokerage sends it nothing that it was not named for
+_CLOSED = frozenset({QueueStatus.BROKEROFF, QueueStatus.OFFLINE, QueueStatus.PAUSED, QueueStatus.STANDBY})
+#: a pilot that was only too late need not wait as long as one for which there is nothing
+_SOONER = 10
+
+
+@dataclass(frozen=True)
+class NoJobs:
+    """Why there is no job for a pilot, and after how many seconds it should ask again."""
+
+    why: Why
+    reason: str
+    retry_after_s: int
+
+
+@dataclass(frozen=True)
+class AtQueue:
+    """What is known of a queue: its status, how many shapes wait, which do not fit, what its site refused."""
+
+    status: QueueStatus | None
+    n_waiting: int = 0
+    misfits: Sequence[Misfit] = ()
+    refused: str | None = None
+
+
+def no_match(offer: Offer, found: AtQueue, longest_wait_s: int) -> NoJobs:
+    """The class is that of what would have to change first for the pilot to get a job.
+
+    Of several requirements that do not fit it is the one of most kinds of jobs.
+    """
+    queue = offer.queue
+    if found.status is None:
+        return NoJobs("unknown_queue", f"the queue {queue!r} is not known", longest_wait_s)
+    if found.refused is not None and len(found.misfits) == found.n_waiting:
+        return NoJobs("requirements", found.refused, longest_wait_s)
+    if offer.task_id is not None:
+        reason = f"task {offer.task_id} has no activated job at {queue} that fits"
+        return NoJobs("nothing_queued", reason, longest_wait_s)
+    if not found.n_waiting and found.status in _CLOSED:
+        reason = f"no activated jobs at {queue}, which is {found.status}: brokerage sends it nothing"
+        return NoJobs("queue_status", reason, longest_wait_s)
+    if not found.n_waiting:
+        return NoJobs("nothing_queued", f"no activated jobs at {queue}", longest_wait_s)
+    if found.misfits:
+        why, _ = Counter(one.what for one in found.misfits).most_common(1)[0]
+        first = next(one for one in found.misfits if one.what == why)
+        n_others = len(found.misfits) - 1
+        more = f" (and {n_others} other kinds)" if n_others else ""
+        return NoJobs(why, f"jobs are waiting at {queue} but none fits: {first}{more}", longest_wait_s)
+    sooner_s = max(1, longest_wait_s // _SOONER)
+    return NoJobs("taken", f"the jobs at {queue} were taken by others just now", sooner_s)
