@@ -114,7 +114,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     lifecycle = Lifecycle(store)
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
-    upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity)
+    upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity, clock=clock)
     acquiring = Acquiring(claims, activity, NoMatch(windows, sites, activity, parameters, metrics), metrics)
 
     async def close() -> None:
@@ -124,7 +124,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     web = _web(database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity)
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
     simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
-    news = NewsHandlers(windows)
+    news = NewsHandlers(windows, upkeep)
     upkeep_news = UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",

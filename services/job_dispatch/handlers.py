@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from services.job_dispatch.acquire.upkeep import Upkeep
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.lifecycle.command_slices import CommandSlices
 from services.job_dispatch.lifecycle.inputs import Inputs
@@ -66,8 +67,9 @@ class Handlers:
 class NewsHandlers:
     """News: every replica hears it."""
 
-    def __init__(self, windows: Windows) -> None:
+    def __init__(self, windows: Windows, upkeep: Upkeep) -> None:
         self._windows = windows
+        self._upkeep = upkeep
 
     async def on_jobs_activated(self, event: JobsActivated) -> None:
         for some in batches(event.lane_jobs, NEWS_SLICE):
@@ -76,6 +78,7 @@ class NewsHandlers:
 
     async def on_jobs_dispatched(self, event: JobsDispatched) -> None:
         self._windows.taken(event.job_ids)
+        self._upkeep.granted(event.moves)
 
     async def on_jobs_throttled(self, event: JobsThrottled) -> None:
         """A pause leaves the windows as they are, without its own jobs."""

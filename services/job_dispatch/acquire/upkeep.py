@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from services.job_dispatch.acquire.activity import Activity
 from services.job_dispatch.acquire.identity import Identity
@@ -16,14 +16,15 @@ from services.job_dispatch.parameters import (
     SILENT_WORKERS_KEPT_S,
     STDOUT_KEPT_S,
 )
-from services.job_dispatch.policy.ranking import ShareNode, rank_shares
+from services.job_dispatch.policy.ranking import Ranks, ShareNode
+from services.job_dispatch.policy.share_order import ShareOrder
 from services.job_dispatch.store.progress import forget_said
 from services.job_dispatch.store.upkeep import SQL
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import GridChanged, SharesCorrected
+from shared.events import GridChanged, JobMove, SharesCorrected
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
@@ -47,8 +48,11 @@ class Upkeep:
         grid: KnownGrid,
         *,
         identity: Identity,
+        clock: Callable[[], float],
     ) -> None:
         self._windows = windows
+        self._clock = clock
+        self._share_order = ShareOrder(DEFAULT_CORE_POWER_HS06)
         self._activity = activity
         self._parameters = parameters
         self._metrics = metrics
@@ -93,8 +97,16 @@ class Upkeep:
             usual_hs06=DEFAULT_CORE_POWER_HS06,
         )
         nodes = [ShareNode(row["gshare"], row["value"], row["parent"]) for row in tree]
-        ranks = rank_shares(nodes, {row["gshare"]: row["hs06"] for row in executing})
-        if ranks.order != self._windows.ranks.order:
+        executing_hs06 = {row["gshare"]: row["hs06"] for row in executing}
+        self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock()))
+
+    def granted(self, moves: Iterable[JobMove]) -> None:
+        """Jobs that any replica handed out since the last reading count as executing."""
+        grants = [(move.gshare, move.queue, move.n_cores) for move in moves]
+        self._serve(self._share_order.granted(grants, self._clock()))
+
+    def _serve(self, ranks: Ranks | None) -> None:
+        if ranks is not None and ranks.order != self._windows.ranks.order:
             self._windows.ranks = ranks
 
     async def count_replicas(self, work: UnitOfWork) -> None:

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
+from shared.events import JobMove, JobsDispatched
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -52,6 +53,28 @@ async def test_ranks_follow_what_executes(rows: Rows, parts: Parts) -> None:
         await parts.upkeep.rank(work)
     granted = [await parts.claims.acquire(Offer("Q1")) for _ in range(2)]
     assert [one.job_id for one in granted if one] == [monte_carlo, data]
+
+
+async def test_what_was_granted_since_the_last_reading_counts_as_executing(rows: Rows, parts: Parts) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO shares (gshare, value) VALUES ('MC', 50), ('Data', 50)")
+        await connection.execute("INSERT INTO queue_statistics VALUES ('Q1', 'SCORE', 'Data', 'u', 'running', 9, 9)")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.rank(work)
+    assert parts.windows.ranks.order == ("MC", "Data")
+
+    def granted(n_jobs: int) -> JobsDispatched:
+        move = JobMove(
+            task_id=1, queue="Q1", resource_type="SCORE", gshare="MC", user_name="u", from_status="activated",
+            to_status="sent", n_jobs=n_jobs, n_cores=n_jobs,
+        )  # fmt: skip
+        return JobsDispatched(job_ids=tuple(range(n_jobs)), moves=(move,))
+
+    before, n_granted = parts.windows.ranks, 0
+    while parts.windows.ranks is before:
+        await parts.news.on_jobs_dispatched(granted(4))
+        n_granted += 4
+    assert parts.windows.ranks.order == ("Data", "MC") and n_granted > 9
 
 
 async def test_replicas_share_the_ids_and_take_over_those_of_one_that_died(
