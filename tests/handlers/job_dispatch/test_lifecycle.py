@@ -60,6 +60,24 @@ async def test_input_at_the_queue_is_not_moved_and_missing_input_is(rows: Rows, 
     assert assigned["job_ids"] == [away, unknown]
 
 
+async def test_a_secondary_file_that_jobs_share_is_moved_for_each_of_them(rows: Rows, parts: Parts) -> None:
+    first, second = await rows.jobs(2, status="defined")
+    await rows.input_file(first, lfn="m1", dataset="mc.here")
+    shared = await rows.input_file(first, lfn="pileup", dataset="mc.shared", size_bytes=700)
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type)"
+            " SELECT $2, file_id, dataset_id, task_id, type FROM job_files WHERE file_id = $1", shared, second,
+        )  # fmt: skip
+    await rows.replica("mc.here", "SITE-A_DATADISK")
+    await rows.replica("mc.shared", "SITE-B_DATADISK")
+    await handle(rows, parts.handlers.on_jobs_generated, generated([first, second]))
+    assert await rows.statuses([first, second]) == ["assigned", "assigned"]
+    async with rows.database.read() as connection:
+        transfers = await connection.fetch("SELECT job_id, n_files, n_bytes FROM transfers ORDER BY job_id")
+    assert [tuple(one) for one in transfers] == [(first, 1, 700), (second, 1, 700)]
+
+
 async def test_input_of_an_analysis_task_is_moved_as_analysis_whatever_its_label(rows: Rows, parts: Parts) -> None:
     (job_id,) = await rows.jobs(1, status="defined")
     await rows.input_file(job_id, lfn="f", dataset="mc.away")
