@@ -131,10 +131,11 @@ async def service(database: Database, context: Context) -> Service:
     return await started(build(context))
 
 
+@pytest.mark.parametrize("task", [{}, {"task_type": "anal", "prod_source_label": "user", "gshare": "User Analysis"}])
 async def test_a_task_that_every_queue_refused_is_placed_as_soon_as_one_drains(
-    database: Database, service: Service
+    database: Database, service: Service, task: dict[str, str]
 ) -> None:
-    offer = await wait_in_vain(database, service)
+    offer = await wait_in_vain(database, service, **task)
     assert await hear(database, service, *QUEUES) == []
     await fill(database, "Q_BETA", n_jobs=FLOOR)
     (event,) = await hear(database, service, "Q_BETA")
