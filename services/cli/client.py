@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from services.cli.addresses import Addresses, find_addresses
-from services.cli.failures import CommandFailure, FieldProblem, Refused, Unreachable
+from services.cli.failures import CommandFailure, Refused, RejectedField, Unreachable
 from services.cli.tokens import token_for
 
 TIMEOUT_S = 30.0
@@ -117,16 +117,16 @@ def refusal(service: str, status: int, body: Any, text: str) -> CommandFailure:
     return Refused(f"{service} refused: {message}" if message else f"{service} refused", problems)
 
 
-def problems_in(body: Any) -> list[FieldProblem]:
+def problems_in(body: Any) -> list[RejectedField]:
     """The problems of a refusal, as every service lists them."""
     listed = body.get("problems") if isinstance(body, Mapping) else None
     return [_problem(one) for one in listed or ()]
 
 
-def _problem(one: Mapping[str, Any]) -> FieldProblem:
+def _problem(one: Mapping[str, Any]) -> RejectedField:
     """Of a file, its name and key stand before the field."""
     where = ": ".join(str(one[name]) for name in ("file", "key", "field") if one.get(name))
-    return FieldProblem(where, _shown(one.get("value")), str(one.get("allowed") or one.get("message") or ""))
+    return RejectedField(where, _shown(one.get("value")), str(one.get("allowed") or one.get("message") or ""))
 
 
 def _shown(value: Any) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class FieldProblem:
+class RejectedField:
     """One thing wrong with what was sent: which field, the value found, what is allowed."""
 
     field: str
@@ -24,7 +24,7 @@ class CommandFailure(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, problems: Sequence[FieldProblem] = ()) -> None:
+    def __init__(self, message: str, problems: Sequence[RejectedField] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.problems = tuple(problems)

@@ -14,7 +14,7 @@ from shared.model.dataset_types import INPUT_TYPES
 
 
 @dataclass(frozen=True)
-class TaskProgress:
+class TaskCounts:
     """Counts at one moment; the files are those of the master inputs."""
 
     task_id: int
@@ -48,13 +48,13 @@ class TaskProgress:
         return asdict(self) | {"files_running": self.files_running}
 
 
-def task_progress(client: Client, task_id: int) -> TaskProgress:
+def task_progress(client: Client, task_id: int) -> TaskCounts:
     """Ask task_definition for one task."""
     details = client.get("task_definition", "task/get_details", task_id=task_id, include_status=True)
     return progress_of(details)
 
 
-def progress_of(details: Mapping[str, Any]) -> TaskProgress:
+def progress_of(details: Mapping[str, Any]) -> TaskCounts:
     """Read the numbers out of a task's details."""
     task = details["task"] if isinstance(details.get("task"), Mapping) else details
     masters = [
@@ -65,7 +65,7 @@ def progress_of(details: Mapping[str, Any]) -> TaskProgress:
         return sum(int(row.get(name) or 0) for row in masters)
 
     jobs = details.get("jobs") if isinstance(details.get("jobs"), Mapping) else {}
-    return TaskProgress(
+    return TaskCounts(
         task_id=int(task["task_id"]),
         name=str(task.get("task_name", "")),
         status=str(task.get("status", "")),

@@ -20,7 +20,7 @@ from shared.brokerage.request import JobRequest, local_data
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkBrokered, ChunkOffered, ChunkUnplaceable
-from shared.events.chunk import Candidate
+from shared.events.chunk import QueueChoice
 from shared.messaging.failures import Permanent
 from shared.model.analysis import is_analysis
 from shared.model.whole_numbers import SEED_BITS
@@ -82,7 +82,7 @@ class ChunkHandlers:
             return
         self._wakes.placed(await note_placed(work, "queue", event.task_id, event.chunk_id))
         candidates = tuple(
-            Candidate(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
+            QueueChoice(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
             for one in decision.candidates
         )
         work.emit(

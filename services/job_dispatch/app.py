@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import ClaimLimits, Claims
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.no_match import NoMatch
 from services.job_dispatch.acquire.picks import Picks
 from services.job_dispatch.acquire.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
-from services.job_dispatch.acquire.shapes import Shapes
+from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
 from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
 from services.job_dispatch.acquire.windows import Windows
@@ -76,7 +76,7 @@ class Parts:
     lifecycle: Lifecycle
     commands: CommandSlices
     news: NewsHandlers
-    activity: Activity
+    activity: PilotActivity
     upkeep: Upkeep
     service: Service
     close: Callable[[], Awaitable[None]]
@@ -100,7 +100,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     store, reads = Store(), ReadSessions(settings.database_url, database, settings.read_sessions)
     reader = DatabaseLaneReader(database.read if simulated else reads.read)
     limits = WindowLimits(refill_below=0) if simulated else WindowLimits()
-    windows = Windows(reader, Shapes(reader), clock=clock, random=context.random, limits=limits)
+    windows = Windows(reader, KnownShapes(reader), clock=clock, random=context.random, limits=limits)
     sessions: Sessions = (
         SharedSession(database) if simulated else OwnSessions(settings.database_url, database, settings.claim_sessions)
     )
@@ -110,7 +110,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=claim_limits)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
-    activity = Activity(database, parameters, grid, clock)
+    activity = PilotActivity(database, parameters, grid, clock)
     lifecycle = Lifecycle(store)
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
@@ -150,7 +150,7 @@ def _web(
     *,
     acquiring: Acquiring,
     reporting: Reporting,
-    activity: Activity,
+    activity: PilotActivity,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
     jobs, commanding = JobQueries(database), Commanding(database, store)
@@ -181,7 +181,7 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
 
 
 async def _start(
-    database: Database, identity: Identity, activity: Activity, upkeep: Upkeep, sites: SiteRequirements
+    database: Database, identity: Identity, activity: PilotActivity, upkeep: Upkeep, sites: SiteRequirements
 ) -> None:
     """Read what the first request needs: who this process is, queues, order of shares, advertisements."""
     await activity.load_queues()

@@ -19,14 +19,14 @@ class TooLate(Exception):
     """PostgreSQL was away, or another transaction held the needed row, for too long; nothing has changed."""
 
 
-class Held:
+class LockedItem:
     """In place of a result: not now, as another transaction holds what this item needs.
 
     The other results stand.
     """
 
 
-HELD = Held()
+HELD = LockedItem()
 HELD_TEXT = "not now: another transaction holds the row; nothing was changed, try again in a few seconds"
 
 
@@ -57,7 +57,7 @@ class Coalescer(Generic[T, R]):
 
     def __init__(
         self,
-        run: Callable[[Sequence[T]], Awaitable[Sequence[R | Held]]],
+        run: Callable[[Sequence[T]], Awaitable[Sequence[R | LockedItem]]],
         *,
         key: Callable[[T], Hashable],
         limits: CoalescerLimits | None = None,
@@ -173,11 +173,11 @@ class Coalescer(Generic[T, R]):
             await asyncio.wait(self._tasks, timeout=5.0)
 
 
-def _answer(batch: list[_Waiting[T, R]], results: Sequence[R | Held]) -> list[_Waiting[T, R]]:
+def _answer(batch: list[_Waiting[T, R]], results: Sequence[R | LockedItem]) -> list[_Waiting[T, R]]:
     """Each gets its result, except those that are held: these are returned."""
     held = []
     for one, result in zip(batch, results, strict=True):
-        if isinstance(result, Held):
+        if isinstance(result, LockedItem):
             held.append(one)
         elif not one[1].done():
             one[1].set_result(result)

@@ -11,7 +11,7 @@ from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
 from services.job_generation.policy.plugin import JobGeneration
 from services.job_generation.settling import Settling
-from services.job_generation.store.jobs import Shapes
+from services.job_generation.store.jobs import ShapeIds
 from services.job_generation.waking import ShareWaking
 from shared import events
 from shared.config.parameters import Parameters
@@ -40,7 +40,7 @@ def find_plugin(vo: str, label: str) -> JobGeneration:
 def build_handlers(context: Context, parameters: Parameters, offering: Offering) -> Handlers:
     """The handlers with everything they need."""
     grid = KnownGrid(context.cache)
-    generating = Generating(parameters, grid, Shapes(), context.random, find_plugin)
+    generating = Generating(parameters, grid, ShapeIds(), context.random, find_plugin)
     merges = Merging(parameters, generating)
     settling = Settling(parameters, grid, offering, merges)
     return Handlers(parameters, generating, merges, Applying(parameters, merges), settling)

@@ -14,7 +14,7 @@ from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.values import Task
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
-from services.job_generation.store.results import InputEnd, JobFile, JobRow, OutputEnd
+from services.job_generation.store.results import EndedJob, InputEnd, JobFile, OutputEnd
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import LOG_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
@@ -31,7 +31,7 @@ class Applying:
     def __init__(self, parameters: Parameters, merges: Merging) -> None:
         self._parameters, self._merges = parameters, merges
 
-    async def apply(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow]) -> None:
+    async def apply(self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""
         changes = CounterChanges()
         empty = await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
@@ -40,7 +40,9 @@ class Applying:
         await self._apply_merges(work, task, [job for job in final if job.job_type == "merge"], changes)
         await store.apply_counters(work, changes)
 
-    async def _apply_plain(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> None:
+    async def _apply_plain(
+        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges
+    ) -> None:
         """Jobs that are not merge jobs. One that was killed while its outputs are being merged waits for the merge."""
         if not jobs:
             return
@@ -53,7 +55,7 @@ class Applying:
         await self._write(work, task, jobs, ends, changes)
 
     async def _apply_merges(
-        self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges
+        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges
     ) -> None:
         """Merge jobs; then the jobs whose outputs they merged."""
         if not jobs:
@@ -74,7 +76,7 @@ class Applying:
         await self._apply_plain(work, task, [job for job in rest if job.job_id not in done], changes)
 
     async def _write(
-        self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], ends: dict[int, Ended], changes: CounterChanges
+        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], ends: dict[int, Ended], changes: CounterChanges
     ) -> list[JobFile]:
         """Files of these jobs to their next states; the jobs are marked as counted."""
         if not jobs:

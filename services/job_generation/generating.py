@@ -29,13 +29,13 @@ from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
-from services.job_generation.store.jobs import Batch, Seeds, Shapes
+from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
 from services.job_generation.waking import causes_of_no_fit
 from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, Candidate, JobsGenerated, moves_of
+from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
 from shared.model.batches import batches
 from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
 from shared.model.whole_numbers import SEED_BITS
@@ -52,7 +52,7 @@ class Undefinable(Exception):
 
 
 @dataclass(frozen=True)
-class Definition:
+class JobSource:
     """What the jobs of a task are made from."""
 
     task: Task
@@ -84,26 +84,28 @@ class Generating:
     """Makes jobs of a chunk whose task's row is locked and that was just marked used."""
 
     def __init__(
-        self, parameters: Parameters, grid: KnownGrid, shapes: Shapes, rng: random.Random, find_plugin: FindPlugin
+        self, parameters: Parameters, grid: KnownGrid, shapes: ShapeIds, rng: random.Random, find_plugin: FindPlugin
     ) -> None:
         self._parameters, self._grid, self._shapes = parameters, grid, shapes
         self._random, self._find_plugin = rng, find_plugin
 
-    async def definition(self, work: UnitOfWork, task: Task) -> Definition:
+    async def definition(self, work: UnitOfWork, task: Task) -> JobSource:
         """Read what jobs are made from."""
         parameters, lines = await store.texts(work, task.task_id)
         datasets = {one.dataset_id: one for one in await store.datasets(work, task.task_id)}
         templates = await store.templates(work, task.task_id)
         whole = {**parameters, **({"sourceURL": lines["source_url"]} if lines.get("source_url") else {})}
-        return Definition(replace(task, parameters=whole), datasets, templates, lines)
+        return JobSource(replace(task, parameters=whole), datasets, templates, lines)
 
-    async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[Candidate]) -> list[QueueFacts]:
+    async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[QueueChoice]) -> list[QueueFacts]:
         """The candidates with what is known about them now."""
         grid = await self._grid.grid(work.connection)
         queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates])
         return facts_of_candidates(grid, task, candidates, queued)
 
-    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
+    async def generate(
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
+    ) -> int:
         """Split, build and insert; what was not used goes back to ready. How many jobs were made."""
         definition = await self.definition(work, held.task)
         task = definition.task
@@ -136,7 +138,7 @@ class Generating:
     async def _insert(
         self,
         work: UnitOfWork,
-        definition: Definition,
+        definition: JobSource,
         chunk: Chunk,
         placement: Placement,
         plugin: JobGeneration,
@@ -174,7 +176,7 @@ class Generating:
     async def insert(
         self,
         work: UnitOfWork,
-        definition: Definition,
+        definition: JobSource,
         chunk: Chunk,
         jobs: Sequence[NewJob],
         changes: CounterChanges,
@@ -210,7 +212,7 @@ class Generating:
                 )
             )
 
-    async def _seeds(self, work: UnitOfWork, definition: Definition, text: str, n_jobs: int) -> Seeds | None:
+    async def _seeds(self, work: UnitOfWork, definition: JobSource, text: str, n_jobs: int) -> Seeds | None:
         """Random seeds, where the command line asks for them."""
         if "RNDMSEED" not in command_line.placeholders(text):
             return None
@@ -219,7 +221,7 @@ class Generating:
                 return await store_jobs.take_seeds(work, dataset, n_jobs)
         raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
 
-    async def _pools(self, work: UnitOfWork, definition: Definition, masters: Sequence[Unit], seed: int) -> list[Pool]:
+    async def _pools(self, work: UnitOfWork, definition: JobSource, masters: Sequence[Unit], seed: int) -> list[Pool]:
         """What is open of each secondary dataset: in order, or in an order drawn for this chunk where it is random.
 
         A random dataset that is also repeated is drawn anew for each chunk: within a chunk a file comes again only
@@ -310,7 +312,7 @@ async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]
     return most_secondary_files(float(attributes.get("nFilesPerJob") or attributes.get("ratio") or 1), len(masters))
 
 
-def _start_of(definition: Definition, dataset: Dataset, units: Sequence[Unit]) -> int:
+def _start_of(definition: JobSource, dataset: Dataset, units: Sequence[Unit]) -> int:
     """Where a repeated dataset goes on: as far as the master files used so far have taken it."""
     if not dataset.is_shared or not units:
         return 0

@@ -24,10 +24,10 @@ from services.job_generation.store.tasks import Chunk, LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
-    Candidate,
     ChunkBrokered,
     ChunkUnplaceable,
     JobsEvent,
+    QueueChoice,
     TaskCommanded,
     TaskEvent,
     TaskReady,
@@ -86,7 +86,7 @@ class Handlers:
         await self._settle_again(work, event.task_id)
 
     async def _make_jobs(
-        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
     ) -> None:
         """Jobs of a chunk; a task whose jobs cannot be defined is broken."""
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.generating import Definition, Generating, Undefinable
+from services.job_generation.generating import Generating, JobSource, Undefinable
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import command_line, outcomes
@@ -20,11 +20,11 @@ from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
-from services.job_generation.store.results import JobFile, JobRow, OutputEnd, Row
-from services.job_generation.store.tasks import Chunk, LockedTask, Picked
+from services.job_generation.store.results import EndedJob, JobFile, OutputEnd, Row
+from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, Candidate, ChunkOffered, JobsFailed, JobsFinished, moves_of
+from shared.events import IDS_OF_EVENT, ChunkOffered, JobsFailed, JobsFinished, QueueChoice, moves_of
 from shared.model.batches import batches
 from shared.states.file import FileStatus
 from shared.states.job import LIVE, JobStatus
@@ -42,11 +42,13 @@ class Merging:
     def __init__(self, parameters: Parameters, generating: Generating) -> None:
         self._parameters, self._generating = parameters, generating
 
-    async def hold(self, work: UnitOfWork, task: Task, jobs: Sequence[JobRow], changes: CounterChanges) -> list[JobRow]:
+    async def hold(
+        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges
+    ) -> list[EndedJob]:
         """Jobs came to state merging: their unmerged outputs wait (running -> ready), bound to their producer.
 
-        Those that wrote nothing that is merged, which was allowed, are finished and come back to have their results
-        applied: no merge job is made for a log alone unless merging reads logs.
+        Jobs that wrote nothing to merge, which was allowed, are finished and returned: their results are applied.
+        No merge job is made for a log alone unless merging reads logs.
         """
         producers = [job.job_id for job in jobs]
         if not producers:
@@ -126,7 +128,7 @@ class Merging:
         changes = CounterChanges()
         reason = f"taken into merge chunk {chunk_id}"
         ids = await store.pick_named(work, task.task_id, chunk_id, [unit.file_id for unit in units], changes, reason)
-        picked = Picked(ids, sum(unit.events or 0 for unit in units), sum(unit.size_bytes for unit in units))
+        picked = PickedFiles(ids, sum(unit.events or 0 for unit in units), sum(unit.size_bytes for unit in units))
         await store.insert_chunk(
             work,
             chunk_id,
@@ -141,7 +143,7 @@ class Merging:
         await store.apply_counters(work, changes)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
 
-    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[Candidate]) -> int:
+    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, ranked: Sequence[QueueChoice]) -> int:
         """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again.
 
         A merge job is a match of its site like any other. What the site does not take waits, too, and the task is
@@ -149,7 +151,7 @@ class Merging:
         """
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()
-        queues = await self._generating.queues(work, task, candidates)
+        queues = await self._generating.queues(work, task, ranked)
         producers = policy.producers_of(await store_units.units_of_chunk(work, chunk.chunk_id, task))
         waiting = await self._still_waiting(work, producers)
         gone = [unit.file_id for one in producers if one.job_id not in waiting for unit in one.files]
@@ -206,7 +208,7 @@ class Merging:
         await store_results.end_outputs(work, task.task_id, ends, changes, "its job was killed")
 
     async def _request(
-        self, work: UnitOfWork, definition: Definition, chunk: Chunk, placed: Sequence[PlacedJob]
+        self, work: UnitOfWork, definition: JobSource, chunk: Chunk, placed: Sequence[PlacedJob]
     ) -> BuildRequest:
         templates = definition.templates_for("merge")
         return BuildRequest(
@@ -226,7 +228,7 @@ class Merging:
 
     async def producers_ended(
         self, work: UnitOfWork, task: Task, merge_files: Mapping[int, Sequence[JobFile]], changes: CounterChanges
-    ) -> list[JobRow]:
+    ) -> list[EndedJob]:
         """After merge jobs ended and their inputs were moved: end the jobs that made these inputs.
 
         All their unmerged outputs merged: finished. One of them given up: cancelled, and what is left of their outputs
@@ -268,7 +270,7 @@ def waits_for_merge(outputs: Sequence[Row]) -> bool:
     return any(row["status"] == "running" and row["boundary_id"] is not None for row in outputs)
 
 
-def ended_by_merge(job: JobRow, outputs: Sequence[Row]) -> outcomes.Ended:
+def ended_by_merge(job: EndedJob, outputs: Sequence[Row]) -> outcomes.Ended:
     """How the input of a killed job ended: processed if all its outputs were merged after all."""
     if outputs and _all_merged(outputs):
         return outcomes.Ended("finished")
@@ -280,14 +282,14 @@ def _all_merged(outputs: Sequence[Row]) -> bool:
     return all(row["status"] in ("finished", "nooutput") for row in outputs)
 
 
-def _must_merge_something(definition: Definition, placed: Sequence[PlacedJob]) -> None:
+def _must_merge_something(definition: JobSource, placed: Sequence[PlacedJob]) -> None:
     """Raises Undefinable if no final output is made of any of these files."""
     final = {f"TRN_{template.stream_name}" for template in definition.templates_for("merge")}
     if not any(final & set(_by_stream(definition, one.job.master)) for one in placed):
         raise Undefinable("no unmerged output belongs to a final one")
 
 
-def _by_stream(definition: Definition, units: Sequence[Unit]) -> dict[str, list[Unit]]:
+def _by_stream(definition: JobSource, units: Sequence[Unit]) -> dict[str, list[Unit]]:
     """Unmerged inputs by the stream name of their dataset (TRN_OUTPUT0, TRN_LOG0, ...)."""
     found: dict[str, list[Unit]] = {}
     for unit in units:
@@ -304,7 +306,7 @@ def _reported(report: Any, lfn: str) -> dict[str, Any]:
 
 
 def _announce(
-    work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[JobRow], status: JobStatus
+    work: UnitOfWork, event: type[JobsFinished | JobsFailed], jobs: Sequence[EndedJob], status: JobStatus
 ) -> None:
     for part in batches(jobs, IDS_OF_EVENT):
         moves = moves_of(

@@ -27,7 +27,7 @@ COUNTS_ARE_FRESH_FOR = timedelta(seconds=5)
 
 
 @dataclass(frozen=True)
-class _Counted:
+class _CountedJobs:
     """Jobs of one share and resource type by state, and whether the share may be throttled at all."""
 
     at: datetime
@@ -40,7 +40,7 @@ class Offering:
 
     def __init__(self, parameters: Parameters, wakes: WakeMetrics) -> None:
         self._parameters, self._wakes = parameters, wakes
-        self._counted: dict[tuple[str, str], _Counted] = {}
+        self._counted: dict[tuple[str, str], _CountedJobs] = {}
 
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
         """Pick input for as many chunks as may be open; how many were offered.
@@ -200,9 +200,9 @@ class Offering:
         self._wakes.futile(await note_wait(work, "share", task.task_id, causes, retry_at, n_jobs=n_jobs))
 
 
-async def _count(work: UnitOfWork, gshare: str, resource_type: str) -> _Counted:
+async def _count(work: UnitOfWork, gshare: str, resource_type: str) -> _CountedJobs:
     by_status = await store_statistics.jobs_of_share(work, gshare, resource_type)
-    return _Counted(work.now, by_status, await store_statistics.share_is_throttled(work, gshare))
+    return _CountedJobs(work.now, by_status, await store_statistics.share_is_throttled(work, gshare))
 
 
 def _open_files(dataset: Dataset) -> int:

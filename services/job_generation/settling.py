@@ -94,7 +94,7 @@ class Settling:
         task = held.task
         masters = [dataset for dataset in await store.datasets(work, task.task_id) if dataset.is_master]
         row = await store_scouts.progress(work, task.task_id)
-        progress = scouts.Progress(
+        progress = scouts.ScoutProgress(
             opened=sum(min(one.n_files_to_be_used, one.n_files) for one in masters),
             ok=max(row["ok_files"], sum(one.n_files_finished for one in masters)),
             failed=sum(one.n_files_failed for one in masters),

@@ -13,7 +13,7 @@ import asyncpg
 from services.task_definition.policy.explain import explain_row
 from services.task_definition.policy.explaining import job_text, job_waits_for, latest_first, task_text, without_a_job
 from services.task_definition.store.explanations import SQL
-from services.task_definition.store.reads import Reading, Wanted
+from services.task_definition.store.reads import Reading, TaskFilter
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.config.timeouts import SENT_TIMEOUT
@@ -35,7 +35,7 @@ class Explanation:
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
             return None
-        [listed] = await self._reading.tasks(connection, Wanted(task_ids=[task_id], at_most=1))
+        [listed] = await self._reading.tasks(connection, TaskFilter(task_ids=[task_id], at_most=1))
         decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
         generation = await SQL.row(connection, "generation_decision", task_id=task_id)
         found: dict[str, Any] = {

@@ -17,7 +17,7 @@ from services.watchdog.policy import jobs as job_policy
 from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
 from services.watchdog.policy.grace import grace
-from services.watchdog.policy.jobs import Expiry, JobFacts
+from services.watchdog.policy.jobs import Expiry, WatchedJob
 from services.watchdog.store import due as store
 from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
@@ -50,7 +50,7 @@ class Watchdog:
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
-        self._overdue: dict[str, tuple[object, list[tuple[JobFacts, Expiry]]]] = {}
+        self._overdue: dict[str, tuple[object, list[tuple[WatchedJob, Expiry]]]] = {}
 
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
         """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
@@ -90,7 +90,7 @@ class Watchdog:
         now, left = overdue[:most], overdue[most:]
         # A slice that is rolled back is judged, or ended, again.
         work.after_commit(lambda: self._overdue.update({watch: (judged_by, left)}))
-        by_verdict: dict[Expiry, list[JobFacts]] = {}
+        by_verdict: dict[Expiry, list[WatchedJob]] = {}
         for job, verdict in now:
             by_verdict.setdefault(verdict, []).append(job)
         for verdict, jobs in by_verdict.items():
@@ -99,11 +99,11 @@ class Watchdog:
             await store.give_back_turn(work.connection, watch, last.at)
         return bool(left)
 
-    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> list[tuple[JobFacts, Expiry]]:
+    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> list[tuple[WatchedJob, Expiry]]:
         """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""
         queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
         limits = self._limits.jobs(facts.workflow for facts in queues.values())
-        found: list[tuple[JobFacts, Expiry]] = []
+        found: list[tuple[WatchedJob, Expiry]] = []
         for state in states:
             wanted = job_policy.search(state, queues, limits, work.now)
             for job in await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE):
@@ -128,7 +128,7 @@ class Watchdog:
             n_closed = await self._expire(work, overload.verdict, chosen.get(overload, []))
             log.info("%s: %d closed of %d too many", overload.reason, n_closed, overload.n_excess)
 
-    async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[JobFacts]) -> int:
+    async def _expire(self, work: UnitOfWork, verdict: Expiry, overdue: Sequence[WatchedJob]) -> int:
         """End these jobs; how many were still as they were judged."""
         await work.because(verdict.reason)
         n_ended = 0

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from services.watchdog.policy.jobs import RULES, TRANSFERRING, Limits
+from services.watchdog.policy.jobs import RULES, TRANSFERRING, JobTimeLimits
 from services.watchdog.policy.rebrokerage import N_QUEUED, Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT, PendingLimits
 from shared.config.parameter import SERVER, Parameter, set_by
@@ -101,7 +101,7 @@ class WatchLimits:
         """How long a row of one sweep sits without moving before it is announced again."""
         return self._parameters.read(of)
 
-    def jobs(self, workflows: Iterable[str]) -> Limits:
+    def jobs(self, workflows: Iterable[str]) -> JobTimeLimits:
         """Limits in hours; a workflow counts only if it has a limit of its own."""
         read = self._parameters.read
         hours = {rule.name: read(rule.limit) for rule in RULES if isinstance(rule.limit, Parameter)}
@@ -111,7 +111,7 @@ class WatchLimits:
             limit = read(HEARTBEAT_TIMEOUT, workflow)
             if limit > 0:
                 heartbeats[workflow] = limit
-        return Limits(hours=hours, heartbeat_h=heartbeats)
+        return JobTimeLimits(hours=hours, heartbeat_h=heartbeats)
 
     def pending(self) -> PendingLimits:
         timeouts = {label: self._parameters.read(PENDING_TIMEOUT, label) for label in ("", *_LABELS)}

@@ -202,14 +202,14 @@ def job_ad(job: JobFacts) -> Any:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Mismatch:
     """Why site and job do not match. `whose` Requirements do not hold: site or task."""
 
     whose: str
     reason: str
 
 
-def refusal(advert: Advert, job: JobFacts) -> Refusal | None:
+def refusal(advert: Advert, job: JobFacts) -> Mismatch | None:
     """Whose Requirements do not hold, and why; None if both do.
 
     One that is undefined or an error does not hold.
@@ -217,15 +217,15 @@ def refusal(advert: Advert, job: JobFacts) -> Refusal | None:
     try:
         site = site_ad(advert)
     except ValueError as error:
-        return Refusal("site", f"the advertisement of site {advert.site} cannot be read: {error}")
+        return Mismatch("site", f"the advertisement of site {advert.site} cannot be read: {error}")
     try:
         other = job_ad(job)
     except ValueError as error:
-        return Refusal("task", str(error))
+        return Mismatch("task", str(error))
     if not other.matches(site):
-        return Refusal("site", f"site {advert.site} asks for {_in_words(site, other)}")
+        return Mismatch("site", f"site {advert.site} asks for {_in_words(site, other)}")
     if not site.matches(other):
-        return Refusal("task", f"the task asks for {_in_words(other, site)}")
+        return Mismatch("task", f"the task asks for {_in_words(other, site)}")
     return None
 
 

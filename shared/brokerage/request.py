@@ -27,7 +27,7 @@ IGNORE_LOCALITY_PRIORITY = 2000
 
 
 @dataclass(frozen=True)
-class Replica:
+class InputReplica:
     """So many files and bytes of one dataset's wanted files are at one storage."""
 
     storage: str
@@ -46,7 +46,7 @@ class InputDataset:
     name: str
     n_files: int
     n_bytes: int
-    replicas: tuple[Replica, ...] = ()
+    replicas: tuple[InputReplica, ...] = ()
     is_master: bool = True
 
 

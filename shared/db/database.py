@@ -16,7 +16,7 @@ import asyncpg
 
 from shared.db.codecs import prepare_connection
 from shared.db.unit_of_work import InboxKey, UnitOfWork
-from shared.db.waits import RowHeld, SessionsBusy, Waits
+from shared.db.waits import LockWaits, RowHeld, SessionsBusy
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Places:
         self._anybody = asyncio.Semaphore(max(1, size - 1))
         self._messages = asyncio.Semaphore(max(1, size - 2))
         self.size = size
-        self.waits = Waits(read)
+        self.waits = LockWaits(read)
 
     @asynccontextmanager
     async def taken(self, *, for_message: bool) -> AsyncIterator[None]:

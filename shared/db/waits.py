@@ -66,7 +66,7 @@ class SessionsBusy(Exception):
     """All sessions of this process were in use for too long. PostgreSQL itself may be well."""
 
 
-class Waits:
+class LockWaits:
     """Knows what the open transactions of one process wait for, if they wait."""
 
     def __init__(self, read: Read) -> None:

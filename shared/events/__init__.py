@@ -2,7 +2,7 @@
 
 from shared.events.base import IDS_OF_EVENT, Event
 from shared.events.catalogue import BY_ROUTING_KEY, ENTRIES, Entry
-from shared.events.chunk import Candidate, ChunkBrokered, ChunkOffered, ChunkUnplaceable
+from shared.events.chunk import ChunkBrokered, ChunkOffered, ChunkUnplaceable, QueueChoice
 from shared.events.jobs import (
     JobMove,
     JobsActivated,
@@ -43,7 +43,6 @@ __all__ = [
     "BY_ROUTING_KEY",
     "ENTRIES",
     "IDS_OF_EVENT",
-    "Candidate",
     "ChunkBrokered",
     "ChunkOffered",
     "ChunkUnplaceable",
@@ -67,6 +66,7 @@ __all__ = [
     "LaneJob",
     "OutputsProduced",
     "OutputsRegistered",
+    "QueueChoice",
     "SharesCorrected",
     "StatisticsChanged",
     "TaskCommandRequested",

@@ -18,7 +18,7 @@ class ChunkOffered(ChunkEvent):
     """Files were picked for the chunk; it needs queues."""
 
 
-class Candidate(BaseModel):
+class QueueChoice(BaseModel):
     """One ranked queue: weight is relative; ``max_jobs`` None means no limit of its own."""
 
     model_config = ConfigDict(frozen=True)
@@ -32,7 +32,7 @@ class ChunkBrokered(ChunkEvent):
     """Queues were ranked, best first."""
 
     decision_id: int
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[QueueChoice, ...]
 
 
 class ChunkUnplaceable(ChunkEvent):

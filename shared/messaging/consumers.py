@@ -22,7 +22,7 @@ from shared.messaging import dead_letters
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.relay import is_bus_error
-from shared.messaging.subscription import Delivery, NewsSubscription, Outcome, WorkSubscription
+from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription, WorkSubscription
 from shared.messaging.topology import Topology
 from shared.messaging.transport import Attached
 
@@ -130,7 +130,7 @@ class Consumers:
             raw = message.raw_message
             delivery = Delivery(work.consumer, raw.type or raw.routing_key or "", message.body)
             outcome = await dispatcher.deliver(delivery)
-            if outcome is Outcome.UNDECODABLE:
+            if outcome is DeliveryOutcome.UNDECODABLE:
                 await message.reject(requeue=False)  # to the dead queue
             else:
                 await message.ack()

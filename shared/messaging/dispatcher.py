@@ -18,7 +18,7 @@ from shared.messaging.codec import Undecodable, decode
 from shared.messaging.failures import Permanent, Transient, storable
 from shared.messaging.gate import DatabaseGate
 from shared.messaging.metrics import MessagingMetrics
-from shared.messaging.subscription import Delivery, NewsSubscription, Outcome, WorkSubscription
+from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription, WorkSubscription
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +74,14 @@ class Dispatcher:
         self.gate = gate or DatabaseGate(database, sleep=sleep)
         self._sleep = sleep
 
-    async def deliver(self, delivery: Delivery) -> Outcome:
+    async def deliver(self, delivery: Delivery) -> DeliveryOutcome:
         """Have the delivery's consumer handle it. Raises nothing but cancellation."""
         subscription = self._subscriptions[delivery.consumer]
         try:
             event = decode(subscription.event, delivery.body, routing_key=delivery.routing_key)
         except Undecodable as error:
             log.error("%s: undecodable message: %s", delivery.consumer, error)
-            outcome = Outcome.UNDECODABLE
+            outcome = DeliveryOutcome.UNDECODABLE
         else:
             outcome = await self._until_settled(subscription, event, delivery)
         self._metrics.messages.labels(delivery.consumer, outcome.value).inc()
@@ -121,10 +121,10 @@ class Dispatcher:
 
     async def _deliver_due(self, delivery: Delivery, together: asyncio.Semaphore) -> None:
         async with together:
-            if await self.deliver(delivery) is Outcome.UNDECODABLE:
+            if await self.deliver(delivery) is DeliveryOutcome.UNDECODABLE:
                 await self.park_undecodable(delivery)  # deferred by another version, or replayed although broken
 
-    async def _until_settled(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> Outcome:
+    async def _until_settled(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> DeliveryOutcome:
         refused = 0
         while True:
             await self.gate.opened()
@@ -132,7 +132,7 @@ class Dispatcher:
             try:
                 if refused >= self._retry.database_tries:
                     await self._record_transient(delivery, event, Transient("PostgreSQL keeps refusing it", 60.0))
-                    return Outcome.DEFERRED
+                    return DeliveryOutcome.DEFERRED
                 outcome = await self._handle(subscription, event, delivery)
                 self._metrics.handler_seconds.labels(delivery.consumer).observe(time.perf_counter() - started)
                 return outcome
@@ -145,7 +145,7 @@ class Dispatcher:
                     refused += 1
                 await self._sleep(min(0.01 * 2**refused, 1.0))
 
-    async def _handle(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> Outcome:
+    async def _handle(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> DeliveryOutcome:
         """One try. Raises only what `is_retryable`."""
         try:
             assert event.occurred_at is not None
@@ -156,17 +156,17 @@ class Dispatcher:
                     await subscription.handler(event, work)
                 if delivery.deferred is not None:
                     await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
-            return Outcome.HANDLED if work.is_first else Outcome.DUPLICATE
+            return DeliveryOutcome.HANDLED if work.is_first else DeliveryOutcome.DUPLICATE
         except Transient as failure:
             await self._record_transient(delivery, event, failure)
-            return Outcome.DEFERRED
+            return DeliveryOutcome.DEFERRED
         except Permanent as failure:
             task_id = failure.task_id if failure.task_id is not None else getattr(event, "task_id", None)
             await self._record_permanent(delivery, event, failure.reason, task_id)
-            return Outcome.PARKED
+            return DeliveryOutcome.PARKED
         except RowHeld as held:
             await self._record_wait(delivery, event, str(held))
-            return Outcome.DEFERRED
+            return DeliveryOutcome.DEFERRED
         except Exception as error:
             if is_retryable(error):
                 raise
@@ -222,18 +222,18 @@ class Dispatcher:
             if task_id is not None:
                 await ledger.hold_task(work.connection, task_id, reason)
 
-    async def _record_bug(self, delivery: Delivery, event: Event, error: Exception) -> Outcome:
+    async def _record_bug(self, delivery: Delivery, event: Event, error: Exception) -> DeliveryOutcome:
         """A handler raised what it should not: try again a few times, for it may be a matter of timing, then park."""
         reason = storable(traceback.format_exception_only(error)[-1].strip())
         log.error("%s: event %d: handler failed", delivery.consumer, event.event_id, exc_info=error)
         attempts = delivery.attempts + 1
         if attempts < self._retry.tries:
             await self._record_transient(delivery, event, Transient(reason, self._retry.delay_s(attempts)))
-            return Outcome.DEFERRED
+            return DeliveryOutcome.DEFERRED
         await self._record_permanent(
             delivery, event, f"failed {attempts} times: {reason}", getattr(event, "task_id", None)
         )
-        return Outcome.PARKED
+        return DeliveryOutcome.PARKED
 
 
 async def tell(subscription: NewsSubscription, delivery: Delivery, metrics: MessagingMetrics) -> None:

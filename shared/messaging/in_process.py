@@ -18,7 +18,7 @@ from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.outbox import OutboxGauge
 from shared.messaging.schedule import Handling, InOrder, Schedule
-from shared.messaging.subscription import Delivery, NewsSubscription, Outcome
+from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription
 from shared.messaging.transport import Attached
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class InProcessTransport:
             return
         dispatcher = entry.recipient.dispatcher
         assert dispatcher is not None
-        if await dispatcher.deliver(entry.delivery) is Outcome.UNDECODABLE:
+        if await dispatcher.deliver(entry.delivery) is DeliveryOutcome.UNDECODABLE:
             await dispatcher.park_undecodable(entry.delivery)
 
     async def _run(self) -> None:

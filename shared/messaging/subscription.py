@@ -75,7 +75,7 @@ class Delivery:
         return self.deferred.waits if self.deferred else 0
 
 
-class Outcome(StrEnum):
+class DeliveryOutcome(StrEnum):
     """What became of a delivery; all but UNDECODABLE mean that it is settled."""
 
     HANDLED = "handled"

@@ -29,7 +29,7 @@ DECLARE_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class WorkQueue:
+class ConsumerQueue:
     """The queue of one consumer."""
 
     name: str
@@ -66,13 +66,13 @@ class Topology:
         """The consumer whose queue has this name."""
         return queue.removeprefix(f"{self.namespace}.") if self.namespace else queue
 
-    def work_queues(self) -> list[WorkQueue]:
+    def work_queues(self) -> list[ConsumerQueue]:
         """Every work queue of the catalogue."""
         found = []
         for entry in self.entries:
             for service in entry.consumers:
                 consumer = consumer_name(service, entry.event)
-                found.append(WorkQueue(self.queue_of(consumer), consumer, entry.event))
+                found.append(ConsumerQueue(self.queue_of(consumer), consumer, entry.event))
         return found
 
     def needs_queue(self, routing_key: str) -> bool:

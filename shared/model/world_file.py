@@ -20,11 +20,11 @@ from shared.states.job import JobStatus
 FORMAT = "orrery-world/1"
 
 
-class _Part(BaseModel):
+class _WorldPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class JobsCounted(_Part):
+class JobsCounted(_WorldPart):
     """So many jobs of one share and user at one queue in one state."""
 
     queue: str
@@ -36,7 +36,7 @@ class JobsCounted(_Part):
     n_cores: int = 0
 
 
-class SignsOfLife(_Part):
+class SignsOfLife(_WorldPart):
     """What pilots of a queue told; `known_since`: nothing can be said about silence before."""
 
     last_pilot_at: datetime | None = None
@@ -45,7 +45,7 @@ class SignsOfLife(_Part):
     mean_disk_io_kb_s_per_core: float | None = None
 
 
-class Workers(_Part):
+class Workers(_WorldPart):
     """Batch workers of a queue, and slots set for proactive assignment.
 
     `slots_of_type`: slots by resource type; `n_slots`: slots for those types of the queue together that have no number
@@ -58,7 +58,7 @@ class Workers(_Part):
     slots_of_type: dict[str, int] = {}
 
 
-class RemainingWorkRow(_Part):
+class RemainingWorkRow(_WorldPart):
     """Work left of tasks of one priority at a nucleus."""
 
     nucleus: str
@@ -66,7 +66,7 @@ class RemainingWorkRow(_Part):
     hs06_s: float
 
 
-class Outcomes(_Part):
+class Outcomes(_WorldPart):
     """How jobs of one task at one queue started and ended within an hour."""
 
     hour: datetime
@@ -79,7 +79,7 @@ class Outcomes(_Part):
     n_closed: int = 0
 
 
-class Waits(_Part):
+class StartWaits(_WorldPart):
     """Time between creation and start of the jobs that started within an hour, as sums."""
 
     hour: datetime
@@ -91,29 +91,29 @@ class Waits(_Part):
     wait_squared_s2: float
 
 
-class WaitingMergeJob(_Part):
+class WaitingMergeJob(_WorldPart):
     """An analysis merge job that waits for its start."""
 
     queue: str
     since: datetime
 
 
-class QueueHistory(_Part):
+class QueueHistory(_WorldPart):
     """The last days of the queues."""
 
     outcomes: list[Outcomes] = []
-    waits: list[Waits] = []
+    waits: list[StartWaits] = []
     waiting_merge_jobs: list[WaitingMergeJob] = []
 
 
-class UserUsage(_Part):
+class UserUsage(_WorldPart):
     """Disk of a user, in GB; null: no quota."""
 
     disk_quota_gb: float | None = None
     disk_used_gb: float | None = None
 
 
-class GroupUsage(_Part):
+class GroupUsage(_WorldPart):
     """Jobs and cores of a working group."""
 
     running_jobs: int = 0
@@ -122,7 +122,7 @@ class GroupUsage(_Part):
     queued_cores: int = 0
 
 
-class SiteAdvert(_Part):
+class SiteAdvert(_WorldPart):
     """What a site advertised about itself (SAM-Grid), and what was matched since."""
 
     site: str
@@ -136,7 +136,7 @@ class SiteAdvert(_Part):
     expires_at: datetime
 
 
-class ParameterRow(_Part):
+class ParameterRow(_WorldPart):
     """A runtime parameter that was set; anything else has its default."""
 
     app: str = "jedi"

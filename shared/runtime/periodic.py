@@ -22,7 +22,7 @@ FIRST_RUN_WITHIN_S = 2.0
 LONGEST_RETRY_S = 30.0
 
 
-class Outcome(StrEnum):
+class RunOutcome(StrEnum):
     """What became of one run; MORE: it left a part of its work, LOST: another replica has the lease."""
 
     DONE = "done"
@@ -56,33 +56,33 @@ class PeriodicRunner:
         while not await self._stopped_within(delay_s):
             started = time.monotonic()
             outcome = await self.run_once(periodic, name)
-            if outcome is Outcome.MORE:
+            if outcome is RunOutcome.MORE:
                 failures, delay_s = 0, 0.0
-            elif outcome is Outcome.DONE:
+            elif outcome is RunOutcome.DONE:
                 failures = 0
                 delay_s = max(0.0, periodic.every_s - (time.monotonic() - started))
             else:
                 failures += 1
                 delay_s = min(periodic.every_s, 0.5 * 2.0**failures, LONGEST_RETRY_S)
 
-    async def run_once(self, periodic: Periodic, lease_name: str) -> Outcome:
+    async def run_once(self, periodic: Periodic, lease_name: str) -> RunOutcome:
         """Take the lease if there is one to take, and do the work if it is ours."""
         held = None
-        outcome = Outcome.FAILED
+        outcome = RunOutcome.FAILED
         started = time.monotonic()
         try:
             if periodic.lease:
                 held = await self._take(lease_name)
                 if held is None:
-                    return Outcome.DONE
+                    return RunOutcome.DONE
             async with self._database.begin(reason=f"periodic {periodic.name}") as work:
                 if held is not None:
                     await held.fence(work.connection)
                 more = await periodic.run(work)
-            outcome = Outcome.MORE if more else Outcome.DONE
+            outcome = RunOutcome.MORE if more else RunOutcome.DONE
         except lease.LeaseLost as error:
             log.warning("%s", error)
-            outcome = Outcome.LOST
+            outcome = RunOutcome.LOST
         except Exception as error:
             if is_retryable(error):
                 log.warning("periodic %s: %s: %s", periodic.name, type(error).__name__, error)

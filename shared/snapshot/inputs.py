@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from shared.brokerage.request import InputDataset, Replica, part_of
+from shared.brokerage.request import InputDataset, InputReplica, part_of
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
 from shared.catalogue.port import DatasetFacts
@@ -23,7 +23,7 @@ SQL = Queries.beside(__file__)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedFiles:
     """So many files of one dataset; None for the bytes: in proportion to the whole dataset."""
 
     name: str
@@ -42,7 +42,7 @@ def bytes_of(known: DatasetFacts | None, n_files: int) -> int:
 async def read_inputs(
     catalogue: CatalogueReader,
     connection: asyncpg.Connection,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[WantedFiles],
     storages: Mapping[str, Storage],
 ) -> tuple[InputDataset, ...]:
     """Each wanted dataset with where its files are; one that the catalogue does not know has no copies."""
@@ -60,7 +60,7 @@ async def read_inputs(
         for copy in copies.get(one.name, ()):
             storage = storages.get(copy.storage)
             n_here, bytes_here = part_of(copy.n_files, whole_files, copy.complete, one.n_files, n_bytes)
-            replicas.append(Replica(copy.storage, n_here, bytes_here, storage is not None and storage.is_tape))
+            replicas.append(InputReplica(copy.storage, n_here, bytes_here, storage is not None and storage.is_tape))
         inputs.append(InputDataset(one.name, one.n_files, n_bytes, tuple(replicas), one.is_master))
     return tuple(inputs)
 
@@ -71,7 +71,7 @@ async def inputs_of_task(
     """The task's input datasets as rows, and as values with their copies; pseudo inputs have rows only."""
     rows: list[Mapping[str, Any]] = [dict(row) for row in await SQL.rows(connection, "task_inputs", task_id=task_id)]
     wanted = [
-        Wanted(row["dataset_name"], row["n_files"], None, row["is_master"])
+        WantedFiles(row["dataset_name"], row["n_files"], None, row["is_master"])
         for row in rows
         if row["type"] != PSEUDO_INPUT
     ]
@@ -83,7 +83,7 @@ async def inputs_of_chunk(
 ) -> tuple[InputDataset, ...]:
     """What a chunk holds of each dataset, or held when it was offered, and where copies of it are."""
     wanted = [
-        Wanted(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
+        WantedFiles(row["dataset_name"], row["n_files"], row["n_bytes"], row["is_master"])
         for row in await SQL.rows(connection, "chunk_inputs", chunk_id=chunk_id)
     ]
     return await read_inputs(catalogue, connection, wanted, storages)

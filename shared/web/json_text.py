@@ -58,12 +58,12 @@ class TooMuch(ValueError):
 
 
 @dataclass(slots=True)
-class _Container:
+class _LargeContainer:
     """A list or object too large for one piece: start, end, commas and large members."""
 
     start: int
     commas: array[int] = field(default_factory=lambda: array("q"))
-    large: list[_Container] = field(default_factory=list)
+    large: list[_LargeContainer] = field(default_factory=list)
     end: int = 0
 
 
@@ -167,14 +167,14 @@ def _not_beside(text: Raw) -> None:
         raise orjson.JSONDecodeError("unexpected content beside the value", text[:40].decode("latin-1"), 0)
 
 
-class _Counted:
+class _Scan:
     """What a scan has seen so far: how much, and where the large lists and objects are."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         self._n_values = 1
-        self._around: list[_Container] = []
-        self._outermost: _Container | None = None
+        self._around: list[_LargeContainer] = []
+        self._outermost: _LargeContainer | None = None
 
     def sign(self, sign: int, at: int) -> None:
         """A bracket or comma outside of texts. Raises TooMuch."""
@@ -186,14 +186,14 @@ class _Counted:
             self._n_values += 1
             if len(self._around) >= self._limits.depth:
                 raise TooMuch(f"lists and objects nested deeper than {self._limits.depth} are not allowed")
-            self._around.append(_Container(at))
+            self._around.append(_LargeContainer(at))
         elif self._around:
             ended = self._around.pop()
             if sign == _CLOSE_OBJECT and len(ended.commas) >= MOST_NAMES:
                 raise TooMuch(f"more than {MOST_NAMES} members of one object are not allowed")
             self._close(ended, at)
 
-    def _close(self, ended: _Container, at: int) -> None:
+    def _close(self, ended: _LargeContainer, at: int) -> None:
         ended.end = at
         if at - ended.start > PIECE_BYTES:
             if self._around:
@@ -206,21 +206,21 @@ class _Counted:
         if self._n_values > self._limits.n_values:
             raise TooMuch(f"more than {self._limits.n_values} values in lists and objects are not allowed")
 
-    def whole(self) -> _Container | None:
+    def whole(self) -> _LargeContainer | None:
         """The outermost list or object, if it is too large for one piece."""
         if self._around:
             raise orjson.JSONDecodeError("a list or object does not end", "", 0)
         return self._outermost
 
 
-def _scan(raw: Raw, limits: BodyLimits) -> Steps[_Container | None]:
+def _scan(raw: Raw, limits: BodyLimits) -> Steps[_LargeContainer | None]:
     """Count values and depth; the outermost list or object, if it is too large for one piece. Raises TooMuch."""
-    seen = _Counted(limits)
+    seen = _Scan(limits)
     yield from walk(raw, seen)
     return seen.whole()
 
 
-def _empty(raw: Raw, container: _Container) -> Any:
+def _empty(raw: Raw, container: _LargeContainer) -> Any:
     """An empty list or object for the value of a large one. Raises orjson.JSONDecodeError."""
     is_list = raw[container.start] == OPEN[0]
     if (raw[container.end] == _CLOSE_OBJECT) == is_list:
@@ -228,7 +228,7 @@ def _empty(raw: Raw, container: _Container) -> Any:
     return [] if is_list else {}
 
 
-def _fill(value: Any, raw: Raw, container: _Container, limits: BodyLimits) -> Steps[None]:
+def _fill(value: Any, raw: Raw, container: _LargeContainer, limits: BodyLimits) -> Steps[None]:
     """The members of a large list or object: neighbours that are small are parsed together.
 
     A large member is put into it before its own members are known, so that all can be freed from the outermost where
@@ -253,7 +253,7 @@ def _fill(value: Any, raw: Raw, container: _Container, limits: BodyLimits) -> St
         yield
 
 
-def _pieces(container: _Container) -> Iterator[tuple[int, int, _Container | None]]:
+def _pieces(container: _LargeContainer) -> Iterator[tuple[int, int, _LargeContainer | None]]:
     """(start, end, large member or None) of what is parsed together, without the commas around it."""
     large = iter(container.large)
     next_large = next(large, None)

@@ -20,7 +20,7 @@ from typing import Any
 
 import asyncpg
 
-from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, REASON, Wanted, run_claim
+from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, REASON, ClaimLine, run_claim
 from shared.auth import Authority
 from shared.db.codecs import prepare_connection
 from tests import servers
@@ -99,7 +99,7 @@ async def claim_limit(url: str, n_jobs: int, seconds: float) -> float:
         n_claimed = 0
         while time.perf_counter() < ends_at:
             rows = [next(iter(job_rows(one, one + 1))) for one, _ in zip(numbers, range(32), strict=False)]
-            wanted = [Wanted(f"{name}-{row[0]}", row[0], row[8], row[3], "bench") for row in rows]
+            wanted = [ClaimLine(f"{name}-{row[0]}", row[0], row[8], row[3], "bench") for row in rows]
             n_claimed += sum(one.job_id is not None for one in await run_claim(connection, "bench", wanted))
         await connection.close()
         return n_claimed

@@ -21,7 +21,7 @@ from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import Settings
 from shared.db import Database
-from shared.events import Candidate, ChunkBrokered, ChunkOffered, JobsFinished, TaskReady
+from shared.events import ChunkBrokered, ChunkOffered, JobsFinished, QueueChoice, TaskReady
 from shared.runtime.service import Context
 from tests import rows, servers
 from tests.handlers.events import deliver, started
@@ -98,7 +98,7 @@ async def generate_all(url: str, task_id: int, ready: Any, go: Any) -> tuple[int
     begin = time.monotonic()
     said = list(await deliver(database, service, TaskReady(task_id=task_id)))
     n_jobs = 0
-    candidates = tuple(Candidate(queue=name, resource_type="SCORE", weight=1.0) for name in ("Q_ALPHA", "Q_BETA"))
+    candidates = tuple(QueueChoice(queue=name, resource_type="SCORE", weight=1.0) for name in ("Q_ALPHA", "Q_BETA"))
     while said:
         event = said.pop(0)
         if isinstance(event, ChunkOffered):

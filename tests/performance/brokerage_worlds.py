@@ -8,7 +8,7 @@ import numpy as np
 
 from shared.brokerage.load import Activity, JobCount, Load
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, JobRequest, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, JobRequest, SmallestJob
 from shared.brokerage.software import SoftwareNeeds
 from shared.brokerage.world import World
 from shared.model.architecture import parse_architecture
@@ -91,7 +91,7 @@ def some_tasks(n_tasks: int) -> list[TaskRequest]:
             connectivity=str(rng.choice(["", "http"])),
         )  # fmt: skip
         replicas = tuple(
-            Replica(f"SITE{place:04}_DATADISK", 200, 500 * GB) for place in rng.choice(N_NUCLEI, 3, replace=False)
+            InputReplica(f"SITE{place:04}_DATADISK", 200, 500 * GB) for place in rng.choice(N_NUCLEI, 3, replace=False)
         )
         priority = int(rng.integers(100, 950))
         job = JobRequest(

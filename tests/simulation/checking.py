@@ -12,7 +12,7 @@ from datetime import datetime
 
 import asyncpg
 
-from services.watchdog.checking.invariants import CHECKS, Check
+from services.watchdog.checking.invariants import CHECKS, InvariantCheck
 from shared.states import TASK
 
 #: about time on a real clock: before the end the bus may be as slow as the seed says
@@ -130,6 +130,6 @@ class Checker:
         await self._connection.close()
 
 
-def _function(name: str, checks: Sequence[Check]) -> str:
+def _function(name: str, checks: Sequence[InvariantCheck]) -> str:
     body = "\n".join(_ONE.format(check, check.sql.replace("$1", "ids")) for check in checks)
     return _FUNCTION.format(name=name, body=body)

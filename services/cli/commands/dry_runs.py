@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from services.cli.commands.options import TaskIds, connect, help_text
 from services.cli.commands.submission import read_tasks
-from services.cli.failures import FieldProblem, Refused, WrongUsage
+from services.cli.failures import Refused, RejectedField, WrongUsage
 from services.cli.identifiers import STANDARD_INPUT, read_ids
 from services.cli.output import print_json
 from shared.model.batches import batches
@@ -170,7 +170,7 @@ def dry_run_of(brokerage: str, world: Path, parameters: list[str], queues: list[
     except InvalidGrid as error:
         of_change = all(one.key in changed for one in error.problems)
         wrong = "--queue: no such queue could be loaded" if of_change else f"{world}: is not a world file"
-        raise WrongUsage(wrong, [FieldProblem("", "", str(one)) for one in error.problems]) from None
+        raise WrongUsage(wrong, [RejectedField("", "", str(one)) for one in error.problems]) from None
     except ValueError as error:
         raise WrongUsage(f"{world}: {error}") from None
     return dry_run

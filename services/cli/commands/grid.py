@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
-from services.cli.failures import FieldProblem, Refused, WrongUsage
+from services.cli.failures import Refused, RejectedField, WrongUsage
 from services.cli.output import age, print_facts, print_fitting, print_json
 
 LOAD_TIMEOUT_S = 300.0
@@ -66,7 +66,7 @@ def load(
     try:
         files = read_grid_folder(folder)
     except InvalidGrid as error:
-        problems = [FieldProblem(f"{one.file}: {one.key}".rstrip(": "), "", one.reason) for one in error.problems]
+        problems = [RejectedField(f"{one.file}: {one.key}".rstrip(": "), "", one.reason) for one in error.problems]
         raise WrongUsage(f"{folder}: cannot be read", problems) from None
     if not files:
         raise WrongUsage(f"DIR: value {str(folder)!r}: has no file of a grid (queues.json, sites.json, storages.json)")

@@ -14,7 +14,7 @@ from services.cli.commands.options import Json, TaskId, connect, help_text
 from services.cli.failures import Refused, Unreachable
 from services.cli.identifiers import read_ids
 from services.cli.output import console, print_json
-from services.cli.progress import TaskProgress, task_progress
+from services.cli.progress import TaskCounts, task_progress
 from shared.states.task import TaskStatus
 
 ENDED: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted", "exhausted"})
@@ -73,12 +73,12 @@ def _looks(client: Client, task_id: int, every_s: float, deadline: float | None)
         time.sleep(every_s)
 
 
-def _quietly(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskProgress:
+def _quietly(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskCounts:
     *_, last = _looks(client, task_id, every_s, deadline)
     return last
 
 
-def _with_lines(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskProgress:
+def _with_lines(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskCounts:
     shown = ""
     for last in _looks(client, task_id, every_s, deadline):
         line = last.line()
@@ -88,7 +88,7 @@ def _with_lines(client: Client, task_id: int, every_s: float, deadline: float | 
     return last
 
 
-def _with_bar(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskProgress:
+def _with_bar(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskCounts:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from services.cli.demo.observation import Observation, QueueLoad
 from services.cli.output import cell, console, duration
-from services.cli.progress import TaskProgress
+from services.cli.progress import TaskCounts
 from shared.states.job import JobStatus
 
 QUEUES_SHOWN = 8
@@ -132,7 +132,7 @@ def picture(observation: Observation) -> Group:
     )
 
 
-def task_table(tasks: Sequence[TaskProgress], observation: Observation) -> Table:
+def task_table(tasks: Sequence[TaskCounts], observation: Observation) -> Table:
     """Per task: files and jobs by state, time left."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("task")

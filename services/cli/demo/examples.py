@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.cli.demo.profiles import Profile
+from services.cli.demo.profiles import DemoProfile
 from services.cli.demo.stage import project_directory
 from services.cli.failures import WrongUsage
 
@@ -33,7 +33,7 @@ def catalogue_files() -> list[Path]:
     return sorted([*found.glob("*.json"), *found.glob("*.json.gz")])
 
 
-def read_examples(profile: Profile, run: str) -> list[Example]:
+def read_examples(profile: DemoProfile, run: str) -> list[Example]:
     """The four tasks, made smaller where the profile says so.
 
     The run's name stands in their names and in their outputs' names.

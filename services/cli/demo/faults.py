@@ -21,7 +21,7 @@ DEFAULT_FRACTION = 0.3
 
 
 @dataclass(frozen=True)
-class Fault:
+class InjectedFault:
     """One fault: `kill` gives no warning (SIGKILL), `restart` ends a server in good order."""
 
     action: str
@@ -32,20 +32,20 @@ class Fault:
         return f"{self.action} {self.target} when {self.at_fraction:.0%} of the files are done"
 
 
-def parse_fault(text: str) -> Fault:
+def parse_fault(text: str) -> InjectedFault:
     """Raises WrongUsage naming what is allowed."""
     match = re.fullmatch(r"(kill|restart):([a-z-]+)(?:@(0?\.\d+|0|1))?", text)
     targets = (*SERVERS, *SERVICES, EVERY_SERVICE)
     if match is None or match[2] not in targets:
         allowed = f"kill or restart, ':', one of {', '.join(targets)}, and perhaps '@' and a fraction"
         raise WrongUsage(f"--fault: value {text!r}: must be {allowed}")
-    return Fault(match[1], match[2], float(match[3]) if match[3] else DEFAULT_FRACTION)
+    return InjectedFault(match[1], match[2], float(match[3]) if match[3] else DEFAULT_FRACTION)
 
 
 class FaultInjector:
     """Strikes with each fault once; `system` is a `deploy.local.system.LocalSystem`."""
 
-    def __init__(self, faults: Sequence[Fault], system: Any, say: Callable[[str], None]) -> None:
+    def __init__(self, faults: Sequence[InjectedFault], system: Any, say: Callable[[str], None]) -> None:
         self._waiting = list(faults)
         self._system = system
         self._say = say
@@ -63,7 +63,7 @@ class FaultInjector:
             self._say(f"fault: {fault.action} {fault.target} ({fraction_done:.0%} of the files are done)")
             self._strike(fault)
 
-    def _strike(self, fault: Fault) -> None:
+    def _strike(self, fault: InjectedFault) -> None:
         if fault.target in SERVERS:
             server = getattr(self._system.servers(), fault.target)
             if server is None:

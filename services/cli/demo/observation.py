@@ -16,7 +16,7 @@ import httpx
 from services.cli.client import Client
 from services.cli.commands.options import rows_of
 from services.cli.failures import CommandFailure
-from services.cli.progress import TaskProgress, task_progress
+from services.cli.progress import TaskCounts, task_progress
 from shared.states.job import JobStatus
 
 _COUNTER = re.compile(r"^orrery_outbox_published_total(?:\{[^}]*\})?\s+([0-9.eE+]+)", re.MULTILINE)
@@ -37,7 +37,7 @@ class Observation:
     """What was seen at one moment; `at_s` is the time since the first look."""
 
     at_s: float
-    tasks: Sequence[TaskProgress]
+    tasks: Sequence[TaskCounts]
     queues: Sequence[QueueLoad] = ()
     events_total: float = 0.0
     events_per_s: float = 0.0

@@ -10,7 +10,7 @@ from services.cli.failures import WrongUsage
 
 
 @dataclass(frozen=True)
-class Profile:
+class DemoProfile:
     """`speed_up`: the simulated pilots' payloads run so many times faster than they would in reality.
 
     `limits`: task parameters that replace those of an example's file, by the file's name, to make it smaller.
@@ -43,16 +43,16 @@ _SMALL: dict[str, dict[str, Any]] = {
     "4_analysis": {"nFiles": 54},
 }
 
-PROFILES: dict[str, Profile] = {
+PROFILES: dict[str, DemoProfile] = {
     profile.name: profile
     for profile in (
-        Profile("full", n_pilots=200, speed_up=3600.0, time_limit_s=600.0, parameters=_QUICK),
-        Profile("small", n_pilots=40, speed_up=7200.0, time_limit_s=120.0, limits=_SMALL, parameters=_QUICK),
+        DemoProfile("full", n_pilots=200, speed_up=3600.0, time_limit_s=600.0, parameters=_QUICK),
+        DemoProfile("small", n_pilots=40, speed_up=7200.0, time_limit_s=120.0, limits=_SMALL, parameters=_QUICK),
     )
 }
 
 
-def profile_named(name: str) -> Profile:
+def profile_named(name: str) -> DemoProfile:
     """Raises WrongUsage naming those that exist."""
     if name not in PROFILES:
         raise WrongUsage(f"--profile: value {name!r}: allowed are {', '.join(PROFILES)}")

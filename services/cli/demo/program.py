@@ -21,10 +21,10 @@ from services.cli.commands.watching import ENDED
 from services.cli.demo.crew import CrewOptions, crew
 from services.cli.demo.display import Display, PlainDisplay, make_display
 from services.cli.demo.examples import Example, catalogue_files, folder, read_examples
-from services.cli.demo.faults import Fault, FaultInjector
+from services.cli.demo.faults import FaultInjector, InjectedFault
 from services.cli.demo.observation import Observation, Observer
 from services.cli.demo.parameters import parameters_set
-from services.cli.demo.profiles import Profile
+from services.cli.demo.profiles import DemoProfile
 from services.cli.demo.stage import StageOptions, addresses_of, system_on
 from services.cli.demo.verdict import DemoResult, judge, summary_table
 from services.cli.failures import Unreachable
@@ -44,10 +44,10 @@ USER = "demonstration"
 class DemoOptions:
     """What the person asked for."""
 
-    profile: Profile
+    profile: DemoProfile
     seed: int = 1
     stage: StageOptions = field(default_factory=StageOptions)
-    faults: Sequence[Fault] = ()
+    faults: Sequence[InjectedFault] = ()
 
 
 class Demonstration:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from services.cli.output import cell, duration
-from services.cli.progress import TaskProgress
+from services.cli.progress import TaskCounts
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 
 
@@ -17,7 +17,7 @@ from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 class TaskVerdict:
     """One task at the end; `expected` is the status it should have."""
 
-    progress: TaskProgress
+    progress: TaskCounts
     expected: str
     outputs: int
     took_s: float | None = None
@@ -59,7 +59,7 @@ class DemoResult:
 
 
 def judge(
-    details: Mapping[str, Any], progress: TaskProgress, *, expected: str = "done", took_s: float | None = None
+    details: Mapping[str, Any], progress: TaskCounts, *, expected: str = "done", took_s: float | None = None
 ) -> TaskVerdict:
     """The verdict on one task from its details."""
     outputs = sum(

@@ -11,11 +11,11 @@ from services.task_definition.policy.explain import explain_row
 from shared.brokerage.decision import Decision
 
 
-class _Part(BaseModel):
+class _DocumentPart(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RankedQueue(_Part):
+class RankedQueue(_DocumentPart):
     """One chosen queue or nucleus; `terms` are the factors of its weight."""
 
     name: str
@@ -26,7 +26,7 @@ class RankedQueue(_Part):
     terms: dict[str, float | None] = {}
 
 
-class Exclusion(_Part):
+class Exclusion(_DocumentPart):
     """Why a queue or nucleus was left out: the first check it did not pass and the numbers compared."""
 
     name: str
@@ -41,7 +41,7 @@ class Exclusion(_Part):
     lifts: list[str] = Field(default=[], description="what lifts it: the queue's statistics, a link, the grid, ...")
 
 
-class DecisionDocument(_Part):
+class DecisionDocument(_DocumentPart):
     """The outcome of one brokerage. `passed`: what went through every check, best first, chosen or not."""
 
     kind: str = Field(description="task or job")

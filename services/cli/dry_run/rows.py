@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.task_definition.policy.refine import Refined, Refused, refiner_for
-from services.task_definition.policy.refine import World as Known
+from services.task_definition.policy.refine import DefinitionFacts as Known
+from services.task_definition.policy.refine import DefinitionRefused, Refined, refiner_for
 from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_file import ChunkPart, InputPart, StatePart, TaskFile
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
@@ -96,7 +96,7 @@ def _with_copies(parts: Sequence[InputPart]) -> tuple[InputDataset, ...]:
             one.dataset,
             one.files,
             one.bytes,
-            tuple(Replica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas),
+            tuple(InputReplica(copy.storage, copy.files, copy.bytes, copy.tape) for copy in one.replicas),
             one.master,
         )
         for one in parts
@@ -123,7 +123,7 @@ def _split_rule(spec: TaskSpec, file: TaskFile) -> dict[str, Any]:
     known |= {name: DatasetFacts(name, "", "dataset", "frozen") for name in wanted - known.keys()}
     refiner = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)
     outcome = refiner(spec, file.state.task_id, Known(known))
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, DefinitionRefused):
         raise ValueError(f"the task cannot be refined: {outcome.reason}")
     return outcome.split_rule if isinstance(outcome, Refined) else spec.split_rule()
 

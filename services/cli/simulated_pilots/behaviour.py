@@ -44,14 +44,14 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class End:
+class PilotEnd:
     """The pilot has gone. `job` says whether it had one that it left behind."""
 
     reason: str
     leaves_job: bool = False
 
 
-Action = Call | Wait | End
+Action = Call | Wait | PilotEnd
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Pilot:
         self._next_beat_s = 0.0
         self._unsent: list[str] = []  # states to report at once, in order
         self._reports: list[dict[str, Any]] = []  # final reports to deliver, in order
-        self._ended: End | None = None
+        self._ended: PilotEnd | None = None
 
     # -- what it does
 
@@ -225,4 +225,4 @@ class Pilot:
         if leaves_job:
             self._count(reason)
         self.phase = Phase.ENDED
-        self._ended = End(reason, leaves_job)
+        self._ended = PilotEnd(reason, leaves_job)

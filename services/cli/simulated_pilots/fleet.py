@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.cli.simulated_pilots.allocation import Allocation, QueueSite, queue_from_record
-from services.cli.simulated_pilots.behaviour import Call, End, Phase, Pilot, Slot, Wait
+from services.cli.simulated_pilots.behaviour import Call, Phase, Pilot, PilotEnd, Slot, Wait
 from services.cli.simulated_pilots.connection import Connection
 from services.cli.simulated_pilots.profile import Profile
 
@@ -192,7 +192,7 @@ class Fleet:
             if end.reason == "no job" and self._fixed:
                 await self._pause(self._rng.uniform(0.5, 1.0))
 
-    async def _live(self, pilot: Pilot, worker_id: int) -> End:
+    async def _live(self, pilot: Pilot, worker_id: int) -> PilotEnd:
         """Do what the pilot says until it ends."""
         first, terminated = True, False
         while True:
@@ -200,7 +200,7 @@ class Fleet:
                 pilot.terminate(self.now_s())
                 terminated = True
             action = pilot.next(self.now_s())
-            if isinstance(action, End):
+            if isinstance(action, PilotEnd):
                 if first:
                     self._allocation.asked(pilot.slot.queue, got_job=False)
                 elif pilot.outcomes:
@@ -209,14 +209,14 @@ class Fleet:
             if isinstance(action, Wait):
                 await self._pause(max(0.0, (action.until_s - self.now_s()) / self.options.speed_up) + 0.001)
                 if terminated and pilot.phase is Phase.ASKING:
-                    return End("terminated")
+                    return PilotEnd("terminated")
                 continue
             asked = action.method == "acquire_jobs"
             reply = await self._call(action)
             if reply is None:
                 pilot.unanswered(self.now_s())
                 if self._stop.is_set():
-                    return End("terminated", leaves_job=pilot.payload is not None)
+                    return PilotEnd("terminated", leaves_job=pilot.payload is not None)
                 continue
             pilot.answered(self.now_s(), reply)
             if asked:

@@ -44,7 +44,7 @@ class WorkerStatus:
         return self.harvester_id, self.worker_id
 
 
-class Activity:
+class PilotActivity:
     """`known_queues` is a copy of the queues' names and states.
 
     A request that names another queue changes nothing.

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
-from services.job_dispatch.acquire.picks import Granted, Picks, Request, Waits
-from services.job_dispatch.acquire.sessions import Outcome, Sessions, Wanted
+from services.job_dispatch.acquire.picks import AwaitedReads, Granted, Picks, Request
+from services.job_dispatch.acquire.sessions import ClaimLine, ClaimOutcome, Sessions
 from services.job_dispatch.acquire.waiting import Unavailable, WaitingRequests, answer, fail
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Lane
-from services.job_dispatch.policy.share_lanes import Picked
+from services.job_dispatch.policy.share_lanes import PickedJob
 from shared.db.database import is_retryable
 
 log = logging.getLogger(__name__)
@@ -150,14 +150,14 @@ class Claims:
         else:
             self._enter(request)
 
-    async def _candidates(self, offer: Offer, task_id: int) -> deque[Picked]:
+    async def _candidates(self, offer: Offer, task_id: int) -> deque[PickedJob]:
         wanted = self._picks.candidates_wanted(offer.queue)
         found = await self._reader.candidates_of_task(task_id, offer.queue, wanted)
         for _, shape_id, _ in found:
             self.windows.shapes.expect(shape_id)
         await self.windows.shapes.load_missing()
         fits = self.windows.shapes.fits(offer.kind)
-        return deque(Picked(Lane(gshare, shape_id), entry) for gshare, shape_id, entry in found if fits(shape_id))
+        return deque(PickedJob(Lane(gshare, shape_id), entry) for gshare, shape_id, entry in found if fits(shape_id))
 
     # -- batches
 
@@ -190,7 +190,7 @@ class Claims:
                 self._expire(request)
                 continue
             found = self._picks.next(request)
-            if isinstance(found, Waits):
+            if isinstance(found, AwaitedReads):
                 self._after(found.reads, request)
             elif found is not None or request.must_look_up:
                 request.pick, request.in_flight = found, True
@@ -219,7 +219,7 @@ class Claims:
     async def _run(self, session: int, batch: list[Request]) -> None:
         batch.sort(key=lambda request: request.pick.job_id if request.pick else 0)
         wanted = [
-            Wanted(
+            ClaimLine(
                 request.key,
                 request.pick.job_id if request.pick else 0,
                 request.offer.queue,
@@ -240,7 +240,7 @@ class Claims:
             self._free.append(session)
             self._schedule()
 
-    def _settle(self, batch: Sequence[Request], outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, batch: Sequence[Request], outcomes: Sequence[ClaimOutcome]) -> None:
         """Answer those that got a job; the others pick again, before everybody who came later."""
         again = []
         for request, outcome in zip(batch, outcomes, strict=True):

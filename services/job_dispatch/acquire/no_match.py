@@ -5,7 +5,7 @@ Pilots that ask too often are a load; an answer without a reason helps nobody.
 
 from __future__ import annotations
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
@@ -22,7 +22,7 @@ class NoMatch:
         self,
         windows: Windows,
         sites: SiteRequirements,
-        activity: Activity,
+        activity: PilotActivity,
         parameters: Parameters,
         metrics: DispatchMetrics,
     ) -> None:

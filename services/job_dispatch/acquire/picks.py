@@ -14,7 +14,7 @@ from services.job_dispatch.acquire.site_requirements import Answer, SiteRequirem
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry
-from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
+from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 
 ASKED_TOGETHER = 256
 TASK_CANDIDATES = 16
@@ -43,15 +43,15 @@ class Request:
     must_look_up: bool
     deadline: float
     future: asyncio.Future[Granted | None]
-    candidates: deque[Picked] | None = None
-    pick: Picked | None = None
+    candidates: deque[PickedJob] | None = None
+    pick: PickedJob | None = None
     n_lost: int = 0
     n_callers: int = 0
     in_flight: bool = False
 
 
 @dataclass(frozen=True)
-class Waits:
+class AwaitedReads:
     """What comes first is not known yet: pick again when all these reads have ended."""
 
     reads: Sequence[asyncio.Task[None]]
@@ -68,23 +68,23 @@ class Picks:
         """How many jobs of one task to read for a pilot: more where some of them may not match the site."""
         return ASKED_TOGETHER if self._sites.asks(queue) else TASK_CANDIDATES
 
-    def next(self, request: Request) -> Picked | Waits | None:
+    def next(self, request: Request) -> PickedJob | AwaitedReads | None:
         """The best job for the request that its site takes; None when nothing that is known fits."""
         queue = request.offer.queue
         while True:
             found = self._best(request)
             if isinstance(found, NeedsRefill):
-                return Waits([self._windows.refill(queue, lane) for lane in found.lanes])
+                return AwaitedReads([self._windows.refill(queue, lane) for lane in found.lanes])
             if found is None or not self._sites.asks(queue):
                 return found
             answer = self._sites.answer(queue, found.entry)
             if answer is Answer.HOLDS:
                 return found
             if answer is Answer.UNKNOWN:
-                return Waits([self._sites.ask(queue, self._put_back(request, found))])
+                return AwaitedReads([self._sites.ask(queue, self._put_back(request, found))])
             self._windows.set_aside(found.job_id)
 
-    def _best(self, request: Request) -> Picked | NeedsRefill | None:
+    def _best(self, request: Request) -> PickedJob | NeedsRefill | None:
         if request.candidates is None:
             return self._windows.pick(request.offer)
         while request.candidates:
@@ -94,7 +94,7 @@ class Picks:
                 return candidate
         return None
 
-    def _put_back(self, request: Request, found: Picked) -> list[Entry]:
+    def _put_back(self, request: Request, found: PickedJob) -> list[Entry]:
         """Undo a pick; it and those that come next, to be asked about together."""
         if request.candidates is None:
             self._windows.unused(request.offer.queue, found)

@@ -38,7 +38,7 @@ CONNECT_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ClaimLine:
     """One line of the claim: a request key, and the job picked for it (0: only look the key up)."""
 
     request_key: str
@@ -50,7 +50,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ClaimOutcome:
     """What a line got: its job with its specification as JSON text, claimed now or before; else None."""
 
     job_id: int | None
@@ -63,12 +63,12 @@ class Sessions(Protocol):
 
     count: int
 
-    async def claim(self, session: int, wanted: Sequence[Wanted]) -> list[Outcome]: ...
+    async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]: ...
 
     async def close(self) -> None: ...
 
 
-async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Sequence[Wanted]) -> list[Outcome]:
+async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
     """The claim on one connection.
 
     `wanted` is in the order of the job ids; the outcomes are in the order of `wanted`.
@@ -84,9 +84,9 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
         subjects=[one.subject for one in wanted],
         producer=producer,
     )
-    outcomes = [Outcome(None, False, None)] * len(wanted)
+    outcomes = [ClaimOutcome(None, False, None)] * len(wanted)
     for place, known, job_id, spec in rows:
-        outcomes[place - 1] = Outcome(job_id, known, spec)
+        outcomes[place - 1] = ClaimOutcome(job_id, known, spec)
     return outcomes
 
 
@@ -138,7 +138,7 @@ class OwnSessions:
         self._database = database
         self._connections: list[asyncpg.Connection | None] = [None] * count
 
-    async def claim(self, session: int, wanted: Sequence[Wanted]) -> list[Outcome]:
+    async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
         """One autocommit statement.
 
         Raises what asyncpg raises; a broken connection is made anew by the next call.
@@ -192,7 +192,7 @@ class SharedSession:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def claim(self, session: int, wanted: Sequence[Wanted]) -> list[Outcome]:
+    async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
         async with self._database.begin(reason=REASON) as work:
             outcomes = await run_claim(work.connection, work.actor, wanted)
         for callback in self._database.on_commit:

@@ -10,7 +10,7 @@ from services.job_dispatch.policy.fitting import Misfit, PilotKind, Shape, misfi
 MOST_KINDS = 10_000
 
 
-class Shapes:
+class KnownShapes:
     """Shapes by number.
 
     They never change, so a copy is never out of date; one that is not known yet fits nobody until it was read.

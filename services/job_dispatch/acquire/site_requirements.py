@@ -24,7 +24,7 @@ from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.store.adverts import live_adverts
-from shared.brokerage.matchmaking import Advert, JobFacts, Refusal, at_dispatch, refusal
+from shared.brokerage.matchmaking import Advert, JobFacts, Mismatch, at_dispatch, refusal
 from shared.db.unit_of_work import UnitOfWork
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
@@ -50,7 +50,7 @@ class _AtQueue:
     advert: Advert
     advertised_at: datetime
     until: float
-    refusals: dict[Entry, Refusal | None] = field(default_factory=dict)
+    refusals: dict[Entry, Mismatch | None] = field(default_factory=dict)
     n_refused: int = 0
     latest: str = ""
 
@@ -138,7 +138,7 @@ class SiteRequirements:
         jobs = await self._reader.job_facts([job_id for _, job_id in unknown])
         if len(known.refusals) > MOST_ANSWERS:
             known.refusals.clear()
-        answers: dict[JobFacts | None, Refusal | None] = {None: None}  # a job that has gone: its claim will be lost
+        answers: dict[JobFacts | None, Mismatch | None] = {None: None}  # a job that has gone: its claim will be lost
         for entry in unknown:
             job = jobs.get(entry[1])
             if job is not None and job not in answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
@@ -16,7 +16,7 @@ from services.job_dispatch.parameters import (
     SILENT_WORKERS_KEPT_S,
     STDOUT_KEPT_S,
 )
-from services.job_dispatch.policy.ranking import Ranks, ShareNode
+from services.job_dispatch.policy.ranking import CorrectedShare, Ranks
 from services.job_dispatch.policy.share_order import ShareOrder
 from services.job_dispatch.store.progress import forget_said
 from services.job_dispatch.store.upkeep import SQL
@@ -42,7 +42,7 @@ class Upkeep:
     def __init__(
         self,
         windows: Windows,
-        activity: Activity,
+        activity: PilotActivity,
         parameters: Parameters,
         metrics: DispatchMetrics,
         grid: KnownGrid,
@@ -96,7 +96,7 @@ class Upkeep:
             core_powers_hs06=list(powers.values()),
             usual_hs06=DEFAULT_CORE_POWER_HS06,
         )
-        nodes = [ShareNode(row["gshare"], row["value"], row["parent"]) for row in tree]
+        nodes = [CorrectedShare(row["gshare"], row["value"], row["parent"]) for row in tree]
         executing_hs06 = {row["gshare"]: row["hs06"] for row in executing}
         self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock()))
 
@@ -137,7 +137,7 @@ class Upkeep:
 class UpkeepNews:
     """News that something which is read periodically has changed: read it now."""
 
-    def __init__(self, database: Database, upkeep: Upkeep, activity: Activity) -> None:
+    def __init__(self, database: Database, upkeep: Upkeep, activity: PilotActivity) -> None:
         self._database = database
         self._upkeep = upkeep
         self._activity = activity

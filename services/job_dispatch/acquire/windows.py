@@ -16,13 +16,13 @@ import asyncpg
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
 from services.job_dispatch.acquire.refills import Refills
-from services.job_dispatch.acquire.shapes import Shapes
+from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
-from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
+from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 from shared.events import LaneJob
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class Windows:
     def __init__(
         self,
         reader: LaneReader,
-        shapes: Shapes,
+        shapes: KnownShapes,
         *,
         clock: Callable[[], float],
         random: random.Random,
@@ -85,14 +85,14 @@ class Windows:
             return
         await asyncio.shield(self._start_opening(queue))
 
-    def pick(self, offer: Offer) -> Picked | NeedsRefill | None:
+    def pick(self, offer: Offer) -> PickedJob | NeedsRefill | None:
         """The best job for the offer, now being claimed by this process; None when nothing that is known fits."""
         opened = self._queues.get(offer.queue)
         if opened is None:
             return None
         opened.used_at = self._clock()
         found = opened.window.pick(self.ranks, self.shapes.fits(offer.kind), self._unwanted, band=self.limits.band)
-        if isinstance(found, Picked):
+        if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
             if len(found.lane) < self.limits.refill_below and not found.lane.complete:
                 self.refill(offer.queue, found.lane)
@@ -122,7 +122,7 @@ class Windows:
         """Picked, but not to be handed out now: it is found again when its queue is read again."""
         self.in_flight.discard(job_id)
 
-    def unused(self, queue: str, picked: Picked) -> None:
+    def unused(self, queue: str, picked: PickedJob) -> None:
         """Picked, but the request had its job already: back into the window."""
         self.in_flight.discard(picked.job_id)
         opened = self._queues.get(queue)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from starlette.requests import Request
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import Claims
 from services.job_dispatch.acquire.no_match import NoMatch
 from services.job_dispatch.acquire.picks import Granted
@@ -27,7 +27,7 @@ LONGEST_KEY = 200
 class Acquiring:
     """Takes the best jobs for one request, and counts what was answered."""
 
-    def __init__(self, claims: Claims, activity: Activity, no_match: NoMatch, metrics: DispatchMetrics) -> None:
+    def __init__(self, claims: Claims, activity: PilotActivity, no_match: NoMatch, metrics: DispatchMetrics) -> None:
         self._claims = claims
         self._activity = activity
         self._no_match = no_match

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of, may_read
 from services.job_dispatch.api.requests import RequestFields, job_ids_of, parse
-from services.job_dispatch.lifecycle.commanding import Commanding, NotAllowed, NotLive
+from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
 from services.job_dispatch.store.progress import SQL
 from shared.auth import Caller, require
@@ -85,7 +85,7 @@ class DebugApi:
             await self._commanding.command(caller, job_id, command)
         except NotLive as error:
             return refused(NOT_FOUND, str(error))
-        except NotAllowed as error:
+        except CommandNotAllowed as error:
             return refused(NOT_PERMITTED, str(error))
         return Envelope()
 

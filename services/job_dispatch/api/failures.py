@@ -21,7 +21,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
-class Failure:
+class UnansweredRequest:
     """Why a request was not answered.
 
     `code` is the protocol's, `status` that of HTTP. `is_passing`: the same request may succeed in a while (the database
@@ -35,10 +35,10 @@ class Failure:
     is_passing: bool = False
 
 
-Form = Callable[[Failure], Response]
+Form = Callable[[UnansweredRequest], Response]
 
 
-def enveloped(failure: Failure) -> Response:
+def enveloped(failure: UnansweredRequest) -> Response:
     """The form of /api/v1: an envelope whose data has the protocol's code."""
     if failure.status == 503:
         return crowded(failure.text, {"StatusCode": failure.code})
@@ -50,14 +50,14 @@ def enveloped(failure: Failure) -> Response:
     return refused(data, failure.text, failure.problems)
 
 
-def later(reason: str) -> Failure:
+def later(reason: str) -> UnansweredRequest:
     """Nothing is wrong with the request, but it cannot be answered now."""
-    return Failure(TIMEOUT, reason, 503, is_passing=True)
+    return UnansweredRequest(TIMEOUT, reason, 503, is_passing=True)
 
 
-def internal() -> Failure:
+def internal() -> UnansweredRequest:
     """A bug of ours: whether the request would succeed later is not known, so it may be sent again."""
-    return Failure(FAILED, "internal error", 500, is_passing=True)
+    return UnansweredRequest(FAILED, "internal error", 500, is_passing=True)
 
 
 def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
@@ -68,9 +68,9 @@ def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
             try:
                 caller = caller_of(request)
             except NotAuthenticated as error:
-                return form(Failure(INVALID, str(error), 401, is_passing=True))
+                return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
             if not caller.may(*roles):
-                return form(Failure(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
+                return form(UnansweredRequest(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
             return await answered(endpoint, request, form)
 
         return call
@@ -83,14 +83,14 @@ async def answered(endpoint: Endpoint, request: Request, form: Form) -> Response
     try:
         return await endpoint(request)
     except BadRequest as error:
-        return form(Failure(error.code, str(error), problems=error.problems))
+        return form(UnansweredRequest(error.code, str(error), problems=error.problems))
     except ClientDisconnect:
         return Response(status_code=499)
     except (Unavailable, TooLate, Crowded) as error:
         return form(later(str(error)))
     except Exception as error:
         if is_unstorable(error):
-            return form(Failure(FAILED, f"a value cannot be stored: {error}; nothing was changed"))
+            return form(UnansweredRequest(FAILED, f"a value cannot be stored: {error}; nothing was changed"))
         if not is_retryable(error):
             raise
         return form(later(unavailable(error)))

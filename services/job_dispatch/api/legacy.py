@@ -9,15 +9,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
 from services.job_dispatch.api.debugging import SetDebugMode
-from services.job_dispatch.api.failures import Endpoint, Failure, Form, guarded
+from services.job_dispatch.api.failures import Endpoint, Form, UnansweredRequest, guarded
 from services.job_dispatch.api.legacy_answers import always_json, as_text, flat, sent_again, told
 from services.job_dispatch.api.reported import note_worker, report_of
 from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, job_ids_of, parse
-from services.job_dispatch.lifecycle.commanding import Commanding, NotAllowed, NotLive
+from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.job_reads import JobQueries
@@ -33,7 +33,7 @@ class LegacyApi:
         self,
         acquiring: Acquiring,
         reporting: Reporting,
-        activity: Activity,
+        activity: PilotActivity,
         jobs: JobQueries,
         commanding: Commanding,
     ) -> None:
@@ -100,6 +100,6 @@ class LegacyApi:
         wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
         try:
             await self._commanding.command(caller_of(request), wanted.job_id, wanted.command)
-        except (NotLive, NotAllowed) as error:
-            return as_text(Failure(PERMISSION, str(error)))
+        except (NotLive, CommandNotAllowed) as error:
+            return as_text(UnansweredRequest(PERMISSION, str(error)))
         return Response("Succeeded", media_type="text/plain")

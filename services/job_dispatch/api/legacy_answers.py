@@ -20,7 +20,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from services.job_dispatch.api.failures import Failure
+from services.job_dispatch.api.failures import UnansweredRequest
 
 RETRY_AFTER_S = "5"
 
@@ -46,14 +46,14 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
-def always_json(failure: Failure) -> Response:
+def always_json(failure: UnansweredRequest) -> Response:
     """HTTP 200 and JSON; a path or method that does not exist keeps its HTTP status."""
     body = orjson.dumps({"StatusCode": failure.code, "errorDialog": failure.text})
     status = failure.status if failure.status in (404, 405) else 200
     return Response(body, status, media_type="application/json")
 
 
-def sent_again(failure: Failure) -> Response:
+def sent_again(failure: UnansweredRequest) -> Response:
     """A text that the caller answers by sending the same once more, or the final refusal as JSON."""
     if not failure.is_passing:
         return always_json(failure)
@@ -61,11 +61,11 @@ def sent_again(failure: Failure) -> Response:
     return Response(f"{failure.text}\n", failure.status, headers, media_type="text/plain")
 
 
-def as_pair(failure: Failure) -> Response:
+def as_pair(failure: UnansweredRequest) -> Response:
     """[false, reason]."""
     return Response(orjson.dumps([False, failure.text]), media_type="application/json")
 
 
-def as_text(failure: Failure) -> Response:
+def as_text(failure: UnansweredRequest) -> Response:
     """The reason as a text, which is not "Succeeded"."""
     return Response(f"{failure.text}\n", failure.status, media_type="text/plain")

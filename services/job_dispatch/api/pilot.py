@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import BULK, IDS, OF_LIST, OF_LIST_IN_TEXT, fields_of, readable, report_fields_of
@@ -40,7 +40,7 @@ PREFIX = "/api/v1/pilot"
 class PilotApi:
     """The methods in their envelopes."""
 
-    def __init__(self, acquiring: Acquiring, reporting: Reporting, activity: Activity, jobs: JobQueries) -> None:
+    def __init__(self, acquiring: Acquiring, reporting: Reporting, activity: PilotActivity, jobs: JobQueries) -> None:
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.requests import Request
 
-from services.job_dispatch.acquire.activity import Activity
+from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.body import HEARTBEAT, OF_ONE, REPORT, fields_of, report_fields_of
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.api.requests import FAILED, BadRequest, WorkerUpdate, parse
@@ -33,7 +33,7 @@ async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) ->
     return replace(report, subject=caller.name, is_trusted=caller.may("production"))
 
 
-async def note_worker(activity: Activity, request: Request) -> str | None:
+async def note_worker(activity: PilotActivity, request: Request) -> str | None:
     """Store that a worker started or finished; why the caller may not say so. Raises BadRequest."""
     wanted = parse(WorkerUpdate, await fields_of(request, HEARTBEAT))
     if not await activity.knows(wanted.site_name):

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from services.job_dispatch.api.document import document_of
-from services.job_dispatch.api.failures import Failure, Form, enveloped, internal, later
+from services.job_dispatch.api.failures import Form, UnansweredRequest, enveloped, internal, later
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import PREFIX as LEGACY_PREFIX
 from services.job_dispatch.api.legacy import LegacyApi
@@ -71,7 +71,7 @@ class DispatchWeb(FastAPI):
         allowed = sorted(method for method, path in self._short if path == scope["path"])
         text = f"{scope['method']} {scope['path']}: {'Method Not Allowed' if allowed else 'Not Found'}"
         form = enveloped if scope["path"].startswith(f"{PREFIX}/") else always_json
-        response = form(Failure(FAILED, text, 405 if allowed else 404))
+        response = form(UnansweredRequest(FAILED, text, 405 if allowed else 404))
         if allowed:
             response.headers["Allow"] = ", ".join(allowed)
         await response(scope, receive, send)

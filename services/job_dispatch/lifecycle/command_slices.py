@@ -25,7 +25,7 @@ POLL_S = 1.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class CommandProgress:
     """A command that is not done: which of its steps is under way."""
 
     task_id: int
@@ -53,7 +53,7 @@ class CommandSlices:
             found = await SQL.row(
                 work.connection, "begin_command", task_id=task_id, command=order.command, soft=order.soft
             )
-        progress: Progress | None = _progress(found)
+        progress: CommandProgress | None = _progress(found)
         n_taken = 0
         while progress is not None and n_taken < self._size:
             taken, progress, waits = await self._advance(work, progress, task.status)
@@ -91,8 +91,8 @@ class CommandSlices:
         await self.slice(work)
 
     async def _advance(
-        self, work: UnitOfWork, progress: Progress, task_status: TaskStatus
-    ) -> tuple[int, Progress | None, bool]:
+        self, work: UnitOfWork, progress: CommandProgress, task_status: TaskStatus
+    ) -> tuple[int, CommandProgress | None, bool]:
         """Take the next jobs: how many, what is left to do, and whether others hold all that is left of this step."""
         steps = steps_of(progress.order.command, soft=progress.order.soft)
         step = steps[progress.step]
@@ -114,8 +114,8 @@ class CommandSlices:
             await SQL.run(work.connection, "end_command", task_id=progress.task_id)
             return len(moved), None, False
         await SQL.run(work.connection, "note_progress", task_id=progress.task_id, step=number, n_jobs=len(moved))
-        return len(moved), Progress(progress.task_id, progress.order, number), waits
+        return len(moved), CommandProgress(progress.task_id, progress.order, number), waits
 
 
-def _progress(row: Any) -> Progress:
-    return Progress(row["task_id"], Order(row["command"], row["soft"]), row["step"])
+def _progress(row: Any) -> CommandProgress:
+    return CommandProgress(row["task_id"], Order(row["command"], row["soft"]), row["step"])

@@ -12,7 +12,7 @@ class NotLive(Exception):
     """There is no such job, or it has ended."""
 
 
-class NotAllowed(Exception):
+class CommandNotAllowed(Exception):
     """Somebody else may give this command."""
 
 
@@ -40,7 +40,7 @@ class Commanding:
             of_debug = all(is_of_debug_mode(one) for one in (command, row.command) if one)
             if not caller.may("production") and not (of_debug and (is_own or has_it)):
                 others = "production or operators" if not of_debug else f"{row.user_name}, production or operators"
-                raise NotAllowed(f"{caller.name} may not: this is for {others}")
+                raise CommandNotAllowed(f"{caller.name} may not: this is for {others}")
             if command == DEBUG_OFF:
                 done = await self._store.take_back_commands(work.connection, job_id, OF_DEBUG_MODE)
             else:

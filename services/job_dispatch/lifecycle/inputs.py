@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.reports import Blame
-from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, TaskFacts
+from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, TaskOfJobs
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TransfersRequested
 from shared.model.analysis import is_analysis
@@ -100,12 +100,12 @@ class Inputs:
         await self._lifecycle.to(work, jobs, sorted(jobs), "failed", reason="its data cannot be moved", blames=blames)
 
 
-def _status(tasks: Mapping[int, TaskFacts], job: LockedJob) -> TaskStatus | None:
+def _status(tasks: Mapping[int, TaskOfJobs], job: LockedJob) -> TaskStatus | None:
     task = tasks.get(job.row.task_id)
     return task.status if task is not None else None
 
 
-def _is_analysis(tasks: Mapping[int, TaskFacts], job: LockedJob) -> bool:
+def _is_analysis(tasks: Mapping[int, TaskOfJobs], job: LockedJob) -> bool:
     task = tasks.get(job.row.task_id)
     return is_analysis(task.task_type if task is not None else None, job.prod_source_label)
 

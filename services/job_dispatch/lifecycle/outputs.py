@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.outputs import PRODUCTION_OUTPUT, HoldingJob, plan_outputs
 from services.job_dispatch.policy.reports import Blame
-from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, StoredReport, TaskFacts
+from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
 from shared.brokerage.nuclei import nucleus_storage
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TransfersRequested
@@ -89,7 +89,7 @@ class Outputs:
         await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are at the nucleus")
 
 
-def holding_job(grid: Grid, job: LockedJob, task: TaskFacts, report: StoredReport | None) -> HoldingJob:
+def holding_job(grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredReport | None) -> HoldingJob:
     """What decides where a job goes whose outputs are registered."""
     queue = grid.queues.get(job.row.queue)
     analysis = is_analysis(task.task_type, job.prod_source_label)

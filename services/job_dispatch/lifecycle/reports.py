@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, Held
+from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, LockedItem
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import REPORTERS
-from services.job_dispatch.policy.reports import STATUS_AFTER, Blame, Effect, JobRow, Judgement, Report, ending, judge
+from services.job_dispatch.policy.reports import (
+    STATUS_AFTER,
+    Blame,
+    Effect,
+    Judgement,
+    Report,
+    ReportedJob,
+    ending,
+    judge,
+)
 from services.job_dispatch.store.jobs import LockedJob, Store
 from services.job_dispatch.store.progress import end_progress, note_progress
 from shared.auth.named import is_named
@@ -49,7 +58,7 @@ class Reporting:
         self.metrics.reports.labels(verdict.effect, verdict.command if len(verdict.command) < 16 else "other").inc()
         return verdict
 
-    async def handle(self, batch: Sequence[Report]) -> list[Judgement | Held]:
+    async def handle(self, batch: Sequence[Report]) -> list[Judgement | LockedItem]:
         """One transaction for a batch with at most one report per job.
 
         It waits for no row: a job whose row another transaction holds would hold up the reports of all others.
@@ -90,7 +99,7 @@ class Reporting:
         return settled, blames
 
     async def _stored_attempts(
-        self, work: UnitOfWork, reports: Sequence[Report], rows: Mapping[int, JobRow]
+        self, work: UnitOfWork, reports: Sequence[Report], rows: Mapping[int, ReportedJob]
     ) -> dict[int, int]:
         """Attempts whose final report is stored, asked only for jobs that are no longer with a pilot."""
         doubtful = [

@@ -19,7 +19,7 @@ IN_FORCE: dict[str, frozenset[TaskStatus]] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class CommandStep:
     """Jobs in `sources` go to `target`; jobs of the `spared` types stay."""
 
     sources: tuple[JobStatus, ...]
@@ -62,26 +62,26 @@ def is_in_force(command: str, task_status: TaskStatus) -> bool:
     return task_status in IN_FORCE.get(command, ())
 
 
-def steps_of(command: str, *, soft: bool) -> tuple[Step, ...]:
+def steps_of(command: str, *, soft: bool) -> tuple[CommandStep, ...]:
     """The steps of a command; none for a command that leaves jobs alone.
 
     kill takes every live job. finish takes what has not run, and without `soft` what runs too, but lets outputs that
     are being registered or moved arrive; merge jobs are spared by the soft one, because they complete finished work.
     """
     if command == "kill":
-        return (Step(LIVE, "cancelled", "task killed"),)
+        return (CommandStep(LIVE, "cancelled", "task killed"),)
     if command == "finish" and soft:
-        return (Step(QUEUED, "closed", "task finishes softly", spared=("merge",)),)
+        return (CommandStep(QUEUED, "closed", "task finishes softly", spared=("merge",)),)
     if command == "finish":
         return (
-            Step(QUEUED, "closed", "task finishes"),
-            Step((*ON_NODE, "merging"), "cancelled", "task finishes"),
+            CommandStep(QUEUED, "closed", "task finishes"),
+            CommandStep((*ON_NODE, "merging"), "cancelled", "task finishes"),
         )
     if command == "pause":
-        return (Step(("activated",), "throttled", "task paused"),)
+        return (CommandStep(("activated",), "throttled", "task paused"),)
     if command == "resume":
-        return (Step(("throttled",), "activated", "task resumed"),)
+        return (CommandStep(("throttled",), "activated", "task resumed"),)
     if command == "reassign":
-        queued = Step(QUEUED, "closed", "task reassigned")
-        return (queued,) if soft else (queued, Step(ON_NODE, "closed", "task reassigned"))
+        queued = CommandStep(QUEUED, "closed", "task reassigned")
+        return (queued,) if soft else (queued, CommandStep(ON_NODE, "closed", "task reassigned"))
     return ()

@@ -49,7 +49,7 @@ class InputTransfer:
 
 
 @dataclass(frozen=True)
-class InputPlan:
+class JobInputPlan:
     """Ids per next state, sorted, and what must be moved for those that become assigned."""
 
     activate: tuple[int, ...]
@@ -59,7 +59,7 @@ class InputPlan:
     transfers: tuple[InputTransfer, ...]
 
 
-def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> InputPlan:
+def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> JobInputPlan:
     """Decide for each job: cancelled, input asked for, activated, or waiting.
 
     Jobs of killed tasks are cancelled; input that is missing is asked for; the others may run, or wait if their task is
@@ -82,4 +82,4 @@ def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> Input
         else:
             groups["throttle" if job.task_status in PAUSED else "activate"].append(job.job_id)
     ids: Mapping[str, tuple[int, ...]] = {name: tuple(found) for name, found in groups.items()}
-    return InputPlan(ids["activate"], ids["throttle"], ids["cancel"], ids["assign"], tuple(transfers))
+    return JobInputPlan(ids["activate"], ids["throttle"], ids["cancel"], ids["assign"], tuple(transfers))

@@ -25,7 +25,7 @@ class HoldingJob:
 
 
 @dataclass(frozen=True)
-class OutputPlan:
+class JobOutputPlan:
     """Jobs per next state, in the order of their ids; those that transfer need one movement each."""
 
     merge: tuple[HoldingJob, ...]
@@ -33,7 +33,7 @@ class OutputPlan:
     finish: tuple[HoldingJob, ...]
 
 
-def plan_outputs(jobs: Sequence[HoldingJob]) -> OutputPlan:
+def plan_outputs(jobs: Sequence[HoldingJob]) -> JobOutputPlan:
     """Where each job's outputs go.
 
     Unmerged outputs stay where they are until the merge job has read them; merged ones, and those of tasks that do not
@@ -47,7 +47,7 @@ def plan_outputs(jobs: Sequence[HoldingJob]) -> OutputPlan:
             transfer.append(job)
         else:
             finish.append(job)
-    return OutputPlan(tuple(merge), tuple(transfer), tuple(finish))
+    return JobOutputPlan(tuple(merge), tuple(transfer), tuple(finish))
 
 
 def _must_move(job: HoldingJob) -> bool:

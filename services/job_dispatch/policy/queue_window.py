@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.ranking import Ranks
-from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, Picked, ShareLanes
+from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
 
 
 class QueueWindow:
@@ -58,7 +58,7 @@ class QueueWindow:
 
     def pick(
         self, ranks: Ranks, fits: Fits, unwanted: Callable[[int], bool], *, band: int = 0
-    ) -> Picked | NeedsRefill | None:
+    ) -> PickedJob | NeedsRefill | None:
         """The best job for an offer, taken out of the window; None when nothing here fits."""
         for share in self.order(ranks):
             found = self.shares[share].pick(fits, unwanted, band)

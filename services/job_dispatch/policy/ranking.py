@@ -31,7 +31,7 @@ class Ranks:
 
 
 @dataclass(frozen=True)
-class ShareNode:
+class CorrectedShare:
     """One node of the tree; `value` is percent among siblings, multiplied by its correction factor."""
 
     name: str
@@ -39,9 +39,9 @@ class ShareNode:
     parent: str | None = None
 
 
-def rank_shares(nodes: Sequence[ShareNode], executing_hs06: Mapping[str, float]) -> Ranks:
+def rank_shares(nodes: Sequence[CorrectedShare], executing_hs06: Mapping[str, float]) -> Ranks:
     """The leaves of the tree, the furthest below its pledge first; ties by name."""
-    children: dict[str | None, list[ShareNode]] = {}
+    children: dict[str | None, list[CorrectedShare]] = {}
     for node in sorted(nodes, key=lambda node: node.name):
         children.setdefault(node.parent, []).append(node)
     used = _executing_below(None, children, executing_hs06)
@@ -51,7 +51,7 @@ def rank_shares(nodes: Sequence[ShareNode], executing_hs06: Mapping[str, float])
 
 
 def _executing_below(
-    parent: str | None, children: Mapping[str | None, list[ShareNode]], executing: Mapping[str, float]
+    parent: str | None, children: Mapping[str | None, list[CorrectedShare]], executing: Mapping[str, float]
 ) -> dict[str, float]:
     """HS06 executing at each node, its descendants included."""
     totals: dict[str, float] = {}
@@ -64,16 +64,19 @@ def _executing_below(
 
 
 def _leaves(
-    parent: str | None, pledged_above: float, children: Mapping[str | None, list[ShareNode]], used: Mapping[str, float]
+    parent: str | None,
+    pledged_above: float,
+    children: Mapping[str | None, list[CorrectedShare]],
+    used: Mapping[str, float],
 ) -> Iterable[str]:
     siblings = children.get(parent, [])
     total = sum(node.value for node in siblings)
 
-    def pledge(node: ShareNode) -> float:
+    def pledge(node: CorrectedShare) -> float:
         """What is due to the share of what is due to its parent."""
         return pledged_above * node.value / total if total else 0.0
 
-    def ratio(node: ShareNode) -> float:
+    def ratio(node: CorrectedShare) -> float:
         """Used by pledged: the smaller, the more deserving."""
         return used[node.name] / pledge(node) if pledge(node) else (NO_PLEDGE_RATIO if node.value == 0 else 0.0)
 

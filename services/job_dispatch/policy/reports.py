@@ -65,7 +65,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class JobRow:
+class ReportedJob:
     """What the judgement needs of a live job; `claimed_by`: who acquired it, None where unknown."""
 
     job_id: int
@@ -135,7 +135,7 @@ class Blame:
     dialog: str
 
 
-def may_report(report: Report, row: JobRow, named: Callable[[str, str], bool]) -> bool:
+def may_report(report: Report, row: ReportedJob, named: Callable[[str, str], bool]) -> bool:
     """Whether the reporter may report for the job.
 
     That is who acquired it, one whom the configuration names for its queue (push mode), or a holder of the role
@@ -148,7 +148,7 @@ def may_report(report: Report, row: JobRow, named: Callable[[str, str], bool]) -
 
 def judge(
     report: Report,
-    row: JobRow | None,
+    row: ReportedJob | None,
     reported_attempts: Collection[int] = (),
     named: Callable[[str, str], bool] = lambda queue, subject: False,
 ) -> Judgement:

@@ -23,7 +23,7 @@ Head = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Picked:
+class PickedJob:
     """A job to try to claim."""
 
     lane: Lane
@@ -86,7 +86,7 @@ class ShareLanes:
         self._empty[lane.shape_id] = lane
         lane.on_first = self._has_first
 
-    def pick(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> Picked | NeedsRefill | None:
+    def pick(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> PickedJob | NeedsRefill | None:
         """The best job of the lanes that fit, taken out of its lane; None when there is none.
 
         NeedsRefill while a fitting lane is empty and not read to its end: what it has may come first.
@@ -114,7 +114,7 @@ class ShareLanes:
             elif head[0] != listed[0] or head[1] != listed[1]:
                 heads.behind((head[0], head[1], shape_id))
             else:
-                return Picked(lane, lane.pop(head[2]))
+                return PickedJob(lane, lane.pop(head[2]))
         return None
 
     def _heads_of(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> Heads:

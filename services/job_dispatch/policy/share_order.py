@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from services.job_dispatch.policy.ranking import Ranks, ShareNode, rank_shares
+from services.job_dispatch.policy.ranking import CorrectedShare, Ranks, rank_shares
 
 #: jobs granted so shortly before a reading may not be in it
 LAG_S = 2.0
@@ -25,7 +25,7 @@ class ShareOrder:
 
     def __init__(self, usual_core_power_hs06: float) -> None:
         self._usual_hs06 = usual_core_power_hs06
-        self._nodes: Sequence[ShareNode] = ()
+        self._nodes: Sequence[CorrectedShare] = ()
         self._powers: Mapping[str, float] = {}
         self._executing_hs06: Mapping[str, float] = {}
         #: HS06 granted, by second of the clock and by share
@@ -34,7 +34,7 @@ class ShareOrder:
 
     def read(
         self,
-        nodes: Sequence[ShareNode],
+        nodes: Sequence[CorrectedShare],
         executing_hs06: Mapping[str, float],
         core_powers_hs06: Mapping[str, float],
         now_s: float,

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from services.job_dispatch.policy.reports import Blame, ExpectedOutput, JobRow
+from services.job_dispatch.policy.reports import Blame, ExpectedOutput, ReportedJob
 from shared.db.queries import Queries
 from shared.events import LaneJob
 from shared.model.whole_numbers import LARGEST_INT4
@@ -25,7 +25,7 @@ OWNER = Owner.JOB_DISPATCH
 class LockedJob:
     """A live job whose row this transaction holds."""
 
-    row: JobRow
+    row: ReportedJob
     shape_id: int
     current_priority: int
     job_type: str
@@ -52,7 +52,7 @@ _ROW_FIELDS = (
 
 
 @dataclass(frozen=True)
-class TaskFacts:
+class TaskOfJobs:
     """What decides the way of a task's jobs."""
 
     task_id: int
@@ -184,9 +184,9 @@ class Store:
         rows = await SQL.rows(connection, "stored_reports", job_ids=list(job_ids))
         return {row["job_id"]: StoredReport(row["state"], row["report"]) for row in rows}
 
-    async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskFacts]:
+    async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskOfJobs]:
         rows = await SQL.rows(connection, "task_facts", task_ids=sorted(set(task_ids)))
-        return {row["task_id"]: TaskFacts(**dict(row)) for row in rows}
+        return {row["task_id"]: TaskOfJobs(**dict(row)) for row in rows}
 
     async def input_facts(
         self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]
@@ -270,7 +270,7 @@ class Store:
 def _locked(rows: Sequence[asyncpg.Record]) -> dict[int, LockedJob]:
     return {
         row["job_id"]: LockedJob(
-            JobRow(**{name: row[name] for name in _ROW_FIELDS}),
+            ReportedJob(**{name: row[name] for name in _ROW_FIELDS}),
             row["shape_id"],
             row["current_priority"],
             row["job_type"],

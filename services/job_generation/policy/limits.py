@@ -35,7 +35,7 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobSizeLimits:
     """None means no limit. Bytes, seconds, counts. `job_bytes` bounds input + output + work directory.
 
     `max_walltime_s` bounds the size of a job (maxWalltime and maxtime), `queue_time_s` any job (maxtime alone).
@@ -57,7 +57,7 @@ class Limits:
 
 def limits_at(
     needs: WorkNeeds, rules: SplitRules, queue: QueueFacts, *, scout: bool, is_analysis: bool = False
-) -> Limits:
+) -> JobSizeLimits:
     """The limits of a job of this task at this queue.
 
     nGBPerJob allows itself + 1500 MB + the work directory, otherwise the queue's maxwdir decides, otherwise 20 GB; read
@@ -72,7 +72,7 @@ def limits_at(
         job_bytes = float(DEFAULT_JOB_BYTES)
     times = [t for t in ((rules.max_walltime_h or 0) * HOUR_S, float(queue.max_time_s)) if t > 0]
     max_files = 1 if _one_file_scouts(rules, scout) else rules.max_files
-    return Limits(
+    return JobSizeLimits(
         max_files=max_files,
         max_events=rules.n_events_per_job or rules.target_events_per_job or rules.max_events_per_job,
         job_bytes=job_bytes,
@@ -118,7 +118,7 @@ def memory_refusal(needs: WorkNeeds, queue: QueueFacts, raised_mb: int | None) -
     return f"needs {needed} MB of memory, {queue.queue} has {queue.max_rss_mb}"
 
 
-def refusal(totals: Totals, limits: Limits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
+def refusal(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
     """Why these totals are too much for one job at this queue; None if they fit.
 
     `first`: the smallest possible job. Rules about the size of a job (files, events, nGBPerJob, output, maxWalltime) do

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from services.job_generation.policy.values import QueueFacts, Task
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.brokerage.software import SoftwareNeeds, resolve_platform, software_of_task
-from shared.events import Candidate
+from shared.events import QueueChoice
 from shared.model.grid import Grid
 from shared.model.queue import Queue
 from shared.model.resource_types import QueuePart
@@ -21,7 +21,7 @@ def core_power_hs06(grid: Grid, queue: str) -> float:
 
 
 def facts_of_candidates(
-    grid: Grid, task: Task, candidates: Iterable[Candidate], queued: Mapping[tuple[str, str], int]
+    grid: Grid, task: Task, candidates: Iterable[QueueChoice], queued: Mapping[tuple[str, str], int]
 ) -> list[QueueFacts]:
     """Facts about the ranked queues that (still) exist, best first."""
     found = []
@@ -35,7 +35,9 @@ def facts_of_candidates(
     return found
 
 
-def _facts(grid: Grid, task: Task, queue: Queue, resource_type: str, candidate: Candidate, n_queued: int) -> QueueFacts:
+def _facts(
+    grid: Grid, task: Task, queue: Queue, resource_type: str, candidate: QueueChoice, n_queued: int
+) -> QueueFacts:
     known = next((one for one in grid.resource_types if one.name == resource_type), None)
     # where the grid has no such part (any more), the whole slot
     part = queue.part_for(known, task.core_count) if known is not None or not queue.is_unified else None

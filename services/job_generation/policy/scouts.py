@@ -68,7 +68,7 @@ class ScoutReport:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ScoutProgress:
     """Opened files of the scouting task, and its scout jobs, by how far they are.
 
     `ok`, `jobs_ok`: finished, or waiting to be merged. `live`, `jobs_live`: files of jobs under way, and these jobs.
@@ -111,7 +111,7 @@ class ScoutsResult:
     reason: str
 
 
-def judge(progress: Progress, success_rate: int | None, *, skip: bool = False) -> ScoutsResult:
+def judge(progress: ScoutProgress, success_rate: int | None, *, skip: bool = False) -> ScoutsResult:
     """Half of the scout jobs finished, whatever files they had, or all ended and enough succeeded.
 
     Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.job_generation.policy.limits import Limits, Totals, refusal
+from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
 from shared.brokerage.smallest_job import counted_events, secondary_files
@@ -171,7 +171,7 @@ def cut_one(
     units: Sequence[Unit],
     position: int,
     pools: Sequence[Pool],
-    limits: Limits,
+    limits: JobSizeLimits,
     rules: SplitRules,
     needs: WorkNeeds,
     queue: QueueFacts,
@@ -212,5 +212,5 @@ def cut_one(
     return Cut(JobInput(tuple(taken), chosen), position, tuple(left))
 
 
-def _full(totals: Totals, limits: Limits) -> bool:
+def _full(totals: Totals, limits: JobSizeLimits) -> bool:
     return limits.max_events is not None and totals.n_events >= limits.max_events

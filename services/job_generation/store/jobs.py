@@ -53,7 +53,7 @@ class Batch:
     changes: CounterChanges = field(default_factory=CounterChanges)
 
 
-class Shapes:
+class ShapeIds:
     """Ids of requirements; they never change, so a copy in memory never goes stale."""
 
     MOST = 100_000

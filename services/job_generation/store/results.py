@@ -24,7 +24,7 @@ Row = asyncpg.Record
 
 
 @dataclass(frozen=True)
-class JobRow:
+class EndedJob:
     """A job whose end was not counted yet, locked."""
 
     job_id: int
@@ -90,12 +90,12 @@ async def tasks_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
     return [row["task_id"] for row in await SQL.rows(work.connection, "tasks_of_jobs", job_ids=list(job_ids))]
 
 
-async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
+async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[EndedJob]:
     """Those of the jobs whose end was not counted, locked in order of id."""
-    return [JobRow(*row) for row in await SQL.rows(work.connection, "lock_jobs", job_ids=list(job_ids))]
+    return [EndedJob(*row) for row in await SQL.rows(work.connection, "lock_jobs", job_ids=list(job_ids))]
 
 
-async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobRow]:
+async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> list[EndedJob]:
     """As `lock_jobs`, and in the same order the jobs whose outputs these merge: they may end with them."""
     rows = await SQL.rows(work.connection, "producers_of_merges", job_ids=list(job_ids))
     wanted = set(job_ids)
@@ -108,7 +108,7 @@ async def mark_applied(work: UnitOfWork, job_ids: Sequence[int]) -> None:
     await SQL.run(work.connection, "mark_applied", job_ids=sorted(job_ids))
 
 
-async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[JobRow]) -> None:
+async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[EndedJob]) -> None:
     """Add the jobs that finished and failed to the task's; closed and cancelled ones are neither."""
     statuses = [job.status for job in jobs]
     n_finished, n_failed = statuses.count("finished"), statuses.count("failed")
@@ -118,7 +118,7 @@ async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[JobRow
 
 async def end_merging_jobs(
     work: UnitOfWork, job_ids: Sequence[int], to_status: JobStatus, reason: str, *, error: str | None = None
-) -> list[JobRow]:
+) -> list[EndedJob]:
     """Pre-merge jobs merging -> finished or cancelled; those that were still merging, in order."""
     await work.because(reason)
     rows = await SQL.rows(
@@ -131,7 +131,7 @@ async def end_merging_jobs(
     )
     return sorted(
         (
-            JobRow(
+            EndedJob(
                 row["job_id"],
                 row["task_id"],
                 0,

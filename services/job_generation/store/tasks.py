@@ -183,7 +183,7 @@ async def end_chunk(work: UnitOfWork, chunk_id: int, task_id: int, to_status: st
 
 
 @dataclass(frozen=True)
-class Picked:
+class PickedFiles:
     """Files taken into a chunk."""
 
     ids: list[int]
@@ -196,7 +196,7 @@ async def return_chunk(work: UnitOfWork, chunk_id: int, reason: str) -> None:
     await SQL.run(work.connection, "return_chunk", chunk_id=chunk_id, reason=reason)
 
 
-async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) -> Picked:
+async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) -> PickedFiles:
     """The next ready files of a dataset and of one memory: ready -> picked.
 
     Where a job takes whole boundaries, as many more as theirs have, so that no boundary is split between two chunks.
@@ -206,11 +206,11 @@ async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) ->
         work.connection, query, dataset_id=pick.dataset_id, chunk_id=chunk_id, n_files=pick.n_files,
         ram_mb=pick.ram_mb, task_ram_mb=task.needs.ram_mb,
     )  # fmt: skip
-    return Picked(row["ids"], row["n_events"], row["n_bytes"])
+    return PickedFiles(row["ids"], row["n_events"], row["n_bytes"])
 
 
 async def insert_chunk(
-    work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: Picked, *, dataset_id: int | None,
+    work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: PickedFiles, *, dataset_id: int | None,
     queue: str | None = None, priority: int = 0, max_jobs: int | None = None, ram_mb: int | None = None,
 ) -> None:  # fmt: skip
     """A chunk that is offered from now on, with what its picked files are of each dataset."""

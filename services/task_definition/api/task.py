@@ -13,9 +13,9 @@ from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
-from services.task_definition.store.reads import FILES_PER_DATASET, Reading, Wanted
+from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.store.tasks import TaskStore
-from services.task_definition.submitting.submission import Refusal, Submission
+from services.task_definition.submitting.submission import Submission, SubmissionRefused
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
@@ -40,7 +40,7 @@ def words(value: str | list[str] | None) -> list[str] | None:
     return found or None
 
 
-def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_most: int) -> Wanted:
+def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_most: int) -> TaskFilter:
     """The client's filters, names in any case. Raises WrongRequest."""
     try:
         given = dict(orjson.loads(filters)) if filters else {}
@@ -57,7 +57,7 @@ def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_
     if found:
         raise WrongRequest(found)
     task_id, user_name = by_name.get("jeditaskid"), by_name.get("username")
-    return Wanted(
+    return TaskFilter(
         statuses=words(by_name.get("status")),
         user_name=user_name or (None if task_id else caller_name),
         name=by_name.get("taskname"),
@@ -106,7 +106,7 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
                         target=target,
                         outcome="accepted",
                     )
-        except Refusal as refusal:
+        except SubmissionRefused as refusal:
             return refused(refusal.code, str(refusal), refusal.problems)
         if dry_run:
             return Envelope(found.facts, "dry run: the task would be accepted")
@@ -211,7 +211,7 @@ class TaskRoutes:
         prod_source_label: Text = None,
     ) -> Response:
         """Tasks changed since a time, of `dn` or the caller; with `full` also files and jobs by state."""
-        wanted = Wanted(
+        wanted = TaskFilter(
             user_name=dn or caller.name,
             label=prod_source_label,
             modified_since=since,
@@ -255,7 +255,7 @@ class TaskRoutes:
         if unknown:
             told = [problem("status", one, f"allowed: {', '.join(sorted(TASK.meanings))}") for one in unknown]
             return refused(BAD_REQUEST, problems=told)
-        wanted = Wanted(
+        wanted = TaskFilter(
             statuses=statuses,
             user_name=user_name,
             label=label,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import asyncpg
 
-from services.task_definition.policy.refine import InputPlan, Refined
+from services.task_definition.policy.refine import InputDatasetPlan, Refined
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.store.definitions import DefinitionStore, Loaded, NewDataset, dataset_of_input
 from services.task_definition.store.tasks import TaskRow
@@ -93,7 +93,7 @@ class Contents:
         work: UnitOfWork,
         task: TaskRow,
         plan: Refined,
-        masters: list[InputPlan],
+        masters: list[InputDatasetPlan],
         ids: dict[tuple[str, str], int],
     ) -> list[FeedResult]:
         """Limits and the running event number go on from one dataset to the next."""
@@ -133,7 +133,7 @@ class Contents:
         work: UnitOfWork,
         task: TaskRow,
         plan: Refined,
-        one: InputPlan,
+        one: InputDatasetPlan,
         master_id: int,
         ids: dict[tuple[str, str], int],
         known: Mapping[tuple[str, str], asyncpg.Record],
@@ -178,7 +178,7 @@ class Contents:
         self,
         work: UnitOfWork,
         task: TaskRow,
-        one: InputPlan,
+        one: InputDatasetPlan,
         master_id: int | None,
         ids: dict[tuple[str, str], int],
     ) -> int:
@@ -191,7 +191,7 @@ class Contents:
         return ids[key]
 
     @staticmethod
-    def _check_empty(plan: Refined, masters: list[InputPlan]) -> None:
+    def _check_empty(plan: Refined, masters: list[InputDatasetPlan]) -> None:
         if plan.split_rule.get("allowEmptyInput"):
             return
         names = ", ".join(one.name for one in masters)

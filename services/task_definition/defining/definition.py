@@ -6,7 +6,14 @@ from datetime import timedelta
 
 from services.task_definition.defining.contents import Contents, InputTrouble
 from services.task_definition.parameters import OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
-from services.task_definition.policy.refine import Outcome, Postponed, Refined, Refused, World, refiner_for
+from services.task_definition.policy.refine import (
+    DefinitionFacts,
+    DefinitionRefused,
+    Outcome,
+    Postponed,
+    Refined,
+    refiner_for,
+)
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.store.definitions import DefinitionStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
@@ -51,10 +58,10 @@ class Definition:
             async with work.connection.transaction():
                 outcome = await self._apply(work, task, spec, outcome)
         except InputTrouble as trouble:
-            outcome = Postponed(trouble.reason) if trouble.temporary else Refused(trouble.reason)
+            outcome = Postponed(trouble.reason) if trouble.temporary else DefinitionRefused(trouble.reason)
         if isinstance(outcome, Postponed):
             await self._hold(work, task, outcome.reason, self._wait_s(task))
-        elif isinstance(outcome, Refused):
+        elif isinstance(outcome, DefinitionRefused):
             await self._break(work, task, outcome.reason)
 
     async def _refine(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow) -> Outcome:
@@ -63,7 +70,7 @@ class Definition:
         parent = None
         if task.parent_id is not None:
             parent = await self._tasks.status(work.connection, task.parent_id)
-        return refiner_for(task.vo, task.prod_source_label)(spec, task.task_id, World(datasets, parent))
+        return refiner_for(task.vo, task.prod_source_label)(spec, task.task_id, DefinitionFacts(datasets, parent))
 
     async def _apply(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec, outcome: Outcome) -> Outcome:
         """Insert what was planned and move the task on. Raises InputTrouble."""

@@ -51,19 +51,19 @@ _KEEPS_OLD_STATUS: tuple[TaskStatus, ...] = ("pending", "throttled")
 
 
 @dataclass(frozen=True)
-class Refusal:
+class CommandRefusal:
     """Why a command is not carried out; `code` as in the API."""
 
     code: int
     reason: str
 
 
-def refuse(command: str, status: TaskStatus) -> Refusal | None:
+def refuse(command: str, status: TaskStatus) -> CommandRefusal | None:
     """The refusal of a command for a task in this state, or None."""
     accepted = ACCEPTED[command]
     if status not in accepted:
         allowed = ", ".join(sorted(accepted))
-        return Refusal(IRRELEVANT, f"{command} is refused for a task that is {status}; allowed: {allowed}")
+        return CommandRefusal(IRRELEVANT, f"{command} is refused for a task that is {status}; allowed: {allowed}")
     return None
 
 

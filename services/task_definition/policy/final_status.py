@@ -40,43 +40,43 @@ class TaskEnd:
 
 
 @dataclass(frozen=True)
-class End:
+class FinalStatus:
     """The status, and why in one sentence."""
 
     status: TaskStatus
     reason: str
 
 
-def final_status(end: TaskEnd) -> End:
+def final_status(end: TaskEnd) -> FinalStatus:
     """The first rule that fits decides; then the goal."""
     fixed: dict[TaskStatus, TaskStatus] = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
     if end.status in fixed:
-        return End(fixed[end.status], f"was {end.status}")
+        return FinalStatus(fixed[end.status], f"was {end.status}")
     if end.n_files == 0 and end.demands_input:
-        return End("failed", "there is no input")
+        return FinalStatus("failed", "there is no input")
     found = _by_files(end)
     if found.status != "finished" or end.completeness_permille >= (end.goal or WHOLE_GOAL_PERMILLE):
         return found
     short = f"{end.completeness_permille / 10:.1f} % of a goal of {(end.goal or WHOLE_GOAL_PERMILLE) / 10:g} %"
     if end.use_exhausted and end.status != "passed":
-        return End("exhausted", f"{found.reason}; {short}: needs a decision by its owner")
+        return FinalStatus("exhausted", f"{found.reason}; {short}: needs a decision by its owner")
     if end.fail_when_goal_unreached:
-        return End("failed", f"{found.reason}; {short}, and the task asks to fail then")
+        return FinalStatus("failed", f"{found.reason}; {short}, and the task asks to fail then")
     return found
 
 
-def _by_files(end: TaskEnd) -> End:
+def _by_files(end: TaskEnd) -> FinalStatus:
     if end.n_files_finished >= end.n_files:
         if parent_is_corrupted(end.parent_status):
-            return End("failed", f"its parent is {end.parent_status}")
+            return FinalStatus("failed", f"its parent is {end.parent_status}")
         if end.parent_status is not None and end.parent_status != "done":
-            return End("finished", f"all input processed, but its parent is {end.parent_status}")
+            return FinalStatus("finished", f"all input processed, but its parent is {end.parent_status}")
         if end.input_open:
-            return End("finished", "all input processed, but an input dataset is still open")
-        return End("done", f"all {end.n_files} units of input processed")
+            return FinalStatus("finished", "all input processed, but an input dataset is still open")
+        return FinalStatus("done", f"all {end.n_files} units of input processed")
     if end.n_files_finished == 0:
-        return End("failed", f"none of {end.n_files} units of input processed")
-    return End("finished", f"{end.n_files_finished} of {end.n_files} units of input processed")
+        return FinalStatus("failed", f"none of {end.n_files} units of input processed")
+    return FinalStatus("finished", f"{end.n_files_finished} of {end.n_files} units of input processed")
 
 
 def input_dataset_status(n_files: int, n_finished: int, *, is_master: bool) -> DatasetStatus:

@@ -23,7 +23,7 @@ DEFAULT_MERGE_PARAMETERS = "-r ./ -t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"
 
 
 @dataclass(frozen=True)
-class OutputPlan:
+class OutputDatasetPlan:
     """One output dataset to insert; `key`: its name, `final`: the dataset an unmerged one is merged into."""
 
     name: str
@@ -52,13 +52,13 @@ class TemplatePlan:
 class OutputsPlan:
     """All outputs of a task; datasets in the order in which they must be inserted."""
 
-    datasets: tuple[OutputPlan, ...]
+    datasets: tuple[OutputDatasetPlan, ...]
     templates: tuple[TemplatePlan, ...]
 
 
 def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
     """Datasets and templates of the outputs OUTPUT0, OUTPUT1, ... and logs LOG0, ..."""
-    datasets: dict[str, OutputPlan] = {}
+    datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):
         final = _dataset(item, kind, stream, task_id)
@@ -106,12 +106,12 @@ def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
     return found
 
 
-def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputPlan:
+def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputDatasetPlan:
     container = None if item.container is None else bare_name(item.container)
     name = _with_task_id(item.datasets()[0], task_id)
     if container == name:  # the container needs a dataset in it
         name = f"{name}.{task_id}"
-    return OutputPlan(
+    return OutputDatasetPlan(
         name,
         scope_of(item.dataset or ""),
         kind,
@@ -123,9 +123,9 @@ def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputPlan:
     )
 
 
-def _unmerged(final: OutputPlan) -> OutputPlan:
+def _unmerged(final: OutputDatasetPlan) -> OutputDatasetPlan:
     inherited = {name: value for name, value in final.attributes.items() if name == "allowNoOutput"}
-    return OutputPlan(
+    return OutputDatasetPlan(
         f"{UNMERGED_PREFIX}{final.name}",
         final.scope,
         f"trn_{final.type}",

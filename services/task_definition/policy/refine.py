@@ -25,7 +25,7 @@ SHARED_ATTRIBUTES = ("nosplit", "repeat", "reusable", "random", "eventRatio", "n
 
 
 @dataclass(frozen=True)
-class InputPlan:
+class InputDatasetPlan:
     """One input dataset: its row, and how its files become units."""
 
     name: str
@@ -58,7 +58,7 @@ class Refined:
     """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready."""
 
     split_rule: dict[str, Any]
-    inputs: tuple[InputPlan, ...]
+    inputs: tuple[InputDatasetPlan, ...]
     pseudo: PseudoPlan | None
     outputs: OutputsPlan
     command_lines: dict[str, Any]
@@ -85,41 +85,41 @@ class Postponed:
 
 
 @dataclass(frozen=True)
-class Refused:
+class DefinitionRefused:
     """The definition cannot work: the task goes tobroken and broken."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class World:
+class DefinitionFacts:
     """What refining looks at: datasets by name, the parent's status (None: no parent)."""
 
     datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
     parent_status: TaskStatus | None = None
 
 
-Outcome = Refined | Postponed | Refused
-Refiner = Callable[[TaskSpec, int, World], Outcome]
+Outcome = Refined | Postponed | DefinitionRefused
+Refiner = Callable[[TaskSpec, int, DefinitionFacts], Outcome]
 
 
-def refine(spec: TaskSpec, task_id: int, world: World) -> Outcome:
+def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
     """Plan the rows of a task, wait for its parent or its input, or give it up."""
     given = spec.parameters
-    if parent_is_corrupted(world.parent_status):
-        return Refused(f"parent task {given.parent_task_id} is {world.parent_status}")
-    waits_for_parent = world.parent_status is not None and world.parent_status not in FOLLOWED_IF_KNOWN
+    if parent_is_corrupted(facts.parent_status):
+        return DefinitionRefused(f"parent task {given.parent_task_id} is {facts.parent_status}")
+    waits_for_parent = facts.parent_status is not None and facts.parent_status not in FOLLOWED_IF_KNOWN
     if waits_for_parent and not given.no_wait_parent:
-        return Postponed(f"parent task {given.parent_task_id} is {world.parent_status}: waits for it to end")
-    unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in world.datasets})
+        return Postponed(f"parent task {given.parent_task_id} is {facts.parent_status}: waits for it to end")
+    unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in facts.datasets})
     if unknown:
         reason = f"input datasets unknown to the catalogue: {', '.join(unknown)}"
-        return Postponed(reason) if given.wait_input or waits_for_parent else Refused(reason)
-    inputs = _inputs(spec, world.datasets)
-    if isinstance(inputs, Refused):
+        return Postponed(reason) if given.wait_input or waits_for_parent else DefinitionRefused(reason)
+    inputs = _inputs(spec, facts.datasets)
+    if isinstance(inputs, DefinitionRefused):
         return inputs
     return Refined(
-        split_rule=_split_rule(spec, next((world.datasets[one.name] for one in inputs if one.is_master), None)),
+        split_rule=_split_rule(spec, next((facts.datasets[one.name] for one in inputs if one.is_master), None)),
         inputs=inputs,
         pseudo=_pseudo(spec) if spec.no_input else None,
         outputs=plan_outputs(spec, task_id),
@@ -178,9 +178,9 @@ def _offset(spec: TaskSpec, placeholder: str) -> int | None:
     return None
 
 
-def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[InputPlan, ...] | Refused:
+def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[InputDatasetPlan, ...] | DefinitionRefused:
     """Containers replaced by their datasets; the first item's are masters, the others follow them."""
-    plans: list[InputPlan] = []
+    plans: list[InputDatasetPlan] = []
     for position, item in enumerate(spec.inputs):
         for named in item.datasets():
             facts = datasets[named]
@@ -190,27 +190,27 @@ def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[Input
                     continue
                 container = named if facts.kind == "container" else None
                 plan = _input(spec, item, position, datasets[name], container)
-                if isinstance(plan, Refused):
+                if isinstance(plan, DefinitionRefused):
                     return plan
                 plans.append(plan)
     masters = [plan for plan in plans if plan.is_master]
     if spec.inputs and not masters and not spec.parameters.allow_empty_input:
-        return Refused(f"container {spec.inputs[0].dataset} is empty")
+        return DefinitionRefused(f"container {spec.inputs[0].dataset} is empty")
     return tuple(plans)
 
 
 def _input(
     spec: TaskSpec, item: Item, position: int, facts: DatasetFacts, container: str | None
-) -> InputPlan | Refused:
+) -> InputDatasetPlan | DefinitionRefused:
     given, is_master = spec.parameters, position == 0
     attributes = item.dataset_attributes()
     unit = _events_per_unit(spec, facts) if is_master else None
-    if isinstance(unit, Refused):
+    if isinstance(unit, DefinitionRefused):
         return unit
     follows = None
     if not is_master and not any(attributes.get(name) for name in SHARED_ATTRIBUTES):
         follows = float(attributes.get("ratio", 1))
-    return InputPlan(
+    return InputDatasetPlan(
         name=facts.name,
         scope=facts.scope,
         stream=item.stream("IN" if is_master else f"IN{position + 1}"),
@@ -228,7 +228,7 @@ def _input(
     )
 
 
-def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | Refused | None:
+def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | DefinitionRefused | None:
     """Events of one unit where a job takes only part of a file; None for whole files (JEDI: Event-level splitting)."""
     given = spec.parameters
     rules = rules_in_effect(spec.split_rule())
@@ -239,7 +239,7 @@ def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | Refused | Non
     if not per_file:
         if facts.n_files == 0:
             return None
-        return Refused(
+        return DefinitionRefused(
             f"splitting by events needs the number of events of each file: the catalogue has none for {facts.name}; "
             "give nEventsPerInputFile"
         )

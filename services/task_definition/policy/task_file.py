@@ -44,11 +44,11 @@ ChangeableColumn = Literal[
 ]
 
 
-class _Part(BaseModel):
+class _TaskFilePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ReplicaPart(_Part):
+class ReplicaPart(_TaskFilePart):
     """What of the wanted files is at one storage."""
 
     storage: str
@@ -57,7 +57,7 @@ class ReplicaPart(_Part):
     tape: bool = False
 
 
-class InputPart(_Part):
+class InputPart(_TaskFilePart):
     """One input dataset: what is wanted of it, and where copies are.
 
     A pseudo input only counts: it has no data.
@@ -75,7 +75,7 @@ class InputPart(_Part):
     replicas: list[ReplicaPart] = []
 
 
-class ParentPart(_Part):
+class ParentPart(_TaskFilePart):
     """The task's parent."""
 
     task_id: int | None = None
@@ -83,7 +83,7 @@ class ParentPart(_Part):
     nucleus: str | None = None
 
 
-class StatePart(_Part):
+class StatePart(_TaskFilePart):
     """What the task has become since it was submitted; what is left out follows from its parameters."""
 
     task_id: int = 0
@@ -109,7 +109,7 @@ class StatePart(_Part):
     seed: int | None = Field(None, ge=0, description="of the choice of a nucleus; null: 0")
 
 
-class BoundaryPart(_Part):
+class BoundaryPart(_TaskFilePart):
     """The most files, events and bytes of one boundary of the chunk, and how many boundaries it has."""
 
     n_files: Count
@@ -118,7 +118,7 @@ class BoundaryPart(_Part):
     n_boundaries: Count = 1
 
 
-class ChunkPart(_Part):
+class ChunkPart(_TaskFilePart):
     """The chunk that job brokerage is to place; files, events and bytes left out: all of the input."""
 
     chunk_id: int = 0

@@ -197,7 +197,7 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
 
 
 @dataclass(frozen=True)
-class SplitRules:
+class SubmittedSplitRules:
     """Rules of splitting with their units; None means no such limit."""
 
     n_files_per_job: int | None = None
@@ -219,10 +219,10 @@ class SplitRules:
     respect_lumi_blocks: bool = False
 
 
-def split_rules_of(rule: Mapping[str, Any]) -> SplitRules:
+def split_rules_of(rule: Mapping[str, Any]) -> SubmittedSplitRules:
     """`tasks.split_rule` in unit-named fields."""
     hours = rule.get("maxWalltime")
-    return SplitRules(
+    return SubmittedSplitRules(
         n_files_per_job=rule.get("nFilesPerJob"),
         n_events_per_job=rule.get("nEventsPerJob"),
         n_events_per_input_file=rule.get("nEventsPerInputFile"),

@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.policy.outputs import TemplatePlan
-from services.task_definition.policy.refine import InputPlan, PseudoPlan
+from services.task_definition.policy.refine import InputDatasetPlan, PseudoPlan
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.states import DATASET, TASK, Owner
@@ -150,7 +150,7 @@ class DefinitionStore:
         return row["n_files"], row["n_events"]
 
 
-def dataset_of_input(dataset_id: int, plan: InputPlan, master_id: int | None) -> NewDataset:
+def dataset_of_input(dataset_id: int, plan: InputDatasetPlan, master_id: int | None) -> NewDataset:
     """The row of one input."""
     return NewDataset(
         dataset_id,

@@ -18,7 +18,7 @@ MAX_TASKS = 1000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TaskFilter:
     """Filters of a list; None does not filter. `name` may have * for any text."""
 
     statuses: Sequence[str] | None = None
@@ -38,7 +38,7 @@ class Reading:
     """Stateless; reads only."""
 
     async def tasks(
-        self, connection: asyncpg.Connection, wanted: Wanted, *, counts: bool = True
+        self, connection: asyncpg.Connection, wanted: TaskFilter, *, counts: bool = True
     ) -> list[dict[str, Any]]:
         """Tasks, the newest first, with `files` of their master inputs and `jobs` by state."""
         pattern = None

@@ -12,7 +12,7 @@ import asyncpg
 
 from services.task_definition.policy.could_run import could_run, typical_job
 from services.task_definition.policy.outputs import plan_outputs
-from services.task_definition.policy.refine import Refined, Refused, World, refiner_for
+from services.task_definition.policy.refine import DefinitionFacts, DefinitionRefused, Refined, refiner_for
 from services.task_definition.policy.shares import resource_type_for, share_for, work_queue_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.store.tasks import TaskStore
@@ -48,7 +48,7 @@ class Submitted:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-class Refusal(Exception):
+class SubmissionRefused(Exception):
     """Refused: the code of the API and every problem."""
 
     def __init__(self, problems: list[FieldProblem]) -> None:
@@ -68,7 +68,7 @@ class Submission:
     async def submit(
         self, work: UnitOfWork, parameters: Any, caller: Caller, *, parent_id: int | None = None, dry_run: bool = False
     ) -> Submitted:
-        """Register a task, or say what it would be. Raises Refusal with every problem."""
+        """Register a task, or say what it would be. Raises SubmissionRefused with every problem."""
         if parent_id is not None and isinstance(parameters, dict):
             parameters = {**parameters, "parent_tid": parent_id}
         spec = await self._parse(work.connection, parameters, caller)
@@ -77,7 +77,7 @@ class Submission:
         gshare = share_for(spec, resource_type, sharing.nodes)
         problems = await self._problems(work.connection, spec, caller, gshare)
         if problems:
-            raise Refusal(problems)
+            raise SubmissionRefused(problems)
         ability = await self._ability(work, spec, gshare or "", resource_type)
         if dry_run:
             facts = await self._facts(work.connection, spec, gshare or "", resource_type)
@@ -94,7 +94,7 @@ class Submission:
             "work_queue_id": work_queue_for(spec, sharing.work_queues),
         }
         if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
-            raise Refusal([duplicate_name(spec.parameters.task_name, None)])
+            raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
         work.emit(TaskRegistered(task_id=task_id))
         return Submitted(task_id)
 
@@ -107,7 +107,7 @@ class Submission:
                 besides += rights_missing(error.spec, caller)
                 besides += await self._parent(connection, error.spec)
                 besides += await self._places(connection, error.spec)
-            raise Refusal([*error.problems, *besides]) from None
+            raise SubmissionRefused([*error.problems, *besides]) from None
 
     async def _problems(
         self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller, gshare: str | None
@@ -190,7 +190,7 @@ class Submission:
                 for index, name in inputs
                 if name not in known
             ]
-            found += _cannot_be_refined(spec, World(known)) if not found else []
+            found += _cannot_be_refined(spec, DefinitionFacts(known)) if not found else []
         outputs = [one for one in plan_outputs(spec, 0).datasets if "$" not in one.name]
         return found + await self._taken(connection, spec, [one.name for one in outputs])
 
@@ -203,7 +203,7 @@ class Submission:
         ]
 
     async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
-        """How many queues could run the task. Raises Refusal if none ever could; without a grid nobody knows."""
+        """How many queues could run the task. Raises SubmissionRefused if none ever could. Without a grid: unknown."""
         world = await self._grid.world(work.connection)
         if not len(world.columns):
             return {}
@@ -216,9 +216,11 @@ class Submission:
         try:
             decision = could_run(world, typical_job(row, files, events, size, work.now))
         except ValueError as error:
-            raise Refusal([problem("task_parameters", None, str(error))]) from error
+            raise SubmissionRefused([problem("task_parameters", None, str(error))]) from error
         if not decision.chosen:
-            raise Refusal([problem("task_parameters", None, f"no queue could ever run this task: {decision.reason()}")])
+            raise SubmissionRefused(
+                [problem("task_parameters", None, f"no queue could ever run this task: {decision.reason()}")]
+            )
         ability = decision.summary()
         return {"queues_that_could_run_it": ability["passed"], "ability": ability}
 
@@ -228,7 +230,7 @@ class Submission:
         """What a dry run tells: share, class of work, datasets in and out."""
         names = sorted({name for item in spec.inputs for name in item.datasets()})
         known = await self._catalogue.find(connection, names)
-        outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, World(known))
+        outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, DefinitionFacts(known))
         facts: dict[str, Any] = {"gshare": gshare, "resource_type": resource_type}
         if isinstance(outcome, Refined):
             inputs = [known[one.name] for one in outcome.inputs if one.name in known]
@@ -274,10 +276,10 @@ def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
     return found
 
 
-def _cannot_be_refined(spec: TaskSpec, world: World) -> list[FieldProblem]:
+def _cannot_be_refined(spec: TaskSpec, world: DefinitionFacts) -> list[FieldProblem]:
     """What refining would give the task up for."""
     outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, world)
-    return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, Refused) else []
+    return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, DefinitionRefused) else []
 
 
 def _fields_of_outputs(spec: TaskSpec) -> dict[str, str]:

@@ -6,7 +6,7 @@ Each row has a sentence for people.
 `orrery check` (through the watchdog's HTTP interface) and the simulation use the same queries.
 """
 
-from services.watchdog.checking.invariants import CHECKS, INVARIANTS, Check
+from services.watchdog.checking.invariants import CHECKS, INVARIANTS, InvariantCheck
 from services.watchdog.checking.run import Violation, run_checks
 
-__all__ = ["CHECKS", "INVARIANTS", "Check", "Violation", "run_checks"]
+__all__ = ["CHECKS", "INVARIANTS", "InvariantCheck", "Violation", "run_checks"]

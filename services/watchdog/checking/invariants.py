@@ -30,7 +30,7 @@ _NOT_AFTER_A_STEP = frozenset({"i10_end_never_counted"})
 
 
 @dataclass(frozen=True)
-class Check:
+class InvariantCheck:
     """One query. `by_task`: it takes the ids of the tasks to look at.
 
     `at_every_commit`: it holds after each step.
@@ -44,26 +44,26 @@ class Check:
     at_every_commit: bool
 
 
-def load(directory: Path = DIRECTORY) -> tuple[Check, ...]:
+def load(directory: Path = DIRECTORY) -> tuple[InvariantCheck, ...]:
     """The checks of a directory, by invariant and name.
 
     Raises ValueError for a query whose name says no invariant.
     """
-    checks: list[Check] = []
+    checks: list[InvariantCheck] = []
     for path in sorted(directory.glob("*.sql")):
         found = Queries(path)
         checks += [_check(name, found, path) for name in found.names()]
     return tuple(sorted(checks, key=lambda check: (int(check.invariant[1:]), check.name)))
 
 
-def _check(name: str, found: Queries, path: Path) -> Check:
+def _check(name: str, found: Queries, path: Path) -> InvariantCheck:
     match = re.match(r"i(\d+)_", name)
     invariant = f"I{match[1]}" if match else ""
     if invariant not in INVARIANTS:
         raise ValueError(f"{path.name}: query {name!r} must begin with one of {', '.join(INVARIANTS).lower()} and '_'")
     sql = found.text(name)
     by_task = "$1" in sql
-    return Check(
+    return InvariantCheck(
         name=name,
         invariant=invariant,
         title=found.purpose(name),
@@ -73,4 +73,4 @@ def _check(name: str, found: Queries, path: Path) -> Check:
     )
 
 
-CHECKS: tuple[Check, ...] = load()
+CHECKS: tuple[InvariantCheck, ...] = load()

@@ -9,7 +9,7 @@ from functools import cache
 
 import asyncpg
 
-from services.watchdog.checking.invariants import CHECKS, Check
+from services.watchdog.checking.invariants import CHECKS, InvariantCheck
 
 ROWS_PER_CHECK = 100
 
@@ -33,7 +33,7 @@ async def run_checks(
     connection: asyncpg.Connection,
     task_ids: Collection[int] | None = None,
     *,
-    checks: Sequence[Check] = CHECKS,
+    checks: Sequence[InvariantCheck] = CHECKS,
     rows_per_check: int = ROWS_PER_CHECK,
 ) -> list[Violation]:
     """What breaks an invariant now; empty if nothing does.
@@ -60,7 +60,7 @@ async def run_checks(
 
 
 @cache
-def _together(checks: tuple[Check, ...], rows_per_check: int) -> str:
+def _together(checks: tuple[InvariantCheck, ...], rows_per_check: int) -> str:
     """One statement of all checks; every one of them has the array of task ids as its only parameter."""
     return "\nUNION ALL\n".join(
         f"(SELECT '{check.name}' AS check_name, task_id, entity, entity_id, sentence"  # noqa: S608 - the text of our files
@@ -69,7 +69,7 @@ def _together(checks: tuple[Check, ...], rows_per_check: int) -> str:
     )
 
 
-def _violation(check: Check, row: asyncpg.Record) -> Violation:
+def _violation(check: InvariantCheck, row: asyncpg.Record) -> Violation:
     return Violation(
         invariant=check.invariant,
         check=check.name,

@@ -41,7 +41,7 @@ class Since(StrEnum):
 
 
 @dataclass(frozen=True)
-class QueueFacts:
+class WatchedQueue:
     """What the rules ask about a queue; an unknown queue has the defaults."""
 
     status: str = "online"
@@ -58,7 +58,7 @@ class QueueFacts:
 
 
 @dataclass(frozen=True)
-class JobFacts:
+class WatchedJob:
     """What the rules ask about a job."""
 
     job_id: int
@@ -69,7 +69,7 @@ class JobFacts:
     priority: int
     label: str
     queue_name: str
-    queue: QueueFacts = field(default_factory=QueueFacts)
+    queue: WatchedQueue = field(default_factory=WatchedQueue)
 
     def begin(self, since: Since) -> datetime:
         """When the time that `since` names began to run."""
@@ -91,7 +91,7 @@ class Rule:
     action: JobStatus
     error_code: int
     source: str
-    applies: Callable[[JobFacts, datetime], bool] = lambda job, now: True
+    applies: Callable[[WatchedJob, datetime], bool] = lambda job, now: True
     high_only: bool = False
 
     @property
@@ -101,13 +101,13 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JobTimeLimits:
     """Limits in hours from runtime parameters: by rule, and for heartbeats by workflow or kind of work."""
 
     hours: Mapping[str, float] = field(default_factory=dict)
     heartbeat_h: Mapping[str, float] = field(default_factory=dict)
 
-    def of(self, rule: Rule, job: JobFacts) -> timedelta:
+    def of(self, rule: Rule, job: WatchedJob) -> timedelta:
         """How long this job may stay in the state that the rule watches."""
         if rule.name == HEARTBEAT.name:
             # by the label of the job alone: millions of jobs are searched without their tasks
@@ -136,12 +136,12 @@ class Expiry:
     reason: str
 
 
-def _queue_is_quiet(job: JobFacts, now: datetime) -> bool:
+def _queue_is_quiet(job: WatchedJob, now: datetime) -> bool:
     last = job.queue.last_job_start_at
     return last is None or now - last > QUIET_QUEUE
 
 
-def _not_for_jumbo(job: JobFacts, now: datetime) -> bool:
+def _not_for_jumbo(job: WatchedJob, now: datetime) -> bool:
     return job.queue_name != CO_JUMBO_QUEUE
 
 
@@ -177,7 +177,7 @@ RULES: tuple[Rule, ...] = (
 TIMEOUTS = tuple(rule.limit for rule in RULES if isinstance(rule.limit, Parameter))
 
 
-def overdue(job: JobFacts, limits: Limits, now: datetime) -> Expiry | None:
+def overdue(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Expiry | None:
     """The first rule whose limit the job has passed, as a verdict; None while it may go on."""
     for rule, limit in _rules_of(job, limits, now):
         if now - job.begin(rule.since) > limit:
@@ -185,7 +185,7 @@ def overdue(job: JobFacts, limits: Limits, now: datetime) -> Expiry | None:
     return None
 
 
-def _rules_of(job: JobFacts, limits: Limits, now: datetime) -> Iterator[tuple[Rule, timedelta]]:
+def _rules_of(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Iterator[tuple[Rule, timedelta]]:
     """The rules that hold for this job, with its limits; rules that are off are left out."""
     if job.queue.exempt:
         return
@@ -208,7 +208,7 @@ class Latest:
     created: datetime | None = None
 
 
-def latest_of(job: JobFacts, limits: Limits, now: datetime) -> Latest:
+def latest_of(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Latest:
     """The latest times of all jobs that share this one's state, queue, kind of label and priority class.
 
     Worked example: `activated`, priority 100, at noon on 10 March -> changed before 8 March 12:00 (48 h) or created
@@ -232,15 +232,15 @@ class Search:
     latest: Mapping[tuple[int, bool, bool], Latest]
 
 
-def search(state: JobStatus, queues: Mapping[str, QueueFacts], limits: Limits, now: datetime) -> Search:
+def search(state: JobStatus, queues: Mapping[str, WatchedQueue], limits: JobTimeLimits, now: datetime) -> Search:
     """Queues with equal times share a number, so that what is compared does not grow with the grid."""
     sides = [(high, analysis) for high in (False, True) for analysis in (False, True)]
 
-    def times(name: str, queue: QueueFacts) -> tuple[Latest, ...]:
+    def times(name: str, queue: WatchedQueue) -> tuple[Latest, ...]:
         """The latest times of a queue, for each of the sides."""
         return tuple(
             latest_of(
-                JobFacts(
+                WatchedJob(
                     job_id=0,
                     status=state,
                     created_at=now,
@@ -257,10 +257,10 @@ def search(state: JobStatus, queues: Mapping[str, QueueFacts], limits: Limits, n
             for high, analysis in sides
         )
 
-    numbers = {times("", QueueFacts()): 0}
+    numbers = {times("", WatchedQueue()): 0}
     kinds = {
         name: numbers.setdefault(times(name, queue), len(numbers))
-        for name, queue in {CO_JUMBO_QUEUE: QueueFacts(), **queues}.items()
+        for name, queue in {CO_JUMBO_QUEUE: WatchedQueue(), **queues}.items()
     }
     return Search(
         kinds,
@@ -273,7 +273,7 @@ def search(state: JobStatus, queues: Mapping[str, QueueFacts], limits: Limits, n
     )
 
 
-def _sentence(rule: Rule, job: JobFacts, limit: timedelta) -> str:
+def _sentence(rule: Rule, job: WatchedJob, limit: timedelta) -> str:
     """No times of the single job in it: jobs that end for one reason share one event."""
     hours = f"{limit.total_seconds() / 3600:g} h"
     if rule is HEARTBEAT:

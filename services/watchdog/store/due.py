@@ -11,7 +11,7 @@ from typing import cast
 import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, JobFacts, QueueFacts, Search
+from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, Search, WatchedJob, WatchedQueue
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
     ENDED_PARENTS,
@@ -74,8 +74,8 @@ async def give_back_turn(connection: asyncpg.Connection, watch: str, previous_at
 
 
 async def overdue_jobs(
-    connection: asyncpg.Connection, status: JobStatus, wanted: Search, queues: dict[str, QueueFacts], most: int
-) -> list[JobFacts]:
+    connection: asyncpg.Connection, status: JobStatus, wanted: Search, queues: dict[str, WatchedQueue], most: int
+) -> list[WatchedJob]:
     """Jobs of one state that a rule ends, at most `most`: what may go on hides nothing."""
     latest = list(wanted.latest.values())
     changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
@@ -100,11 +100,11 @@ async def overdue_jobs(
     return [_job_facts(row, queues) for row in rows]
 
 
-_UNKNOWN_QUEUE = QueueFacts()
+_UNKNOWN_QUEUE = WatchedQueue()
 
 
-def _job_facts(row: asyncpg.Record, queues: dict[str, QueueFacts]) -> JobFacts:
-    return JobFacts(
+def _job_facts(row: asyncpg.Record, queues: dict[str, WatchedQueue]) -> WatchedJob:
+    return WatchedJob(
         job_id=row["job_id"],
         status=row["status"],
         created_at=row["creation_time"],
@@ -122,7 +122,7 @@ async def share_names(connection: asyncpg.Connection) -> list[str]:
 
 
 async def jobs_by_queue_and_share(
-    connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, QueueFacts]
+    connection: asyncpg.Connection, gshares: Sequence[str], queues: dict[str, WatchedQueue]
 ) -> list[ShareAtQueue]:
     """Waiting and running jobs of these shares, counted at every queue that fast rebrokerage counts."""
     rows = await SQL.rows(connection, "jobs_by_queue_and_share", gshares=gshares, waiting=WAITING, running=RUNNING)
@@ -141,9 +141,9 @@ async def jobs_by_queue_and_share(
 async def jobs_to_rebroker(
     connection: asyncpg.Connection,
     allotted: Sequence[tuple[Overload, int]],
-    queues: dict[str, QueueFacts],
+    queues: dict[str, WatchedQueue],
     again_s: float,
-) -> dict[Overload, list[JobFacts]]:
+) -> dict[Overload, list[WatchedJob]]:
     """The oldest jobs of each overload, at most as many as it was allotted."""
     rows = await SQL.rows(
         connection,
@@ -156,17 +156,17 @@ async def jobs_to_rebroker(
         again_s=again_s,
     )
     by_place = {(one.queue, one.gshare): one for one, _ in allotted}
-    found: dict[Overload, list[JobFacts]] = {}
+    found: dict[Overload, list[WatchedJob]] = {}
     for row in rows:
         found.setdefault(by_place[row["queue"], row["gshare"]], []).append(_job_facts(row, queues))
     return found
 
 
-async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, QueueFacts]:
+async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, WatchedQueue]:
     """The facts of every queue of the grid."""
     started = {row["queue"]: row["last_job_start_at"] for row in await SQL.rows(connection, "last_starts")}
     return {
-        name: QueueFacts(
+        name: WatchedQueue(
             status=queue.status.value,
             workflow=queue.workflow,
             disable_reassign=queue.options.get("disableReassign", "false").lower() not in ("false", "0", ""),
@@ -178,7 +178,7 @@ async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, Q
     }
 
 
-async def expire(connection: asyncpg.Connection, jobs: Sequence[JobFacts], verdict: Expiry) -> Expired:
+async def expire(connection: asyncpg.Connection, jobs: Sequence[WatchedJob], verdict: Expiry) -> Expired:
     """End these jobs as the verdict says, each only if it is still as it was judged."""
     rows = await SQL.rows(
         connection,

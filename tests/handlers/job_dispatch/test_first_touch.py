@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader, Entries
-from services.job_dispatch.acquire.shapes import Shapes
+from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer, Shape
 from services.job_dispatch.policy.lane import Entry
@@ -57,7 +57,7 @@ async def test_the_first_touch_of_all_queues_asks_twice_for_each_and_reads_no_mo
     reader.reads = Counter()
     limits = WindowLimits(first_read=first_read, refill_below=4, refill_size=10)
     windows = Windows(
-        reader, Shapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
+        reader, KnownShapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
     )  # fmt: skip
     for queue in QUEUES:
         await windows.open(queue)
@@ -73,7 +73,9 @@ async def test_lanes_of_a_share_of_which_only_the_first_job_is_known_are_read_to
     reader = CountingReader(rows.database.read)
     reader.reads = Counter()
     limits = WindowLimits(first_read=1, refill_below=4, refill_size=10)
-    windows = Windows(reader, Shapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits)
+    windows = Windows(
+        reader, KnownShapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
+    )
     windows.ranks = Ranks(("MC", "User Analysis"))
     await windows.open("Q1")
     served, n_reads = list[str](), dict[str, int]()

@@ -10,7 +10,7 @@ import httpx
 import orjson
 import pytest
 
-from services.job_dispatch.acquire.sessions import Outcome, Wanted
+from services.job_dispatch.acquire.sessions import ClaimLine, ClaimOutcome
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
@@ -31,7 +31,7 @@ class HeldBack:
         self._claim = self._sessions.claim
         self._sessions.claim = self.claim  # type: ignore[method-assign]
 
-    async def claim(self, session: int, wanted: Sequence[Wanted]) -> list[Outcome]:
+    async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
         self.n_busy += 1
         if self.n_busy == self._sessions.count:
             self.busy.set()

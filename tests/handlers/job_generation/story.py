@@ -12,7 +12,6 @@ from services.job_generation.app import build
 from services.watchdog.checking.run import Violation, run_checks
 from shared.db import Database
 from shared.events import (
-    Candidate,
     ChunkBrokered,
     ChunkOffered,
     ChunkUnplaceable,
@@ -21,6 +20,7 @@ from shared.events import (
     JobsFinished,
     JobsGenerated,
     JobsMerging,
+    QueueChoice,
     TaskReady,
 )
 from shared.runtime.service import Context, Service
@@ -141,7 +141,7 @@ class Story:
     ) -> Sequence[Event]:  # fmt: skip
         """Brokerage ranked these queues."""
         candidates = tuple(
-            Candidate(queue=one, resource_type=resource_type, weight=1.0, max_jobs=max_jobs)
+            QueueChoice(queue=one, resource_type=resource_type, weight=1.0, max_jobs=max_jobs)
             for one in queues or ("Q_ALPHA",)
         )
         event = ChunkBrokered(chunk_id=chunk_id, task_id=task_id, decision_id=1, candidates=candidates)

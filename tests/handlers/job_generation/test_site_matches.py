@@ -17,7 +17,7 @@ from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts
 from shared.brokerage.matchmaking import JobFacts
 from shared.db import Database
-from shared.events import Candidate, ChunkBrokered
+from shared.events import ChunkBrokered, QueueChoice
 from shared.runtime.service import Context
 from tests import rows
 from tests.handlers.events import deliver, started
@@ -165,7 +165,7 @@ async def test_two_replicas_that_race_for_the_last_matches_make_no_more_jobs_tha
         for _ in range(6):
             task_id = await story.task(n_files=3)
             [chunk_id] = await story.ready(task_id)
-            one = Candidate(queue="Q_ALPHA", resource_type="SCORE", weight=1.0)
+            one = QueueChoice(queue="Q_ALPHA", resource_type="SCORE", weight=1.0)
             brokered.append(ChunkBrokered(chunk_id=chunk_id, task_id=task_id, decision_id=1, candidates=(one,)))
         replicas = [(story.database, story.service), (database, other)]
         async with story.database.begin(reason="the race starts together") as work:

@@ -15,7 +15,7 @@ from shared.db import Database, UnitOfWork, lease, migrate
 from shared.db.partitions import keep_partitions
 from shared.events import TaskDefined
 from shared.runtime.metrics import RuntimeMetrics
-from shared.runtime.periodic import LEASE_S, Outcome, PeriodicRunner
+from shared.runtime.periodic import LEASE_S, PeriodicRunner, RunOutcome
 from shared.runtime.service import Periodic
 from tests.integration.messaging.bus import eventually
 
@@ -139,10 +139,10 @@ async def test_of_two_replicas_one_does_the_periodic_work(database: Database) ->
         )
     for _ in range(3):
         for name, runner in runners.items():
-            assert await runner.run_once(periodic[name], "watchdog.sweep") is Outcome.DONE
+            assert await runner.run_once(periodic[name], "watchdog.sweep") is RunOutcome.DONE
     assert done == ["a", "a", "a"]
     await runners["a"].stop()
-    assert await runners["b"].run_once(periodic["b"], "watchdog.sweep") is Outcome.DONE
+    assert await runners["b"].run_once(periodic["b"], "watchdog.sweep") is RunOutcome.DONE
     assert done[-1] == "b"
 
 
@@ -160,7 +160,7 @@ async def test_a_lease_outlives_its_holder_by_seconds_and_not_by_the_period_of_t
 
     monkeypatch.setattr("shared.runtime.periodic.RENEW_EVERY_S", 0.01)
     holder = runner_of("a")
-    assert await holder.run_once(Periodic("sweep", 3600.0, run), "watchdog.sweep") is Outcome.DONE
+    assert await holder.run_once(Periodic("sweep", 3600.0, run), "watchdog.sweep") is RunOutcome.DONE
     left = "SELECT extract(epoch FROM expires_at - orrery_now())::float AS left_s FROM leases"
     assert (await _rows(database, left))[0]["left_s"] <= LEASE_S
     await _leases_run_out(database)
@@ -192,7 +192,7 @@ async def test_a_failing_periodic_is_counted_and_changes_nothing(database: Datab
         work.emit(TaskDefined(task_id=1))
         raise ValueError("a bug")
 
-    assert await runner.run_once(Periodic("sweep", 60.0, run), "watchdog.sweep") is Outcome.FAILED
+    assert await runner.run_once(Periodic("sweep", 60.0, run), "watchdog.sweep") is RunOutcome.FAILED
     labels = {"service": "watchdog", "periodic": "sweep", "outcome": "failed"}
     assert registry.get_sample_value("orrery_periodic_runs_total", labels) == 1
     assert await _rows(database, "SELECT 1 FROM outbox") == []

@@ -19,7 +19,7 @@ from shared.db.waits import RowHeld, SessionsBusy
 from shared.events import TaskDefined
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
-from shared.messaging.subscription import Delivery, Outcome, WorkSubscription
+from shared.messaging.subscription import Delivery, DeliveryOutcome, WorkSubscription
 from shared.web.answers import answer_errors
 from tests import rows
 from tests.integration.messaging.bus import eventually
@@ -131,7 +131,10 @@ async def test_a_message_whose_row_is_held_comes_again_and_is_not_counted_as_fai
     dispatcher = Dispatcher(database, {subscription.consumer: subscription}, metrics, retry=retry)
     body = TaskDefined(task_id=7, event_id=900, occurred_at=OCCURRED).model_dump_json().encode()
     async with row_held(holder):
-        assert await dispatcher.deliver(Delivery(subscription.consumer, "task.defined.v1", body)) is Outcome.DEFERRED
+        assert (
+            await dispatcher.deliver(Delivery(subscription.consumer, "task.defined.v1", body))
+            is DeliveryOutcome.DEFERRED
+        )
         async with database.read() as connection:
             row = await connection.fetchrow("SELECT attempts, waits, reason FROM deferred_messages")
         assert row is not None

@@ -17,7 +17,7 @@ from shared.events.base import Event
 from shared.messaging import ledger
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
-from shared.messaging.subscription import Deferred, Delivery, Outcome, WorkSubscription
+from shared.messaging.subscription import Deferred, Delivery, DeliveryOutcome, WorkSubscription
 from shared.snapshot import KnownGrid
 from tests import rows
 
@@ -26,7 +26,7 @@ async def overflow(event: Event, work: UnitOfWork) -> None:
     raise OverflowError("date value out of range")
 
 
-async def fail(database: Database, event: Event, *, attempts: int) -> Outcome:
+async def fail(database: Database, event: Event, *, attempts: int) -> DeliveryOutcome:
     """What becomes of a message whose handler raises."""
     subscription = WorkSubscription("job-generation", type(event), overflow)
     dispatcher = Dispatcher(
@@ -57,7 +57,7 @@ async def test_explain_shows_what_a_handler_raised_and_when_it_is_tried_again(
     database: Database, connection: asyncpg.Connection
 ) -> None:
     task, other = [await rows.task(connection, status="defined") for _ in range(2)]
-    assert await fail(database, TaskDefined(task_id=task), attempts=0) is Outcome.DEFERRED
+    assert await fail(database, TaskDefined(task_id=task), attempts=0) is DeliveryOutcome.DEFERRED
     text, _ = await explained(database, task)
     assert "job-generation.task-defined could not handle a message about it: OverflowError: date value" in text
     assert "(try 2 at " in text
@@ -68,7 +68,7 @@ async def test_the_owner_is_told_when_a_message_is_put_aside_even_if_the_task_ca
     database: Database, connection: asyncpg.Connection
 ) -> None:
     task = await rows.task(connection, status="aborting")
-    assert await fail(database, TaskDefined(task_id=task), attempts=2) is Outcome.PARKED
+    assert await fail(database, TaskDefined(task_id=task), attempts=2) is DeliveryOutcome.PARKED
     text, facts = await explained(database, task)
     assert facts["status"] == "aborting"
     assert "failed 3 times: OverflowError: date value out of range" in facts["error_dialog"]
@@ -80,7 +80,7 @@ async def test_the_owners_of_all_jobs_of_a_message_are_told_but_not_those_of_tas
 ) -> None:
     first, second, ended = [await rows.task(connection, status=status) for status in ("running", "running", "finished")]
     jobs = [await rows.job(connection, task, status="finished") for task in (first, second, ended)]
-    assert await fail(database, JobsFinished(job_ids=tuple(jobs)), attempts=2) is Outcome.PARKED
+    assert await fail(database, JobsFinished(job_ids=tuple(jobs)), attempts=2) is DeliveryOutcome.PARKED
     for task in (first, second):
         text, facts = await explained(database, task)
         assert "OverflowError" in facts["error_dialog"] and "OverflowError" in text

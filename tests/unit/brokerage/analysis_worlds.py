@@ -9,7 +9,7 @@ from services.job_brokerage.policy.analysis import AnalysisJobBrokerage
 from shared.brokerage.analysis_facts import AnalysisFacts, AnalysisInput, TaskFacts
 from shared.brokerage.decision import Decision
 from shared.brokerage.limits import AnalysisLimits, JobLimits
-from shared.brokerage.request import InputDataset, JobRequest, Replica
+from shared.brokerage.request import InputDataset, InputReplica, JobRequest
 from shared.brokerage.usage import UsageRows
 from shared.brokerage.world import World
 from shared.model.world_file import JobsCounted, Outcomes, QueueHistory
@@ -66,7 +66,7 @@ def two_queues(**load: Any) -> World:
 
 def at(*storages: str, n_files: int = 2) -> tuple[InputDataset, ...]:
     """Input of which some storages have everything."""
-    return (InputDataset("data", n_files, 2000, tuple(Replica(one, n_files, 2000) for one in storages)),)
+    return (InputDataset("data", n_files, 2000, tuple(InputReplica(one, n_files, 2000) for one in storages)),)
 
 
 def facts_of(world: World, request: JobRequest) -> AnalysisFacts:

@@ -13,7 +13,7 @@ import pytest
 from services.job_brokerage.policy.analysis import PIPELINE
 from shared.brokerage.decision import Decision
 from shared.brokerage.load import JobCount
-from shared.brokerage.request import InputDataset, JobRequest, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, JobRequest, SmallestJob
 from shared.brokerage.world import World
 from shared.model.queue import QueueType
 from shared.model.world_file import QueueHistory, UserUsage
@@ -72,7 +72,10 @@ def of_user_cores(status: str) -> Any:
 def input_of_4000_mb(n_files_at_q: int) -> Part:
     """Two files of 2000 MB, both at HOME."""
     size = 2000 * 1024**2
-    copies = (Replica("HOME_DATADISK", 2, 2 * size), Replica("SAT_DATADISK", n_files_at_q, n_files_at_q * size))
+    copies = (
+        InputReplica("HOME_DATADISK", 2, 2 * size),
+        InputReplica("SAT_DATADISK", n_files_at_q, n_files_at_q * size),
+    )
     return Part(inputs=(InputDataset("d", 2, 2 * size, copies),))
 
 

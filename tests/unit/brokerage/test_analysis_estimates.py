@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
-from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.needs import needs_of_task
 from tests.unit.brokerage.analysis_worlds import an_analysis, decided, left_out
 from tests.unit.brokerage.parts import COMMON, QUEUE, Case, Part, both, explanation, named
@@ -99,7 +99,7 @@ ABOUT_INPUT = ("input_locality", "read_storage")
 
 def data_only_at_q(case: Case) -> tuple[Any, Any]:
     size = 100
-    part = both(case.broken, Part(inputs=(InputDataset("d", 1, size, (Replica("SAT_DATADISK", 1, size),)),)))
+    part = both(case.broken, Part(inputs=(InputDataset("d", 1, size, (InputReplica("SAT_DATADISK", 1, size),)),)))
     return analysis_world(part), request_of(part)
 
 

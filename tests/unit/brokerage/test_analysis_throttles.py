@@ -11,7 +11,7 @@ from services.job_brokerage.policy.request import TaskHistory, analysis_input
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
-from shared.model.world_file import GroupUsage, QueueHistory, UserUsage, Waits
+from shared.model.world_file import GroupUsage, QueueHistory, StartWaits, UserUsage
 from tests.unit.brokerage.analysis_worlds import SHARE, UsageRows, an_analysis, counted, decided, outcome, two_queues
 from tests.unit.brokerage.worlds import NOW
 
@@ -65,8 +65,8 @@ def classified(slots_hi: int, slots_mid: int, user_share: int, others: int, due:
     ]  # fmt: skip
     hour = NOW - timedelta(hours=1)
     waits = [
-        Waits(hour=hour, queue="HI", gshare=SHARE, job_type="merge", n_jobs=9, wait_s=90, wait_squared_s2=900),
-        Waits(hour=hour, queue="MID", gshare=SHARE, job_type="merge", n_jobs=9, wait_s=65000, wait_squared_s2=5e8),
+        StartWaits(hour=hour, queue="HI", gshare=SHARE, job_type="merge", n_jobs=9, wait_s=90, wait_squared_s2=900),
+        StartWaits(hour=hour, queue="MID", gshare=SHARE, job_type="merge", n_jobs=9, wait_s=65000, wait_squared_s2=5e8),
     ]
     history = QueueHistory(outcomes=[outcome("HI", n_started=1), outcome("MID", n_started=1)], waits=waits)
     return UsageRows(statistics, history, {SHARE: due})

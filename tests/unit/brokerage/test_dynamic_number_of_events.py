@@ -12,7 +12,7 @@ from services.job_generation.policy.placing import place
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.could_run import could_run, typical_job
-from services.task_definition.policy.refine import Refined, World, refine
+from services.task_definition.policy.refine import DefinitionFacts, Refined, refine
 from services.task_definition.policy.task_spec import parse_task
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.smallest_job import most_events, smallest_job
@@ -33,7 +33,7 @@ DYNAMIC = {
 
 
 def refined(**changes: Any) -> Refined:
-    outcome = refine(parse_task(production(nFilesPerJob=None, **changes)), 7, World({"mc.evnt": EVNT}))
+    outcome = refine(parse_task(production(nFilesPerJob=None, **changes)), 7, DefinitionFacts({"mc.evnt": EVNT}))
     assert isinstance(outcome, Refined), outcome
     return outcome
 
@@ -49,7 +49,7 @@ def test_the_parameter_cuts_files_into_ranges_and_makes_the_number_of_events_dyn
 
 def test_files_for_each_job_are_counted_in_ranges() -> None:
     task = production(nFilesPerJob=3, minGranularity=100)
-    outcome = refine(parse_task(task), 7, World({"mc.evnt": EVNT}))
+    outcome = refine(parse_task(task), 7, DefinitionFacts({"mc.evnt": EVNT}))
     assert isinstance(outcome, Refined) and outcome.split_rule["nFilesPerJob"] == 30
 
 

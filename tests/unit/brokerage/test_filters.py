@@ -12,7 +12,7 @@ from shared.brokerage.check import Filter
 from shared.brokerage.filters import capability, scope
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.pipeline import Exclusions, Pipeline
-from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.link import Link
 from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus, QueueType
@@ -249,7 +249,7 @@ def test_blocked_links_to_the_nucleus_are_left_out() -> None:
 
 def test_analysis_goes_to_its_data() -> None:
     world = a_world([a_queue("HAS", "H"), a_queue("PART", "P"), a_queue("NOT", "N")])
-    dataset = InputDataset("d", 10, 1000, (Replica("H_DATADISK", 10, 1000), Replica("P_DATADISK", 9, 900)))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("H_DATADISK", 10, 1000), InputReplica("P_DATADISK", 9, 900)))
     request = a_request(is_analysis=True, inputs=(dataset,))
     assert passed(data.input_is_local, world, request) == {"HAS": True, "NOT": False, "PART": False}
     assert all(passed(data.input_is_local, world, replace(request, priority=2000)).values())
@@ -257,7 +257,7 @@ def test_analysis_goes_to_its_data() -> None:
 
 def test_files_on_tape_are_not_at_hand() -> None:
     world = a_world([a_queue("A", "S", read_storages=("S_TAPE",))], storages=[a_storage("S_TAPE", "S", is_tape=True)])
-    dataset = InputDataset("d", 10, 1000, (Replica("S_TAPE", 10, 1000, is_tape=True),))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("S_TAPE", 10, 1000, is_tape=True),))
     assert passed(data.input_is_local, world, a_request(is_analysis=True, inputs=(dataset,))) == {"A": False}
 
 

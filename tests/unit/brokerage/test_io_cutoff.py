@@ -9,17 +9,19 @@ import pytest
 from services.job_brokerage.policy.production import NO_CUTOFF_NOTE, TAPE_NOTE, ProductionJobBrokerage
 from shared.brokerage.decision import Decision
 from shared.brokerage.load import JobCount
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.model.queue import QueueStatus
 from tests.unit.brokerage.worlds import LIGHT, a_queue, a_request, a_storage, a_world
 
 GB = 1024**3
 FAR, TAPE, DISK = "FAR", "TAPE", "DISK"
-ON_TAPE = Replica("TAPE_DATATAPE", 200, 20 * GB, is_tape=True)
-ON_DISK = Replica("DISK_DATADISK", 200, 20 * GB)
+ON_TAPE = InputReplica("TAPE_DATATAPE", 200, 20 * GB, is_tape=True)
+ON_DISK = InputReplica("DISK_DATADISK", 200, 20 * GB)
 
 
-def decided(*replicas: Replica, io_intensity_kb_s: float = 201.0, jobs: tuple[JobCount, ...] = (), **disk) -> Decision:
+def decided(
+    *replicas: InputReplica, io_intensity_kb_s: float = 201.0, jobs: tuple[JobCount, ...] = (), **disk
+) -> Decision:
     """Three queues: one has a tape, one a disk of the input, one nothing."""
     storages = ("TAPE_DATADISK", "TAPE_DATATAPE")
     world = a_world(

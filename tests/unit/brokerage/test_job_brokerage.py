@@ -16,7 +16,7 @@ from services.job_brokerage.policy.request import job_request
 from services.task_definition.policy.explain import explain_row
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import JobCount
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.request_of_task import names_in
 from shared.brokerage.world import World
 from shared.config.parameters import Parameters
@@ -56,7 +56,7 @@ def test_the_weight_is_the_product_of_its_terms() -> None:
         links=[Link("SA", "NUC", mbps_1h=150.0, mbps_at=NOW), Link("SB", "NUC", closeness=11)],
         jobs=[JobCount("A", "", "running", 10)],
     )
-    dataset = InputDataset("d", 10, 1000, (Replica("SB_DATADISK", 10, 1000),))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("SB_DATADISK", 10, 1000),))
     decision = ProductionJobBrokerage().decide(world, a_request(nucleus="NUC", inputs=(dataset,)), 1)
     assert set(decision.terms) == {"running", "queued", "many_assigned", "data_availability", "network", "t1_weight"}
     product = np.prod([decision.terms[name] for name in decision.terms], axis=0)
@@ -119,7 +119,7 @@ def test_numbers_that_are_not_known_are_null_in_the_terms_and_nan_in_the_arrays(
 
 def test_analysis_goes_to_its_data_and_to_any_queue_only_if_none_could_ever_take_it() -> None:
     world = a_world([a_queue("HAS", "H"), a_queue("NOT", "N")])
-    dataset = InputDataset("d", 5, 500, (Replica("H_DATADISK", 5, 500),))
+    dataset = InputDataset("d", 5, 500, (InputReplica("H_DATADISK", 5, 500),))
     request = a_request(is_analysis=True, inputs=(dataset,))
     assert AnalysisJobBrokerage().decide(world, request, 1).chosen == ("HAS",)
     offline = a_world([a_queue("HAS", "H", status=QueueStatus.OFFLINE), a_queue("NOT", "N")])
@@ -129,7 +129,7 @@ def test_analysis_goes_to_its_data_and_to_any_queue_only_if_none_could_ever_take
 def test_analysis_waits_for_its_data_if_the_reason_is_one_of_the_temporary_issues() -> None:
     full = [JobCount("HAS", "", "activated", 41)]
     world = a_world([a_queue("HAS", "H"), a_queue("NOT", "N")], jobs=full)
-    dataset = InputDataset("d", 5, 500, (Replica("H_DATADISK", 5, 500),))
+    dataset = InputDataset("d", 5, 500, (InputReplica("H_DATADISK", 5, 500),))
     assert AnalysisJobBrokerage().decide(world, a_request(is_analysis=True, inputs=(dataset,)), 1).chosen == ()
 
 

@@ -16,7 +16,7 @@ from services.task_brokerage.policy.columns import build_nuclei
 from services.task_brokerage.policy.filters import FILTERS
 from services.task_brokerage.policy.production import ProductionTaskBrokerage
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.world import World
 from shared.model.link import Link
 from shared.model.site import Site
@@ -67,7 +67,7 @@ def task_of(part: NucleusPart) -> TaskRequest:
 
 def local_input(gigabytes: int, files: int) -> NucleusPart:
     """Of 100 GB in 1000 files so much is at A; the task reads too much to do without."""
-    replicas = (Replica("A_DATADISK", files, gigabytes * GB),)
+    replicas = (InputReplica("A_DATADISK", files, gigabytes * GB),)
     return NucleusPart(
         task={"inputs": (InputDataset("d", 1000, 100 * GB, replicas),), "io_intensity_kb_s": 201.0, "priority": 799}
     )

@@ -13,7 +13,7 @@ from services.task_brokerage.policy.columns import build_nuclei
 from services.task_brokerage.policy.filters import FILTERS
 from services.task_brokerage.policy.production import ProductionTaskBrokerage
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.model.link import Link
 from shared.model.queue import QueueStatus
 from shared.model.site import Site
@@ -145,7 +145,7 @@ def weight_of(one: One, passing: list[One]) -> float:
 
 def inputs_of(found: list[Nucleus], *, master: bool) -> InputDataset:
     replicas = [
-        Replica(f"{one.name}_{kind}", files, size * GB, is_tape=kind == "TAPE")
+        InputReplica(f"{one.name}_{kind}", files, size * GB, is_tape=kind == "TAPE")
         for one in found
         for kind, (files, size) in (("DATADISK", one.disk_copy), ("TAPE", one.tape_copy))
         if files

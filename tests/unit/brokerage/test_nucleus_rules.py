@@ -11,7 +11,7 @@ from services.task_brokerage.policy.production import ProductionTaskBrokerage
 from services.task_brokerage.policy.request import job_request, task_request
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.nucleus import RemainingWork
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.model.site import Site
 from shared.model.units import GB_BYTES
 from tests.unit.brokerage.test_task_brokerage import (
@@ -175,14 +175,14 @@ def test_where_one_nucleus_that_passes_has_input_those_without_weigh_nothing() -
 
 
 def test_tape_weight_is_one_if_the_input_is_on_disk_too() -> None:
-    both = input_at(Replica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", 100, 1000))
+    both = input_at(InputReplica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", 100, 1000))
     world = nuclei_world("A", storages=[a_storage("A_TAPE", "A", type="DATATAPE", is_tape=True)])
     assert weights(world, a_task(inputs=(both,)))["A"] == pytest.approx(0.5 / 50)
 
 
 @pytest.mark.parametrize(("on_disk_gb", "files", "weight"), [(99, 1000, 0.001), (100, 999, 0.001), (100, 1000, 1.0)])
 def test_tape_weight_counts_where_any_local_input_is_on_tape_only(on_disk_gb, files, weight) -> None:
-    copies = input_at(Replica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", on_disk_gb, files))
+    copies = input_at(InputReplica("A_TAPE", 1000, 100 * GB_BYTES, is_tape=True), copy_at("A", on_disk_gb, files))
     other = InputDataset("other", 1, GB_BYTES, (copy_at("A", 1, 1),))
     world = nuclei_world("A", storages=[a_storage("A_TAPE", "A", type="DATATAPE", is_tape=True)])
     decision = ProductionTaskBrokerage().decide(world, a_task(inputs=(copies, other)), 1)

@@ -12,7 +12,7 @@ import pytest
 from services.job_brokerage.policy.production import CAPS, PIPELINE, ProductionJobBrokerage
 from shared.brokerage.decision import Decision
 from shared.brokerage.load import JobCount
-from shared.brokerage.request import InputDataset, JobRequest, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, JobRequest, SmallestJob
 from shared.model.queue import QueueType
 from tests.unit.brokerage.parts import (
     COMMON,
@@ -48,7 +48,7 @@ def decided(part: Part) -> Decision:
 
 def missing(n_files: int, n_bytes: int) -> Part:
     """Input that is all at another queue, which is full at the moment, for a task above IO_INTENSITY_CUTOFF."""
-    inputs = (InputDataset("d", n_files, n_bytes, (Replica("NEAR_DATADISK", n_files, n_bytes),)),)
+    inputs = (InputDataset("d", n_files, n_bytes, (InputReplica("NEAR_DATADISK", n_files, n_bytes),)),)
     full = (JobCount("Z_NEAR", "", "transferring", 2001),)
     return Part(needs={"io_intensity_kb_s": 201.0}, inputs=inputs, queues=(a_queue("Z_NEAR", "NEAR"),), jobs=full)
 

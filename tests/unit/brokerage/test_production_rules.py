@@ -16,7 +16,7 @@ from shared.brokerage.check import Filter
 from shared.brokerage.filters import capability, rules, scope
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
-from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.link import Link
 from shared.model.needs import needs_of_task
 from shared.model.site import Site
@@ -122,7 +122,9 @@ def test_zero_share_is_asked_with_type_group_share_and_priority() -> None:
     [(9, 99, True, True), (10, 99, False, True), (9, 100, True, False)],
 )
 def test_io_intensive_tasks_may_move_little_input(missing_gb, missing_files, by_size, by_files) -> None:
-    dataset = InputDataset("d", 200, 50 * GB, (Replica("SITE_DATADISK", 200 - missing_files, (50 - missing_gb) * GB),))
+    dataset = InputDataset(
+        "d", 200, 50 * GB, (InputReplica("SITE_DATADISK", 200 - missing_files, (50 - missing_gb) * GB),)
+    )
     world = a_world([a_queue("A")])
     heavy = replace(needing(io_intensity_kb_s=201.0), inputs=(dataset,))
     assert bool(passed(data.little_input_to_move, world, heavy)) is by_size
@@ -241,7 +243,7 @@ def test_queues_with_more_than_twice_the_running_jobs_waiting_are_skipped_with_a
 
 def test_assigned_jobs_do_not_block_work_whose_input_is_at_hand() -> None:
     world = a_world([a_queue("A")], jobs=at("A", assigned=500))
-    dataset = InputDataset("d", 10, 1000, (Replica("SITE_DATADISK", 10, 1000),))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("SITE_DATADISK", 10, 1000),))
     assert ProductionJobBrokerage().decide(world, a_request(inputs=(dataset,)), 1).chosen == ("A",)
     assert ProductionJobBrokerage().decide(world, a_request(inputs=(replace(dataset, replicas=()),)), 1).chosen == ()
 

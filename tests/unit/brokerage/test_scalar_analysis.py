@@ -16,7 +16,7 @@ from services.job_brokerage.policy.analysis import PIPELINE, AnalysisJobBrokerag
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import AnalysisLimits, JobLimits
 from shared.brokerage.load import Activity, JobCount
-from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.link import Link
 from shared.model.queue import QueueStatus, QueueType
 from shared.model.world_file import GroupUsage, QueueHistory, UserUsage
@@ -107,7 +107,7 @@ limits = draw.fixed_dictionaries({
 })  # fmt: skip
 inputs = draw.sampled_from([
     (),
-    (InputDataset("d", 10, GB, (Replica("S1_DATADISK", 10, GB), Replica("S0_DATADISK", 9, GB // 2))),),
+    (InputDataset("d", 10, GB, (InputReplica("S1_DATADISK", 10, GB), InputReplica("S0_DATADISK", 9, GB // 2))),),
 ])  # fmt: skip
 tasks = draw.fixed_dictionaries({
     "gshare": draw.sampled_from(SHARES), "avoid_vp": draw.sampled_from([False, False, False, True]),

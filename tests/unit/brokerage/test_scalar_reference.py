@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from services.job_brokerage.policy.production import CAPS, PIPELINE, ProductionJobBrokerage
 from shared.brokerage.load import Activity, JobCount
-from shared.brokerage.request import InputDataset, Replica, SmallestJob
+from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.link import Link
 from shared.model.needs import WorkNeeds
@@ -86,9 +86,10 @@ requests = draw.builds(
     job=draw.builds(SmallestJob, draw.just(1), draw.integers(0, 5000), draw.sampled_from([0, 3000 * MB])),
     inputs=draw.sampled_from([
         (),
-        (InputDataset("d", 100, 9 * GB, (Replica("S1_DATADISK", 60, 5 * GB), Replica("S0_DATADISK", 100, 9 * GB))),),
-        (InputDataset("d", 300, 90 * GB, (Replica("S1_DATADISK", 210, 85 * GB),)),),
-        (InputDataset("d", 300, 90 * GB, (Replica("S2_DATADISK", 300, 90 * GB, is_tape=True),)),),
+        (InputDataset("d", 100, 9 * GB,
+                      (InputReplica("S1_DATADISK", 60, 5 * GB), InputReplica("S0_DATADISK", 100, 9 * GB))),),
+        (InputDataset("d", 300, 90 * GB, (InputReplica("S1_DATADISK", 210, 85 * GB),)),),
+        (InputDataset("d", 300, 90 * GB, (InputReplica("S2_DATADISK", 300, 90 * GB, is_tape=True),)),),
     ]),
 )  # fmt: skip
 job_counts = draw.lists(

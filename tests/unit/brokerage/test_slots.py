@@ -11,7 +11,7 @@ from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.values import QueueFacts
 from shared.brokerage.columns import build_columns
-from shared.events import Candidate
+from shared.events import QueueChoice
 from shared.model.grid import Grid
 from shared.model.queue import Queue
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
@@ -36,7 +36,7 @@ def chosen(queue: Queue, cores: int, **needs: Any) -> set[str]:
 def facts(queue: Queue, resource_type: str, cores: int) -> QueueFacts:
     [found] = facts_of_candidates(
         Grid({queue.name: queue}, {}, {}), a_task(core_count=cores, needs=replace(LIGHT, core_count=cores)),
-        [Candidate(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)], {},
+        [QueueChoice(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)], {},
     )  # fmt: skip
     return found
 

@@ -15,7 +15,7 @@ from services.task_brokerage.policy.request import job_request, task_request
 from shared.brokerage.limits import TaskLimits
 from shared.brokerage.load import JobCount
 from shared.brokerage.nucleus import RemainingWork, TaskRequest
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.software import SoftwareNeeds
 from shared.brokerage.weights import product
 from shared.brokerage.world import World
@@ -49,12 +49,12 @@ def excluded_by(world: World, request: TaskRequest) -> dict[str, str | None]:
     return {name: why[0].name if why else None for name, why in found.items()}
 
 
-def input_at(*replicas: Replica, gigabytes: int = 100, files: int = 1000, **changes: Any) -> InputDataset:
+def input_at(*replicas: InputReplica, gigabytes: int = 100, files: int = 1000, **changes: Any) -> InputDataset:
     return InputDataset("d", files, gigabytes * GB_BYTES, replicas, **changes)
 
 
-def copy_at(site: str, gigabytes: int, files: int, **changes: Any) -> Replica:
-    return Replica(f"{site}_DATADISK", files, gigabytes * GB_BYTES, **changes)
+def copy_at(site: str, gigabytes: int, files: int, **changes: Any) -> InputReplica:
+    return InputReplica(f"{site}_DATADISK", files, gigabytes * GB_BYTES, **changes)
 
 
 def test_only_sites_that_are_nuclei_are_considered_and_only_active_ones_pass() -> None:

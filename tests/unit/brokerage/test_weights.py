@@ -12,7 +12,7 @@ from services.job_brokerage.policy.weights import data_availability, many_assign
 from shared.brokerage.draw import uniform_of, weighted_choice
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
-from shared.brokerage.request import InputDataset, Replica, local_data, part_of, smallest_job
+from shared.brokerage.request import InputDataset, InputReplica, local_data, part_of, smallest_job
 from shared.brokerage.weights import product, running_number
 from shared.model.link import Link
 from tests.unit.brokerage.conformance import sample
@@ -60,7 +60,7 @@ def test_the_production_weight_is_the_formula() -> None:
 @pytest.mark.parametrize(("files", "expected"), [(10, 2.0), (0, 1 / 1.1), (5, 1.5 / 1.05)])
 def test_data_availability_rewards_input_that_is_at_hand(files, expected) -> None:
     world = a_world([a_queue("A", "S")])
-    dataset = InputDataset("d", 10, 1000, (Replica("S_DATADISK", files, files * 100),))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("S_DATADISK", files, files * 100),))
     request = a_request(inputs=(dataset,))
     assert data_availability(request, local_data(world.columns, request))[0] == pytest.approx(expected)
 
@@ -73,7 +73,7 @@ def test_work_without_input_is_at_home_everywhere() -> None:
 
 def test_the_best_copy_of_each_dataset_counts() -> None:
     world = a_world([a_queue("A", "S", read_storages=("S_DATADISK", "S_OTHER"))])
-    dataset = InputDataset("d", 10, 1000, (Replica("S_DATADISK", 4, 400), Replica("S_OTHER", 7, 700)))
+    dataset = InputDataset("d", 10, 1000, (InputReplica("S_DATADISK", 4, 400), InputReplica("S_OTHER", 7, 700)))
     local = local_data(world.columns, a_request(inputs=(dataset, dataset)))
     assert (local.available_bytes.tolist(), local.missing_files.tolist()) == ([1400], [6])
 

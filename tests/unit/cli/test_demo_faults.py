@@ -2,17 +2,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from services.cli.demo.faults import SERVICES, Fault, FaultInjector, parse_fault
+from services.cli.demo.faults import SERVICES, FaultInjector, InjectedFault, parse_fault
 from services.cli.failures import WrongUsage
 
 
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("kill:rabbitmq", Fault("kill", "rabbitmq", 0.3)),
-        ("restart:postgresql@0.5", Fault("restart", "postgresql", 0.5)),
-        ("kill:job-dispatch@0", Fault("kill", "job-dispatch", 0.0)),
-        ("kill:services@.75", Fault("kill", "services", 0.75)),
+        ("kill:rabbitmq", InjectedFault("kill", "rabbitmq", 0.3)),
+        ("restart:postgresql@0.5", InjectedFault("restart", "postgresql", 0.5)),
+        ("kill:job-dispatch@0", InjectedFault("kill", "job-dispatch", 0.0)),
+        ("kill:services@.75", InjectedFault("kill", "services", 0.75)),
     ],
 )
 def test_a_fault_is_an_action_a_target_and_a_moment(text, fault):

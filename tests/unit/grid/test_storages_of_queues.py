@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from services.job_dispatch.lifecycle.inputs import best_source
 from services.job_dispatch.lifecycle.outputs import holding_job
-from services.job_dispatch.policy.reports import JobRow
-from services.job_dispatch.store.jobs import LockedJob, TaskFacts
+from services.job_dispatch.policy.reports import ReportedJob
+from services.job_dispatch.store.jobs import LockedJob, TaskOfJobs
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.task_definition.registering import output_storage
 from shared.brokerage.world import World
-from shared.events import Candidate
+from shared.events import QueueChoice
 from shared.model.grid import Grid
 from shared.model.job_report import ReportedFile
 from shared.model.queue import Queue, queue_from_cric
@@ -57,15 +57,15 @@ def for_brokerage(grid: Grid, *, analysis: bool) -> str | None:
 
 def in_the_specification(grid: Grid, *, analysis: bool) -> str | None:
     task = a_task(task_type="anal" if analysis else "prod")
-    candidate = Candidate(queue="Q", resource_type="SCORE", weight=1.0, max_jobs=None)
+    candidate = QueueChoice(queue="Q", resource_type="SCORE", weight=1.0, max_jobs=None)
     [facts] = facts_of_candidates(grid, task, [candidate], {})
     return facts.write_storage or None
 
 
 def of_the_transfer(grid: Grid, *, analysis: bool) -> str | None:
-    row = JobRow(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
+    row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
     job = LockedJob(row, 1, 100, "normal", "user" if analysis else "managed")
-    return holding_job(grid, job, TaskFacts(1, "running", None, None, {}), None).queue_storage
+    return holding_job(grid, job, TaskOfJobs(1, "running", None, None, {}), None).queue_storage
 
 
 def in_the_catalogue(grid: Grid, *, analysis: bool) -> str | None:
@@ -175,6 +175,6 @@ def test_a_nucleus_keeps_output_at_its_default_storage_else_at_its_disk_with_mos
 ) -> None:
     storages = {"D1": (SITE, False), "D2": (SITE, True), "D3": (SITE, False), "D4": (ELSEWHERE, False)}
     grid = a_grid(a_queue({}), storages, default=default)
-    row = JobRow(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
+    row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
     job = LockedJob(row, 1, 100, "normal", "managed")
-    assert holding_job(grid, job, TaskFacts(1, "running", "prod", SITE, {}), None).nucleus_storage == expected
+    assert holding_job(grid, job, TaskOfJobs(1, "running", "prod", SITE, {}), None).nucleus_storage == expected

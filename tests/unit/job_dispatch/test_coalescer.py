@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, Held, TooLate
+from services.job_dispatch.coalescing import HELD, Coalescer, CoalescerLimits, LockedItem, TooLate
 
 LIMITS = CoalescerLimits(concurrency=1, held_tries=3, held_after_s=0.0)
 
@@ -18,7 +18,7 @@ class Rows:
     def __init__(self, *held: str) -> None:
         self.held, self.batches = set(held), list[list[str]]()
 
-    async def run(self, items: Sequence[str]) -> Sequence[str | Held]:
+    async def run(self, items: Sequence[str]) -> Sequence[str | LockedItem]:
         self.batches.append(list(items))
         return [HELD if one in self.held else one for one in items]
 

@@ -17,8 +17,8 @@ from services.job_dispatch.policy.reports import (
     MISSING_OUTPUT,
     Effect,
     ExpectedOutput,
-    JobRow,
     Report,
+    ReportedJob,
     blame,
     ending,
     judge,
@@ -28,8 +28,8 @@ from shared.states import JOB, Owner
 from shared.states.job import LIVE, MEANINGS
 
 
-def row(status: str, attempt: int = 1, command: str | None = None) -> JobRow:
-    return JobRow(1, 1, status, attempt, "Q", "SCORE", "MC", "alice", 8, command)
+def row(status: str, attempt: int = 1, command: str | None = None) -> ReportedJob:
+    return ReportedJob(1, 1, status, attempt, "Q", "SCORE", "MC", "alice", 8, command)
 
 
 def test_every_report_in_every_state_is_a_legal_move_or_none() -> None:

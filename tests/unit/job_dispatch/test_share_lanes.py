@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.ranking import Ranks
-from services.job_dispatch.policy.share_lanes import MOST_KINDS, NeedsRefill, Picked
+from services.job_dispatch.policy.share_lanes import MOST_KINDS, NeedsRefill, PickedJob
 
 SHARES, SHAPES, RANKS = ("A", "B", "C"), range(1, 6), (Ranks(("A", "B", "C")), Ranks(("C", "A", "B")))
 
@@ -70,7 +70,7 @@ def test_a_pick_is_the_best_of_all_jobs_whatever_happened_before(seed: int, shar
             if wanted is not None:
                 del jobs[wanted]
     left = []
-    while isinstance(found := window.pick(RANKS[0], every_shape, taken.__contains__), Picked):
+    while isinstance(found := window.pick(RANKS[0], every_shape, taken.__contains__), PickedJob):
         left.append(found.job_id)
     assert sorted(left) == sorted(set(jobs) - taken)
 
@@ -82,10 +82,10 @@ def test_an_empty_lane_that_was_not_read_to_its_end_is_waited_for_by_whom_it_fit
     lane.begin_refill()
     lane.end_refill([(-90, 7)], limit=1)
     first = window.pick(RANKS[0], odd_shapes, lambda _: False)
-    assert isinstance(first, Picked) and first.job_id == 7
+    assert isinstance(first, PickedJob) and first.job_id == 7
     assert window.pick(RANKS[0], odd_shapes, lambda _: False) == NeedsRefill((lane,))
     other = window.pick(RANKS[0], lambda shape_id: shape_id == 2, lambda _: False)
-    assert isinstance(other, Picked) and other.job_id == 1
+    assert isinstance(other, PickedJob) and other.job_id == 1
     lane.begin_refill()
     lane.end_refill([], limit=1)
     assert window.pick(RANKS[0], odd_shapes, lambda _: False) is None and lane not in window.lanes()
@@ -101,5 +101,5 @@ def test_more_kinds_of_pilots_than_are_kept_get_the_same_jobs() -> None:
     for fits in kinds:
         found = window.pick(RANKS[0], fits, lambda _: False)
         wanted = expected(jobs, RANKS[0], fits, set(), 0, shared=False)
-        assert (found.job_id if isinstance(found, Picked) else None) == wanted
+        assert (found.job_id if isinstance(found, PickedJob) else None) == wanted
         jobs.pop(wanted or 0, None)

@@ -12,8 +12,8 @@ from services.job_dispatch.acquire.upkeep import residue
 from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.ranking import Ranks, ShareNode, rank_shares
-from services.job_dispatch.policy.share_lanes import NeedsRefill, Picked
+from services.job_dispatch.policy.ranking import CorrectedShare, Ranks, rank_shares
+from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 
 
 def nobody(_: int) -> bool:
@@ -134,7 +134,7 @@ def window() -> QueueWindow:
 
 def picks(found: QueueWindow, ranks: Ranks, fits: object = anything) -> list[int]:
     ids = []
-    while isinstance(picked := found.pick(ranks, fits, nobody), Picked):  # type: ignore[arg-type]
+    while isinstance(picked := found.pick(ranks, fits, nobody), PickedJob):  # type: ignore[arg-type]
         ids.append(picked.job_id)
     return ids
 
@@ -167,15 +167,15 @@ def test_swapped_ranks_take_effect_at_the_next_pick() -> None:
     found = window()
     first = found.pick(Ranks(("A", "B")), anything, nobody)
     second = found.pick(Ranks(("B", "A")), anything, nobody)
-    assert isinstance(first, Picked) and isinstance(second, Picked)
+    assert isinstance(first, PickedJob) and isinstance(second, PickedJob)
     assert (first.job_id, second.job_id) == (2, 3)
 
 
 def test_the_share_furthest_below_its_pledge_is_first_and_test_before_all() -> None:
     nodes = [
-        ShareNode("Production", 60), ShareNode("Analysis", 40), ShareNode("Test", 0),
-        ShareNode("MC", 80, "Production"), ShareNode("Data", 20, "Production"),
-        ShareNode("User", 100, "Analysis"),
+        CorrectedShare("Production", 60), CorrectedShare("Analysis", 40), CorrectedShare("Test", 0),
+        CorrectedShare("MC", 80, "Production"), CorrectedShare("Data", 20, "Production"),
+        CorrectedShare("User", 100, "Analysis"),
     ]  # fmt: skip
     executing = {"MC": 500.0, "Data": 100.0, "User": 400.0}
     assert rank_shares(nodes, executing).order == ("Test", "Data", "MC", "User")
@@ -186,7 +186,7 @@ def test_the_share_furthest_below_its_pledge_is_first_and_test_before_all() -> N
 
 
 def test_with_nothing_executing_larger_shares_come_first() -> None:
-    nodes = [ShareNode("Small", 10), ShareNode("Large", 90), ShareNode("None", 0)]
+    nodes = [CorrectedShare("Small", 10), CorrectedShare("Large", 90), CorrectedShare("None", 0)]
     assert rank_shares(nodes, {}).order == ("Large", "Small", "None")
     assert rank_shares([], {}).order == ()
 

@@ -166,7 +166,7 @@ def test_the_log_of_a_failed_job_is_finished_where_it_is_registered_and_what_may
 
 def test_half_of_the_scouts_are_enough_and_a_rate_below_the_wanted_one_gives_the_task_up() -> None:
     def verdict(ok: int, failed: int, jobs_ok: int, jobs_failed: int, rate: int | None = None) -> scouts.ScoutsResult:
-        return scouts.judge(scouts.Progress(10, ok, failed, jobs_ok, jobs_failed), rate)
+        return scouts.judge(scouts.ScoutProgress(10, ok, failed, jobs_ok, jobs_failed), rate)
 
     assert verdict(5, 0, 5, 0).go
     assert not verdict(4, 0, 4, 0).go and not verdict(4, 0, 4, 0).give_up
@@ -189,7 +189,7 @@ def test_half_of_the_scouts_are_enough_and_a_rate_below_the_wanted_one_gives_the
 def test_scout_jobs_are_counted_and_not_their_files(
     ok: int, jobs_ok: int, live: int, jobs_live: int, files_per_job: int, go: bool
 ) -> None:
-    progress = scouts.Progress(10, ok, 0, jobs_ok, 0, live, jobs_live, files_per_job)
+    progress = scouts.ScoutProgress(10, ok, 0, jobs_ok, 0, live, jobs_live, files_per_job)
     verdict = scouts.judge(progress, None)
     assert verdict.go is go and not verdict.give_up
     if go:

@@ -22,9 +22,9 @@ from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.splitting import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from shared.brokerage.limits import JobLimits
-from shared.brokerage.request import InputDataset, Replica
+from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.smallest_job import SecondaryInput
-from shared.events import Candidate
+from shared.events import QueueChoice
 from shared.model.grid import Grid
 from shared.model.needs import needs_of_task
 from shared.model.queue import Queue
@@ -105,7 +105,7 @@ def ranked(row: dict[str, Any], queue: Queue, given: Input) -> list[tuple[str, s
     }  # fmt: skip
     if row["split_rule"].get("groupBoundaryID") in (3, 4):
         chunk["largest_boundary"] = given.largest_boundary
-    inputs = (InputDataset("m", given.n_files, n_bytes, (Replica(HERE, given.n_files, n_bytes),)),)
+    inputs = (InputDataset("m", given.n_files, n_bytes, (InputReplica(HERE, given.n_files, n_bytes),)),)
     request = job_request(chunk, inputs, JobLimits(), NOW, secondary=given.secondary)
     policy = AnalysisJobBrokerage() if request.is_analysis else ProductionJobBrokerage()
     return [(one.queue, one.resource_type) for one in policy.decide(a_world([queue]), request, 1).candidates]
@@ -113,7 +113,7 @@ def ranked(row: dict[str, Any], queue: Queue, given: Input) -> list[tuple[str, s
 
 def generated(row: dict[str, Any], queue: Queue, resource_type: str, given: Input) -> tuple[QueueFacts, Placement]:
     """What generation makes of the same chunk at one ranked queue."""
-    candidate = Candidate(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)
+    candidate = QueueChoice(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)
     task = task_of(row)
     [facts] = facts_of_candidates(Grid({queue.name: queue}, {}, {}), task, [candidate], {})
     scout = row["kind"] == "scout"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.limits import Limits
+from services.job_generation.policy.limits import JobSizeLimits
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.splitting import cut_one
 from services.job_generation.policy.values import Unit
@@ -37,7 +37,7 @@ def cut(case: dict[str, Any]) -> list[list[int]]:
         output_bytes_per_event=output if per_event else 0, output_bytes_per_input_mb=0 if per_event else output,
         work_dir_bytes=given["sizeIntercepts"] or 0,
     )  # fmt: skip
-    limits = Limits(
+    limits = JobSizeLimits(
         max_files=given["nFilesPerJob"] or given["maxNumFiles"] or 200, max_events=given["nEventsPerJob"],
         job_bytes=given["maxSize"], output_bytes=given["maxOutSize"] or NO_LIMIT,
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from services.cli.pilots import _queues
 from services.cli.simulated_pilots.allocation import Allocation, QueueSite, queue_from_record
-from services.cli.simulated_pilots.behaviour import Call, End, Phase, Pilot, Slot, Wait
+from services.cli.simulated_pilots.behaviour import Call, Phase, Pilot, PilotEnd, Slot, Wait
 from services.cli.simulated_pilots.payload import draw, events_of
 from services.cli.simulated_pilots.profile import Fault, Profile, rates_from
 
@@ -37,7 +37,7 @@ def live(one: Pilot, *, jobs: int = 1, most: int = 500) -> list[tuple[str, dict[
     now, calls, left = 0.0, [], jobs
     for _ in range(most):
         action = one.next(now)
-        if isinstance(action, End):
+        if isinstance(action, PilotEnd):
             return calls
         if isinstance(action, Wait):
             assert action.until_s > now
@@ -148,7 +148,7 @@ def test_no_job_ends_the_pilot() -> None:
     one = pilot()
     one.next(0)
     one.answered(0, {"StatusCode": "20"})
-    assert one.next(0) == End("no job")
+    assert one.next(0) == PilotEnd("no job")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_failures_are_reported_with_the_codes_of_pilots(fault: str, last: str, c
 def test_a_vanished_and_a_silent_pilot_leave_their_jobs_behind() -> None:
     vanished, silent = pilot(quiet(vanish=1.0)), pilot(quiet(silent=1.0))
     assert states(live(vanished))[-1] == "running" and vanished.outcomes == {"vanished": 1}
-    assert states(live(silent)) == [] and silent.next(0) == End("silent", leaves_job=True)
+    assert states(live(silent)) == [] and silent.next(0) == PilotEnd("silent", leaves_job=True)
 
 
 def test_a_duplicate_is_sent_twice_and_a_bad_report_once_as_no_pilot_sends_another() -> None:
@@ -185,7 +185,7 @@ def test_a_terminated_pilot_blames_itself() -> None:
     assert isinstance(call, Call)
     assert call.fields["job_status"] == "failed" and call.fields["pilot_error_code"] == 1201
     one.answered(1, OK)
-    assert isinstance(one.next(1), End)
+    assert isinstance(one.next(1), PilotEnd)
 
 
 def test_a_job_is_the_same_whoever_runs_it_and_another_seed_makes_another() -> None:
@@ -253,9 +253,9 @@ def test_the_end_of_each_job_is_told_when_it_ends_and_not_when_its_pilot_does() 
     now = 0.0
     while not told:
         action = one.next(now)
-        assert not isinstance(action, End)
+        assert not isinstance(action, PilotEnd)
         if isinstance(action, Wait):
             now = action.until_s
         else:
             one.answered(now, {"StatusCode": "0", "jobs": [SPEC]} if action.method == "acquire_jobs" else OK)
-    assert told == ["finished"] and not isinstance(one.next(now), End)
+    assert told == ["finished"] and not isinstance(one.next(now), PilotEnd)

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from services.task_definition.policy.outputs import command_lines, plan_outputs
-from services.task_definition.policy.refine import REFINERS, Postponed, Refined, Refused, World, refine, refiner_for
+from services.task_definition.policy.refine import (
+    REFINERS,
+    DefinitionFacts,
+    DefinitionRefused,
+    Postponed,
+    Refined,
+    refine,
+    refiner_for,
+)
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.shares import ShareNode, WorkQueue, resource_type_for, share_for, work_queue_for
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
@@ -22,8 +30,8 @@ def spec_of(**changes: Any) -> TaskSpec:
     return parse_task(production(**changes))
 
 
-def plan_of(world: dict[str, DatasetFacts] = KNOWN, **changes: Any) -> Refined:
-    outcome = refine(spec_of(**changes), 7, World(world))
+def plan_of(datasets: dict[str, DatasetFacts] = KNOWN, **changes: Any) -> Refined:
+    outcome = refine(spec_of(**changes), 7, DefinitionFacts(datasets))
     assert isinstance(outcome, Refined), outcome
     return outcome
 
@@ -59,29 +67,29 @@ def test_how_a_job_s_events_and_a_file_s_events_decide_the_unit(
 
 def test_events_per_job_without_known_events_is_refused_with_what_to_give() -> None:
     facts = {"mc.evnt": DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 0)}
-    outcome = refine(spec_of(nFilesPerJob=None, nEventsPerJob=10), 7, World(facts))
-    assert isinstance(outcome, Refused) and "nEventsPerInputFile" in outcome.reason
+    outcome = refine(spec_of(nFilesPerJob=None, nEventsPerJob=10), 7, DefinitionFacts(facts))
+    assert isinstance(outcome, DefinitionRefused) and "nEventsPerInputFile" in outcome.reason
 
 
 def test_unknown_input_breaks_the_task_unless_it_waits_for_it() -> None:
-    assert isinstance(refine(spec_of(), 7, World({})), Refused)
-    outcome = refine(spec_of(waitInput=True), 7, World({}))
+    assert isinstance(refine(spec_of(), 7, DefinitionFacts({})), DefinitionRefused)
+    outcome = refine(spec_of(waitInput=True), 7, DefinitionFacts({}))
     assert isinstance(outcome, Postponed) and "mc.evnt" in outcome.reason
 
 
 @pytest.mark.parametrize(
     ("parent", "changes", "kind"),
     [("done", {}, Refined), ("finished", {}, Refined), ("running", {}, Postponed),
-     ("running", {"noWaitParent": True}, Refined), ("failed", {}, Refused),
-     ("broken", {"noWaitParent": True}, Refused)],
+     ("running", {"noWaitParent": True}, Refined), ("failed", {}, DefinitionRefused),
+     ("broken", {"noWaitParent": True}, DefinitionRefused)],
 )  # fmt: skip
 def test_a_child_follows_its_parent(parent: str, changes: dict, kind: type) -> None:
-    assert isinstance(refine(spec_of(parent_tid=1, **changes), 7, World(KNOWN, parent)), kind)
+    assert isinstance(refine(spec_of(parent_tid=1, **changes), 7, DefinitionFacts(KNOWN, parent)), kind)
 
 
 def test_a_vo_or_a_label_may_bring_rules_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    def own(spec: TaskSpec, task_id: int, world: World) -> Refused:
-        return Refused("own rules")
+    def own(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> DefinitionRefused:
+        return DefinitionRefused("own rules")
 
     monkeypatch.setitem(REFINERS, "any.managed", own)
     assert refiner_for("atlas", "managed") is own

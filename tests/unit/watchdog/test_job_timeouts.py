@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from services.watchdog.policy.jobs import (
     CO_JUMBO_QUEUE,
     RULES,
-    JobFacts,
+    JobTimeLimits,
     Latest,
-    Limits,
-    QueueFacts,
     Rule,
+    WatchedJob,
+    WatchedQueue,
     overdue,
     search,
 )
@@ -29,11 +29,11 @@ DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 
 
-def job(status: str, age: timedelta, **values: object) -> JobFacts:
+def job(status: str, age: timedelta, **values: object) -> WatchedJob:
     """A job that has been in its state for `age`."""
-    facts = JobFacts(
+    facts = WatchedJob(
         job_id=1, status=status, created_at=NOW - age, state_changed_at=NOW - age, heartbeat_at=None, priority=100,
-        label="managed", queue_name="Q1", queue=QueueFacts(last_job_start_at=NOW - MINUTE),
+        label="managed", queue_name="Q1", queue=WatchedQueue(last_job_start_at=NOW - MINUTE),
     )  # fmt: skip
     return replace(facts, **values)
 
@@ -57,10 +57,10 @@ def test_every_live_state_but_merging_has_a_limit() -> None:
         ("throttled", 7 * DAY, "closed", {}),
         ("activated", 2 * DAY, "closed", {}),
         ("starting", 2 * DAY, "closed", {"heartbeat_at": NOW}),
-        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=NOW - 3 * HOUR)}),
-        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=None)}),
-        ("activated", 2 * DAY, "closed", {"priority": 800, "queue": QueueFacts(last_job_start_at=NOW - HOUR)}),
-        ("activated", 2 * DAY, "closed", {"priority": 799, "queue": QueueFacts(last_job_start_at=NOW - 3 * HOUR)}),
+        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": WatchedQueue(last_job_start_at=NOW - 3 * HOUR)}),
+        ("activated", 4 * HOUR, "closed", {"priority": 800, "queue": WatchedQueue(last_job_start_at=None)}),
+        ("activated", 2 * DAY, "closed", {"priority": 800, "queue": WatchedQueue(last_job_start_at=NOW - HOUR)}),
+        ("activated", 2 * DAY, "closed", {"priority": 799, "queue": WatchedQueue(last_job_start_at=NOW - 3 * HOUR)}),
         ("sent", 30 * MINUTE, "failed", {}),
         ("running", 21 * DAY, "failed", {"heartbeat_at": NOW}),
         ("running", 2 * HOUR, "failed", {}),
@@ -69,31 +69,31 @@ def test_every_live_state_but_merging_has_a_limit() -> None:
         ("holding", 48 * HOUR, "failed", {"priority": 799}),
         ("transferring", 2 * DAY, "failed", {"priority": 800}),
         ("transferring", 7 * DAY, "failed", {"priority": 799}),
-        ("transferring", 3 * DAY, "failed", {"queue": QueueFacts(transfer_time_low_days=3)}),
+        ("transferring", 3 * DAY, "failed", {"queue": WatchedQueue(transfer_time_low_days=3)}),
     ],
 )
 def test_a_job_ends_when_it_passes_its_limit_and_not_before(
     status: str, limit: timedelta, action: str, values: dict[str, object]
 ) -> None:
-    assert overdue(job(status, limit, **values), Limits(), NOW) is None
-    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), Limits(), NOW)
+    assert overdue(job(status, limit, **values), JobTimeLimits(), NOW) is None
+    verdict = overdue(job(status, limit + timedelta(seconds=1), **values), JobTimeLimits(), NOW)
     assert verdict is not None and verdict.to_status == action
 
 
 @pytest.mark.parametrize("status", ["defined", "running", "sent", "activated", "transferring"])
-@pytest.mark.parametrize("queue", [QueueFacts(status="paused"), QueueFacts(disable_reassign=True)])
-def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(status: str, queue: QueueFacts) -> None:
-    assert overdue(job(status, 100 * DAY, queue=queue), Limits(), NOW) is None
+@pytest.mark.parametrize("queue", [WatchedQueue(status="paused"), WatchedQueue(disable_reassign=True)])
+def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(status: str, queue: WatchedQueue) -> None:
+    assert overdue(job(status, 100 * DAY, queue=queue), JobTimeLimits(), NOW) is None
 
 
 def test_an_offline_queue_has_the_usual_limits() -> None:
-    assert overdue(job("activated", 3 * DAY, queue=QueueFacts(status="offline")), Limits(), NOW) is not None
+    assert overdue(job("activated", 3 * DAY, queue=WatchedQueue(status="offline")), JobTimeLimits(), NOW) is not None
 
 
 def test_a_heartbeat_counts_from_the_last_sign_of_life() -> None:
     spoke = job("running", 10 * DAY, heartbeat_at=NOW - HOUR)
-    assert overdue(spoke, Limits(), NOW) is None
-    verdict = overdue(replace(spoke, heartbeat_at=NOW - 3 * HOUR), Limits(), NOW)
+    assert overdue(spoke, JobTimeLimits(), NOW) is None
+    verdict = overdue(replace(spoke, heartbeat_at=NOW - 3 * HOUR), JobTimeLimits(), NOW)
     assert verdict is not None and verdict.rule == "heartbeat" and "lost heartbeat" in verdict.reason
 
 
@@ -104,39 +104,42 @@ def test_a_heartbeat_counts_from_the_last_sign_of_life() -> None:
 def test_a_workflow_with_a_heartbeat_limit_of_its_own_has_it_and_others_that_of_their_kind(
     workflow: str, label: str, hours: int
 ) -> None:
-    limits = Limits(heartbeat_h={"push": 24.0, "analysis": 6.0})
-    queue = QueueFacts(workflow=workflow)
+    limits = JobTimeLimits(heartbeat_h={"push": 24.0, "analysis": 6.0})
+    queue = WatchedQueue(workflow=workflow)
     assert overdue(job("running", hours * HOUR, label=label, queue=queue), limits, NOW) is None
     assert overdue(job("running", hours * HOUR + MINUTE, label=label, queue=queue), limits, NOW) is not None
 
 
 def test_jobs_that_wait_for_jumbo_jobs_do_not_expire() -> None:
-    assert overdue(job("waiting", 3 * DAY, queue_name=CO_JUMBO_QUEUE), Limits(), NOW) is None
-    assert overdue(job("waiting", 3 * DAY), Limits(), NOW) is not None
+    assert overdue(job("waiting", 3 * DAY, queue_name=CO_JUMBO_QUEUE), JobTimeLimits(), NOW) is None
+    assert overdue(job("waiting", 3 * DAY), JobTimeLimits(), NOW) is not None
 
 
 def test_a_job_released_again_and_again_is_closed_seven_days_after_its_creation() -> None:
     young_state = job("activated", HOUR, created_at=NOW - 7 * DAY - MINUTE)
-    verdict = overdue(young_state, Limits(), NOW)
+    verdict = overdue(young_state, JobTimeLimits(), NOW)
     assert verdict is not None and verdict.rule == "queued"
 
 
 def test_limits_are_parameters() -> None:
-    assert overdue(job("defined", 2 * HOUR), Limits(hours={"defined": 1.0}), NOW) is not None
-    assert overdue(job("defined", 20 * HOUR), Limits(hours={"defined": 30.0}), NOW) is None
+    assert overdue(job("defined", 2 * HOUR), JobTimeLimits(hours={"defined": 1.0}), NOW) is not None
+    assert overdue(job("defined", 20 * HOUR), JobTimeLimits(hours={"defined": 30.0}), NOW) is None
 
 
 def test_jobs_that_end_for_one_reason_share_one_sentence() -> None:
-    first, second = overdue(job("sent", HOUR), Limits(), NOW), overdue(job("sent", 2 * HOUR), Limits(), NOW)
+    first, second = (
+        overdue(job("sent", HOUR), JobTimeLimits(), NOW),
+        overdue(job("sent", 2 * HOUR), JobTimeLimits(), NOW),
+    )
     assert first == second
 
 
 QUEUES = {
-    "BUSY": QueueFacts(last_job_start_at=NOW - MINUTE),
-    "QUIET": QueueFacts(last_job_start_at=NOW - 3 * HOUR),
-    "PAUSED": QueueFacts(status="paused"),
-    "PUSH": QueueFacts(workflow="push", transfer_time_high_days=0.0, transfer_time_low_days=1.0),
-    CO_JUMBO_QUEUE: QueueFacts(),
+    "BUSY": WatchedQueue(last_job_start_at=NOW - MINUTE),
+    "QUIET": WatchedQueue(last_job_start_at=NOW - 3 * HOUR),
+    "PAUSED": WatchedQueue(status="paused"),
+    "PUSH": WatchedQueue(workflow="push", transfer_time_high_days=0.0, transfer_time_low_days=1.0),
+    CO_JUMBO_QUEUE: WatchedQueue(),
 }
 AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
 
@@ -150,12 +153,12 @@ def test_what_is_searched_for_is_what_is_overdue(
     state: str, priority: int, label: str, queue: str, age: timedelta, in_state: timedelta,
     silent_for: timedelta | None, off: str | None,
 ) -> None:  # fmt: skip
-    facts = JobFacts(
+    facts = WatchedJob(
         job_id=1, status=state, created_at=NOW - age, state_changed_at=NOW - min(age, in_state),
         heartbeat_at=None if silent_for is None else NOW - min(age, silent_for), priority=priority, label=label,
-        queue_name=queue, queue=QUEUES.get(queue, QueueFacts()),
+        queue_name=queue, queue=QUEUES.get(queue, WatchedQueue()),
     )  # fmt: skip
-    limits = Limits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
+    limits = JobTimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
     wanted = search(state, QUEUES, limits, NOW)
     side = (wanted.kinds.get(queue, 0), priority >= 800, label in ("user", "panda"))
     latest = wanted.latest.get(side, Latest())
@@ -170,7 +173,7 @@ def test_what_is_searched_for_is_what_is_overdue(
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_a_limit_of_0_switches_its_rule_off(rule: Rule) -> None:
-    limits = Limits(hours={rule.name: 0.0}, heartbeat_h={"production": 0.0})
+    limits = JobTimeLimits(hours={rule.name: 0.0}, heartbeat_h={"production": 0.0})
     for state in rule.states:
         facts = job(state, MINUTE, priority=900)
         assert overdue(facts, limits, NOW) is None
