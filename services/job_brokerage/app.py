@@ -92,7 +92,7 @@ def build(context: Context) -> Service:
             *_forgetting(store, statistics, slots),
         ],
         web=build_web(context.database, GridStore(), snapshot, slots, parameters),
-        on_start=[snapshot.start],
+        on_start=[snapshot.check],
     )
     return with_parameters(parameters, context.database, service)
 

@@ -64,6 +64,6 @@ def build(context: Context) -> Service:
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_nuclei),
             Periodic("correct-remaining-work", CORRECT_EVERY_S, remaining.correct),
         ],
-        on_start=[snapshot.start],
+        on_start=[snapshot.check],
     )
     return with_parameters(parameters, context.database, service)

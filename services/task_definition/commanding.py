@@ -15,6 +15,7 @@ from services.task_definition.announcing import emit_for_status
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.final_status import parent_is_corrupted
 from services.task_definition.policy.task_spec import CHANGEABLE, parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller
@@ -23,7 +24,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted, TaskRegistered, TaskReleased
 from shared.model.analysis import is_analysis
 from shared.model.problems import FieldProblem
-from shared.model.task_spec_problems import InvalidTask, problem
+from shared.model.task_spec_problems import problem
 from shared.snapshot import KnownGrid
 from shared.states.file import FileStatus
 from shared.states.task import TaskStatus

@@ -16,7 +16,6 @@ from scipy.special import stdtrit
 
 HI, MID, LO = 1, 0, -1
 CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
-CLASS_NAMES = {CLASS_S: "S", CLASS_A: "A", CLASS_B: "B", CLASS_C: "C"}
 
 HALF_LIFE_H = 6.0
 CONFIDENCE = 0.95

@@ -48,10 +48,6 @@ class Exclusions:
         self.found[rows] = found[rows] if isinstance(found, np.ndarray) else found
         self.wanted[rows] = wanted[rows] if isinstance(wanted, np.ndarray) else wanted
 
-    def only_temporary(self) -> bool:
-        """Whether every exclusion may pass by itself."""
-        return all(self.checks[int(code)].temporary for code in np.unique(self.codes) if code != PASSED)
-
 
 @dataclass(frozen=True)
 class Pipeline:

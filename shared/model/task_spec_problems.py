@@ -1,14 +1,12 @@
-"""Problems of a submitted task, each with its field, its value and what is allowed there."""
+"""Problems of what was sent, each with its field, its value and what is allowed there."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from pydantic import ValidationError
 
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps, at_once
@@ -49,17 +47,6 @@ _ALLOWED = {
     "too_short": "at least {min_length} of them",
     "too_long": "at most {max_length} of them",
 }
-
-
-class InvalidTask(ValueError):
-    """A task that was refused; `problems` lists everything that is wrong with it.
-
-    `spec`: its TaskSpec if each field by itself is valid, so that the world can be asked about those fields as well.
-    """
-
-    def __init__(self, problems: Iterable[FieldProblem], spec: Any = None) -> None:
-        self.problems, self.spec = tuple(dict.fromkeys(problems)), spec
-        super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
 def problem(field: str, value: Any, allowed: str) -> FieldProblem:
@@ -117,20 +104,6 @@ def _check_storable(value: Any, field: str, found: list[FieldProblem]) -> None:
         found.append(problem(field, value, "allowed: a whole number of at most 8 bytes"))
     elif isinstance(value, float) and not math.isfinite(value):
         found.append(problem(field, value, "allowed: a finite number"))
-
-
-def problems_of_task(
-    error: ValidationError, known_fields: Iterable[str], prefix: str = "", first: int = 0
-) -> list[FieldProblem]:
-    """Every error of a pydantic validation; an unknown field names the nearest known one.
-
-    `first`: the place in its list of the first member that was checked.
-    """
-    known, found = sorted(known_fields), []
-    for one in error.errors(include_url=False):
-        place = tuple(part + first if isinstance(part, int) and not n else part for n, part in enumerate(one["loc"]))
-        found.append(problem_of_error({**one, "loc": place}, known, prefix))
-    return found
 
 
 def problem_of_error(one: Any, known: list[str], prefix: str = "") -> FieldProblem:

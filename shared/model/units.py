@@ -12,10 +12,8 @@ from dataclasses import dataclass
 KB_BYTES = 1024
 MB_BYTES = 1024**2
 GB_BYTES = 1024**3
-TB_BYTES = 1024**4
 
 SIZE_UNIT_BYTES = {"kB": KB_BYTES, "MB": MB_BYTES, "GB": GB_BYTES}
-WALLTIME_UNIT_S = {"s": 1.0, "kSI2kseconds": 1.0, "min": 60.0, "h": 3600.0}
 CPU_TIME_UNIT_HS06_S = {"HS06sPerEvent": 1.0, "mHS06sPerEvent": 0.001}
 RAM_UNITS = ("MB", "MBPerCore")
 IO_UNITS = ("kBPerS",)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 
@@ -18,8 +17,6 @@ from shared.model.grid import Grid
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
 from shared.snapshot.expected import ExpectedJobs
 from shared.snapshot.reader import GridReader
-
-log = logging.getLogger(__name__)
 
 CHECK_EVERY_S = 10.0
 # Activity of idle queues change without news: everything is read again after so long.
@@ -45,24 +42,10 @@ class Snapshot:
         self._counted = World.of(Grid({}, {}, {}, resource_types=DEFAULT_RESOURCE_TYPES))
         self.world = self._counted
 
-    async def start(self) -> None:
-        """Read everything; an empty grid is a valid world in which nothing can run."""
-        async with self._database.read() as connection:
-            await self.refresh(connection)
-
     async def check(self) -> None:
-        """Compare versions; the safety net behind the news."""
+        """Read what changed, at first everything; with an empty grid nothing can run."""
         async with self._database.read() as connection:
             await self.refresh(connection)
-
-    async def check_forever(self) -> None:
-        """Background loop of a service."""
-        while True:
-            await asyncio.sleep(CHECK_EVERY_S)
-            try:
-                await self.check()
-            except (asyncpg.PostgresError, OSError, asyncpg.InterfaceError) as error:
-                log.warning("the world could not be refreshed, the last one stays: %s", error)
 
     async def refresh(self, connection: asyncpg.Connection) -> bool:
         """Bring the world up to what the database has; whether anything had changed."""

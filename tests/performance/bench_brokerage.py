@@ -140,7 +140,7 @@ async def event_in_to_event_out(context: Context) -> bool:
 async def refresh_from_the_database(context: Context) -> None:
     """One queue's statistics against everything."""
     snapshot = Snapshot(context.database, context.cache)
-    await snapshot.start()
+    await snapshot.check()
     name = sorted(snapshot.world.grid.queues)[0]
     some, everything = [], []
     for _ in range(50):

@@ -130,8 +130,8 @@ def decide(
     """A decision for each task of the file; a task that makes no sense gets its problems instead."""
     from services.cli.dry_run.document import document_of
     from services.task_definition.policy.task_file import parse_task_file
+    from services.task_definition.policy.task_spec_problems import InvalidTask
     from shared.model.problems import InvalidGrid
-    from shared.model.task_spec_problems import InvalidTask
 
     dry_run, tasks = dry_run_of(brokerage, world, parameters, queues), read_tasks(task)
     documents = []

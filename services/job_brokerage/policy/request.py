@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from services.job_brokerage.parameters import analysis_limits_from
+from services.job_brokerage.policy.merge_job import Unmerged, merge_job
 from shared.brokerage.analysis_facts import AnalysisInput, TaskFacts
 from shared.brokerage.classes import TaskProgress
 from shared.brokerage.limits import JobLimits
@@ -18,8 +19,6 @@ from shared.brokerage.smallest_job import (
     Boundary,
     SecondaryInput,
     SmallestJob,
-    Unmerged,
-    merge_job,
     smallest_job,
 )
 from shared.brokerage.usage import OwnUsage, Usage

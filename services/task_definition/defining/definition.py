@@ -15,13 +15,13 @@ from services.task_definition.policy.refine import (
     refiner_for,
 )
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.definitions import DefinitionStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import OPEN, Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
-from shared.model.task_spec_problems import InvalidTask
 from shared.states.task import TaskStatus
 
 TO_REFINE: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")

@@ -17,9 +17,10 @@ from services.task_definition.policy.task_spec_checks import checks_between_fiel
 from services.task_definition.policy.task_spec_fields import UNSUPPORTED, TaskParameters
 from services.task_definition.policy.task_spec_items import Item
 from services.task_definition.policy.task_spec_parts import check_items, model_of
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
 from shared.model.steps import Steps, at_once
-from shared.model.task_spec_problems import InvalidTask, problem, unstorable_in_steps
+from shared.model.task_spec_problems import problem, unstorable_in_steps
 
 #: retrying or resubmitting a task may change only these (JEDI: Task retry and resubmission)
 CHANGEABLE = frozenset(

@@ -9,10 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from services.task_definition.policy.task_spec_fields import MOST_ITEMS, UNSUPPORTED, TaskParameters, known_fields
 from services.task_definition.policy.task_spec_items import FileName, Item
+from services.task_definition.policy.task_spec_problems import problems_of_task
 from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
-from shared.model.task_spec_problems import problem, problems_of_task
+from shared.model.task_spec_problems import problem
 
 #: names of files that are checked in one step
 _FILES_TOGETHER = 500

@@ -18,12 +18,12 @@ from services.task_definition.policy.task_file import (
     TaskFile,
 )
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.db.queries import Queries
 from shared.model.dataset_types import PSEUDO_INPUT
 from shared.model.storage import Storage
-from shared.model.task_spec_problems import InvalidTask
 from shared.snapshot.inputs import history_of_task, inputs_of_chunk, inputs_of_task
 
 SQL = Queries.beside(__file__)

@@ -15,6 +15,7 @@ from services.task_definition.policy.outputs import plan_outputs
 from services.task_definition.policy.refine import DefinitionFacts, DefinitionRefused, Refined, refiner_for
 from services.task_definition.policy.shares import resource_type_for, share_for, work_queue_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.malformed import (
     UNKNOWN_DATASET,
@@ -28,7 +29,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
 from shared.model.analysis import ANALYSIS
 from shared.model.problems import FieldProblem
-from shared.model.task_spec_problems import InvalidTask, problem
+from shared.model.task_spec_problems import problem
 from shared.snapshot import KnownGrid
 from shared.web.slices import in_slices
 

@@ -129,7 +129,7 @@ async def test_a_snapshot_is_the_loaded_grid_with_and_without_redis(database, ca
     await load_grid(database, read_grid_folder(EXAMPLES / "grid"))
     without, first, second = Snapshot(database, context.cache), Snapshot(database, cache), Snapshot(database, cache)
     for snapshot in (without, first, second):
-        await snapshot.start()
+        await snapshot.check()
     assert len(without.world.columns) > 100
     assert first.world.grid == without.world.grid
     assert second.world.grid == without.world.grid, "the second reads the links from Redis"
@@ -141,7 +141,7 @@ async def test_a_snapshot_is_the_loaded_grid_with_and_without_redis(database, ca
 async def test_a_snapshot_follows_a_grid_change_even_if_the_news_is_lost(database, context) -> None:
     await load_grid(database)
     snapshot = Snapshot(database, context.cache)
-    await snapshot.start()
+    await snapshot.check()
     changed = small_grid()
     changed["queues"]["Q_NEW"] = a_record("Q_NEW", "GAMMA")
     await load_grid(database, changed)

@@ -66,7 +66,7 @@ async def tick(database: Database, service: Service, name: str) -> tuple[Any, ..
 async def live_world(database: Database, context: Context) -> World:
     """As another replica reads it."""
     snapshot = Snapshot(database, context.cache)
-    await snapshot.start()
+    await snapshot.check()
     return snapshot.world
 
 

@@ -25,7 +25,7 @@ QUEUES, SHARES, USERS = ("Q_ALPHA", "Q_BETA", "Q_GAMMA"), (*sorted(CLASSIFIED_SH
 async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(database: Database, monkeypatch) -> None:
     await load_grid(database)
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     before = snapshot.world
     files = small_grid()
     files["queues"]["Q_EXTRA"] = {**files["queues"]["Q_ALPHA"], "siteid": "Q_EXTRA"}
@@ -56,7 +56,7 @@ async def _assigned(database: Database) -> Snapshot:
     """Three jobs each of chunks 5 (counted long ago), 6 (counted just now), 7 (made none) and 8 are expected."""
     await load_grid(database)
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     for chunk_id in (5, 6, 7, 8):
         snapshot.assign(chunk_id, {"Q_ALPHA/SCORE": 3})
     async with database.read() as connection:

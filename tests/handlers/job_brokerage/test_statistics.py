@@ -81,7 +81,7 @@ async def test_signs_of_life_outcomes_and_waits_are_collected(database, statisti
 async def test_changed_queues_are_published_as_absolute_values_and_announced(database, cache: RedisCache) -> None:
     await load_grid(database)
     statistics, snapshot = QueueStatistics(cache, CollectorRegistry()), Snapshot(database, cache)
-    await snapshot.start()
+    await snapshot.check()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     for _ in range(PUBLISHED_TIMES):
         async with database.begin(reason="test") as work:
@@ -101,7 +101,7 @@ async def test_changed_queues_are_published_as_absolute_values_and_announced(dat
 async def test_without_redis_the_snapshot_reads_the_statistics_from_postgresql(database, statistics) -> None:
     await load_grid(database)
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     await snapshot.on_statistics_changed(StatisticsChanged(queues=("Q_ALPHA", "Q_UNKNOWN")))
     assert snapshot.world.load["activated"].sum() == 10
@@ -110,7 +110,7 @@ async def test_without_redis_the_snapshot_reads_the_statistics_from_postgresql(d
 async def test_a_lost_announcement_is_made_good_by_the_version(database, statistics) -> None:
     await load_grid(database)
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 4),)))
     async with database.begin(reason="test") as work:
         await statistics.publish(work)
@@ -264,7 +264,7 @@ async def test_the_mean_disk_io_of_running_jobs_is_measured_for_each_core(databa
 async def test_after_lost_news_only_what_was_published_is_read(database, statistics, context, monkeypatch) -> None:
     await load_grid(database)
     snapshot = Snapshot(database, context.cache)
-    await snapshot.start()
+    await snapshot.check()
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
     async with database.begin(reason="test") as work:
         await statistics.publish(work)

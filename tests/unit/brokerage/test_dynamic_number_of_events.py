@@ -14,11 +14,11 @@ from services.job_generation.policy.values import Unit
 from services.task_definition.policy.could_run import could_run, typical_job
 from services.task_definition.policy.refine import DefinitionFacts, Refined, refine
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.catalogue.port import DatasetFacts
 from shared.model.needs import WorkNeeds
-from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import production
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world

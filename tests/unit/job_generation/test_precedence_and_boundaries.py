@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from services.job_generation.policy.rules import BadRule, rules_of
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.smallest_job import smallest_job
 from shared.model.needs import WorkNeeds
 from shared.model.split_precedence import PRECEDENCE, rules_in_effect
-from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import production
 from tests.unit.job_generation.made import GB, a_queue, a_task, some_units
 from tests.unit.job_generation.test_splitting import placed, sizes

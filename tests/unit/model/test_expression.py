@@ -10,6 +10,7 @@ import pytest
 from services.job_brokerage.policy.grid_checks import GRID_CHECKS
 from services.task_definition.policy.shares import ShareNode, share_for
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, resolve_platform
 from shared.brokerage.zero_share import InvalidPolicy, parse_policy, work_of
 from shared.model.architecture import parse_architecture
@@ -17,7 +18,6 @@ from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.grid import parse_grid
 from shared.model.problems import InvalidGrid
 from shared.model.software import QueueSoftware
-from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.grids import small_grid
 from tests.handlers.task_definition.world import an_input, production
 from tests.unit.brokerage.worlds import a_queue

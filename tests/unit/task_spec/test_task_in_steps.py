@@ -8,8 +8,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from services.task_definition.policy.task_spec import parse_task, task_in_steps
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.steps import at_once
-from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import production
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from services.task_definition.policy.task_spec import parse_task, split_rules_of
 from services.task_definition.policy.task_spec_fields import known_fields
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.names import bare_name, scope_of
-from shared.model.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import an_input, log, output, production
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "deploy" / "examples" / "tasks").glob("*.json"))

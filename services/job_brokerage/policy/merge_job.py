@@ -1,0 +1,44 @@
+"""What one merge job of a chunk takes, before it is built."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shared.brokerage.smallest_job import MAX_FILES_PER_MERGE_JOB, MERGED_GB, SmallestJob
+from shared.model.units import GB_BYTES
+
+
+@dataclass(frozen=True)
+class Unmerged:
+    """Files and bytes of one unmerged output in a chunk: each job that waits for a merge made one file."""
+
+    n_files: int
+    n_bytes: int
+
+
+def merge_job(
+    split_rule: Mapping[str, Any], outputs: Sequence[Unmerged], n_files: int, n_events: int, input_bytes: int
+) -> SmallestJob:
+    """What one merge job of a chunk takes: a merge job is never made smaller than its rules allow.
+
+    It ends before the output that would break nFilesPerMergeJob, nMaxFilesPerMergeJob (50), nGBPerMergeJob (5 GB of the
+    largest output) or nEventsPerMergeJob, and has one at least; onSiteMerging puts everything into one. `n_files`,
+    `n_events` and `input_bytes` are the chunk's; without `outputs` all of its files are taken as of one output.
+    """
+    made = [one for one in outputs if one.n_files] or [Unmerged(max(1, n_files), input_bytes)]
+    producers = max(one.n_files for one in made)
+    per_job = float(producers)
+    if not split_rule.get("onSiteMerging"):
+        most = split_rule.get("nFilesPerMergeJob") or split_rule.get("nMaxFilesPerMergeJob") or MAX_FILES_PER_MERGE_JOB
+        merged_bytes = float(split_rule.get("nGBPerMergeJob") or MERGED_GB) * GB_BYTES
+        largest = max(one.n_bytes for one in made)
+        per_job = min(per_job, float(most), merged_bytes * producers // largest if largest else per_job)
+        wanted_events = split_rule.get("nEventsPerMergeJob")
+        if wanted_events and n_events:
+            per_job = min(per_job, float(wanted_events) // max(1.0, n_events / max(1, n_files)))
+    per_job = max(1.0, per_job)
+    share = per_job / producers
+    return SmallestJob(math.ceil(n_files * share), math.ceil(n_events * share), math.ceil(input_bytes * share))
