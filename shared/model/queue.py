@@ -108,7 +108,11 @@ class Queue:
     @property
     def runs_jumbo_jobs(self) -> bool:
         """Queues kept for jumbo jobs, by either spelling of the option."""
-        return any(self.options.get(name, "").lower() not in _NO for name in ("useJumboJobs", "useJumbo"))
+        return self.has("useJumboJobs") or self.has("useJumbo")
+
+    def has(self, option: str) -> bool:
+        """Whether an option of the queue is named and not switched off."""
+        return self.options.get(option, "").lower() not in _NO
 
     @property
     def _rss_is_per_core(self) -> bool:

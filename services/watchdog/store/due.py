@@ -169,7 +169,7 @@ async def queue_facts(connection: asyncpg.Connection, grid: Grid) -> dict[str, W
         name: WatchedQueue(
             status=queue.status.value,
             workflow=queue.workflow,
-            disable_reassign=queue.options.get("disableReassign", "false").lower() not in ("false", "0", ""),
+            disable_reassign=queue.has("disableReassign"),
             last_job_start_at=started.get(name),
             transfer_time_high_days=queue.transfer_time_high_days,
             transfer_time_low_days=queue.transfer_time_low_days,

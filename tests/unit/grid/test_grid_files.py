@@ -78,6 +78,17 @@ def test_a_record_keeps_its_names_and_becomes_unit_named_fields() -> None:
     assert queue.is_unified and queue.read_storages == ("S_DATADISK",)
 
 
+@pytest.mark.parametrize(
+    ("catchall", "expected"),
+    [("disableReassign", True), ("disableReassign=1", True), ("disableReassign=no", False),
+     ("disableReassign=False", False), ("disableReassign=0", False), ("", False)],
+)  # fmt: skip
+def test_an_option_is_one_that_is_named_and_not_switched_off(catchall: str, expected: bool) -> None:
+    queue = parse_grid(files(queues=[{**QUEUE, "catchall": catchall}])).queues["Q"]
+    assert queue.has("disableReassign") is expected
+    assert not queue.runs_jumbo_jobs
+
+
 def test_a_list_of_records_is_as_good_as_an_object() -> None:
     assert parse_grid(files(queues=[QUEUE], storages=[STORAGE])).queues.keys() == {"Q"}
 
