@@ -20,6 +20,7 @@ from services.cli.commands import (
     bus,
     catalogue,
     config,
+    cordons,
     demonstration,
     documents,
     dry_runs,
@@ -67,7 +68,7 @@ def everything(
     """What all verbs have in common."""
 
 
-for module in (submission, tasks, jobs, explain, task_commands, watching, grid, slots):
+for module in (submission, tasks, jobs, explain, task_commands, watching, grid, cordons, slots):
     module.register(app)
 for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs):
     module.register(app)

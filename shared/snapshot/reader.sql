@@ -9,8 +9,8 @@ FROM versions WHERE name IN ('grid', 'statistics');
 SELECT site, data FROM sites ORDER BY site;
 
 -- name: queues
--- All queues as loaded.
-SELECT queue, data FROM queues ORDER BY queue;
+-- All queues as loaded; those that are cordoned are brokeroff.
+SELECT queue, data FROM queues_in_force ORDER BY queue;
 
 -- name: storages
 -- All storages as loaded.

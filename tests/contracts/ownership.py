@@ -169,6 +169,7 @@ TABLES: Mapping[str, Table] = {
         inserts=_only(JB, JD), others=_only(JB), columns=_columns(_only(JB, JD), "last_pilot_at")
     ),
     "queue_slots": _whole(JB),
+    "queue_cordons": _whole(JB),
     # a tree comes with the grid or by itself; factors are corrected
     "shares": Table(
         inserts=_only(JB, SC), others=_only(JB, SC), deletes=_only(JB, SC),

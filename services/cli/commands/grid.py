@@ -15,7 +15,7 @@ LOAD_TIMEOUT_S = 300.0
 QUEUE_COLUMNS = (
     ("queue", "queue"),
     ("site", "site"),
-    ("status", "status"),
+    ("status", lambda row: f"{row['status']} (cordoned)" if row.get("cordon_reason") else row.get("status")),
     ("type", "type"),
     ("activated", lambda row: counts(row).get("activated", 0)),
     ("running", lambda row: counts(row).get("running", 0)),

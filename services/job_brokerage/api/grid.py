@@ -41,6 +41,21 @@ class GridFiles(BaseModel):
     keep_times: bool = Field(False, description="false: shift all measurement times so that the newest is now")
 
 
+class Cordon(BaseModel):
+    """Which queue takes no new work, and why."""
+
+    model_config = ConfigDict(extra="forbid")
+    queue: Annotated[str, Field(min_length=1, max_length=120)]
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+class Uncordon(BaseModel):
+    """Which queue takes work again."""
+
+    model_config = ConfigDict(extra="forbid")
+    queue: Annotated[str, Field(min_length=1, max_length=120)]
+
+
 def _counts(grid: Grid, files: dict[str, Any]) -> Steps[dict[str, Any]]:
     """What was loaded, and which queues can run nothing because they have no storage, and which fields nobody reads."""
     unread = yield from unread_queue_fields(files)
@@ -80,6 +95,20 @@ def build_routes(database: Database, store: GridStore) -> APIRouter:
             return refused(listed, message, error.problems)
         warning = warning_of(counts["unread_queue_fields"])
         return Envelope(counts, f"grid version {counts['version']} loaded{warning}")
+
+    @routes.post("/cordon")
+    async def cordon(body: Cordon, caller: Annotated[Caller, Depends(OPERATOR)]) -> Envelope:
+        """Close a queue for new work. Jobs that wait or run there go on; a grid loaded later does not open it."""
+        async with database.begin(reason=f"{body.queue} cordoned by {caller.name}") as work:
+            await store.cordon(work, caller, body.queue, body.reason)
+        return Envelope()
+
+    @routes.post("/uncordon")
+    async def uncordon(body: Uncordon, caller: Annotated[Caller, Depends(OPERATOR)]) -> Envelope:
+        """Open a queue again."""
+        async with database.begin(reason=f"{body.queue} uncordoned by {caller.name}") as work:
+            await store.uncordon(work, caller, body.queue)
+        return Envelope()
 
     @routes.get("/queues", dependencies=[Depends(ANYBODY)])
     async def queues() -> Envelope:

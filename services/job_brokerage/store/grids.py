@@ -15,9 +15,10 @@ from shared.events import GridChanged
 from shared.model.batches import batches
 from shared.model.grid import Grid, records_of
 from shared.model.link import metrics_of
-from shared.model.problems import InvalidGrid, Problem
+from shared.model.problems import FieldProblem, InvalidGrid, Problem
 from shared.model.share import Share, as_columns
 from shared.model.storage import Storage
+from shared.web.problems import WrongRequest
 from shared.web.slices import given_back
 
 SQL = Queries.beside(__file__)
@@ -47,6 +48,35 @@ class GridStore:
             await self._save_shares(connection, grid.shares)
         work.emit(GridChanged(grid_version=version))
         return version
+
+    async def cordon(self, work: UnitOfWork, caller: Caller, queue: str, reason: str) -> None:
+        """Close a queue for new work; announces `grid.changed`. Raises WrongRequest for an unknown queue."""
+        # a version first, like a load: changes of the grid follow one another
+        version: int = await SQL.value(work.connection, "next_version", name="grid")
+        if not await SQL.rows(work.connection, "cordon", queue=queue, reason=reason, set_by=caller.name):
+            raise _wrong_queue(queue, "is unknown", "a queue of the grid")
+        await self._changed(work, caller, version, queue, "cordon", {"reason": reason})
+
+    async def uncordon(self, work: UnitOfWork, caller: Caller, queue: str) -> None:
+        """Open a queue again; announces `grid.changed`. Raises WrongRequest for one that is not cordoned."""
+        version: int = await SQL.value(work.connection, "next_version", name="grid")
+        if not await SQL.rows(work.connection, "uncordon", queue=queue):
+            raise _wrong_queue(queue, "is not cordoned", "a queue that is")
+        await self._changed(work, caller, version, queue, "uncordon", {})
+
+    async def _changed(
+        self, work: UnitOfWork, caller: Caller, version: int, queue: str, verb: str, details: dict[str, Any]
+    ) -> None:
+        await SQL.run(
+            work.connection,
+            "record_cordon",
+            caller=caller.name,
+            roles=sorted(caller.roles),
+            verb=verb,
+            queue=queue,
+            details=details,
+        )
+        work.emit(GridChanged(grid_version=version))
 
     async def _save_sites_queues_and_storages(
         self, connection: asyncpg.Connection, grid: Grid, files: Mapping[str, Any]
@@ -178,3 +208,8 @@ class GridStore:
         """That of the grid that is loaded; 0 where none is."""
         row = await SQL.row(connection, "grid_version")
         return int(row["version"]) if row is not None else 0
+
+
+def _wrong_queue(queue: str, why: str, allowed: str) -> WrongRequest:
+    said = f"queue: value {queue!r} {why}; allowed: {allowed}"
+    return WrongRequest([FieldProblem("queue", queue, f"allowed: {allowed}", said)])

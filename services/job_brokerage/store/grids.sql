@@ -98,11 +98,27 @@ GROUP BY gshare ORDER BY gshare;
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, 'grid load', 'grid', :outcome, :details);
 
+-- name: cordon
+-- Close a queue of the grid for new work, or say anew why; nothing for an unknown queue.
+INSERT INTO queue_cordons (queue, reason, set_by) SELECT queue, :reason, :set_by FROM queues WHERE queue = :queue
+ON CONFLICT (queue) DO UPDATE SET reason = excluded.reason, set_by = excluded.set_by, set_at = orrery_now()
+RETURNING queue;
+
+-- name: uncordon
+-- Open a queue again; its name if it was cordoned.
+DELETE FROM queue_cordons WHERE queue = :queue RETURNING queue;
+
+-- name: record_cordon
+-- Who closed or opened a queue, for people.
+INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
+VALUES (:caller, :roles, :verb, :queue, 'accepted', :details);
+
 -- name: list_queues
 -- Every queue with what is known of its load.
-SELECT q.queue, q.site, q.status, q.type, q.data, a.last_pilot_at, a.last_job_start_at, a.running_workers,
+SELECT q.queue, q.site, f.data ->> 'status' AS status, q.type, f.data, f.cordon_reason, f.cordoned_by, a.last_pilot_at, a.last_job_start_at, a.running_workers,
        a.submitted_workers, a.n_slots, coalesce(s.jobs, '{}'::jsonb) AS jobs
 FROM queues q
+JOIN queues_in_force f USING (queue)
 LEFT JOIN queue_activity a USING (queue)
 LEFT JOIN (
     SELECT queue, jsonb_object_agg(status, n_jobs) AS jobs
@@ -134,12 +150,12 @@ SELECT count(DISTINCT (source, destination)) AS n_links, count(*) AS n_metrics,
 FROM network_metrics;
 
 -- name: queue_record
--- One queue as it was loaded.
-SELECT data FROM queues WHERE queue = :queue;
+-- One queue as it was loaded; one that is cordoned is brokeroff.
+SELECT data FROM queues_in_force WHERE queue = :queue;
 
 -- name: queue_records
--- All queues as they were loaded.
-SELECT queue, data FROM queues ORDER BY queue;
+-- All queues as they were loaded; those that are cordoned are brokeroff.
+SELECT queue, data FROM queues_in_force ORDER BY queue;
 
 -- name: storage_records
 -- All storages as they were loaded.

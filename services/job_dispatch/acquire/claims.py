@@ -115,7 +115,8 @@ class Claims:
         if key is not None:
             self._by_key[key] = request
             request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
-        if offer.task_id is None and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing:
+        is_known = offer.task_id is None and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing
+        if is_known or not offer.takes_new:
             self._enter(request)
         else:
             self._keep(loop.create_task(self._prepare(request)))

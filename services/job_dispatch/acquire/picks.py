@@ -70,6 +70,8 @@ class Picks:
 
     def next(self, request: Request) -> PickedJob | AwaitedReads | None:
         """The best job for the request that its site takes; None when nothing that is known fits."""
+        if not request.offer.takes_new:
+            return None
         queue = request.offer.queue
         while True:
             found = self._best(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from starlette.requests import Request
 
@@ -17,7 +18,7 @@ from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.requests import FAILED, AcquireJobs, BadRequest, parse, request_key, shown
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
-from services.job_dispatch.policy.no_match import NoJobs
+from services.job_dispatch.policy.no_match import SHUT, NoJobs
 from shared.auth import caller_of
 from shared.model.problems import FieldProblem
 
@@ -55,6 +56,8 @@ class Acquiring:
             self._metrics.acquires.labels("refused").inc()
             return wanted, self._no_match.explain(offer)
         self._activity.pilot_seen(offer.queue)
+        if self._activity.known_queues.get(offer.queue) in SHUT:
+            offer = replace(offer, takes_new=False)
         try:
             async with WhileConnected(request.receive):
                 granted = await self._claim(offer, wanted.n_jobs, key)

@@ -45,13 +45,17 @@ class PilotKind:
 
 @dataclass(frozen=True)
 class Offer:
-    """One acquire: where the pilot is, what it can run, and the subject of its token."""
+    """One acquire: where the pilot is, what it can run, and the subject of its token.
+
+    `takes_new` False: only the job that the request's key got before.
+    """
 
     queue: str
     kind: PilotKind = PilotKind()
     worker: str | None = None
     task_id: int | None = None
     subject: str | None = None
+    takes_new: bool = True
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ Why = Literal["unknown_queue", "queue_status", "nothing_queued", "requirements",
 CLASSES: tuple[str, ...] = tuple(name for part in get_args(Why) for name in (get_args(part) or (part,)))
 #: states of a queue in which brokerage sends it nothing that it was not named for
 _CLOSED = frozenset({QueueStatus.BROKEROFF, QueueStatus.OFFLINE, QueueStatus.PAUSED, QueueStatus.STANDBY})
+#: states of a queue in which its pilots get no job, whatever waits there
+SHUT = frozenset({QueueStatus.OFFLINE, QueueStatus.PAUSED})
 #: a pilot that was only too late need not wait as long as one for which there is nothing
 _SOONER = 10
 
@@ -45,6 +47,8 @@ def no_match(offer: Offer, found: AtQueue, longest_wait_s: int) -> NoJobs:
     queue = offer.queue
     if found.status is None:
         return NoJobs("unknown_queue", f"the queue {queue!r} is not known", longest_wait_s)
+    if found.status in SHUT:
+        return NoJobs("queue_status", f"{queue} is {found.status}: its pilots get no jobs", longest_wait_s)
     if found.refused is not None and len(found.misfits) == found.n_waiting:
         return NoJobs("requirements", found.refused, longest_wait_s)
     if offer.task_id is not None:
