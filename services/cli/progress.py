@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from services.cli.client import Client
 from shared.model.dataset_types import INPUT_TYPES
+from shared.states.task import TaskStatus
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class TaskCounts:
 
     task_id: int
     name: str
-    status: str
+    status: TaskStatus
     files_total: int = 0
     files_finished: int = 0
     files_failed: int = 0
@@ -68,7 +69,7 @@ def progress_of(details: Mapping[str, Any]) -> TaskCounts:
     return TaskCounts(
         task_id=int(task["task_id"]),
         name=str(task.get("task_name", "")),
-        status=str(task.get("status", "")),
+        status=cast(TaskStatus, str(task.get("status", ""))),
         files_total=total("n_files"),
         files_finished=total("n_files_finished"),
         files_failed=total("n_files_failed"),

@@ -81,7 +81,7 @@ class Load:
             counts[_PLACE["defined"], row] += n_jobs
         return replace(self, counts=counts)
 
-    def __getitem__(self, state: str) -> NDArray[np.int64]:
+    def __getitem__(self, state: JobStatus) -> NDArray[np.int64]:
         """Jobs in one state, by row."""
         return self.counts[_PLACE[state]]
 

@@ -15,6 +15,7 @@ from typing import Any
 from services.cli.simulated_pilots import report
 from services.cli.simulated_pilots.payload import Payload, draw
 from services.cli.simulated_pilots.profile import Fault, Profile
+from shared.states.job import JobStatus
 
 
 class Phase(StrEnum):
@@ -85,7 +86,7 @@ class Pilot:
         self._not_before_s = 0.0
         self._phase_ends_s = 0.0
         self._next_beat_s = 0.0
-        self._unsent: list[str] = []  # states to report at once, in order
+        self._unsent: list[JobStatus] = []  # states to report at once, in order
         self._reports: list[dict[str, Any]] = []  # final reports to deliver, in order
         self._ended: PilotEnd | None = None
 
@@ -114,7 +115,7 @@ class Pilot:
         fields = {**self.slot.offer, "site_name": self.slot.queue, "node": self.slot.node}
         return Call("acquire_jobs", fields, f"{self.name}-{self._n_asked}")
 
-    def _progress(self, status: str) -> Call:
+    def _progress(self, status: JobStatus) -> Call:
         assert self.payload is not None
         return Call("update_job", report.progress(self.payload, status, self.slot.node, self.slot.queue))
 

@@ -7,12 +7,13 @@ from typing import Any
 
 from services.cli.simulated_pilots.payload import OUT_OF_MEMORY, PAYLOAD_FAILED, STAGE_OUT_FAILED, Payload
 from services.cli.simulated_pilots.profile import Fault
+from shared.states.job import JobStatus
 
 PILOT_VERSION = "PR|3.11.5.1"
 TERMINATED = 1201
 
 
-def progress(payload: Payload, status: str, node: str, queue: str) -> dict[str, Any]:
+def progress(payload: Payload, status: JobStatus, node: str, queue: str) -> dict[str, Any]:
     """`starting` and `running`; empty texts for what is known only at the end."""
     return {
         "job_id": str(payload.job_id),

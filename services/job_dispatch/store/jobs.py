@@ -66,7 +66,7 @@ class TaskOfJobs:
 class StoredReport:
     """A final report; `state` is the job's, which may be failed where the pilot reported success."""
 
-    state: str
+    state: JobStatus
     report: Mapping[str, Any]
 
 
