@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from faststream.rabbit import RabbitQueue
 
+from shared.messaging.consumers import Consumers
 from shared.messaging.relay import Relay, is_bus_error
 
 
@@ -46,3 +49,25 @@ async def test_the_relay_tells_a_closed_connection_without_a_traceback(
         running.cancel()
     [record] = caplog.records
     assert text in caplog.text and (record.exc_info is not None) is traceback
+
+
+@pytest.mark.parametrize(
+    ("text", "traceback"), [("the connection closed", False), ("dictionary changed size during iteration", True)]
+)
+async def test_a_consumer_tells_a_closed_connection_without_a_traceback(
+    text: str, traceback: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumers: Any = object.__new__(Consumers)
+    consumers._topology = SimpleNamespace(events_exchange="events")
+    consumers._draining, consumers._in_flight = False, set()
+    handlers: list[Any] = []
+    consumers.broker = SimpleNamespace(subscriber=lambda *_, **__: handlers.append)
+
+    async def acknowledge(message: Any) -> None:
+        raise RuntimeError(text)
+
+    consumers._subscribe(RabbitQueue("q"), 1, acknowledge)
+    with caplog.at_level(logging.WARNING):
+        await handlers[0](None)
+    [record] = caplog.records
+    assert text in caplog.text and (record.exc_info is not None) is traceback and not consumers._in_flight
