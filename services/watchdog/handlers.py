@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from prometheus_client import Counter
@@ -32,13 +33,21 @@ log = logging.getLogger(__name__)
 
 #: jobs ended in one transaction: few enough that nobody waits for their rows
 SLICE = 1000
-#: overdue jobs of one state that are kept in memory while they are ended; the rest is found in the next turn
+#: overdue jobs of one state that are kept in memory; the rest is found when these have ended
 FOUND_AT_ONCE = 20_000
 #: states in which time runs for a pilot or for what it left behind
 WITH_PILOT: tuple[JobStatus, ...] = ("sent", "starting", "running", "holding", "transferring")
 #: live states whose `retry_at` asks for another look. Those in which jobs are made are left to job generation, which
 #: looks at them itself: a reminder here would only put its `retry_at` off.
 REMINDED: tuple[TaskStatus, ...] = ("registered", "defined", "assigning", "staged", "rerefine")
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Jobs that are to end, with why; `is_cut`: there may be more of them."""
+
+    overdue: Sequence[tuple[WatchedJob, Expiry]] = ()
+    is_cut: bool = False
 
 
 class Watchdog:
@@ -50,7 +59,7 @@ class Watchdog:
         self._limits = WatchLimits(parameters)
         self._expired = expired
         self._swept = swept
-        self._overdue: dict[str, tuple[object, list[tuple[WatchedJob, Expiry]]]] = {}
+        self._overdue: dict[str, tuple[object, _Judged]] = {}
 
     async def watch_jobs_with_pilots(self, work: UnitOfWork) -> bool:
         """Lost heartbeats, sent, running, holding and transferring for too long; whether there are more."""
@@ -83,34 +92,35 @@ class Watchdog:
             return False
         # Verdicts of this turn only, and of these parameters: another replica may have had the turns in between.
         judged_by = (last.at, self._parameters.version)
-        known_by, overdue = self._overdue.get(watch, (None, []))
-        if not overdue or known_by != judged_by:
-            overdue = await self._judge(work, states)
+        known_by, judged = self._overdue.get(watch, (None, _Judged()))
+        if not judged.overdue or known_by != judged_by:
+            judged = await self._judge(work, states)
         most = min(SLICE, self._limits.periods.most_jobs)
-        now, left = overdue[:most], overdue[most:]
+        now, left = judged.overdue[:most], replace(judged, overdue=judged.overdue[most:])
         # A slice that is rolled back is judged, or ended, again.
         work.after_commit(lambda: self._overdue.update({watch: (judged_by, left)}))
         by_verdict: dict[Expiry, list[WatchedJob]] = {}
         for job, verdict in now:
             by_verdict.setdefault(verdict, []).append(job)
-        for verdict, jobs in by_verdict.items():
-            await self._expire(work, verdict, jobs)
-        if left:
+        n_ended = sum([await self._expire(work, verdict, jobs) for verdict, jobs in by_verdict.items()])
+        more = bool(left.overdue) or (judged.is_cut and n_ended > 0)
+        if more:
             await store.give_back_turn(work.connection, watch, last.at)
-        return bool(left)
+        return more
 
-    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> list[tuple[WatchedJob, Expiry]]:
+    async def _judge(self, work: UnitOfWork, states: Sequence[JobStatus]) -> _Judged:
         """Overdue jobs, found once for all slices: each ends only if it is then still as it was judged."""
         queues = await store.queue_facts(work.connection, await self._grid.grid(work.connection))
         limits = self._limits.jobs(facts.workflow for facts in queues.values())
         found: list[tuple[WatchedJob, Expiry]] = []
+        is_cut = False
         for state in states:
             wanted = job_policy.search(state, queues, limits, work.now)
-            for job in await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE):
-                verdict = job_policy.overdue(job, limits, work.now)
-                if verdict is not None:
-                    found.append((job, verdict))
-        return found
+            jobs = await store.overdue_jobs(work.connection, state, wanted, queues, FOUND_AT_ONCE)
+            is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
+            verdicts = [(job, job_policy.overdue(job, limits, work.now)) for job in jobs]
+            found += [(job, verdict) for job, verdict in verdicts if verdict is not None]
+        return _Judged(found, is_cut)
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
         """Fast rebrokerage: waiting jobs of a share go elsewhere from a queue that has too many of them."""

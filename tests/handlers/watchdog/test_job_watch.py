@@ -8,6 +8,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from services.watchdog import handlers
 from shared.events import JobMove, JobsExpired
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
@@ -198,6 +199,24 @@ async def test_all_due_jobs_end_in_one_turn_in_slices_of_their_own_transactions(
             more = await stage.watchdog.watch_jobs_with_pilots(work)
         sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
     assert sizes == [100, 100, 50]
+    assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == [], "the turn is over"
+
+
+async def test_due_jobs_beyond_those_that_are_kept_in_memory_end_in_the_same_turn(
+    stage: Stage, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handlers, "FOUND_AT_ONCE", 20)
+    task = await rows.task(connection)
+    for _ in range(50):
+        await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
+    await stage.set("MAX_JOBS_PER_RUN", 15)
+    await seasoned(stage)
+    more, sizes = True, []
+    while more:
+        async with stage.database.begin(reason="periodic") as work:
+            more = await stage.watchdog.watch_jobs_with_pilots(work)
+        sizes.append(sum(len(event.job_ids) for event in await stage.announced()))
+    assert sum(sizes) == 50 and max(sizes) == 15
     assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == [], "the turn is over"
 
 
