@@ -23,10 +23,24 @@ def token_for(addresses: Addresses) -> str:
 
 
 def issue(
-    addresses: Addresses, name: str, roles: Sequence[str], groups: Sequence[str] = (), *, lifetime_s: float = LIFETIME_S
+    addresses: Addresses,
+    name: str,
+    roles: Sequence[str],
+    groups: Sequence[str] = (),
+    *,
+    lifetime_s: float = LIFETIME_S,
+    is_key: bool = False,
 ) -> str:
-    """A token signed with the development key. Raises WrongUsage naming what is missing or not allowed."""
-    from shared.auth import ROLES, Authority  # cryptography takes long to load: not where a token is given
+    """A token signed with the development key, or (`is_key`) a key that renews a pilot's token.
+
+    Raises WrongUsage naming what is missing or not allowed.
+    """
+    from shared.auth import (
+        AUDIENCE,
+        KEY_AUDIENCE,
+        ROLES,
+        Authority,
+    )  # cryptography takes long to load: not where a token is given
 
     for role in roles:
         if role not in ROLES:
@@ -35,7 +49,8 @@ def issue(
     if path is None:
         raise WrongUsage(f"no token: set {TOKEN_VARIABLE}, or ORRERY_TOKEN_KEY_FILE to the development issuer's key")
     try:
-        return Authority.from_file(path).issue(name, roles, groups, lifetime_s=lifetime_s)
+        audience = KEY_AUDIENCE if is_key else AUDIENCE
+        return Authority.from_file(path).issue(name, roles, groups, lifetime_s=lifetime_s, audience=audience)
     except OSError as error:
         raise WrongUsage(f"the issuer's key {path} cannot be read: {error.strerror}") from None
     except (ValueError, PermissionError) as error:

@@ -26,8 +26,11 @@ from services.job_dispatch.api.body import IDS
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
+from services.job_dispatch.api.legacy_credentials import LegacyCredentials
 from services.job_dispatch.api.pilot import PilotApi
+from services.job_dispatch.api.secrets import JobSecrets, SecretsApi
 from services.job_dispatch.api.web import make_web
+from services.job_dispatch.api.worker_nodes import WorkerNodes
 from services.job_dispatch.coalescing import CoalescerLimits
 from services.job_dispatch.environment import DispatchSettings
 from services.job_dispatch.handlers import Handlers, NewsHandlers
@@ -115,13 +118,17 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity, clock=clock)
-    acquiring = Acquiring(claims, activity, NoMatch(windows, sites, activity, parameters, metrics), metrics)
+    no_match = NoMatch(windows, sites, activity, parameters, metrics)
+    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
             await one.close()
 
-    web = _web(database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity)
+    credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
+    web = _web(
+        database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity, credentials=credentials
+    )
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
     simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
     news = NewsHandlers(windows, upkeep)
@@ -151,13 +158,15 @@ def _web(
     acquiring: Acquiring,
     reporting: Reporting,
     activity: PilotActivity,
+    credentials: LegacyCredentials,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
     jobs, commanding = JobQueries(database), Commanding(database, store)
-    pilots = PilotApi(acquiring, reporting, activity, jobs)
+    pilots = [*PilotApi(acquiring, reporting, activity, jobs).routes(), *WorkerNodes(database).routes()]
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding)
-    web = make_web(pilots, legacy, JobApi(database, store, lifecycle, jobs))
+    web = make_web(pilots, [*legacy.methods(), *credentials.methods()], JobApi(database, store, lifecycle, jobs))
     web.include_router(DebugApi(database, commanding).router())
+    web.include_router(SecretsApi(database).router())
     return web
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from shared.config.settings import Settings
@@ -15,3 +17,4 @@ class DispatchSettings(Settings):
     claim_batch_limit: int = Field(128, ge=1, le=1000, description="claims in one statement")
     report_sessions: int = Field(2, ge=1, le=16, description="transactions that store reports at the same time")
     report_batch_limit: int = Field(200, ge=1, le=2000, description="reports in one transaction")
+    credentials_directory: Path | None = Field(None, description="folder with proxies/ and key_pairs/ for pilots")

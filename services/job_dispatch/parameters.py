@@ -24,3 +24,12 @@ REPORTERS: Parameter[Any] = Parameter(
 ADVERTISERS: Parameter[Any] = Parameter(
     COMPONENT, "ADVERTISERS", None, "", "{site or *: [subject]} that may advertise the site"
 )
+PROXY_RECIPIENTS: Parameter[Any] = Parameter(
+    COMPONENT, "PROXY_RECIPIENTS", None, "", "{proxy or *: [subject]} that may have the proxy (getProxy)"
+)
+KEY_PAIR_RECIPIENTS: Parameter[Any] = Parameter(
+    COMPONENT, "KEY_PAIR_RECIPIENTS", None, "", "{key or *: [subject]} that may have the key (getKeyPair)"
+)
+RENEWED_TOKEN_S = Parameter(
+    COMPONENT, "RENEWED_TOKEN_S", 432_000, "s", "for which a token that a pilot renewed is valid", 60, 2_592_000
+)

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shared.auth.authority import ROLES, Authority, Caller, NotAuthenticated, Role
+from shared.auth.authority import AUDIENCE, KEY_AUDIENCE, ROLES, Authority, Caller, NotAuthenticated, Role
 
 if TYPE_CHECKING:
     from shared.auth.web import caller_of, give_authority, require
 
-__all__ = ["ROLES", "Authority", "Caller", "NotAuthenticated", "Role", "caller_of", "give_authority", "require"]
+__all__ = [
+    "AUDIENCE",
+    "KEY_AUDIENCE",
+    "ROLES",
+    "Authority",
+    "Caller",
+    "NotAuthenticated",
+    "Role",
+    "caller_of",
+    "give_authority",
+    "require",
+]
 
 
 def __getattr__(name: str) -> Any:

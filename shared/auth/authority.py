@@ -22,6 +22,8 @@ ROLES: tuple[str, ...] = get_args(Role)
 
 ISSUER = "orrery"
 AUDIENCE = "orrery"
+#: of a key that renews a pilot's token, and is no token itself
+KEY_AUDIENCE = "orrery-token-key"
 ALGORITHM = "EdDSA"
 CLOCK_LEEWAY_S = 60
 REMEMBERED_TOKENS = 20_000
@@ -116,7 +118,13 @@ class Authority:
         )
 
     def issue(
-        self, name: str, roles: Collection[str], groups: Sequence[str] = (), *, lifetime_s: float = 7 * 86400
+        self,
+        name: str,
+        roles: Collection[str],
+        groups: Sequence[str] = (),
+        *,
+        lifetime_s: float = 7 * 86400,
+        audience: str = AUDIENCE,
     ) -> str:
         """A signed token. Raises ValueError for an unknown role, PermissionError without a private key."""
         unknown = sorted(set(roles) - set(ROLES))
@@ -127,7 +135,7 @@ class Authority:
         issued_at = int(time.time())
         claims = {
             "iss": ISSUER,
-            "aud": AUDIENCE,
+            "aud": audience,
             "sub": name,
             "iat": issued_at,
             "exp": issued_at + int(lifetime_s),
@@ -141,12 +149,24 @@ class Authority:
         known = self._remembered.get(token)
         if known is not None and known[1] > time.time():
             return known[0]
+        caller, expires_at = self._verified(token, AUDIENCE)
+        self._remembered[token] = (caller, expires_at)
+        if len(self._remembered) > REMEMBERED_TOKENS:
+            self._remembered.popitem(last=False)
+        return caller
+
+    def verify_key(self, key: str) -> Caller:
+        """Whose tokens a key renews. Raises NotAuthenticated."""
+        return self._verified(key, KEY_AUDIENCE)[0]
+
+    def _verified(self, token: str, audience: str) -> tuple[Caller, float]:
+        """The subject of a token, and when it ends. Raises NotAuthenticated."""
         try:
             claims = jwt.decode(
                 token,
                 self._public_key,
                 algorithms=[ALGORITHM],
-                audience=AUDIENCE,
+                audience=audience,
                 issuer=ISSUER,
                 leeway=CLOCK_LEEWAY_S,
                 options={"require": ["sub", "exp"]},
@@ -157,7 +177,4 @@ class Authority:
         if not isinstance(roles, list) or not isinstance(groups, list):
             raise NotAuthenticated("token refused: roles and groups must be lists")
         caller = Caller(str(claims["sub"]), frozenset(map(str, roles)) & frozenset(ROLES), frozenset(map(str, groups)))
-        self._remembered[token] = (caller, float(claims["exp"]))
-        if len(self._remembered) > REMEMBERED_TOKENS:
-            self._remembered.popitem(last=False)
-        return caller
+        return caller, float(claims["exp"])

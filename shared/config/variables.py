@@ -10,6 +10,7 @@ from shared.config.settings import PREFIX, Settings
 #: those of single services, of the command line, and of what starts and tests the system
 ELSEWHERE = frozenset({
     "CLAIM_SESSIONS", "READ_SESSIONS", "CLAIM_BATCH_LIMIT", "REPORT_SESSIONS", "REPORT_BATCH_LIMIT",
+    "CREDENTIALS_DIRECTORY",
     "TRANSFERS_EVERY_S", "LEFT_OVERS_EVERY_S",
     "TASK_DEFINITION_URL", "TASK_BROKERAGE_URL", "JOB_GENERATION_URL", "JOB_BROKERAGE_URL", "JOB_DISPATCH_URL",
     "WATCHDOG_URL", "JUMBO_WATCHDOG_URL", "SHARE_CORRECTION_URL", "RUN_FILE", "TOKEN",

@@ -142,6 +142,8 @@ TABLES: Mapping[str, Table] = {
     "job_reports": _whole(JD),
     "job_claims": _whole(JD),
     "job_progress": _whole(JD),
+    "user_secrets": _whole(JD),
+    "worker_nodes": _whole(JD),
     "pilots_without_a_job": _whole(JD),
     "job_stdout": _whole(JD),
     "command_progress": _whole(JD),

@@ -126,8 +126,9 @@ def status_of(answer: httpx.Response) -> int:
     if not answer.request.url.path.startswith(LEGACY) or not content_type.endswith("json"):
         return answer.status_code
     body = answer.json()
-    code = body["StatusCode"] if isinstance(body, dict) else 0
-    return {50: 401, 60: 403}.get(code, answer.status_code)
+    if isinstance(body, list):  # [false, reason]
+        return 200 if body[0] else 403 if "needs the role" in body[1] else 401
+    return {50: 401, 60: 403}.get(body["StatusCode"], answer.status_code)
 
 
 def _is_of_a_job(body: dict[str, Any]) -> bool:

@@ -42,12 +42,16 @@ def token(
     ] = None,
     groups: Annotated[list[str] | None, typer.Option("--group", "-g", help="A group; may be repeated.")] = None,
     hours: Annotated[float, typer.Option("--hours", min=0.01, max=24 * 365, help="How long it is valid.")] = 24.0,
+    is_key: Annotated[
+        bool, typer.Option("--key", help="A key with which a pilot renews its token (get_access_token), no token.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Printed on standard output: export ORRERY_TOKEN=$(orrery token --role production)."""
-    chosen = roles or ["user"]
-    text = issue(find_addresses(), name or caller_name(), chosen, groups or [], lifetime_s=hours * 3600)
+    chosen = ["pilot"] if is_key else roles or ["user"]
+    who, lifetime_s = name or caller_name(), hours * 3600
+    text = issue(find_addresses(), who, chosen, groups or [], lifetime_s=lifetime_s, is_key=is_key)
     if as_json:
-        print_json({"token": text, "name": name or caller_name(), "roles": chosen, "groups": groups or []})
+        print_json({"token": text, "name": who, "roles": chosen, "groups": groups or []})
     else:
         typer.echo(text)

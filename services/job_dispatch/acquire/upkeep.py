@@ -20,6 +20,7 @@ from services.job_dispatch.policy.ranking import CorrectedShare, Ranks
 from services.job_dispatch.policy.share_order import ShareOrder
 from services.job_dispatch.store.progress import forget_said
 from services.job_dispatch.store.upkeep import SQL
+from services.job_dispatch.store.worker_nodes import forget_nodes
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -30,7 +31,7 @@ from shared.snapshot import KnownGrid
 
 RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S = 1.0, 5.0, 10.0
 ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
-NO_JOBS_KEPT_S = 86_400.0
+NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
 FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
 FORGET_SLICE = 150_000  # in one run: more than are made in the time between two, at any rate that was measured
@@ -129,9 +130,10 @@ class Upkeep:
         await SQL.run(work.connection, "forget_pilots_without_a_job", older_than_s=NO_JOBS_KEPT_S)
 
     async def forget_said(self, work: UnitOfWork) -> None:
-        """What pilots said of jobs that ended without a report, and old output of payloads."""
+        """What pilots said of jobs that ended without a report, old output, machines of long ago."""
         kept_s = float(self._parameters.read(STDOUT_KEPT_S))
         await forget_said(work.connection, progress_kept_s=SAID_KEPT_S, stdout_kept_s=kept_s)
+        await forget_nodes(work.connection, NODES_KEPT_S)
 
 
 class UpkeepNews:

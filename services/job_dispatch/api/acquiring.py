@@ -16,6 +16,7 @@ from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.body import ACQUIRE, fields_of
 from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.requests import FAILED, AcquireJobs, BadRequest, parse, request_key, shown
+from services.job_dispatch.api.secrets import JobSecrets
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.no_match import SHUT, NoJobs
@@ -28,8 +29,11 @@ LONGEST_KEY = 200
 class Acquiring:
     """Takes the best jobs for one request, and counts what was answered."""
 
-    def __init__(self, claims: Claims, activity: PilotActivity, no_match: NoMatch, metrics: DispatchMetrics) -> None:
+    def __init__(
+        self, claims: Claims, activity: PilotActivity, no_match: NoMatch, secrets: JobSecrets, metrics: DispatchMetrics
+    ) -> None:
         self._claims = claims
+        self._secrets = secrets
         self._activity = activity
         self._no_match = no_match
         self._metrics = metrics
@@ -68,7 +72,7 @@ class Acquiring:
             self._metrics.acquires.labels("none").inc()
             return wanted, self._no_match.explain(offer)
         self._granted.inc()
-        return wanted, granted
+        return wanted, await self._secrets.added(granted)
 
     async def _claim(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
         """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.

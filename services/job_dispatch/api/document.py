@@ -9,10 +9,12 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from services.job_dispatch.api.debugging import SetDebugMode
-from services.job_dispatch.api.legacy import PREFIX as LEGACY
+from services.job_dispatch.api.legacy_credentials import GetKeyPair, GetProxy, GetUserSecrets
+from services.job_dispatch.api.legacy_methods import PREFIX as LEGACY
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.report_fields import UpdateJob
 from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, RequestFields, WorkerUpdate
+from services.job_dispatch.api.worker_nodes import WorkerNode, WorkerNodeGpu
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,15 @@ METHODS = (
     Method(f"{PREFIX}/update_jobs_bulk", "Many reports as `job_list`, each with its own answer"),
     Method(f"{PREFIX}/get_job_status", "Status and attempt of `job_ids`", ids="job_ids"),
     Method(f"{PREFIX}/update_worker_status", "A worker started or finished", WorkerUpdate),
+    Method(f"{PREFIX}/update_worker_node", "Processors, memory and disk of a machine", WorkerNode),
+    Method(f"{PREFIX}/update_worker_node_gpu", "One kind of GPU in a machine", WorkerNodeGpu),
     Method(f"{LEGACY}/getJob", "Take the best job that fits: its fields beside StatusCode, or 20", AcquireJobs),
     Method(f"{LEGACY}/updateJob", "Report a job's state; the reply carries a command", UpdateJob),
     Method(f"{LEGACY}/updateWorkerPilotStatus", "A worker started or finished", WorkerUpdate),
     Method(f"{LEGACY}/setDebugMode", 'Debug mode on or off: the text "Succeeded", or the reason', SetDebugMode),
+    Method(f"{LEGACY}/getProxy", "A proxy certificate for those whom the configuration names", GetProxy),
+    Method(f"{LEGACY}/getKeyPair", "A key pair for those whom the configuration names", GetKeyPair),
+    Method(f"{LEGACY}/get_user_secrets", "[true, values by key] of what the caller keeps", GetUserSecrets),
     Method(f"{LEGACY}/getStatus", "States and attempts of `ids`, joined by commas", ids="ids"),
 )
 _ENVELOPE = {

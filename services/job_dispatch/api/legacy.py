@@ -1,20 +1,20 @@
 """/server/panda/*: the interface that published pilots use.
 
-Bodies are forms or JSON, gzipped or not; names are those of the older interface. Who may call what is in `routes`.
+Bodies are forms or JSON, gzipped or not; names are those of the older interface. Who may call what is in `methods`.
 """
 
 from __future__ import annotations
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
 from services.job_dispatch.api.debugging import SetDebugMode
-from services.job_dispatch.api.failures import Endpoint, Form, UnansweredRequest, guarded
+from services.job_dispatch.api.failures import UnansweredRequest
 from services.job_dispatch.api.legacy_answers import always_json, as_text, flat, sent_again, told
+from services.job_dispatch.api.legacy_methods import LegacyMethod
 from services.job_dispatch.api.reported import note_worker, report_of
 from services.job_dispatch.api.requests import NO_JOBS, OK, PERMISSION, ROLE, job_ids_of, parse
 from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
@@ -22,8 +22,6 @@ from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth import caller_of
-
-PREFIX = "/server/panda"
 
 
 class LegacyApi:
@@ -43,27 +41,16 @@ class LegacyApi:
         self._jobs = jobs
         self._commanding = commanding
 
-    def _methods(self) -> list[tuple[str, tuple[str, ...], Endpoint, Form, tuple[str, ...]]]:
-        """Name, HTTP methods, endpoint, form of failures, and the roles that may call it."""
+    def methods(self) -> list[LegacyMethod]:
+        """For pilots and production; the owner of a job may set its debug mode."""
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
         return [
-            ("getJob", post, self.get_job, always_json, pilots),
-            ("updateJob", post, self.update_job, sent_again, pilots),
-            ("updateWorkerPilotStatus", post, self.update_worker_status, sent_again, pilots),
-            ("getStatus", both, self.get_status, always_json, pilots),
-            ("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
+            LegacyMethod("getJob", post, self.get_job, always_json, pilots),
+            LegacyMethod("updateJob", post, self.update_job, sent_again, pilots),
+            LegacyMethod("updateWorkerPilotStatus", post, self.update_worker_status, sent_again, pilots),
+            LegacyMethod("getStatus", both, self.get_status, always_json, pilots),
+            LegacyMethod("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
         ]
-
-    def routes(self) -> list[Route]:
-        """One for each method."""
-        return [
-            Route(f"{PREFIX}/{name}", guarded(form, *roles)(endpoint), methods=list(methods))
-            for name, methods, endpoint, form, roles in self._methods()
-        ]
-
-    def forms(self) -> dict[str, Form]:
-        """In which form each path tells failures."""
-        return {f"{PREFIX}/{name}": form for name, _, _, form, _ in self._methods()}
 
     async def get_job(self, request: Request) -> Response:
         """One job, its fields beside the StatusCode; with nJobs a list of jobs. Always JSON."""

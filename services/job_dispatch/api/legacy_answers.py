@@ -63,7 +63,12 @@ def sent_again(failure: UnansweredRequest) -> Response:
 
 def as_pair(failure: UnansweredRequest) -> Response:
     """[false, reason]."""
-    return Response(orjson.dumps([False, failure.text]), media_type="application/json")
+    return pair(False, failure.text)
+
+
+def pair(is_done: bool, found: Any) -> Response:
+    """[whether it was done, what was found]."""
+    return Response(orjson.dumps([is_done, found]), media_type="application/json")
 
 
 def as_text(failure: UnansweredRequest) -> Response:

@@ -24,7 +24,7 @@ from shared.web.problems import WrongRequest
 from shared.web.values import absent, ids_of
 
 #: legacy status codes of the protocol
-OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE, PERMISSION = 0, 10, 20, 30, 50, 60, 70
+OK, TIMEOUT, NO_JOBS, FAILED, INVALID, ROLE, PERMISSION, MISSING_KEY, PROXY_ERROR = 0, 10, 20, 30, 50, 60, 70, 80, 90
 LARGEST_FILE_BYTES = 2**50  # sums over the files of a job, a dataset, a storage must stay whole numbers of 8 bytes
 MOST_JOBS = 100
 MOST_REPORTS = 1000
@@ -46,6 +46,7 @@ LEGACY_NAMES = {
     "totWCHAR": "tot_wchar", "totRBYTES": "tot_rbytes", "totWBYTES": "tot_wbytes",
     "rateRCHAR": "rate_rchar", "rateWCHAR": "rate_wchar", "rateRBYTES": "rate_rbytes", "rateWBYTES": "rate_wbytes",
     "site": "site_name", "workerID": "worker_id", "harvesterID": "harvester_id", "pandaID": "job_id", "modeOn": "mode",
+    "publicKeyName": "public_key_name", "privateKeyName": "private_key_name",
 }  # fmt: skip
 
 

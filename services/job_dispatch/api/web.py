@@ -17,10 +17,10 @@ from starlette.types import Receive, Scope, Send
 from services.job_dispatch.api.document import document_of
 from services.job_dispatch.api.failures import Form, UnansweredRequest, enveloped, internal, later
 from services.job_dispatch.api.job import JobApi
-from services.job_dispatch.api.legacy import PREFIX as LEGACY_PREFIX
-from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_answers import always_json
-from services.job_dispatch.api.pilot import PREFIX, PilotApi
+from services.job_dispatch.api.legacy_methods import PREFIX as LEGACY_PREFIX
+from services.job_dispatch.api.legacy_methods import LegacyMethod, forms_of, routes_of
+from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.requests import FAILED
 from shared.web.intake import SEAT, Crowded, Room
 
@@ -77,11 +77,11 @@ class DispatchWeb(FastAPI):
         await response(scope, receive, send)
 
 
-def make_web(pilots: PilotApi, legacy: LegacyApi, jobs: JobApi) -> FastAPI:
+def make_web(pilots: Sequence[Route], legacy: Sequence[LegacyMethod], jobs: JobApi) -> FastAPI:
     """Routes and the document that describes them."""
     web = DispatchWeb(title=TITLE, docs_url="/docs", redoc_url=None)
     web.include_router(jobs.router())
-    web.give_way([*pilots.routes(), *legacy.routes()], legacy.forms())
+    web.give_way([*pilots, *routes_of(legacy)], forms_of(legacy))
 
     def openapi() -> dict[str, Any]:
         if web.openapi_schema is None:

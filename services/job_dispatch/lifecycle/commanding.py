@@ -27,7 +27,7 @@ class Commanding:
         """Leave a command for a job, or take it back (None; debugoff: whatever belongs to debug mode).
 
         Production and operators may give every command; the job's owner those of debug mode, and so may the pilot that
-        has the job. Raises NotLive, NotAllowed.
+        has the job. Raises NotLive, CommandNotAllowed.
         """
         async with self._database.begin(reason=f"command by {caller.name}") as work:
             jobs = await self._store.lock_jobs(work.connection, [job_id])

@@ -1,0 +1,172 @@
+"""/server/panda/*: proxies, tokens, key pairs and secrets for pilots, and the types of resources.
+
+Proxies and key pairs are files of `ORRERY_CREDENTIALS_DIRECTORY` (`proxies/NAME.pem`, `key_pairs/NAME`); runtime
+parameters name who may have them. A token is renewed with a token key (`orrery token --key`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from services.job_dispatch.api.body import ACQUIRE, fields_of
+from services.job_dispatch.api.failures import UnansweredRequest
+from services.job_dispatch.api.legacy_answers import always_json, as_pair, flat, pair, told
+from services.job_dispatch.api.legacy_methods import LegacyMethod
+from services.job_dispatch.api.requests import (
+    INVALID,
+    MISSING_KEY,
+    OK,
+    PERMISSION,
+    PROXY_ERROR,
+    RequestFields,
+    Text,
+    parse,
+)
+from services.job_dispatch.api.secrets import chosen
+from services.job_dispatch.parameters import KEY_PAIR_RECIPIENTS, PROXY_RECIPIENTS, RENEWED_TOKEN_S
+from services.job_dispatch.store.secrets import secrets_of
+from shared.auth import Authority, NotAuthenticated, caller_of
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.snapshot import KnownGrid
+from shared.web.values import Truth
+
+LARGEST_FILE_BYTES = 100_000
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
+_OTHERS = re.compile(r"[^A-Za-z0-9]+")
+DEFAULT_PROXY = "default"
+
+
+class GetProxy(RequestFields):
+    """`getProxy`."""
+
+    role: Text = None
+    dn: Text = None
+
+    @property
+    def name(self) -> str:
+        """The file: the person or `default`, and the role; all other signs than letters and digits are `_`."""
+        parts = [_OTHERS.sub("_", one).strip("_")[:100] for one in (self.dn or DEFAULT_PROXY, self.role or "")]
+        return ".".join(part for part in parts if part)
+
+
+class GetKeyPair(RequestFields):
+    """`getKeyPair`."""
+
+    public_key_name: Annotated[str, Field(pattern=f"^{_FILE_NAME.pattern}$")]
+    private_key_name: Annotated[str, Field(pattern=f"^{_FILE_NAME.pattern}$")]
+
+
+class GetUserSecrets(RequestFields):
+    """`get_user_secrets`."""
+
+    keys: Text = None
+    get_json: Truth = None
+
+
+class LegacyCredentials:
+    """What pilots ask for beside jobs."""
+
+    def __init__(self, database: Database, grid: KnownGrid, parameters: Parameters, directory: Path | None) -> None:
+        self._database = database
+        self._grid = grid
+        self._parameters = parameters
+        self._directory = directory
+
+    def methods(self) -> list[LegacyMethod]:
+        """For pilots and production; a token is given to whoever has a key for it."""
+        pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
+        return [
+            LegacyMethod("getProxy", post, self.get_proxy, always_json, pilots),
+            LegacyMethod("getKeyPair", post, self.get_key_pair, always_json, pilots),
+            LegacyMethod("get_access_token", ("GET",), self.get_access_token, always_json, ()),
+            LegacyMethod("getResourceTypes", both, self.get_resource_types, always_json, ("user", *pilots)),
+            LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, ("user", *pilots)),
+        ]
+
+    async def get_proxy(self, request: Request) -> Response:
+        """A proxy certificate in PEM form; its StatusCode is a number, as the pilot looks for the number 0."""
+        wanted = parse(GetProxy, await fields_of(request, ACQUIRE))
+        caller = caller_of(request).name
+        if not is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller):
+            return always_json(
+                UnansweredRequest(PERMISSION, f"{caller} is not among those who may have the proxy {wanted.name}")
+            )
+        text = await self._file("proxies", f"{wanted.name}.pem")
+        if text is None:
+            return always_json(UnansweredRequest(PROXY_ERROR, f"there is no proxy {wanted.name}"))
+        return flat({"StatusCode": OK, "errorDialog": "", "userProxy": text})
+
+    async def get_key_pair(self, request: Request) -> Response:
+        """Both halves of a key pair."""
+        wanted = parse(GetKeyPair, await fields_of(request, ACQUIRE))
+        caller, names = caller_of(request).name, (wanted.public_key_name, wanted.private_key_name)
+        configured = self._parameters.read(KEY_PAIR_RECIPIENTS)
+        if not all(is_named(configured, name, caller) for name in names):
+            return always_json(
+                UnansweredRequest(PERMISSION, f"{caller} is not among those who may have {' and '.join(names)}")
+            )
+        public, private = [await self._file("key_pairs", name) for name in names]
+        if public is None or private is None:
+            return always_json(UnansweredRequest(MISSING_KEY, f"there is no key pair {' and '.join(names)}"))
+        return flat({"StatusCode": OK, "publicKey": public, "privateKey": private})
+
+    async def _file(self, folder: str, name: str) -> str | None:
+        """A file of the directory for credentials; None where there is none."""
+        if self._directory is None or not _FILE_NAME.fullmatch(name):
+            return None
+        path = self._directory / folder / name
+
+        def read() -> str | None:
+            try:
+                return path.read_bytes()[:LARGEST_FILE_BYTES].decode()
+            except (OSError, UnicodeDecodeError):
+                return None
+
+        return await asyncio.to_thread(read)
+
+    async def get_access_token(self, request: Request) -> Response:
+        """A fresh token of a pilot for its `token_key`, also when the token that it has is over.
+
+        The pilot reads the answer as a Python literal, so it has texts and numbers only.
+        """
+        authority: Authority = request.app.state.authority
+        try:
+            owner = authority.verify_key(request.query_params.get("token_key", ""))
+        except NotAuthenticated as error:
+            return always_json(UnansweredRequest(INVALID, f"token_key: {error}"))
+        try:
+            lifetime_s = float(self._parameters.read(RENEWED_TOKEN_S))
+            token = authority.issue(owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s)
+        except PermissionError as error:
+            return always_json(UnansweredRequest(PROXY_ERROR, f"no token can be issued here: {error}"))
+        return flat({"StatusCode": OK, "errorDialog": "", "userProxy": token})
+
+    async def get_resource_types(self, request: Request) -> Response:
+        """The classes of cores and memory; a limit that there is not is left out."""
+        async with self._database.read() as connection:
+            types = (await self._grid.grid(connection)).resource_types
+        found: list[dict[str, Any]] = []
+        for one in types:
+            fields = {
+                "resource_name": one.name, "mincore": one.min_cores, "maxcore": one.max_cores,
+                "minrampercore": one.min_ram_per_core_mb, "maxrampercore": one.max_ram_per_core_mb,
+            }  # fmt: skip
+            found.append({name: value for name, value in fields.items() if value is not None})
+        return told(request, {"StatusCode": OK, "ResourceTypes": found})
+
+    async def get_user_secrets(self, request: Request) -> Response:
+        """[true, values by key] of what the caller keeps."""
+        fields = await fields_of(request, ACQUIRE) if request.method == "POST" else dict(request.query_params)
+        wanted = parse(GetUserSecrets, fields)
+        async with self._database.read() as connection:
+            kept = chosen(await secrets_of(connection, caller_of(request).name), wanted.keys)
+        return pair(True, kept)

@@ -1,0 +1,50 @@
+"""Methods of /server/panda: what each is served by, how it fails, who may call it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.job_dispatch.api.failures import Endpoint, Form, answered, guarded
+
+PREFIX = "/server/panda"
+
+
+@dataclass(frozen=True)
+class LegacyMethod:
+    """One method; without roles it is for anybody, and looks at its caller itself."""
+
+    name: str
+    verbs: tuple[str, ...]
+    endpoint: Endpoint
+    form: Form
+    roles: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return f"{PREFIX}/{self.name}"
+
+    def route(self) -> Route:
+        """The method behind the check of its caller."""
+        endpoint = guarded(self.form, *self.roles)(self.endpoint) if self.roles else self._open()
+        return Route(self.path, endpoint, methods=list(self.verbs))
+
+    def _open(self) -> Endpoint:
+        async def call(request: Request) -> Response:
+            return await answered(self.endpoint, request, self.form)
+
+        return call
+
+
+def routes_of(methods: Iterable[LegacyMethod]) -> list[Route]:
+    """One for each method."""
+    return [one.route() for one in methods]
+
+
+def forms_of(methods: Iterable[LegacyMethod]) -> dict[str, Form]:
+    """In which form each path tells failures."""
+    return {one.path: one.form for one in methods}

@@ -1,0 +1,101 @@
+"""/api/v1/creds/*: what people keep for their payloads, and how it reaches a job that uses it.
+
+Everybody sees and changes their own only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from services.job_dispatch.acquire.picks import Granted
+from services.job_dispatch.api.body import HEARTBEAT, fields_of
+from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.requests import RequestFields, parse
+from services.job_dispatch.store.secrets import MOST_SECRETS, secrets_of, set_secret
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.model.problems import FieldProblem
+from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+
+ANYBODY = require("user", "pilot", "production", "operator")
+#: what stands in the specification of a job whose task uses secrets; no text inside it can be taken for it
+_MARK = '"useSecrets"'
+LONGEST_VALUE = 50_000
+
+
+class SetSecret(RequestFields):
+    """`creds/set_user_secrets`: without a value the key is forgotten."""
+
+    key: Annotated[str, Field(min_length=1, max_length=200)]
+    value: Annotated[str, Field(max_length=LONGEST_VALUE)] | None = None
+
+
+class JobSecrets:
+    """Adds what a job's owner keeps to the specification of a job that uses it, when a pilot takes it.
+
+    It is never stored with the job: specifications are shown to the members of the owner's VO.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def added(self, granted: Sequence[Granted]) -> list[Granted]:
+        """The same jobs; those that use secrets have them as a JSON text, as pilots expect."""
+        return [await self._with_secrets(one) if one.spec and _MARK in one.spec else one for one in granted]
+
+    async def _with_secrets(self, job: Granted) -> Granted:
+        spec = orjson.loads(job.spec or "{}")
+        if spec.get("useSecrets") != "True":
+            return job
+        async with self._database.read() as connection:
+            kept = await secrets_of(connection, str(spec.get("prodUserID")))
+        return replace(job, spec=orjson.dumps({**spec, "secrets": orjson.dumps(kept).decode()}).decode())
+
+
+class SecretsApi:
+    """For any caller, each about their own."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/creds", tags=["secrets"])
+        router.add_api_route("/set_user_secrets", self.set_secret, methods=["POST"], openapi_extra=_BODY)
+        router.add_api_route("/get_user_secrets", self.get_secrets, methods=["GET"])
+        return router
+
+    async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+        """Keep a value under a key, or forget the key."""
+        wanted = parse(SetSecret, await fields_of(request, HEARTBEAT))
+        async with self._database.begin(reason=f"secret of {caller.name}") as work:
+            done = await set_secret(work.connection, caller.name, wanted.key, wanted.value)
+        if done:
+            return Envelope()
+        if wanted.value is None:
+            return refused(NOT_FOUND, f"{wanted.key}: there is no such key")
+        allowed = f"at most {MOST_SECRETS} keys are kept"
+        return refused(BAD_REQUEST, problems=[FieldProblem("key", wanted.key, allowed, f"key: {allowed}")])
+
+    async def get_secrets(
+        self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)], keys: str | None = None
+    ) -> Response:
+        """Values by key: all, or those of the keys that are named with commas between them."""
+        async with self._database.read() as connection:
+            return Envelope(chosen(await secrets_of(connection, caller.name), keys))
+
+
+def chosen(kept: dict[str, str], keys: str | None) -> dict[str, str]:
+    """Those of the keys that are named with commas between them; all where none is."""
+    wanted = {one.strip() for one in (keys or "").split(",") if one.strip() not in ("", "None")}
+    return {key: value for key, value in kept.items() if not wanted or key in wanted}
+
+
+_BODY = body_of({"key": "API_TOKEN", "value": "..."}, SetSecret.model_json_schema())

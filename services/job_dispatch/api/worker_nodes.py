@@ -1,0 +1,88 @@
+"""/api/v1/pilot/update_worker_node and update_worker_node_gpu: what a pilot says of its machine."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from services.job_dispatch.api.body import HEARTBEAT, fields_of
+from services.job_dispatch.api.failures import enveloped, guarded
+from services.job_dispatch.api.pilot import PREFIX
+from services.job_dispatch.api.requests import Amount, Number, RequestFields, Text, parse
+from services.job_dispatch.store.worker_nodes import note_node
+from shared.db.database import Database
+from shared.web.envelope import Envelope
+
+LONGEST_TEXT = 500
+ShortName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class WorkerNode(RequestFields):
+    """`update_worker_node`: memory and disk in MB, the clock in MHz."""
+
+    site: ShortName
+    host_name: ShortName
+    cpu_model: ShortName
+    panda_queue: Text = None
+    cpu_model_normalized: Text = None
+    cpu_architecture: Text = None
+    cpu_architecture_level: Text = None
+    n_logical_cpus: Amount = None
+    n_sockets: Amount = None
+    cores_per_socket: Amount = None
+    threads_per_core: Amount = None
+    clock_speed: Number = None
+    total_memory: Amount = None
+    total_local_disk: Amount = None
+
+
+class WorkerNodeGpu(RequestFields):
+    """`update_worker_node_gpu`: memory in MB."""
+
+    site: ShortName
+    host_name: ShortName
+    vendor: ShortName
+    model: ShortName
+    count: Amount = None
+    vram: Amount = None
+    architecture: Text = None
+    framework: Text = None
+    framework_version: Text = None
+    driver_version: Text = None
+
+
+class WorkerNodes:
+    """For pilots and production."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def routes(self) -> list[Route]:
+        pilot = guarded(enveloped, "pilot", "production")
+        return [
+            Route(f"{PREFIX}/update_worker_node", pilot(self.update_worker_node), methods=["POST"]),
+            Route(f"{PREFIX}/update_worker_node_gpu", pilot(self.update_worker_node_gpu), methods=["POST"]),
+        ]
+
+    async def update_worker_node(self, request: Request) -> Response:
+        """Processors, memory and disk of a machine."""
+        node = parse(WorkerNode, await fields_of(request, HEARTBEAT))
+        async with self._database.read() as connection:  # one row, on which nothing else depends
+            await note_node(connection, "node", node.site, node.host_name, _said(node))
+        return Envelope()
+
+    async def update_worker_node_gpu(self, request: Request) -> Response:
+        """One kind of GPU in a machine."""
+        gpu = parse(WorkerNodeGpu, await fields_of(request, HEARTBEAT))
+        async with self._database.read() as connection:
+            await note_node(connection, "gpu", gpu.site, gpu.host_name, _said(gpu), f"{gpu.vendor} {gpu.model}")
+        return Envelope()
+
+
+def _said(fields: RequestFields) -> dict[str, Any]:
+    given = fields.model_dump(exclude_none=True)
+    return {name: value[:LONGEST_TEXT] if isinstance(value, str) else value for name, value in given.items()}

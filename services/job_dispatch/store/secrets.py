@@ -1,0 +1,24 @@
+"""What people keep for the payloads of their tasks."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)
+
+MOST_SECRETS = 100
+
+
+async def secrets_of(connection: asyncpg.Connection, owner: str) -> dict[str, str]:
+    """Values by key."""
+    return {row["key"]: row["value"] for row in await SQL.rows(connection, "secrets_of", owner=owner)}
+
+
+async def set_secret(connection: asyncpg.Connection, owner: str, key: str, value: str | None) -> bool:
+    """Keep a value, or forget the key (None); false where there are too many keys, or none of this name."""
+    if value is None:
+        return await SQL.value(connection, "forget_secret", owner=owner, key=key) is not None
+    kept = await SQL.value(connection, "set_secret", owner=owner, key=key, value=value, at_most=MOST_SECRETS)
+    return kept is not None
