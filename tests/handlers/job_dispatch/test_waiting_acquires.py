@@ -53,7 +53,7 @@ async def all_busy(parts: Parts, held: HeldBack) -> list[asyncio.Task[Any]]:
         first.append(asyncio.create_task(parts.claims.acquire(OFFER)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-    await asyncio.wait_for(held.busy.wait(), 10)
+    await asyncio.wait_for(held.busy.wait(), 60)
     return first
 
 
@@ -94,7 +94,7 @@ async def test_nothing_is_claimed_for_a_caller_that_has_gone_while_it_waited(
     token = authority.issue("pilot-1", ["pilot"])
     waiting = [asyncio.create_task(ask(parts, token, has_gone)) for _ in range(5)]
     has_gone.set()
-    answers = await asyncio.wait_for(asyncio.gather(*waiting), 10)  # they end although no session is free
+    answers = await asyncio.wait_for(asyncio.gather(*waiting), 60)  # they end although no session is free
     assert [messages[0]["status"] for messages in answers] == [499] * 5
     held.go_on.set()
     await asyncio.gather(*first)

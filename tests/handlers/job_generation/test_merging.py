@@ -82,7 +82,7 @@ async def test_a_kill_that_races_with_the_end_of_a_merge_waits_in_the_same_order
     [merge_id] = generated_in(await story.broker(task_id, chunk_id))
     await story.move([merge_id], "finished")
     store = Store()
-    async with asyncio.timeout(20), story.database.begin(reason="kill") as kill:
+    async with asyncio.timeout(60), story.database.begin(reason="kill") as kill:
         await store.lock_jobs(kill.connection, [producer])
         process_id = await kill.connection.fetchval("SELECT pg_backend_pid()")
         ending = asyncio.create_task(story.hear(JobsFinished(job_ids=(merge_id,))))

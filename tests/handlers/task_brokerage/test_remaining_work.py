@@ -130,9 +130,10 @@ async def test_where_nothing_is_wrong_nobody_waits(database, context) -> None:
 
 
 async def someone_waits(database: Database) -> None:
-    """Until a transaction waits for another's lock."""
+    """Until a transaction of this database waits for another's lock; other tests have databases of their own."""
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     async with asyncio.timeout(60), database.read() as connection:
-        while not await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+        while not await connection.fetchval(waiting):
             await connection.execute("SELECT pg_sleep(0.01)")
 
 

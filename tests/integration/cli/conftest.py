@@ -64,7 +64,7 @@ def one_process(
         yield environment | {"ORRERY_RUN_FILE": str(directory / "run.json")}
     finally:
         process.send_signal(signal.SIGTERM)
-        code = process.wait(30)
+        code = process.wait(60)
         asyncio.run(servers.drop_database(test_servers.database_url, url))
     assert code == 0, f"SIGTERM must end it in good order:\n{log.read_text()[-2000:]}"
 

@@ -85,7 +85,7 @@ async def test_the_database_ends_a_transaction_that_does_nothing_and_its_row_is_
     stopped = asyncio.create_task(frozen())
     await held.wait()
     assert not await no_session_idles_in_a_transaction()
-    await eventually(no_session_idles_in_a_transaction, patience_s=20)
+    await eventually(no_session_idles_in_a_transaction)
     await lock(database)
     ended.set()
     (error,) = await asyncio.gather(stopped, return_exceptions=True)

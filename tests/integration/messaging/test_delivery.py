@@ -168,12 +168,16 @@ async def test_no_more_handlers_run_at_once_than_the_prefetch_allows(
     database: Database, rabbitmq_url: str, namespace: str, effects: Effects
 ) -> None:
     at_once, most = 0, 0
+    as_many_as_allowed = asyncio.Event()
 
     async def count(event: TaskDefined) -> None:
         nonlocal at_once, most
         at_once += 1
         most = max(most, at_once)
-        await asyncio.sleep(0.01)
+        if at_once == 4:
+            as_many_as_allowed.set()
+        await as_many_as_allowed.wait()
+        await asyncio.sleep(0.01)  # a fifth has time to come
         at_once -= 1
 
     effects.before = count

@@ -15,6 +15,7 @@ import aio_pika
 import httpx
 import pytest
 
+from deploy.local.ports import free_port
 from shared.auth import Authority
 from shared.db import Database
 from shared.messaging.topology import Topology
@@ -28,16 +29,13 @@ async def environment(
 ) -> AsyncIterator[dict[str, str]]:
     key = tmp_path / "token_key.pem"
     Authority.create_file(key)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     yield {
         "PATH": os.environ["PATH"],
         "ORRERY_DATABASE_URL": database_url,
         "ORRERY_RABBITMQ_URL": rabbitmq_url,
         "ORRERY_BUS_NAMESPACE": bus_namespace,
         "ORRERY_TOKEN_KEY_FILE": str(key),
-        "ORRERY_HTTP_PORT": str(port),
+        "ORRERY_HTTP_PORT": str(free_port()),  # which no outgoing connection of another test can take meanwhile
     }
     connection = await aio_pika.connect(rabbitmq_url)
     async with connection:

@@ -37,7 +37,7 @@ async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
 async def test_a_connection_whose_request_is_not_whole_in_time_is_closed(port: int, sent: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
-    answer = await asyncio.wait_for(reader.read(), 20)  # to its end: the server closes it
+    answer = await asyncio.wait_for(reader.read(), 60)  # to its end: the server closes it
     writer.close()
     assert b" 408 " in answer and b"not complete after 0.3 s" in answer
     assert (b"5 bytes" in answer) == (REQUEST + b"abcde" in sent)
@@ -53,7 +53,7 @@ async def test_a_connection_that_trickles_is_closed_although_it_is_never_silent(
 
     writer.write(REQUEST[:-2])
     trickling = asyncio.create_task(trickle())
-    answer = await asyncio.wait_for(reader.read(65536), 20)
+    answer = await asyncio.wait_for(reader.read(65536), 60)
     trickling.cancel()
     writer.close()
     assert b" 408 " in answer
@@ -62,7 +62,7 @@ async def test_a_connection_that_trickles_is_closed_although_it_is_never_silent(
 async def test_headers_without_end_are_refused(port: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(REQUEST[:-2] + b"X-More: 1\r\n" * (LARGEST_HEAD_BYTES // 8))
-    answer = await asyncio.wait_for(reader.read(65536), 20)
+    answer = await asyncio.wait_for(reader.read(65536), 60)
     writer.close()
     assert b" 431 " in answer
 
@@ -73,6 +73,6 @@ async def test_whole_requests_on_one_connection_are_answered_however_long_it_liv
         writer.write(REQUEST + b"abc")
         await writer.drain()
         writer.write(b"de")
-        assert b"5 bytes" in await asyncio.wait_for(reader.readuntil(b"bytes"), 20), number
+        assert b"5 bytes" in await asyncio.wait_for(reader.readuntil(b"bytes"), 60), number
         await asyncio.sleep(0.15)  # together longer than one request may take
     writer.close()
