@@ -32,7 +32,8 @@ _SETTINGS = {"application_name": OWN_SESSION, "plan_cache_mode": "force_generic_
 #: asked until nobody is left; the function's own way of waiting looks every 100 ms
 _END_SESSIONS = """
 SELECT count(*) FROM (SELECT pg_terminate_backend(pid), pg_sleep(0.001) FROM pg_stat_activity
-                       WHERE datname = current_database() AND pid <> pg_backend_pid() OFFSET 0) AS ended
+                       WHERE datname = current_database() AND pid <> pg_backend_pid()
+                         AND application_name IS DISTINCT FROM $1 OFFSET 0) AS ended
 """
 
 #: Of these the number of rows and the last transaction that wrote one tell of every change of the schema. Emptying a
@@ -77,6 +78,13 @@ _SET_SEQUENCES = """
 SELECT setval(name::regclass, last_value, is_called)
   FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS kept (name, last_value, is_called)
 """
+#: what the planner believes of the size of tables and indexes, which emptying a large table forgets
+_PAGES = "SELECT oid, relpages, reltuples FROM pg_class WHERE relkind IN ('r', 'i', 't') AND oid >= 16384"
+_SET_PAGES = """
+UPDATE pg_class c SET relpages = kept.relpages, reltuples = kept.reltuples
+  FROM unnest($1::oid[], $2::integer[], $3::real[]) AS kept (oid, relpages, reltuples)
+ WHERE c.oid = kept.oid AND (c.relpages, c.reltuples) IS DISTINCT FROM (kept.relpages, kept.reltuples)
+"""
 #: where a row lies is part of it: rows written anew come in another order
 _CONTENT = """
 SELECT '{0}' AS name, md5(string_agg(concat(ctid, xmin, kept), ';' ORDER BY ctid)) AS content FROM {0} AS kept
@@ -94,6 +102,7 @@ class Origin:
     sequences: tuple[list[str], list[int], list[bool]]
     rows: dict[str, bytes]
     content: dict[str, str]
+    pages: list[asyncpg.Record]
 
     @classmethod
     async def of(cls, connection: asyncpg.Connection) -> Origin:
@@ -101,12 +110,13 @@ class Origin:
         values = [await connection.fetchrow(f"SELECT last_value, is_called FROM {name}") for name in names]
         sequences = (names, [row["last_value"] for row in values if row], [row["is_called"] for row in values if row])
         rows = {row["name"]: await _rows(connection, row["name"]) for row in await connection.fetch(_FILLED)}
-        return cls(await _shape(connection), sequences, rows, await _content(connection, rows))
+        pages = await connection.fetch(_PAGES)
+        return cls(await _shape(connection), sequences, rows, await _content(connection, rows), pages)
 
-    async def restore(self, connection: asyncpg.Connection) -> bool:
-        """Make the database as it was; whether that was possible."""
+    async def restore(self, connection: asyncpg.Connection, *, kept_sessions: str | None = None) -> bool:
+        """Make the database as it was; whether that was possible. All sessions end but those of the name given."""
         async with asyncio.timeout(SESSION_END_TIMEOUT_S):
-            while await connection.fetchval(_END_SESSIONS):
+            while await connection.fetchval(_END_SESSIONS, kept_sessions):
                 pass
         if await _shape(connection) != self.shape:
             return False
@@ -116,6 +126,7 @@ class Origin:
             await self._empty(connection)
             await self._fill(connection)
             await connection.fetch(_SET_SEQUENCES, *self.sequences)
+            await connection.execute(_SET_PAGES, *([row[column] for row in self.pages] for column in range(3)))
         # what this session counted is counted now, not at its end, and forgotten: nothing is due for autovacuum
         await connection.execute("SELECT pg_stat_force_next_flush()")
         await connection.execute("SELECT pg_stat_reset()")

@@ -4,7 +4,7 @@ import sys
 import time
 import traceback
 
-from tests.simulation.running import run
+from tests.simulation.running import leave, run
 
 
 def main(seeds: list[int]) -> int:
@@ -28,4 +28,8 @@ def main(seeds: list[int]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main([int(seed) for seed in sys.argv[1:] or ["1"]]))
+    try:
+        code = main([int(seed) for seed in sys.argv[1:] or ["1"]])
+    finally:
+        leave()
+    sys.exit(code)

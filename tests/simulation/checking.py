@@ -1,7 +1,7 @@
 """The checks of the simulation: those of `orrery check`, on a connection of their own, as one statement per step.
 
-Thirty queries planned anew would cost more than the step they check. A temporary function keeps their plans, and they
-are given only the tasks that the step touched.
+Thirty queries planned anew would cost more than the step they check. The statement stays prepared, and it is given only
+the tasks that the step touched.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from datetime import datetime
 
 import asyncpg
 
-from services.watchdog.checking.invariants import CHECKS, InvariantCheck
+from services.watchdog.checking.invariants import CHECKS
+from services.watchdog.checking.run import together
 from shared.states import TASK
 
 #: about time on a real clock: before the end the bus may be as slow as the seed says
@@ -22,20 +23,14 @@ ABOUT_LATENCY = {"i10_event_not_published", "i10_deferred_event_overdue", "i13_s
 ENDED = sorted({*TASK.final, "exhausted"})
 PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off", "timezone": "UTC"}
 
-_FUNCTION = """
-CREATE FUNCTION pg_temp.{name}(ids bigint[])
-RETURNS TABLE (invariant text, check_name text, sentence text) LANGUAGE plpgsql AS $function$
-#variable_conflict use_column
-BEGIN
-{body}
-END $function$
-"""
-_ONE = "RETURN QUERY SELECT '{0.invariant}', '{0.name}', sentence FROM (\n{1}\n) AS rows LIMIT 20;"
+_ROWS_PER_CHECK = 20
+#: of every check, of those that hold before the bus is at rest, and of those that hold after each step
+_ALL = together(CHECKS, _ROWS_PER_CHECK)
+_WITHOUT_REST = together(tuple(check for check in CHECKS if check.name not in ABOUT_LATENCY), _ROWS_PER_CHECK)
+_AT_EVERY_COMMIT = together(tuple(check for check in CHECKS if check.at_every_commit), _ROWS_PER_CHECK)
+_INVARIANTS = {check.name: check.invariant for check in CHECKS}
 _AFTER_STEP = """
 SELECT touched.ids,
-       CASE WHEN touched.ids <> '{}' THEN
-            (SELECT array_agg(format('%s %s: %s', invariant, check_name, sentence))
-               FROM pg_temp.at_every_commit(touched.ids)) END AS violations,
        ARRAY(SELECT DISTINCT queue FROM jobs WHERE status = 'activated' ORDER BY queue) AS wanted,
        NOT EXISTS (SELECT FROM tasks WHERE status <> ALL($2)) AS ended,
        EXISTS (SELECT FROM deferred_messages) AS has_deferred,
@@ -43,10 +38,7 @@ SELECT touched.ids,
   FROM (SELECT coalesce(array_agg(DISTINCT task_id), '{}') AS ids FROM transition_log
          WHERE at >= $1 AND task_id IS NOT NULL) AS touched
 """
-_EVERYTHING = """
-SELECT array_agg(format('%s %s: %s', invariant, check_name, sentence)) AS violations
-  FROM pg_temp.always((SELECT coalesce(array_agg(task_id), '{}') FROM tasks)) WHERE check_name <> ALL($1)
-"""
+_EVERY_TASK = "SELECT coalesce(array_agg(task_id), '{}') FROM tasks"
 _FINGERPRINT = """
 SELECT md5(string_agg(concat_ws(',', at, entity, entity_id, entity_ids, from_status, to_status, actor, reason), ';'
                       ORDER BY at, entity, entity_id, entity_ids, from_status, to_status, actor, reason))
@@ -91,25 +83,25 @@ class Checker:
         self._connection = connection
 
     @classmethod
-    async def connect(cls, url: str) -> Checker:
-        connection = await asyncpg.connect(url, server_settings=PLANS, max_cached_statement_lifetime=0)
-        await connection.execute(_function("at_every_commit", [check for check in CHECKS if check.at_every_commit]))
-        await connection.execute(_function("always", CHECKS))
+    async def connect(cls, url: str, *, name: str) -> Checker:
+        connection = await asyncpg.connect(
+            url, server_settings={**PLANS, "application_name": name}, max_cached_statement_lifetime=0,
+            max_cacheable_statement_size=0,
+        )  # fmt: skip
         return cls(connection)
 
     async def after_step(self, moment: datetime) -> Observed:
         """What holds after every commit, for the tasks that changed since `moment`."""
         row = await self._connection.fetchrow(_AFTER_STEP, moment, ENDED)
         assert row is not None
-        return Observed(
-            row["violations"] or (), row["parked"], frozenset(row["wanted"]), row["ended"], row["has_deferred"]
-        )
+        violations = await self._violations(_AT_EVERY_COMMIT, row["ids"]) if row["ids"] else ()
+        return Observed(violations, row["parked"], frozenset(row["wanted"]), row["ended"], row["has_deferred"])
 
     async def everything(self, now: datetime, *, at_rest: bool) -> Sequence[str]:
         """Every check on every task; what is about latency only when everything is said to be at rest."""
         await self._connection.execute("SELECT set_config('orrery.now', $1, false)", now.isoformat())
-        left_out = [] if at_rest else sorted(ABOUT_LATENCY)
-        return await self._connection.fetchval(_EVERYTHING, left_out) or ()
+        every_task = await self._connection.fetchval(_EVERY_TASK)
+        return await self._violations(_ALL if at_rest else _WITHOUT_REST, every_task)
 
     async def results(self, ended: Sequence[int]) -> list[str]:
         """What users would complain about at the end; `ended`: the tasks that they ended early."""
@@ -126,10 +118,13 @@ class Checker:
         rows: list[asyncpg.Record] = await self._connection.fetch(_TASKS)
         return rows
 
+    async def forget_time(self) -> None:
+        """As if nothing had been checked yet."""
+        await self._connection.execute("SELECT set_config('orrery.now', '', false)")
+
     async def close(self) -> None:
         await self._connection.close()
 
-
-def _function(name: str, checks: Sequence[InvariantCheck]) -> str:
-    body = "\n".join(_ONE.format(check, check.sql.replace("$1", "ids")) for check in checks)
-    return _FUNCTION.format(name=name, body=body)
+    async def _violations(self, checks: str, task_ids: Sequence[int]) -> list[str]:
+        rows = await self._connection.fetch(checks, task_ids)
+        return [f"{_INVARIANTS[row['check_name']]} {row['check_name']}: {row['sentence']}" for row in rows]

@@ -64,6 +64,17 @@ class Crashes:
         raise ServiceDied(service)
 
 
+async def open_pool(url: str, *, name: str) -> asyncpg.Pool:
+    """Sessions of this name whose statements stay prepared, and for which nothing ever times out by the real clock."""
+    pool = await asyncpg.create_pool(
+        url, min_size=1, max_size=4, init=prepare_connection, reset=_keep, statement_cache_size=2000,
+        max_cached_statement_lifetime=0, max_inactive_connection_lifetime=0,
+        server_settings={"application_name": name, "timezone": "UTC", "jit": "off"},
+    )  # fmt: skip
+    assert pool is not None
+    return pool
+
+
 class SimulatedDatabase(Database):
     """The pool of all services, on the simulated clock; a transaction may be the last of its `replica`."""
 
@@ -71,17 +82,6 @@ class SimulatedDatabase(Database):
         super().__init__(pool, actor=actor, now=now)
         self._clock, self._crashes = now, crashes
         self.replica = actor
-
-    @classmethod
-    async def open(cls, url: str, *, now: Callable[[], datetime], crashes: Crashes) -> SimulatedDatabase:
-        """Statements stay prepared for the whole run, and nothing ever times out by the real clock."""
-        pool = await asyncpg.create_pool(
-            url, min_size=1, max_size=4, init=prepare_connection, reset=_keep, statement_cache_size=2000,
-            max_cached_statement_lifetime=0, max_inactive_connection_lifetime=0,
-            server_settings={"timezone": "UTC", "jit": "off"},
-        )  # fmt: skip
-        assert pool is not None
-        return cls(pool, actor="simulation", now=now, crashes=crashes)
 
     def acting_as(self, actor: str) -> SimulatedDatabase:
         other = SimulatedDatabase(self.pool, actor=actor, now=self._clock, crashes=self._crashes)

@@ -16,14 +16,14 @@ from shared.messaging.metrics import MessagingMetrics
 from tests import servers
 from tests.simulation import scenario
 from tests.simulation.clock import VirtualClock
-from tests.simulation.crashes import Crashes, SimulatedDatabase
+from tests.simulation.crashes import Crashes, SimulatedDatabase, open_pool
 from tests.simulation.services import Services
 
 _LOCK = 0x73696D75
 _ready: dict[str, str] = {}
 _TABLES = """
 SELECT oid::regclass::text AS name FROM pg_class
- WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY oid
+ WHERE relkind = 'r' AND oid >= 16384 ORDER BY oid
 """
 
 
@@ -55,7 +55,8 @@ async def ensure_world(server_url: str, authority: Authority) -> str:
 
 async def _load(url: str, authority: Authority) -> None:
     clock = VirtualClock()
-    database = await SimulatedDatabase.open(url, now=clock, crashes=Crashes(random.Random(0)))
+    pool = await open_pool(url, name="prepared world")
+    database = SimulatedDatabase(pool, actor="simulation", now=clock, crashes=Crashes(random.Random(0)))
     transport = InProcessTransport(database, MessagingMetrics(CollectorRegistry()))
     services = Services(random.Random(0), database, url, transport, authority, seed=0)
     token = authority.issue("operator", ["operator"])

@@ -1,4 +1,4 @@
-"""One seed from a fresh copy of the prepared world to its report."""
+"""One seed from the prepared world to its report."""
 
 import asyncio
 import gc
@@ -12,6 +12,10 @@ from tests.simulation.crashes import ServiceDied
 from tests.simulation.faults import Faults
 from tests.simulation.prepared import ensure_world
 from tests.simulation.simulation import Report, Simulation
+from tests.simulation.stage import Stage
+
+_free: list[Stage] = []
+_loops: list[asyncio.Runner] = []
 
 
 @cache
@@ -21,15 +25,16 @@ def authority() -> Authority:
 
 
 def run(seed: int, faults: Faults | None = None) -> Report:
-    """One run in an event loop of its own. Garbage is collected after it: services are built and thrown away often.
+    """One run. Garbage is collected after it: services are built and thrown away often.
 
     What was there before it (modules, most of all) is not looked through for that.
     """
+    if not _loops:
+        _loops.append(asyncio.Runner(loop_factory=uvloop.new_event_loop))
     gc.disable()
     gc.freeze()
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(run_seed(seed, faults))
+        return _loops[0].run(run_seed(seed, faults))
     finally:
         gc.enable()
         gc.collect()
@@ -37,15 +42,31 @@ def run(seed: int, faults: Faults | None = None) -> Report:
 
 
 async def run_seed(seed: int, faults: Faults | None = None) -> Report:
-    """Raises what the run raises; the database is gone afterwards."""
+    """Raises what the run raises: nothing of a run that failed is used again."""
     asyncio.get_running_loop().set_exception_handler(_note_death)
     server_url = servers.Servers.find().database_url
-    world = await ensure_world(server_url, authority())
-    url = await servers.clone_template(server_url, world)
+    stage = _free.pop() if _free else await Stage.set_up(server_url, await ensure_world(server_url, authority()))
     try:
-        return await Simulation(seed, url, authority(), faults).run()
-    finally:
-        await servers.drop_database(server_url, url)
+        report = await Simulation(seed, stage, authority(), faults).run()
+    except BaseException as error:
+        if stage.seeds:
+            error.add_note(f"It ran in the database of {stage.seeds}: alone it has to end in the same way.")
+        await stage.drop(server_url)
+        raise
+    stage.seeds.append(seed)
+    if await stage.is_clean_again():
+        _free.append(stage)
+    else:
+        await stage.drop(server_url)
+    return report
+
+
+def leave() -> None:
+    """The end of all runs of this process: their database is dropped."""
+    while _free:
+        _loops[0].run(_free.pop().drop(servers.Servers.find().database_url))
+    while _loops:
+        _loops.pop().close()
 
 
 def _note_death(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from shared.auth import Authority
 from shared.messaging.in_process import InProcessTransport
 from shared.messaging.metrics import MessagingMetrics
-from tests.simulation.checking import Checker, Observed
+from tests.simulation.checking import Observed
 from tests.simulation.clock import VirtualClock
 from tests.simulation.crashes import Crashes, ServiceDied, SimulatedDatabase
 from tests.simulation.faults import Faults, SeededSchedule
@@ -20,6 +20,7 @@ from tests.simulation.pilots import Pilots
 from tests.simulation.rounds import Rounds
 from tests.simulation.scenario import queue_names
 from tests.simulation.services import Services
+from tests.simulation.stage import Stage
 from tests.simulation.users import Users
 from tests.simulation.waiting import Patience
 
@@ -65,15 +66,15 @@ class Report:
 
 
 class Simulation:
-    """`run` makes the whole run; `database_url`: a fresh copy of the template; `faults` instead of the seed's own."""
+    """`run` makes the whole run; `stage`: as the prepared world is; `faults` instead of the seed's own."""
 
-    def __init__(self, seed: int, database_url: str, authority: Authority, faults: Faults | None = None) -> None:
+    def __init__(self, seed: int, stage: Stage, authority: Authority, faults: Faults | None = None) -> None:
         self.rng = random.Random(seed)
         self.faults = faults or Faults.draw(self.rng)
         self.faulty_steps = self.rng.randint(FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS)
         self.report = Report(seed)
         self.clock = VirtualClock()
-        self._url, self._authority = database_url, authority
+        self._stage, self._authority = stage, authority
         self._idle_s = SHORTEST_LEAP_S
         self._seen = Observed()
         self._outbox_may_have_news = True
@@ -81,14 +82,15 @@ class Simulation:
     async def run(self) -> Report:
         """Raises InvariantBroken, or NeverEnded."""
         self.crashes = Crashes(self.rng)
-        self.database = await SimulatedDatabase.open(self._url, now=self.clock, crashes=self.crashes)
+        pool, self.checker = self._stage.pool, self._stage.checker
+        self.database = SimulatedDatabase(pool, actor="simulation", now=self.clock, crashes=self.crashes)
         self.database.on_commit.append(self._note_news)
-        self.checker = await Checker.connect(self._url)
-        self.patience = await Patience.connect(self._url)
+        self.patience = Patience(self._stage.reader)
         self.schedule = SeededSchedule(self.rng, self.clock)
         metrics = MessagingMetrics(CollectorRegistry())
         self.transport = InProcessTransport(self.database, metrics, schedule=self.schedule)
-        self.services = Services(self.rng, self.database, self._url, self.transport, self._authority, self.report.seed)
+        url, seed = self._stage.url, self.report.seed
+        self.services = Services(self.rng, self.database, url, self.transport, self._authority, seed)
         self.users = Users(self.rng, self.services, self._authority, self._note)
         self.pilots = Pilots(self.rng, self.services, self._authority, self.clock, queue_names(), self._note)
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
@@ -105,9 +107,6 @@ class Simulation:
             raise
         finally:
             await self.services.stop()
-            await self.checker.close()
-            await self.patience.close()
-            await self.database.close()
         return self.report
 
     # -- the loop

@@ -10,7 +10,6 @@ from shared.brokerage.load import Load
 from shared.brokerage.room import room
 from shared.brokerage.world import World
 from shared.cache import NullCache
-from shared.db.codecs import prepare_connection
 from shared.model.grid import Grid
 from shared.snapshot.reader import GridReader
 from shared.waits.causes import Causes
@@ -46,12 +45,6 @@ class Patience:
         self.n_waited = 0
         self._faulty_at, self._rounds_without_faults = datetime.min.replace(tzinfo=UTC), 0
 
-    @classmethod
-    async def connect(cls, url: str) -> Patience:
-        connection = await asyncpg.connect(url, max_cached_statement_lifetime=0)
-        await prepare_connection(connection)
-        return cls(connection)
-
     async def look(self, now: datetime, *, faulty: bool) -> list[str]:
         """When nothing else is to do: who waits for nothing, in words. Without faults the minute begins after them."""
         self._rounds_without_faults = 0 if faulty else self._rounds_without_faults + 1
@@ -82,9 +75,6 @@ class Patience:
         if faulty:
             return now - since > EXPECTED_IN_VAIN
         return self._rounds_without_faults >= ROUNDS and now - max(since, self._faulty_at) > A_MINUTE
-
-    async def close(self) -> None:
-        await self._connection.close()
 
     async def _read(self) -> World:
         version, _, _ = await self._reader.versions(self._connection)

@@ -47,7 +47,7 @@ async def run_checks(
             await stack.enter_async_context(connection.transaction(isolation="repeatable_read", readonly=True))
         if task_ids is not None:
             wanted = tuple(check for check in checks if check.at_every_commit)
-            rows = await connection.fetch(_together(wanted, rows_per_check), sorted(set(task_ids)))
+            rows = await connection.fetch(together(wanted, rows_per_check), sorted(set(task_ids)))
             by_name = {check.name: check for check in wanted}
             return [_violation(by_name[row["check_name"]], row) for row in rows]
         every_task = await connection.fetchval("SELECT coalesce(array_agg(task_id), '{}') FROM tasks")
@@ -60,7 +60,7 @@ async def run_checks(
 
 
 @cache
-def _together(checks: tuple[InvariantCheck, ...], rows_per_check: int) -> str:
+def together(checks: tuple[InvariantCheck, ...], rows_per_check: int) -> str:
     """One statement of all checks; every one of them has the array of task ids as its only parameter."""
     return "\nUNION ALL\n".join(
         f"(SELECT '{check.name}' AS check_name, task_id, entity, entity_id, sentence"  # noqa: S608 - the text of our files
