@@ -18,11 +18,11 @@ from shared.brokerage.smallest_job import SmallestJob as SmallestJob  # noqa: PL
 from shared.brokerage.smallest_job import smallest_job as smallest_job  # noqa: PLC0414
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.needs import WorkNeeds
+from shared.model.urgency import is_urgent
 
 T = TypeVar("T")
 
 HIGH_PRIORITY = 800
-URGENT_PRIORITY = 1000
 IGNORE_LOCALITY_PRIORITY = 2000
 
 
@@ -129,7 +129,7 @@ class JobRequest:
     @property
     def is_urgent(self) -> bool:
         """processingType urgent, or priority 1000 and more."""
-        return self.processing_type == "urgent" or self.priority >= URGENT_PRIORITY
+        return is_urgent(self.processing_type, self.priority)
 
     @property
     def input_bytes(self) -> int:

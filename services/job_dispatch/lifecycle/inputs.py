@@ -43,6 +43,7 @@ class Inputs:
                     _status(tasks, job),
                     analysis := _is_analysis(tasks, job),
                     _destination(grid, job.row.queue, analysis=analysis),
+                    is_urgent=job.row.task_id in tasks and tasks[job.row.task_id].is_urgent,
                 )
                 for job in jobs.values()
             ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from services.job_dispatch.lifecycle.transitions import Lifecycle
-from services.job_dispatch.policy.outputs import PRODUCTION_OUTPUT, HoldingJob, plan_outputs
+from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
 from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
 from shared.brokerage.nuclei import nucleus_storage
@@ -60,7 +60,7 @@ class Outputs:
             NewTransfer(
                 one.task_id,
                 one.job_id,
-                PRODUCTION_OUTPUT,
+                one.activity,
                 one.queue_storage,
                 one.nucleus_storage or "",
                 one.n_files,
@@ -106,4 +106,5 @@ def holding_job(grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredRepo
         nucleus_storage=kept_at.name if kept_at is not None else None,
         n_files=len(files),
         n_bytes=sum(one.size_bytes for one in files),
+        is_urgent=task.is_urgent,
     )

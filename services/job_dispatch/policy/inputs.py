@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from shared.model.link import EXPRESS, PRODUCTION_INPUT
 from shared.states.task import TaskStatus
 
 #: states of a task in which its new jobs are not given to pilots
 PAUSED: frozenset[TaskStatus] = frozenset({"paused"})
 KILLED: frozenset[TaskStatus] = frozenset({"aborting", "toabort", "aborted", "tobroken", "broken"})
-PRODUCTION_INPUT, ANALYSIS_INPUT = "Production Input", "Analysis Input"
+ANALYSIS_INPUT = "Analysis Input"
 
 
 @dataclass(frozen=True)
 class JobAtQueue:
     """A waiting job, and where its queue would have its input.
 
-    `destination` None: it reads remotely; `task_status` None: the task is not known.
+    `destination` None: it reads remotely; `task_status` None: the task is not known; `is_urgent`: its task is.
     """
 
     job_id: int
@@ -25,6 +26,7 @@ class JobAtQueue:
     task_status: TaskStatus | None
     is_analysis: bool
     destination: str | None
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,16 @@ def plan_inputs(jobs: Sequence[JobAtQueue], needs: Iterable[InputNeed]) -> JobIn
             groups["cancel"].append(job.job_id)
         elif job.job_id in missing and job.destination is not None:
             groups["assign"].append(job.job_id)
-            activity = ANALYSIS_INPUT if job.is_analysis else PRODUCTION_INPUT
             ordered = sorted(missing[job.job_id], key=lambda one: one.dataset_id)
-            transfers += [InputTransfer(job, need, activity) for need in ordered]
+            transfers += [InputTransfer(job, need, input_activity(job)) for need in ordered]
         else:
             groups["throttle" if job.task_status in PAUSED else "activate"].append(job.job_id)
     ids: Mapping[str, tuple[int, ...]] = {name: tuple(found) for name, found in groups.items()}
     return JobInputPlan(ids["activate"], ids["throttle"], ids["cancel"], ids["assign"], tuple(transfers))
+
+
+def input_activity(job: JobAtQueue) -> str:
+    """By which activity a job's input is moved (JEDI: Express input and output transfers)."""
+    if job.is_urgent:
+        return EXPRESS
+    return ANALYSIS_INPUT if job.is_analysis else PRODUCTION_INPUT

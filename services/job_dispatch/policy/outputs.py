@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-PRODUCTION_OUTPUT = "Production Output"
+from shared.model.link import EXPRESS, PRODUCTION_OUTPUT
 
 
 @dataclass(frozen=True)
 class HoldingJob:
-    """A job whose outputs are in the catalogue; sites are names, storages None where there is none."""
+    """A job whose outputs are in the catalogue; sites are names, storages None where there is none.
+
+    `is_urgent`: its task is.
+    """
 
     job_id: int
     task_id: int
@@ -22,6 +25,12 @@ class HoldingJob:
     nucleus_storage: str | None
     n_files: int
     n_bytes: int
+    is_urgent: bool = False
+
+    @property
+    def activity(self) -> str:
+        """By which activity its outputs are moved (JEDI: Express input and output transfers)."""
+        return EXPRESS if self.is_urgent else PRODUCTION_OUTPUT
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ import asyncpg
 from services.job_dispatch.policy.reports import Blame, ExpectedOutput, ReportedJob
 from shared.db.queries import Queries
 from shared.events import LaneJob
+from shared.model.analysis import is_analysis
+from shared.model.urgency import is_urgent
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, ON_NODE, JobStatus
@@ -60,6 +62,18 @@ class TaskOfJobs:
     task_type: str | None
     nucleus: str | None
     split_rule: Mapping[str, Any]
+    prod_source_label: str | None = None
+    processing_type: str | None = None
+    current_priority: int = 0
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether its transfers use the express activity.
+
+        Analysis has a priority of 1000 without being urgent.
+        """
+        analysis = is_analysis(self.task_type, self.prod_source_label)
+        return is_urgent(self.processing_type, 0 if analysis else self.current_priority)
 
 
 @dataclass(frozen=True)

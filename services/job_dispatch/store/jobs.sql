@@ -98,7 +98,9 @@ SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_byt
 
 -- name: task_facts
 -- What the outputs and inputs of a task's jobs depend on.
-SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule FROM tasks t
+SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule, t.prod_source_label, t.processing_type,
+       coalesce(t.current_priority, 0) AS current_priority
+  FROM tasks t
  WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;
 
 -- name: open_transfer_jobs

@@ -90,6 +90,29 @@ async def test_input_of_an_analysis_task_is_moved_as_analysis_whatever_its_label
 
 
 @pytest.mark.parametrize(
+    ("about", "activity"),
+    [
+        ({"task_type": "prod", "current_priority": 1000}, "Express"),
+        ({"task_type": "prod", "current_priority": 999}, "Production Input"),
+        ({"task_type": "prod", "current_priority": 100, "processing_type": "urgent"}, "Express"),
+        ({"task_type": "anal", "current_priority": 1000}, "Analysis Input"),
+        ({"task_type": "anal", "current_priority": 1000, "processing_type": "urgent"}, "Express"),
+    ],
+)
+async def test_input_of_urgent_work_is_moved_by_the_express_activity(
+    rows: Rows, parts: Parts, about: dict[str, Any], activity: str
+) -> None:
+    (job_id,) = await rows.jobs(1, status="defined")
+    await rows.input_file(job_id, lfn="f", dataset="mc.away")
+    async with rows.database.pool.acquire() as connection:
+        for column, value in about.items():
+            await connection.execute(f"UPDATE tasks SET {column} = $1", value)
+    await handle(rows, parts.handlers.on_jobs_generated, generated([job_id]))
+    async with rows.database.read() as connection:
+        assert await connection.fetchval("SELECT activity FROM transfers") == activity
+
+
+@pytest.mark.parametrize(
     ("down", "destination"),
     [((), "SITE-A_DATADISK"), (("SITE-A_DATADISK",), "SITE-A_SPARE"),
      (("SITE-A_DATADISK", "SITE-A_SPARE"), "SITE-A_DATADISK")],

@@ -213,3 +213,8 @@ async def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
     with pytest.raises(BadBody, match="ends too early"):
         await read(gzip.compress(b'{"a": 1}')[:-6])
     assert await read(gzip.compress(b'{"a": 1}')) == {"a": 1}
+
+
+@pytest.mark.parametrize(("is_urgent", "activity"), [(False, "Production Output"), (True, "Express")])
+def test_outputs_of_urgent_work_are_moved_by_the_express_activity(is_urgent: bool, activity: str) -> None:
+    assert [one.activity for one in plan_outputs([holding(is_urgent=is_urgent)]).transfer] == [activity]
