@@ -176,25 +176,6 @@ def smallest_job(
     return SmallestJob(per_job, events, int(size))
 
 
-def least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
-    """As `smallest_job`, before anybody has looked at the boundaries of the input.
-
-    Where a boundary is one job it may be one file, however many the rules ask for; units without a boundary are split
-    by the rules.
-
-    Example: of files of 100 events each, a job with nFilesPerJob 5 has 5; with groupBoundaryID 3 too it may have 1.
-    """
-    by_rules = smallest_job(split_rule, n_files, n_events, input_bytes)
-    if not keeps_boundaries(split_rule):
-        return by_rules
-    of_file = smallest_job({}, n_files, n_events, input_bytes)
-    return SmallestJob(
-        min(by_rules.n_files, of_file.n_files),
-        min(by_rules.n_events, of_file.n_events),
-        min(by_rules.input_bytes, of_file.input_bytes),
-    )
-
-
 def most_events(split_rule: Mapping[str, Any]) -> int:
     """Events of the largest job of a dynamic number of events; 0 where the number is not dynamic.
 

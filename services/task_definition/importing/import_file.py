@@ -21,7 +21,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from services.task_definition.importing.long_records import Names, checked, in_parts
-from shared.model.names import CATALOGUE_NAMES, SCOPES, bare_name, is_catalogue_name, is_scope
+from services.task_definition.policy.allowed_names import CATALOGUE_NAMES, SCOPES, is_catalogue_name, is_scope
+from shared.model.names import bare_name
 from shared.model.problems import Problem
 from shared.model.steps import Steps, at_once
 from shared.web.slices import freed

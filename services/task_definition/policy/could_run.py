@@ -21,7 +21,7 @@ from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.limits import AnalysisLimits
 from shared.brokerage.request import JobRequest
 from shared.brokerage.request_of_task import request_of_task
-from shared.brokerage.smallest_job import least_job
+from shared.brokerage.smallest_job import SmallestJob, keeps_boundaries, smallest_job
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.brokerage.world import World
 from shared.model.needs import needs_of_task
@@ -41,9 +41,28 @@ def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: in
     return replace(
         task,
         # Nobody has looked at the boundaries of the input yet.
-        job=least_job(row["split_rule"] or {}, n_files, n_events, n_bytes),
+        job=_least_job(row["split_rule"] or {}, n_files, n_events, n_bytes),
         # Analysis is asked other checks, and what its user has running decides nothing for good.
         analysis=_analysis(task, row) if task.is_analysis else None,
+    )
+
+
+def _least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
+    """As `smallest_job`, before anybody has looked at the boundaries of the input.
+
+    Where a boundary is one job it may be one file, however many the rules ask for; units without a boundary are split
+    by the rules.
+
+    Example: of files of 100 events each, a job with nFilesPerJob 5 has 5; with groupBoundaryID 3 too it may have 1.
+    """
+    by_rules = smallest_job(split_rule, n_files, n_events, input_bytes)
+    if not keeps_boundaries(split_rule):
+        return by_rules
+    of_file = smallest_job({}, n_files, n_events, input_bytes)
+    return SmallestJob(
+        min(by_rules.n_files, of_file.n_files),
+        min(by_rules.n_events, of_file.n_events),
+        min(by_rules.input_bytes, of_file.input_bytes),
     )
 
 

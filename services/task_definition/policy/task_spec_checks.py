@@ -6,11 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
+from services.task_definition.policy.allowed_names import (
+    CATALOGUE_NAMES,
+    SCOPES,
+    TASK_NAMES,
+    is_catalogue_name,
+    is_scope,
+    is_task_name,
+)
 from services.task_definition.policy.task_spec_fields import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
 from shared.model.architecture import InvalidArchitecture, parse_architecture
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
-from shared.model.names import CATALOGUE_NAMES, SCOPES, TASK_NAMES, is_catalogue_name, is_scope, is_task_name, scope_of
+from shared.model.names import scope_of
 from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps

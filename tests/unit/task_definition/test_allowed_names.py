@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.task_definition.importing.import_file import FORMAT, InvalidCatalogue, parse_catalogue
-from shared.model.names import is_catalogue_name, is_scope, is_task_name
+from services.task_definition.policy.allowed_names import is_catalogue_name, is_scope, is_task_name
 
 
 @pytest.mark.parametrize(
