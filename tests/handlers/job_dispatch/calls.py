@@ -18,7 +18,7 @@ async def acquire(pilot: httpx.AsyncClient, key: str | None = None, **fields: ob
 
 
 async def update(pilot: httpx.AsyncClient, job_id: Any, status: str, **fields: Any) -> str:
-    response = await pilot.post(UPDATE, json={"job_id": job_id, "job_status": status, **fields})
+    response = await pilot.post(UPDATE, json={"job_id": job_id, "job_status": status, "attempt_nr": 1, **fields})
     assert response.status_code == 200, response.text
     answer = response.json()
     assert answer["success"] and answer["data"]["StatusCode"] == 0, answer

@@ -9,12 +9,14 @@ import httpx
 import orjson
 
 LEGACY = "/server/panda"
+# what it says in every call of these
+ALWAYS: dict[str, dict[str, Any]] = {"updateJob": {"attemptNr": 1}}
 
 
 async def by_urllib(client: httpx.AsyncClient, method: str, **fields: Any) -> httpx.Response:
     """The newest pilot: gzipped JSON without a Content-Encoding, and no Accept."""
     request = client.build_request(
-        "POST", f"{LEGACY}/{method}", content=gzip.compress(orjson.dumps(fields)),
+        "POST", f"{LEGACY}/{method}", content=gzip.compress(orjson.dumps(ALWAYS.get(method, {}) | fields)),
         headers={"Content-Type": "application/json"},
     )  # fmt: skip
     del request.headers["accept"]
@@ -23,5 +25,5 @@ async def by_urllib(client: httpx.AsyncClient, method: str, **fields: Any) -> ht
 
 async def by_curl(client: httpx.AsyncClient, method: str, **fields: Any) -> httpx.Response:
     """The oldest pilot that is in use: a form, and it accepts JSON."""
-    data = {key: str(value) for key, value in fields.items()}
+    data = {key: str(value) for key, value in (ALWAYS.get(method, {}) | fields).items()}
     return await client.post(f"{LEGACY}/{method}", data=data, headers={"Accept": "application/json"})

@@ -8,6 +8,7 @@ import pytest
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
 from tests.applications import application_of
+from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -51,7 +52,7 @@ async def test_status_and_description_tell_all_that_is_known(
     rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running")
-    await pilot.post("/api/v1/pilot/update_job", json={"job_id": job_id, "job_status": "failed", "trans_exit_code": 9})
+    await update(pilot, job_id, "failed", trans_exit_code=9)
     (state,) = (await pilot.get("/api/v1/job/get_status", params={"job_ids": job_id})).json()["data"]
     assert state["status"] == "failed"
     async with client(parts, authority, "alice", "user") as alice:
@@ -82,8 +83,7 @@ async def test_a_job_is_killed_by_its_owner_or_production_and_by_nobody_else(
     async with rows.database.read() as connection:
         audit = await connection.fetch("SELECT caller, verb FROM audit_log ORDER BY audit_id")
     assert [row["caller"] for row in audit] == ["mallory", "pilot-1", "alice", "chief"]
-    report = await pilot.post("/api/v1/pilot/update_job", json={"job_id": running[0], "job_status": "running"})
-    assert report.json()["data"]["command"] == "tobekilled"
+    assert await update(pilot, running[0], "running") == "tobekilled"
 
 
 async def test_reads_need_a_token(parts: Parts, authority: Authority) -> None:

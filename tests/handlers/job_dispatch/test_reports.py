@@ -202,7 +202,7 @@ async def test_one_impossible_report_in_a_batch_harms_no_other(rows: Rows, parts
 async def test_reports_in_bulk_have_an_answer_each(rows: Rows, pilot: httpx.AsyncClient) -> None:
     first, second = await rows.jobs(2, status="sent")
     job_list = [
-        {"job_id": first, "job_status": "running"},
+        {"job_id": first, "job_status": "running", "attempt_nr": 1},
         {"job_id": second, "job_status": "nonsense"},
         {"job_id": 424242, "job_status": "running"},
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,23 @@ def test_a_pilot_of_another_attempt_or_of_an_unknown_job_is_told_to_stop() -> No
     assert judge(Report(1, "finished", 2), None, (1,)).command == "tobekilled"
     assert judge(Report(1, "finished", 1), row("holding"), (1,)).command == "alreadydone"
     assert judge(Report(1, "running", 1), row("failed"), ()).command == "tobekilled"
+
+
+@pytest.mark.parametrize(
+    ("claimed_by", "attempt", "is_trusted", "is_named", "may"),
+    [
+        (None, None, False, False, False), (None, 1, False, False, True), (None, 2, False, False, False),
+        (None, None, True, False, True), (None, None, False, True, True), ("pilot-1", None, False, False, True),
+        ("pilot-2", 1, False, False, False),
+    ],
+)  # fmt: skip
+def test_without_its_attempt_number_a_report_ends_no_job_whose_claimant_is_unknown(
+    claimed_by: str | None, attempt: int | None, is_trusted: bool, is_named: bool, may: bool
+) -> None:
+    report = Report(1, "failed", attempt, subject="pilot-1", is_trusted=is_trusted)
+    verdict = judge(report, replace(row("running"), claimed_by=claimed_by), (), lambda queue, subject: is_named)
+    assert verdict.effect is (Effect.FAILED if may else Effect.NOTHING)
+    assert may or verdict.command == "tobekilled"
 
 
 def test_a_command_is_passed_on_and_none_is_the_word_null() -> None:
