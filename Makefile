@@ -10,7 +10,8 @@ REPLICAS ?= 1
 ARGS ?=
 # The servers of the tests are apart from those of `make up`, and do not wait for the disk.
 TEST_SERVERS := $(LOCAL) servers --directory .local/test --volatile --
-IN_PARALLEL ?= 2
+# One more than the processors of a small machine: some tests wait for servers to start, others compute meanwhile.
+IN_PARALLEL ?= 3
 
 .PHONY: help up down status logs demo test chaos lint bench clean
 
