@@ -115,7 +115,7 @@ class Claims:
         if key is not None:
             self._by_key[key] = request
             request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
-        is_known = offer.task_id is None and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing
+        is_known = offer.is_for_all and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing
         if is_known or not offer.takes_new:
             self._enter(request)
         else:
@@ -136,11 +136,11 @@ class Claims:
             fail(request, Unavailable(f"no job could be looked for within {self.limits.give_up_after_s:g} s"))
 
     async def _prepare(self, request: Request) -> None:
-        """Open the queue's windows, or read the candidates of the one task that is asked for; then it may be served."""
+        """Open the queue's windows, or read the candidates that are asked for; then it may be served."""
         offer = request.offer
         try:
-            if offer.task_id is not None:
-                request.candidates = await self._candidates(offer, offer.task_id)
+            if not offer.is_for_all:
+                request.candidates = await self._candidates(offer)
             elif not self.windows.is_open(offer.queue):
                 await self.windows.open(offer.queue)
             if self.windows.shapes.has_missing:
@@ -151,9 +151,8 @@ class Claims:
         else:
             self._enter(request)
 
-    async def _candidates(self, offer: Offer, task_id: int) -> deque[PickedJob]:
-        wanted = self._picks.candidates_wanted(offer.queue)
-        found = await self._reader.candidates_of_task(task_id, offer.queue, wanted)
+    async def _candidates(self, offer: Offer) -> deque[PickedJob]:
+        found = await self._reader.candidates(offer, self._picks.candidates_wanted(offer))
         for _, shape_id, _ in found:
             self.windows.shapes.expect(shape_id)
         await self.windows.shapes.load_missing()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import asyncpg
 
-from services.job_dispatch.policy.fitting import Shape
+from services.job_dispatch.policy.fitting import Offer, Shape
 from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.policy.reading import LaneKey
 from services.job_dispatch.store.lanes import SQL
@@ -86,8 +86,20 @@ class DatabaseLaneReader:
             row["job_id"]: JobFacts.of(dict(row), core_count=row["core_count"], ram_mb=row["ram_mb"]) for row in rows
         }
 
-    async def candidates_of_task(self, task_id: int, queue: str, size: int) -> list[tuple[str, int, Entry]]:
-        """Activated jobs of one task at a queue, best first."""
+    async def candidates(self, offer: Offer, size: int) -> list[tuple[str, int, Entry]]:
+        """Activated jobs of the task, user or working group that the offer asks for, at its queue, best first."""
         async with self._read() as connection:
-            rows = await SQL.rows(connection, "candidates_of_task", task_id=task_id, queue=queue, size=size)
+            if offer.task_id is not None:
+                rows = await SQL.rows(
+                    connection, "candidates_of_task", task_id=offer.task_id, queue=offer.queue, size=size
+                )
+            elif offer.user_name is not None:
+                rows = await SQL.rows(
+                    connection, "candidates_of_user", user_name=offer.user_name, working_group=offer.working_group,
+                    queue=offer.queue, size=size,
+                )  # fmt: skip
+            else:
+                rows = await SQL.rows(
+                    connection, "candidates_of_group", working_group=offer.working_group, queue=offer.queue, size=size
+                )
         return [(row["gshare"], row["shape_id"], (row["negated_priority"], row["job_id"])) for row in rows]

@@ -64,9 +64,13 @@ class Picks:
         self._windows = windows
         self._sites = sites
 
-    def candidates_wanted(self, queue: str) -> int:
-        """How many jobs of one task to read for a pilot: more where some of them may not match the site."""
-        return ASKED_TOGETHER if self._sites.asks(queue) else TASK_CANDIDATES
+    def candidates_wanted(self, offer: Offer) -> int:
+        """How many jobs to read for a pilot that asks for those of a task, a user or a group.
+
+        More where some of them may not match the site, and where they are of several tasks.
+        """
+        is_alike = offer.task_id is not None and not self._sites.asks(offer.queue)
+        return TASK_CANDIDATES if is_alike else ASKED_TOGETHER
 
     def next(self, request: Request) -> PickedJob | AwaitedReads | None:
         """The best job for the request that its site takes; None when nothing that is known fits."""

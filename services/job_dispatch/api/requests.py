@@ -31,7 +31,8 @@ MOST_REPORTS = 1000
 
 LEGACY_NAMES = {
     "siteName": "site_name", "diskSpace": "disk_space", "mem": "memory", "prodSourceLabel": "prod_source_label",
-    "computingElement": "computing_element", "prodUserID": "prod_user_id", "taskID": "task_id",
+    "computingElement": "computing_element", "prodUserID": "prod_user_id",
+    "workingGroup": "working_group", "taskID": "task_id",
     "resourceType": "resource_type", "nJobs": "n_jobs", "remainingTime": "remaining_time", "jobId": "job_id",
     "state": "job_status", "xml": "job_output_report", "metaData": "meta_data", "attemptNr": "attempt_nr",
     "pilotErrorCode": "pilot_error_code", "pilotErrorDiag": "pilot_error_diag", "transExitCode": "trans_exit_code",
@@ -106,7 +107,11 @@ class RequestFields(BaseModel):
 
 
 class AcquireJobs(RequestFields):
-    """`acquire_jobs`: memory and disk_space in MB, remaining_time in seconds; 0 or absent means no limit."""
+    """`acquire_jobs`: memory and disk_space in MB, remaining_time in seconds; 0 or absent means no limit.
+
+    `task_id`, `prod_user_id` and `working_group` narrow the choice. What else pilots send (cpu, timeout, background,
+    job_type, country_group, via_topic, ...) decides nothing: the label, the shares and the queue do.
+    """
 
     site_name: Name
     n_jobs: Annotated[
@@ -123,6 +128,8 @@ class AcquireJobs(RequestFields):
     harvester_id: Text = None
     worker_id: Whole = None
     scheduler_id: Text = None
+    prod_user_id: Text = None
+    working_group: Text = None
 
     def offer(self, subject: str | None = None) -> Offer:
         """What the pilot with this subject offers.
@@ -141,6 +148,8 @@ class AcquireJobs(RequestFields):
             worker=self._worker(),
             task_id=self.task_id or None,
             subject=subject,
+            user_name=self.prod_user_id,
+            working_group=self.working_group,
         )
 
     def _worker(self) -> str | None:

@@ -47,7 +47,8 @@ class PilotKind:
 class Offer:
     """One acquire: where the pilot is, what it can run, and the subject of its token.
 
-    `takes_new` False: only the job that the request's key got before.
+    With `task_id`, `user_name` or `working_group` it asks for the jobs of these only. `takes_new` False: only the job
+    that the request's key got before.
     """
 
     queue: str
@@ -56,6 +57,19 @@ class Offer:
     task_id: int | None = None
     subject: str | None = None
     takes_new: bool = True
+    user_name: str | None = None
+    working_group: str | None = None
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether jobs of anybody will do."""
+        return self.task_id is None and self.user_name is None and self.working_group is None
+
+    @property
+    def asks_for(self) -> str:
+        """In words, whose jobs it asks for; "" for anybody's."""
+        wanted = (("task", self.task_id), ("user", self.user_name), ("working group", self.working_group))
+        return ", ".join(f"{name} {value}" for name, value in wanted if value)
 
 
 @dataclass(frozen=True)

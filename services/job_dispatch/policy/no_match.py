@@ -51,8 +51,8 @@ def no_match(offer: Offer, found: AtQueue, longest_wait_s: int) -> NoJobs:
         return NoJobs("queue_status", f"{queue} is {found.status}: its pilots get no jobs", longest_wait_s)
     if found.refused is not None and len(found.misfits) == found.n_waiting:
         return NoJobs("requirements", found.refused, longest_wait_s)
-    if offer.task_id is not None:
-        reason = f"task {offer.task_id} has no activated job at {queue} that fits"
+    if not offer.is_for_all:
+        reason = f"{offer.asks_for} has no activated job at {queue} that fits"
         return NoJobs("nothing_queued", reason, longest_wait_s)
     if not found.n_waiting and found.status in _CLOSED:
         reason = f"no activated jobs at {queue}, which is {found.status}: brokerage sends it nothing"

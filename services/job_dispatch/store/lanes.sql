@@ -38,6 +38,31 @@ SELECT job_id, gshare, shape_id, -current_priority AS negated_priority FROM jobs
  WHERE task_id = :task_id AND status = 'activated' AND queue = :queue
  ORDER BY current_priority DESC, job_id LIMIT :size::int;
 
+-- name: candidates_of_user
+-- For a pilot that asks for the jobs of one user only, of one working group of theirs perhaps. Indexes tasks_user,
+-- jobs_task.
+SELECT best.job_id, best.gshare, best.shape_id, best.negated_priority FROM tasks t
+ CROSS JOIN LATERAL (
+    SELECT j.job_id, j.gshare, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
+     -- an expression, not the column: the lane index would lead through all that waits at the queue
+     WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
+     ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
+ WHERE t.user_name = :user_name AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND (:working_group::text IS NULL OR t.working_group = :working_group)
+ ORDER BY best.negated_priority, best.job_id LIMIT :size::int;
+
+-- name: candidates_of_group
+-- For a pilot that asks for the jobs of one working group only. Indexes tasks_of_live_group, jobs_task.
+SELECT best.job_id, best.gshare, best.shape_id, best.negated_priority FROM tasks t
+ CROSS JOIN LATERAL (
+    SELECT j.job_id, j.gshare, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
+     -- an expression, not the column: the lane index would lead through all that waits at the queue
+     WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
+     ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
+ WHERE t.working_group = :working_group AND t.working_group <> ''
+   AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+ ORDER BY best.negated_priority, best.job_id LIMIT :size::int;
+
 -- name: shapes
 -- What jobs of these shapes require.
 SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s

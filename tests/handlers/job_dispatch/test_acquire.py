@@ -213,6 +213,29 @@ async def test_several_jobs_of_one_request_are_different_and_repeatable(rows: Ro
     assert [job["PandaID"] for job in (await acquire(pilot, key="many", n_jobs=3))["jobs"]] == ids
 
 
+async def test_a_pilot_that_asks_for_a_user_or_a_working_group_gets_their_best_jobs_only(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    for task_id, status in ((2, "running"), (3, "running"), (4, "aborted")):
+        await rows.task(task_id, status=status)
+    async with rows.database.read() as connection:
+        await connection.execute("UPDATE tasks SET user_name = 'bob' WHERE task_id IN (2, 3, 4)")
+        await connection.execute("UPDATE tasks SET working_group = 'HIGG' WHERE task_id IN (1, 3)")
+    (other,) = await rows.jobs(1, task_id=1, priority=900)
+    (low,) = await rows.jobs(1, task_id=2, priority=1)
+    (high,) = await rows.jobs(1, task_id=3, priority=5)
+    await rows.jobs(1, task_id=4, priority=9)
+    await rows.jobs(1, task_id=3, priority=9, shape="large")
+    await rows.jobs(1, task_id=3, priority=9, queue="Q2")
+    flat = (await by_curl(pilot, "getJob", siteName="Q1", prodUserID="bob", mem=4000, workingGroup="HIGG")).json()
+    assert flat["PandaID"] == high
+    assert (await acquire(pilot, prod_user_id="bob", memory=4000))["jobs"][0]["PandaID"] == low
+    assert (await acquire(pilot, working_group="HIGG", memory=4000))["jobs"][0]["PandaID"] == other
+    none = await acquire(pilot, prod_user_id="carol", working_group="HIGG")
+    assert (none["StatusCode"], none["why"]) == (20, "nothing_queued")
+    assert none["reason"] == "user carol, working group HIGG has no activated job at Q1 that fits"
+
+
 async def test_a_pilot_may_ask_for_one_task(rows: Rows, pilot: httpx.AsyncClient) -> None:
     await rows.task(2)
     await rows.jobs(3, task_id=1, priority=900)

@@ -108,3 +108,22 @@ async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_ur
     finally:
         await connection.close()
     assert "jobs_pkey" in plan and "Seq Scan on jobs" not in plan, plan
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "arguments", "index"),
+    [
+        ("candidates_of_user", "text, int, text, text", "'Q1', 16, 'alice', NULL", "tasks_user"),
+        ("candidates_of_group", "text, int, text", "'Q1', 16, 'HIGG'", "tasks_of_live_group"),
+    ],
+)
+async def test_jobs_of_a_user_or_group_are_found_by_their_live_tasks_and_never_by_a_scan_of_a_queue(
+    rows: Rows, database_url: str, name: str, types: str, arguments: str, index: str
+) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=READ_SETTINGS)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=True)
+        plan = await plan_of(connection, name, types, arguments)
+    finally:
+        await connection.close()
+    assert index in plan and "jobs_task" in plan and not re.search(r"Seq Scan on (jobs|tasks)\b", plan), plan
