@@ -1,4 +1,4 @@
-"""Ending asyncio tasks for good."""
+"""Ending asyncio tasks: cancel, and wait until they have ended."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
         ended, running = await asyncio.wait(running, timeout=AGAIN_AFTER_S)
         for task in ended:
             if not task.cancelled():
-                task.exception()  # looked at, so that asyncio does not complain that nobody did
+                task.exception()  # retrieved, so that asyncio does not log an exception that was never retrieved

@@ -5,7 +5,7 @@ Owns no state. It finds the services in `.local/run.json` (written by the superv
 the key of the development issuer.
 
 * `app` puts the verbs together; `commands/` has them, one module for each subject;
-* `client` speaks HTTP and turns every kind of refusal into one exception; `addresses` and `tokens`: where, as whom;
+* `client` sends requests and turns every kind of refusal into one exception; `addresses` and `tokens`: where, as whom;
 * `output` prints tables for people and JSON for programs; `identifiers` reads ids from arguments and standard input;
 * `one_process` runs all services together; `demo/` is the demonstration; `drawings` draws the map of the services.
 

@@ -39,7 +39,7 @@ class Addresses:
     record: Path | None = None
 
     def urls_of(self, service: str) -> tuple[str, ...]:
-        """Where the copies of this service answer. Raises Unreachable when nobody says."""
+        """Where the copies of this service answer. Raises Unreachable where no address is known."""
         urls = self.urls.get(service)
         if not urls:
             where = f"{self.record} does not name it" if self.record else f"there is no {RECORD}"

@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _flush() -> None:
-    """What is still to be written. Where the reader has gone nobody needs it, and nobody is told at the exit."""
+    """What is still to be written. It is dropped without a message where the reader has closed the pipe."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -106,7 +106,7 @@ def _flush() -> None:
 
 
 def _warn_of_variables() -> None:
-    """A line for each variable that is meant for us and that nobody reads."""
+    """A line for each variable with the prefix of Orrery that no setting reads."""
     if any(name.upper().startswith(PREFIX) for name in os.environ):
         from shared.config.variables import unknown_variables  # what most commands need not wait for
 

@@ -111,7 +111,7 @@ def refusal(service: str, status: int, body: Any, text: str) -> CommandFailure:
     elif not message and not problems:
         message = text[:500]
     if status == 401:
-        return Refused(f"{service}: who are you? {message}", problems)
+        return Refused(f"{service}: not authenticated: {message}", problems)
     if status == 403:
         return Refused(f"{service}: not allowed: {message}", problems)
     return Refused(f"{service} refused: {message}" if message else f"{service} refused", problems)

@@ -10,8 +10,8 @@ from shared.events import ENTRIES
 def service_map() -> str:
     """An arrow from each producer to each consumer of its events, labelled with what they say.
 
-    News, which every replica hears, is left to the table: it would be an arrow from one to all. What the watchdog sends
-    again for others (its reconciling sweep) is one dotted arrow, for the same reason.
+    News, which every replica receives, is left to the table: it would be an arrow from one to all. What the watchdog
+    sends again for others (its reconciling sweep) is one dotted arrow, for the same reason.
     """
     labels: dict[tuple[str, str], list[str]] = defaultdict(list)
     swept: set[str] = set()

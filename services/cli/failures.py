@@ -31,7 +31,7 @@ class CommandFailure(Exception):
 
 
 class Refused(CommandFailure):
-    """A service understood and said no, or something that was checked is not as it should be."""
+    """A service refused the request, or a check found something wrong."""
 
     exit_code = 1
 
@@ -43,6 +43,6 @@ class WrongUsage(CommandFailure):
 
 
 class Unreachable(CommandFailure):
-    """A service does not answer, or nobody knows where it is."""
+    """A service does not answer, or its address is unknown."""
 
     exit_code = 3

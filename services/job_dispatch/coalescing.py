@@ -52,7 +52,7 @@ class Coalescer(Generic[T, R]):
 
     `run` gets a batch and returns one result per item, or HELD where it is to be asked again; it may be repeated after
     an error of PostgreSQL, so it must be idempotent. When it fails otherwise, each item is tried alone, so that one bad
-    item harms nobody else. Items that are held wait together, outside the batches, and hold up nobody else.
+    item affects no other. Items that are held wait together, outside the batches, and delay no other item.
     """
 
     def __init__(

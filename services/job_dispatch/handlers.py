@@ -65,7 +65,7 @@ class Handlers:
 
 
 class NewsHandlers:
-    """News: every replica hears it."""
+    """News: every replica receives it."""
 
     def __init__(self, windows: Windows, upkeep: Upkeep) -> None:
         self._windows = windows

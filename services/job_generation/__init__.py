@@ -1,7 +1,7 @@
 """Job generation: input to jobs, and the end of jobs to the state of the input.
 
 Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `chunk.brokered`, `chunk.unplaceable`,
-`jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; hears the news `config.changed`.
+`jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; receives the news `config.changed`.
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
 `task.progressed`, `task.prepared`; `tasks.woken` when a share that had enough queued has room again.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, job_retry_history, outputs and random seeds
@@ -13,7 +13,7 @@ Every transaction locks the task's row first, then its jobs, then its datasets a
 makes each task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. The
 jobs that a transaction may end are locked by one statement: with merge jobs, the jobs whose outputs they merge. Whoever
 else locks several jobs (reports, commands) does so in order of id too, and takes no task's row after them, so that
-nobody waits in a circle.
+transactions do not wait in a circle.
 
 ==================  ===============================================================================================
 `policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging

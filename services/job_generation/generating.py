@@ -224,7 +224,7 @@ class Generating:
     async def _pools(self, work: UnitOfWork, definition: JobSource, masters: Sequence[Unit], seed: int) -> list[Pool]:
         """What is open of each secondary dataset: in order, or in an order drawn for this chunk where it is random.
 
-        A random dataset that is also repeated is drawn anew for each chunk: within a chunk a file comes again only
+        A random dataset that is also repeated is drawn again for each chunk: within a chunk a file comes again only
         when all the others were taken (JEDI, Dataset attributes; that jobs of a chunk draw from one order is the choice
         taken here).
         """

@@ -147,7 +147,7 @@ class Merging:
         """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again.
 
         A merge job is a match of its site like any other. What the site does not take waits, too, and the task is
-        looked at again as soon as the site must have advertised anew (`retry_at`, at most five minutes).
+        looked at again as soon as the site must have advertised again (`retry_at`, at most five minutes).
         """
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()

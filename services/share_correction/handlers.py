@@ -47,7 +47,7 @@ class ShareCorrection:
         await store.SQL.run(work.connection, "forget_usage", older_than_s=keep_s)
 
     async def correct_shares(self, work: UnitOfWork) -> None:
-        """All factors anew; told to everyone if one of them changed. Switched off: all factors go back to 1."""
+        """Compute all factors; announce them if one of them changed. Switched off: all factors go back to 1."""
         period_s = self._parameters.read(UPDATE_HISTORY_PERIOD)
         if await take_turn(work.connection, "share_correction", period_s) is None:
             return

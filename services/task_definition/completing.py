@@ -94,7 +94,7 @@ class Completion:
     async def settle_left_overs(self, work: UnitOfWork) -> None:
         """Periodic: tasks whose event was lost on their way out.
 
-        So many in one look; the next look goes on behind them, and begins anew after the last.
+        So many in one look; the next look goes on behind them, and begins at the first again after the last.
         """
         older_than_s = self._parameters.read(SETTLE_AFTER_S)
         after_time, after_task = self._looked_at

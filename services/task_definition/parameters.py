@@ -17,7 +17,7 @@ WAIT_FOR_PENDING_S: Parameter[float | None] = Parameter(
     kind="float",
 )
 SETTLE_AFTER_S = Parameter(
-    "postprocessor", "SETTLE_AFTER_S", 60.0, "s", "until a task that nobody moved is taken up again"
+    "postprocessor", "SETTLE_AFTER_S", 60.0, "s", "until a task whose state did not change is taken up again"
 )
 REQUEST_LOST_AFTER_S = Parameter(
     "catalogue", "REQUEST_LOST_AFTER_S", 60.0, "s", "until a requested transfer is taken up again"

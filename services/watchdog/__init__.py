@@ -1,8 +1,8 @@
 """Watchdog: everything that happens because time passed, or because it need not.
 
-Consumes: tasks.woken (waiting tasks go on before their time); hears config.changed. Emits: jobs.expired;
+Consumes: tasks.woken (waiting tasks go on before their time); receives config.changed. Emits: jobs.expired;
 task.released, task.completed (exhausted), task.command_requested; and, in the reconciling sweep, again the events of
-rows that nobody seems to have heard of (see `sweeps.py`). Owns: pending -> what it came from | exhausted and
+rows whose event seems to be lost (see `sweeps.py`). Owns: pending -> what it came from | exhausted and
 throttled of tasks; failed and closed of jobs whose time is over or whose queue has too many; `frozen_time`,
 `throttled_time`, `num_throttled`; the tables watch_runs and sweep_marks.
 

@@ -31,7 +31,7 @@ from shared.states.task import TaskStatus
 
 log = logging.getLogger(__name__)
 
-#: jobs ended in one transaction: few enough that nobody waits for their rows
+#: jobs ended in one transaction: few enough that other transactions hardly wait for their rows
 SLICE = 1000
 #: overdue jobs of one state that are kept in memory; the rest is found when these have ended
 FOUND_AT_ONCE = 20_000
@@ -230,7 +230,7 @@ class Watchdog:
                 )
 
     async def sweep(self, work: UnitOfWork) -> bool:
-        """Say again what nobody seems to have heard; whether there is more. A kind that fails stops no other."""
+        """Announce again what seems to be lost; whether there is more. A kind that fails stops no other."""
         last = await store.start_run(work.connection, "sweep", self._limits.periods.sweep_period_s)
         if last is None:
             return False

@@ -43,11 +43,11 @@ HEARTBEAT_TIMEOUT = Parameter(
     only_family=True,
     app=SERVER,
 )
-SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 60.0, "s", "until work that nobody moved is announced again")
+SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 60.0, "s", "until work whose state did not change is announced again")
 WAIT_FOR_PICKED_S = Parameter(COMPONENT, "WAIT_FOR_PICKED_S", 1800.0, "s", "until a chunk that rests is taken back")
 WAIT_FOR_ACHIEVED_S = Parameter(COMPONENT, "WAIT_FOR_ACHIEVED_S", 3600.0, "s", "until a task at its goal is finished")
 WAIT_FOR_EXHAUSTED_S = Parameter(
-    COMPONENT, "WAIT_FOR_EXHAUSTED_S", 864_000.0, "s", "until an exhausted task that nobody retries is finished"
+    COMPONENT, "WAIT_FOR_EXHAUSTED_S", 864_000.0, "s", "until an exhausted task that is not retried is finished"
 )
 
 
@@ -63,7 +63,7 @@ class Periods:
         _every("HEARTBEAT_INTERVAL_S", 1800.0, "between two heartbeats of a pilot", 1), float
     )
     dispatcher_silence_s: float = set_by(
-        _every("DISPATCHER_SILENCE_S", 180.0, "without any heartbeat nobody is blamed"), float
+        _every("DISPATCHER_SILENCE_S", 180.0, "without any heartbeat: no pilot is taken for lost"), float
     )
     jobs_period_s: float = set_by(_every("JOBS_PERIOD_S", 60.0, "between looks at running jobs"), float)
     queued_period_s: float = set_by(_every("QUEUED_PERIOD_S", 300.0, "between looks at queued jobs"), float)

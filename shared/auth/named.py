@@ -11,7 +11,7 @@ EVERYWHERE = "*"
 def is_named(configured: Any, place: str, subject: str) -> bool:
     """Whether `{place or "*": [subject, ...]}` names the subject for the place.
 
-    A value of another shape names nobody.
+    A value of another shape names no subject.
 
     Example: {"CERN": ["harvester-1"], "*": ["factory"]} names harvester-1 for CERN alone and factory for every place.
     """

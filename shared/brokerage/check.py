@@ -1,4 +1,4 @@
-"""What a check is: its number (stored for good), its tier, and what the two compared numbers mean."""
+"""What a check is: its number (it is stored), its tier, and what the two compared numbers mean."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Lift(StrEnum):
 _GRID, _QUEUE, _NOTHING = (Lift.GRID,), (Lift.QUEUE, Lift.PARAMETER), (Lift.NOTHING,)
 _LINK, _STORAGE, _USER = (Lift.LINK, Lift.PARAMETER), (Lift.STORAGE, Lift.GRID), (Lift.USER, Lift.PARAMETER)
 
-# By the name of the check. What the task itself says cannot change while it waits; a command on the task begins anew.
+# By the name of the check. What the task says cannot change while it waits; after a command it is brokered again.
 LIFTED_BY: Mapping[str, tuple[Lift, ...]] = {
     # which queues are asked at all
     "preassigned": _NOTHING,

@@ -35,7 +35,7 @@ class JobCount:
 
 @dataclass(frozen=True)
 class Activity:
-    """Activity of one queue; None where there was none or nobody told.
+    """Activity of one queue; None where there was none or it is unknown.
 
     Slots are set by resource type, or by `n_slots` for those types together that have no number of their own.
     """
@@ -56,8 +56,8 @@ class Load:
     """`counts`: states x rows. Times are seconds since 1970, NaN for never. `n_slots`: -1 where not set.
 
     Numbers that a unified queue has as a whole, of workers and of slots, are divided evenly among its rows.
-    `disk_io_kb_s`: mean of the running jobs for each core, NaN where nobody measured. `known_since_s`: since when signs
-    of life are noted for the row; nothing can be said about a queue's silence before that.
+    `disk_io_kb_s`: mean of the running jobs for each core, NaN where it was not measured. `known_since_s`: since when
+    signs of life are noted for the row; nothing can be said about a queue's silence before that.
     """
 
     counts: NDArray[np.int64]
@@ -70,7 +70,7 @@ class Load:
 
     @property
     def observing_since_s(self) -> float:
-        """Since when activity is recorded at all; NaN if none ever was, or nobody told since when."""
+        """Since when activity is recorded at all; NaN if none ever was, or since when is unknown."""
         known = self.known_since_s[~np.isnan(self.known_since_s)]
         return float(known.min()) if len(known) else float("nan")
 

@@ -21,7 +21,7 @@ PASSED = 0
 class Exclusions:
     """For each row: 0 or the number of the check that excluded it, what was found and what was wanted.
 
-    Mutable while one decision is being made, and by nobody after it.
+    Mutable only while one decision is being made.
     """
 
     alive: Mask

@@ -100,7 +100,7 @@ _KEEPS_LIMIT = frozenset({"disk_io", "pilots", "inactive"})
 
 
 def limit_of(check: str, wanted: float) -> float:
-    """The limit to keep: none where it is computed anew, so that the causes of many tasks are equal."""
+    """The limit to keep: none where it is computed again, so that the causes of many tasks are equal."""
     return wanted if check in _KEEPS_LIMIT else 0.0
 
 

@@ -108,7 +108,11 @@ class Policy:
     def turns_away(self, work: Work) -> int:
         """The place (from 1) of the sub-policy that turns the work away; 0 if the work is taken.
 
-        Test work is always taken.
+        Test work is always taken. Why: the owner of a queue refuses a kind of work, or takes it from some priority
+        on, without a quota. Source: PanDA brokerage, Zero Share.
+
+        Example: `priority>500:100%,type=any:0%` takes work of priority 501 by its first sub-policy and turns work of
+        priority 500 away by its second.
         """
         if work.type == TEST:
             return 0

@@ -1,4 +1,4 @@
-"""Names of environment variables: one that nobody reads is a misspelt one, and is told at start."""
+"""Names of environment variables: one that no setting reads is misspelt, and logged at start."""
 
 from __future__ import annotations
 

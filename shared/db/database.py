@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 ACQUIRE_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 120.0
-#: nobody waits longer for a row: what could not be done is tried again later
+#: no statement waits longer for a row: what could not be done is tried again later
 LOCK_TIMEOUT_S = 2.0
 #: a transaction that does nothing for so long belongs to a process that was stopped: the database ends it
 IDLE_IN_TRANSACTION_S = 5.0
@@ -44,7 +44,7 @@ RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
     RowHeld,
     SessionsBusy,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.InvalidCachedStatementError,  # a migration ran meanwhile; the statement is prepared anew
+    asyncpg.InvalidCachedStatementError,  # a migration ran meanwhile; the statement is prepared again
     asyncpg.InternalClientError,  # the protocol was cut in the middle of an exchange; the connection is discarded
     ConnectionError,
     TimeoutError,

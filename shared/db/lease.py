@@ -2,8 +2,8 @@
 
 A row of `leases` holds (name, holder, term, expires_at); the specification calls it the process lock. The term grows
 each time the lease changes hands. A holder checks its term *inside* the transaction that does the work, with a row
-lock on the lease: from then until its commit nobody else can take the lease over, so a process that was stopped for a
-minute and wakes up believing that it still holds the lease finds another term and commits nothing.
+lock on the lease: from then until its commit no other process can take the lease over, so a process that
+was stopped for a minute and goes on as if it still held the lease finds another term and commits nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True)
 class Lease:
-    """The right to do the work `name` on one partition of it, as long as nobody has taken a later term."""
+    """The right to do the work `name` on one partition of it, until another process takes a later term."""
 
     name: str
     holder: str

@@ -96,7 +96,7 @@ class UnitOfWork:
         self.now = row["now"]
 
     def emit(self, event: Event) -> None:
-        """Announce a fact. It reaches the outbox just before the commit, and nobody if there is none."""
+        """Announce a fact. It reaches the outbox just before the commit, and is dropped if there is none."""
         self._events.append(event)
 
     def after_commit(self, change: Callable[[], None]) -> None:

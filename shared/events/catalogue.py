@@ -8,7 +8,7 @@ from shared.events.base import Event
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of event: who emits it, who works on it (once, by queue), who hears it (each replica)."""
+    """One kind of event: who emits it, who works on it (once, by queue), and to whom it is news."""
 
     event: type[Event]
     producers: tuple[str, ...]

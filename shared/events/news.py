@@ -1,4 +1,4 @@
-"""News: every replica hears them, losing one costs ten seconds."""
+"""News: every replica receives them; a lost one is made up for within ten seconds."""
 
 from shared.events.base import Event
 

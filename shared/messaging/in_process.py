@@ -115,7 +115,7 @@ class InProcessTransport:
         return tuple(entry.delivery for entry in self._waiting)
 
     async def load(self) -> int:
-        """Take new rows of the outbox; how many. A row that nobody wants is settled at once."""
+        """Take new rows of the outbox; how many. A row without a consumer is settled at once."""
         await self.delete_settled()
         room = LOADED_AT_ONCE - len(self._unsettled)
         if room <= 0:

@@ -142,7 +142,7 @@ async def defer(
 async def claim_due(
     connection: asyncpg.Connection, consumers: Sequence[str], *, limit: int, busy_s: float
 ) -> list[Delivery]:
-    """Deferred messages whose time has come; nobody else gets them for `busy_s` seconds."""
+    """Deferred messages whose time has come; no other replica gets them for `busy_s` seconds."""
     rows = await connection.fetch(_CLAIM_DUE, list(consumers), limit, float(busy_s))
     return [
         Delivery(

@@ -23,7 +23,7 @@ from shared.messaging.transport import Attached, BusUnavailable
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 3.0
-REBUILD_AFTER = 5  # looks in a row with a consumer missing: then everything is connected anew
+REBUILD_AFTER = 5  # looks in a row with a consumer missing: then everything is connected again
 #: RabbitMQ gives a peer up after two that it missed, and its messages to others
 HEARTBEAT_S = 8
 
@@ -110,7 +110,7 @@ class RabbitMQTransport:
         return Consumers(self._url, self._topology, self._metrics, self._attached, prefetch=self._prefetch)
 
     async def _look(self) -> None:
-        """Every few seconds: is every queue consumed? What stays unconsumed is connected anew."""
+        """Every few seconds: is every queue consumed? A queue that stays without a consumer is connected again."""
         bad_looks = 0
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
@@ -128,7 +128,7 @@ class RabbitMQTransport:
 
     async def _rebuild(self) -> bool:
         """Replace the consumers by new ones on a new connection; False when RabbitMQ is still away."""
-        log.warning("consumers are missing (%s): connecting anew", ", ".join(self._missing) or self._connection_problem)
+        log.warning("consumers are missing (%s): reconnecting", ", ".join(self._missing) or self._connection_problem)
         assert self._consumers is not None
         replacement = self._make_consumers()
         try:

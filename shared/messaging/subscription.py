@@ -34,7 +34,7 @@ class WorkSubscription:
 
 @dataclass(frozen=True)
 class NewsSubscription:
-    """Every replica hears the event; it may be lost."""
+    """Every replica receives the event; it may be lost."""
 
     service: str
     event: type[Event]

@@ -76,7 +76,7 @@ class Topology:
         return found
 
     def needs_queue(self, routing_key: str) -> bool:
-        """Whether an event that no queue took is an error. News that nobody listens to is not."""
+        """Whether an event that no queue took is an error. News without a listener is not."""
         for entry in self.entries:
             if entry.event.routing_key() == routing_key:
                 return bool(entry.consumers)

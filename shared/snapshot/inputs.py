@@ -33,7 +33,7 @@ class WantedFiles:
 
 
 def bytes_of(known: DatasetFacts | None, n_files: int) -> int:
-    """Bytes of so many files of a dataset, in proportion to the whole; none of one that nobody knows."""
+    """Bytes of so many files of a dataset, in proportion to the whole; none of one that is unknown."""
     if known is None or not known.n_files:
         return 0
     return int(known.size_bytes * min(1.0, n_files / known.n_files))

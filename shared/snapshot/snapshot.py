@@ -28,7 +28,7 @@ class Snapshot:
 
     A grid change builds the columns again; a change of statistics replaces the numbers of the queues that changed; lost
     news costs ten seconds. Jobs that were decided upon are counted as defined until the statistics have them.
-    `on_changed` hears whose statistics changed (None: any).
+    `on_changed` is called with the queues whose statistics changed (None: any).
     """
 
     def __init__(self, database: Database, cache: Cache) -> None:

@@ -90,7 +90,7 @@ def causes_of(decision: Decision, *, floor: int | None = None, has_input: Mask |
     return Causes(
         tuple((held, tuple(labels)) for held, labels in sorted(queues.items(), key=lambda item: item[0].sorts())),
         tuple(sorted(caps.items())),
-        # A grid may also bring a queue or nucleus that nobody has asked yet.
+        # A grid may also bring a queue or nucleus that no task was brokered to yet.
         frozenset((lifts - _KEPT_ELSEWHERE) | {Lift.GRID}),
         frozenset(parameters),
     )

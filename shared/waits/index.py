@@ -119,7 +119,7 @@ class WaitIndex:
         return one is not None and one.wake_nr == wake_nr
 
     def put(self, one: Waiting, now: datetime) -> Iterable[str]:
-        """Put a row as it is now; the rows of queues to look at because nobody was waiting there for it."""
+        """Put a row as it is now; the rows of queues to look at because no task was waiting there for it."""
         known = self.waiting.get(one.task_id)
         if known is not None and known.wake_nr == one.wake_nr and one.woken_at is None and one.placed_at is None:
             return ()
@@ -204,7 +204,7 @@ class WaitIndex:
         return [label for _, labels in causes.queues for label in labels]
 
     def forget_empty_groups(self) -> None:
-        """Groups of which nobody waits any more: they would be asked for nothing."""
+        """Groups without waiting tasks."""
         for key, group in list(self.groups.items()):
             if next(group.in_order(self.waiting), None) is None:
                 del self.groups[key]

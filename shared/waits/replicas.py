@@ -20,7 +20,7 @@ NEWS_NOT_SEEN_YET_S = 15.0
 class ReplicaNews:
     """Compares new waiting tasks with their datasets once; later looks only at changed datasets.
 
-    So a registered output costs the tasks that wait for its dataset, and nothing while nobody waits for a replica.
+    So a registered output costs the tasks that wait for its dataset, and nothing while no task waits for a replica.
     """
 
     def __init__(self, kind: Kind) -> None:

@@ -25,7 +25,7 @@ READ_ALL_EVERY = timedelta(minutes=10)
 WOKEN_COUNTS_FOR = timedelta(seconds=60)
 #: a task that has not been told yet that it waits is tried again after so long
 TOLD_WITHIN = timedelta(seconds=1)
-#: tasks woken at once; and, where nobody can say for how many there is room, woken and not yet decided about
+#: tasks woken at once; and, where it is unknown for how many there is room, woken and not yet decided about
 AT_ONCE, SLICE = 100, 20
 
 Plan = Callable[[WaitIndex, UnitOfWork], Awaitable[Sequence[Wake]]]

@@ -146,7 +146,7 @@ class WideChanges:
 
     def _note(self, index: WaitIndex, wide: Wide) -> None:
         """Who came, and whom the last change may have lifted: these are asked again, from the first on."""
-        if index is not self._index:  # everything was read anew
+        if index is not self._index:  # everything was read again
             self._index, self._before = index, None
             self._waiting.clear()
             self._due.clear()

@@ -83,5 +83,5 @@ def _unstorable(request: Request, error: Exception) -> list[FieldProblem]:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """The server logs it; the caller hears no details."""
+    """The server logs it; the caller gets no details."""
     return Envelope(None, "internal error", success=False, status_code=500)

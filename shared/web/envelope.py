@@ -1,6 +1,6 @@
 """The envelope of every answer: {"success", "message", "data"}, and "problems" of refused values.
 
-Users hear refusals with HTTP 200, as PanDA's clients expect; 401 and 403 are for callers without a token or a role.
+Users get refusals with HTTP 200, as PanDA's clients expect; 401 and 403 are for callers without a token or a role.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class _ParsedRequest(Request):
     async def body(self) -> bytes:
         """The body; empty bytes where it is empty.
 
-        Of one that was parsed only the beginning: nobody reads more.
+        Of one that was parsed only the beginning, because no more is used.
         """
         if PARSED not in self.scope:
             return await super().body()

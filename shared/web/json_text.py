@@ -26,7 +26,7 @@ SMALL_BYTES = 64 * 1024
 LARGEST_PIECE_BYTES = 1024 * 1024
 #: larger texts are parsed in pieces of about so many bytes
 PIECE_BYTES = 16 * 1024
-#: members of one object; it is arranged anew in one go when it grows
+#: members of one object; it is rehashed as a whole when it grows
 MOST_NAMES = 100_000
 #: digits of the smallest number that may not fit into 64 bits
 _LONG_NUMBER = b"0" * 19

@@ -92,7 +92,7 @@ def get(name: Name, vo: Vo = None, application: Application = None, as_json: Jso
 
 
 def _parameter(component: str, key: str, row: dict[str, Any] | None) -> dict[str, Any]:
-    """A parameter's row (None: not set) beside what is known of it. Raises Refused for one that nobody set or reads."""
+    """A parameter's row (None: not set) beside what is known of it. Raises Refused for one neither set nor declared."""
     from shared.config.declared import find_parameter, near_names
 
     known = find_parameter(component, key)

@@ -97,7 +97,7 @@ def debug(
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="End debug mode.")] = False,
 ) -> None:
-    """The pilot hears it with its next report; `orrery jobs --stdout ID` shows what it sends."""
+    """Told with the answer to the next report; `orrery jobs --stdout ID` shows what is sent."""
     if off and command:
         raise WrongUsage("--off: takes no command")
     (job_id,) = read_ids([job])[:1]

@@ -67,7 +67,7 @@ class Slot:
 class Pilot:
     """`name` is unique among all pilots ever: its requests' keys are made of it.
 
-    `on_end` hears how each job ended, when it ends.
+    `on_end` is called with how each job ended, when it ends.
     """
 
     def __init__(

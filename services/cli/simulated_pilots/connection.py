@@ -65,7 +65,7 @@ class Connection:
             except aiohttp.ClientConnectorError:
                 continue  # nothing was sent: another copy may be asked
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
-                break  # nobody knows whether it was heard: asking again is the pilot's decision
+                break  # it is unknown whether it arrived: asking again is the pilot's decision
         self.n_unanswered += 1
         return None
 

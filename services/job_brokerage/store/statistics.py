@@ -2,8 +2,8 @@
 
 The fold is in PostgreSQL.
 
-Nobody increments Redis: after changes the queue's whole value is written with a version, so that losing Redis or a
-message costs nothing but freshness.
+No counter in Redis is incremented: after changes the queue's whole value is written with a version. A lost Redis or
+message makes values old, never wrong.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Claims:
             limit.cancel()
             request.n_callers -= 1
             if request.n_callers == 0 and not request.in_flight:
-                request.future.cancel()  # nobody waits for it: nothing is picked for it any more
+                request.future.cancel()  # its pilot no longer waits: nothing is picked for it any more
 
     def _admit(self, offer: Offer, key: str | None) -> Request:
         """A new request, on its way."""
@@ -265,7 +265,7 @@ class Claims:
         self._queue.first(again)
 
     async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
-        """The statement failed, or nobody knows whether it was committed: ask again under the same keys."""
+        """The statement failed, or it is unknown whether it was committed: ask again under the same keys."""
         retry = is_retryable(error)
         if not retry:
             log.error("a claim failed: %s: %s", type(error).__name__, error)

@@ -1,6 +1,6 @@
 """Tells a pilot why it got nothing and when to ask again.
 
-Pilots that ask too often are a load; an answer without a reason helps nobody.
+Pilots that ask too often are a load. The reason says what must change before a job fits.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Request:
     """One acquire on its way. `number` counts arrivals.
 
     `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick. `n_callers`: who waits for it now;
-    without a key it is one. `in_flight`: its claim is being made, and nobody knows the outcome.
+    without a key it is one. `in_flight`: its claim is being made, and its outcome is unknown.
     """
 
     offer: Offer

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Refills:
-    """The reads under way; `were_read` hears of the entries of each."""
+    """The reads under way; `were_read` is called with the entries of each."""
 
     def __init__(self, reader: LaneReader, limits: WindowLimits, were_read: Callable[[Iterable[Entry]], None]) -> None:
         self._reader = reader

@@ -13,7 +13,7 @@ MOST_KINDS = 10_000
 class KnownShapes:
     """Shapes by number.
 
-    They never change, so a copy is never out of date; one that is not known yet fits nobody until it was read.
+    They never change, so a copy is never out of date; one that is not known yet fits no pilot until it was read.
     """
 
     def __init__(self, reader: LaneReader) -> None:
@@ -41,7 +41,7 @@ class KnownShapes:
             self._shapes[shape.shape_id] = shape
             self._missing.discard(shape.shape_id)
         if found:
-            self._fits.clear()  # what fitted nobody because it was not known is asked about anew
+            self._fits.clear()  # a shape that fitted no pilot because it was unknown is compared again
 
     def fits(self, kind: PilotKind) -> Callable[[int], bool]:
         """Whether a shape fits a kind of pilot.

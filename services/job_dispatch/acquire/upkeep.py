@@ -111,7 +111,7 @@ class Upkeep:
             self._windows.ranks = ranks
 
     async def count_replicas(self, work: UnitOfWork) -> None:
-        """Say that this replica lives; when the replicas changed, divide the ids anew."""
+        """Record that this replica runs; when the replicas changed, divide the ids again."""
         await SQL.run(work.connection, "announce_replica", replica=self._identity.name)
         rows = await SQL.rows(work.connection, "replicas", alive_s=REPLICA_ALIVE_S)
         replicas = [row["replica"] for row in rows]

@@ -1,4 +1,4 @@
-"""The windows of one replica: opened at first use of a queue, refilled by keyset reads, fed by news.
+"""The windows of one replica: opened at first use of a queue, refilled by keyset reads and by news.
 
 Everything here may be thrown away at any time; nothing here is believed without the compare-and-set of the claim.
 """
@@ -111,7 +111,7 @@ class Windows:
         _shorten(self._gone, self.limits.remembered_ids)
 
     def lost(self, job_id: int) -> None:
-        """Not claimed: it was locked or is no longer activated, or nobody knows.
+        """Not claimed: it was locked or is no longer activated, or the outcome is unknown.
 
         Looked at again soon, because the transaction that held it may have rolled back.
         """
@@ -134,7 +134,7 @@ class Windows:
     def arrive(self, jobs: Sequence[LaneJob]) -> None:
         """Add activated jobs.
 
-        Those of queues that nobody here uses are ignored: the first use of the queue will read them.
+        Those of queues that this replica does not use are ignored: the first use of the queue will read them.
         """
         touched: dict[str, set[Lane]] = {}
         n_news = Counter(job.queue for job in jobs)
@@ -177,7 +177,7 @@ class Windows:
         return self._start_opening(queue)
 
     def forget(self, queue: str) -> None:
-        """Throw a queue's windows away; the next request reads them anew."""
+        """Drop a queue's windows; the next request reads them again."""
         self._queues.pop(queue, None)
 
     def forget_all(self) -> None:

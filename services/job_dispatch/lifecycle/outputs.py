@@ -73,7 +73,7 @@ class Outputs:
             work.emit(TransfersRequested(transfer_ids=tuple(transfer_ids)))
 
     async def without_storage(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
-        """Holding jobs whose outputs are at no storage that is known: nobody could read them."""
+        """Holding jobs whose outputs are at no storage that is known: they cannot be read."""
         locked = await self._store.lock_jobs(work.connection, job_ids)
         jobs = {job_id: job for job_id, job in locked.items() if job.row.status == "holding"}
         blames = {

@@ -18,8 +18,8 @@ class Lane:
     """Heaps of entries read or announced so far.
 
     `cursor` is the last entry read from the database; `complete` means that everything was read, so that every arrival
-    belongs into the window. While a read is under way arrivals are buffered: nobody knows which side of it they are.
-    `owns` tells this replica's own ids from those it leaves to others while it can. `on_first` hears of an entry that
+    belongs into the window. While a read is under way arrivals are buffered: it is unknown whether it includes them.
+    `owns` tells this replica's own ids from those it leaves to others while it can. `on_first` is told of an entry that
     comes before all others of its heap.
     """
 

@@ -38,5 +38,5 @@ def told_to_pilot(text: str) -> str:
 
 
 def is_of_debug_mode(command: str) -> bool:
-    """Whether the owner of a job may give it: debug mode harms nobody else."""
+    """Whether the owner of a job may give it: debug mode affects no other job."""
     return command.partition(" ")[0] in (*OF_DEBUG_MODE, DEBUG_OFF)

@@ -56,7 +56,7 @@ class News:
         self._seen: dict[str, tuple[float, int]] = {}
 
     def is_too_much(self, queue: str, count: int, *, now: float, most: int) -> bool:
-        """Whether so many more are above `most`; then the count begins anew."""
+        """Whether so many more are above `most`; then the count begins again at zero."""
         since, before = self._seen.get(queue, (now, 0))
         if now - since >= NEWS_TOGETHER_S:
             since, before = now, 0

@@ -113,7 +113,7 @@ class Store:
     ) -> tuple[dict[int, LockedJob], set[int]]:
         """The rows that no other transaction holds, locked, and the jobs whose rows are held.
 
-        Waits for nobody.
+        It waits for no lock.
         """
         jobs = _locked(await SQL.rows(connection, "lock_free_jobs", job_ids=sorted(set(job_ids))))
         others = sorted(set(job_ids) - jobs.keys())

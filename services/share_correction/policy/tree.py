@@ -52,7 +52,7 @@ def normalised(nodes: Sequence[Node], *, corrected: bool = False) -> dict[str, f
 def below(nodes: Sequence[Node], usage: Mapping[str, float]) -> dict[str, float]:
     """Usage of each node with everything below it; nodes without any are left out.
 
-    Shares that the tree does not know belong to nobody.
+    Shares that the tree does not know are left out.
     """
     groups = children_of(nodes)
     totals: dict[str, float] = {}

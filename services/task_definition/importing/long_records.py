@@ -70,7 +70,7 @@ def checked(
 
 
 class Names:
-    """Millions of names in many small sets: a large one is arranged anew, and freed, in one go."""
+    """Millions of names in many small sets: a large one is rehashed, and freed, as a whole."""
 
     def __init__(self) -> None:
         self._parts: list[set[str]] = [set() for _ in range(N_PARTS)]

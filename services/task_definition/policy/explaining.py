@@ -160,7 +160,7 @@ def message_lines(messages: Sequence[Facts]) -> list[str]:
 
 
 def failure_lines(failures: Sequence[Facts]) -> list[str]:
-    """What jobs died of; where their texts differ, one of them is shown as an example."""
+    """Why jobs failed; where their texts differ, one of them is shown as an example."""
     return [
         f"{one['n_jobs']} job{'s' * (one['n_jobs'] != 1)} failed: {one['error_source'] or 'unknown'} "
         f"{one['error_code'] or ''}{', for example:' * (one['n_texts'] > 1)} {one['error_dialog'] or ''}".rstrip()

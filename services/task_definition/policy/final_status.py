@@ -33,7 +33,10 @@ class TaskEnd:
 
     @property
     def completeness_permille(self) -> float:
-        """Events where known, else files; an empty input is complete."""
+        """Events where known, else files; an empty input is complete.
+
+        Example: 95 of 100 files are 950 per mille; if these files have 960 of all 1000 events, 960.
+        """
         if self.n_events and self.n_events_finished is not None:
             return 1000 * self.n_events_finished / self.n_events
         return 1000 * self.n_files_finished / self.n_files if self.n_files else 1000.0
@@ -48,7 +51,12 @@ class FinalStatus:
 
 
 def final_status(end: TaskEnd) -> FinalStatus:
-    """The first rule that fits decides; then the goal."""
+    """The first rule that fits decides; then the goal.
+
+    Why a goal: some results are of use only if nearly all input is in them. Example: 95 of 100 files are finished with
+    a goal of 950 per mille; with a goal of 960 the task is exhausted, or failed, or finished, as it asks. Source:
+    JEDI, Post-processor.
+    """
     fixed: dict[TaskStatus, TaskStatus] = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
     if end.status in fixed:
         return FinalStatus(fixed[end.status], f"was {end.status}")

@@ -247,7 +247,7 @@ def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | DefinitionRef
 
 
 def _events_of_file(spec: TaskSpec, facts: DatasetFacts) -> int:
-    """As the task says, else the mean rounded up: a file may have as many; 0 where nobody knows."""
+    """As the task says, else the mean rounded up: a file may have as many; 0 where it is unknown."""
     stated = None if spec.parameters.use_real_num_events else spec.parameters.events_per_file()
     return stated or (-(-facts.n_events // facts.n_files) if facts.n_files else 0)
 

@@ -85,7 +85,7 @@ def units_of(row: Row) -> Iterable[FieldProblem]:
 
 
 def units_of_malformed(given: Mapping[str, Any]) -> Iterable[FieldProblem]:
-    """Units in the JSON of a task that has other problems, so that its owner hears of them at once."""
+    """Units in the JSON of a task that has other problems, so that its owner is told of all at once."""
     units = {column: given.get(field) for column, field in _UNITS.items()}
     units["ram_unit"] = units["ram_unit"] or given.get("ramCountUnit")
     return units_of({column: unit if isinstance(unit, str) else None for column, unit in units.items()})

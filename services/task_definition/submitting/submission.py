@@ -175,7 +175,7 @@ class Submission:
         return found
 
     async def _datasets(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
-        """Input must be known (unless the task waits for it); output must be nobody else's."""
+        """Input must be known (unless the task waits for it); output must belong to no other task."""
         found: list[FieldProblem] = []
         given = spec.parameters
         inputs = [

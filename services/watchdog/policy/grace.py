@@ -48,7 +48,7 @@ def grace(
     """
     outage = heartbeat_interval * MISSED_INTERVAL
     if dispatcher_seen_at is not None and now - dispatcher_seen_at > max(dispatcher_silence, outage):
-        return Grace(now + heartbeat_interval, "no dispatcher is there to hear heartbeats")
+        return Grace(now + heartbeat_interval, "no dispatcher is there to receive heartbeats")
     if last.at is None:
         return Grace(now + heartbeat_interval, "the watchdog runs for the first time")
     gap = now - last.at

@@ -178,7 +178,12 @@ TIMEOUTS = tuple(rule.limit for rule in RULES if isinstance(rule.limit, Paramete
 
 
 def overdue(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Expiry | None:
-    """The first rule whose limit the job has passed, as a verdict; None while it may go on."""
+    """The first rule whose limit the job has passed, as a verdict; None while it may go on.
+
+    Why a table: each state has a cause of its own for taking too long, and its own cure. Example: a running job whose
+    last heartbeat was 121 minutes ago fails with a limit of 2 hours; a job that is holding for 4 hours fails with
+    priority 800 (limit 3 hours) and goes on with 799 (48 hours). Source: PanDA brokerage, Timeout Rules.
+    """
     for rule, limit in _rules_of(job, limits, now):
         if now - job.begin(rule.since) > limit:
             return Expiry(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))

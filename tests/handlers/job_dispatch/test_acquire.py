@@ -320,7 +320,7 @@ async def test_the_same_key_at_another_queue_or_from_another_caller_is_another_r
     assert given[:3] == given[3:] == [1, 2, 4]
 
 
-async def test_one_pilot_with_a_broken_name_harms_nobody_who_asks_at_the_same_time(
+async def test_one_pilot_with_an_impossible_name_does_not_fail_the_requests_of_others(
     rows: Rows, pilot: httpx.AsyncClient
 ) -> None:
     await rows.jobs(4)

@@ -52,7 +52,7 @@ async def test_getjob_with_njobs_answers_a_list_of_jobs(rows: Rows, pilot: httpx
 
 
 @pytest.mark.parametrize("call", [by_urllib, by_curl])
-async def test_getjob_without_a_job_is_status_code_20_which_the_pilot_sleeps_on(
+async def test_getjob_without_a_job_is_status_code_20_after_which_the_pilot_waits(
     rows: Rows, pilot: httpx.AsyncClient, call: Any
 ) -> None:
     answer = await call(pilot, "getJob", **GET_JOB)

@@ -15,7 +15,7 @@ from tests.handlers.job_dispatch.grid_of_jobs import Rows
 OFFER = Offer("Q1", PilotKind())
 
 
-async def test_news_of_activated_jobs_reaches_an_open_window_and_a_late_double_harms_nobody(
+async def test_news_of_activated_jobs_reaches_an_open_window_and_a_late_duplicate_changes_nothing(
     rows: Rows, parts: Parts, pilot: httpx.AsyncClient
 ) -> None:
     assert (await acquire(pilot))["StatusCode"] == 20  # opens the queue's windows

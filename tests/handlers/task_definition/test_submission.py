@@ -37,7 +37,7 @@ async def test_an_accepted_task_is_registered_and_announced_once(
     assert await value_of(database, "SELECT verb FROM audit_log WHERE target = $1", f"task:{task_id}") == "task.submit"
 
 
-async def test_an_unknown_unit_is_told_together_with_what_the_world_has_against_the_task(
+async def test_an_unknown_unit_is_listed_together_with_unknown_input_and_other_problems(
     producer: httpx.AsyncClient,
 ) -> None:
     body = await refusal(producer, production(ramUnit="parsecs", site="NOWHERE", parent_tid=987_654_321))
@@ -72,7 +72,7 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
     assert await value_of(database, "SELECT count(*) FROM outbox WHERE routing_key LIKE 'task%'") == 0
 
 
-async def test_the_world_s_objections_are_listed_together(producer: httpx.AsyncClient) -> None:
+async def test_problems_that_depend_on_stored_data_are_listed_together(producer: httpx.AsyncClient) -> None:
     await submit(producer, production("first"))
     task = production(
         "first", [an_input("mc.unknown"), an_input("mc.nothing", "MINBIAS")], nucleus="GAMMA", site="MARS",

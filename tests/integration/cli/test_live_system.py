@@ -179,7 +179,7 @@ def test_who_may_not_is_told_so(orrery: Orrery) -> None:
     outcome = orrery("config", "set", "a.b", "1", ORRERY_TOKEN=token)
     assert outcome.code == 1 and "not allowed" in outcome.err
     outcome = orrery("tasks", ORRERY_TOKEN="nonsense")
-    assert outcome.code == 1 and "who are you" in outcome.err
+    assert outcome.code == 1 and "not authenticated" in outcome.err
 
 
 def test_the_command_is_a_program_of_its_own(one_process: dict[str, str]) -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
 import pytest
 
 from services.job_generation.policy.limits import ram_mb as ram_mb_of_job
 from services.job_generation.policy.outcomes import Attempts, attempts_left
+from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, ScoutReport, judge, measured
 from services.share_correction.policy.tree import Node, normalised
-from services.task_definition.policy.final_status import failure_rate_percent, progress_percent
+from services.task_definition.policy.final_status import TaskEnd, failure_rate_percent, final_status, progress_percent
+from services.watchdog.policy.jobs import JobTimeLimits, WatchedJob, overdue
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
 from services.watchdog.policy.tasks import Throttle, throttle
 from shared.brokerage import estimates
+from shared.brokerage.zero_share import parse_policy, work_of
 from shared.model.needs import WorkNeeds
+from shared.model.units import MB_BYTES as MB
+from shared.states.job import JobStatus
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
 def test_the_memory_of_a_job_of_eight_cores() -> None:
@@ -48,3 +57,74 @@ def test_forty_of_a_hundred_waiting_jobs_leave_an_overloaded_queue() -> None:
     thresholds = Thresholds(ratio=3, fraction=0.1, n_queued={"s": 30})
     counts = [ShareAtQueue("Q", "s", 100, 20), ShareAtQueue("R", "s", 100, 100)]
     assert [(one.queue, one.n_excess) for one in overloads(counts, thresholds)] == [("Q", 40)]
+
+
+def test_a_policy_of_zero_share_takes_work_above_a_priority() -> None:
+    policy = parse_policy("priority>500:100%,type=any:0%")
+    assert [policy.turns_away(work_of("simul", "", "", priority)) for priority in (501, 500)] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("progress", "rate", "go", "give_up"),
+    [
+        (ScoutProgress(10, 5, 0, 5, 0, 5, 5), None, True, False),
+        (ScoutProgress(10, 4, 6, 4, 6), 4, True, False),
+        (ScoutProgress(10, 4, 6, 4, 6), 5, False, True),
+    ],
+)
+def test_half_of_the_scout_jobs_or_the_success_rate_decides(
+    progress: ScoutProgress, rate: int | None, go: bool, give_up: bool
+) -> None:
+    found = judge(progress, rate)
+    assert (found.go, found.give_up) == (go, give_up)
+
+
+@pytest.mark.parametrize(
+    ("task", "report", "column", "value"),
+    [
+        ({"base_walltime": 600, "cpu_efficiency": 90}, ScoutReport(1000, 0, None, 6600.0, 1, 10.0), "cpu_time", 81),
+        ({"out_disk_unit": "kBPerEvent"}, ScoutReport(1000, 0, 100 * MB, None, 1, 10.0), "out_disk_count", 103),
+        ({}, ScoutReport(None, 900 * MB, 100 * MB, 1000.0, 1, 10.0), "io_intensity", 1024),
+        ({}, ScoutReport(None, 1440 * MB, None, None, 1, 10.0, cpu_time_s=7200.0), "walltime", 8),
+    ],
+)
+def test_what_is_measured_by_one_scout_job(
+    task: dict[str, object], report: ScoutReport, column: str, value: int
+) -> None:
+    assert measured(task, [report], ScoutParameters())[column] == value
+
+
+def test_the_completeness_of_a_task_counts_events_where_they_are_known() -> None:
+    assert TaskEnd("prepared", 100, 95).completeness_permille == 950
+    assert TaskEnd("prepared", 100, 95, 1000, 960).completeness_permille == 960
+
+
+@pytest.mark.parametrize(
+    ("goal", "asks", "status"),
+    [
+        (950, {"use_exhausted": True}, "finished"),
+        (960, {"use_exhausted": True}, "exhausted"),
+        (960, {"fail_when_goal_unreached": True}, "failed"),
+        (960, {}, "finished"),
+    ],
+)
+def test_a_goal_decides_about_a_task_with_95_of_100_files(goal: int, asks: dict[str, bool], status: str) -> None:
+    assert final_status(TaskEnd("prepared", 100, 95, goal=goal, **asks)).status == status
+
+
+@pytest.mark.parametrize(
+    ("state", "minutes", "priority", "rule"),
+    [
+        ("running", 121, 500, "heartbeat"),
+        ("running", 120, 500, None),
+        ("holding", 240, 800, "holding_high"),
+        ("holding", 240, 799, None),
+    ],
+)
+def test_a_job_is_overdue_by_the_first_rule_whose_limit_it_has_passed(
+    state: JobStatus, minutes: int, priority: int, rule: str | None
+) -> None:
+    since = NOW - timedelta(minutes=minutes)
+    job = WatchedJob(1, state, since, since, since, priority, "managed", "Q")
+    found = overdue(job, JobTimeLimits(), NOW)
+    assert (found.rule if found else None) == rule

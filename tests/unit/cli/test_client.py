@@ -47,7 +47,7 @@ def test_a_problem_of_a_file_names_the_file_and_its_key():
     assert [str(found) for found in problems_in({"problems": [one]})] == ["queues: Q: status: no"]
 
 
-@pytest.mark.parametrize(("status", "words"), [(401, "who are you"), (403, "not allowed"), (404, "refused")])
+@pytest.mark.parametrize(("status", "words"), [(401, "not authenticated"), (403, "not allowed"), (404, "refused")])
 def test_client_errors_are_refusals(status, words):
     with pytest.raises(Refused, match=words):
         client(lambda _: httpx.Response(status, json={"success": False, "message": "no", "data": None})).get(

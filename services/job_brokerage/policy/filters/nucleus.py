@@ -46,7 +46,7 @@ def nucleus_for_t1_weight(world: World, request: JobRequest) -> Verdict | None:
 def nucleus_for_full_chain(world: World, request: JobRequest) -> Verdict | None:
     """A full-chain task at a bare nucleus stays there; at a normal nucleus it may use satellites.
 
-    Any value of fullChain counts, capable too: the document speaks of "a task with the fullChain parameter".
+    Any value of fullChain counts, capable too: the document says "a task with the fullChain parameter".
     """
     site = world.grid.sites.get(request.nucleus or "")
     if not request.full_chain or site is None or not site.bare_nucleus:
