@@ -40,7 +40,7 @@ async def operator(context: Context, database: Database) -> AsyncIterator[httpx.
 
 async def status_of(database: Database, queue: str) -> QueueStatus:
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     return snapshot.world.grid.queues[queue].status
 
 
@@ -87,7 +87,7 @@ async def test_every_service_hears_of_a_cordon_as_of_a_new_grid(
     operator: httpx.AsyncClient, database: Database
 ) -> None:
     snapshot = Snapshot(database, NullCache())
-    await snapshot.start()
+    await snapshot.check()
     await cordon(operator, "Q_ALPHA")
     async with database.read() as connection:
         told = await connection.fetchval(
