@@ -26,7 +26,7 @@ from shared.model.problems import InvalidGrid
 from shared.model.world_file import WorldFile
 from shared.plugins import find
 
-TASK, JOB, ANALYSIS = BROKERAGES = ("task-brokerage", "job-brokerage", "analysis-brokerage")
+TASK, JOB, ANALYSIS = ("task-brokerage", "job-brokerage", "analysis-brokerage")
 
 
 class DryRun:

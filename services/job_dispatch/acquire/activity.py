@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from services.job_dispatch.coalescing import Coalescer, CoalescerLimits
 from services.job_dispatch.parameters import REPORTERS
@@ -19,7 +19,6 @@ from shared.snapshot import KnownGrid
 
 #: what a pilot says about its batch job: no state of a job
 WorkerState = Literal["started", "finished"]
-WORKER_STATES: tuple[WorkerState, ...] = get_args(WorkerState)
 LOOK_UP_EVERY_S = 1.0
 LONGEST_REASON = 500
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from shared.events.jobs import ChangedJob
 from shared.model.job_report import OUT_OF_MEMORY_CODES
@@ -17,7 +17,6 @@ from shared.states.job import ON_NODE, JobStatus
 
 #: what `job_status` may be; holding and transferring count as heartbeats only
 ReportedStatus = Literal["starting", "running", "holding", "transferring", "finished", "failed"]
-REPORTED: tuple[ReportedStatus, ...] = get_args(ReportedStatus)
 FINAL_REPORTED: tuple[ReportedStatus, ...] = ("finished", "failed")
 
 #: "no command": JSON null would kill the pilot
@@ -28,7 +27,6 @@ ALREADY_DONE = "alreadydone"
 #: pilot codes that are the payload's doing: looping, too large a work directory or output, out of memory or walltime,
 #: payload failed, and the two that the pilot derives from the payload's exit codes 2 and 3
 PAYLOAD_CODES = OUT_OF_MEMORY_CODES | {1104, 1124, 1150, 1213, 1305, 1367, 1368}
-KILLED_BY_SERVER = 1144
 
 #: Orrery's own code: the pilot reported success without an output that it should have transferred
 MISSING_OUTPUT = 9001
@@ -57,11 +55,6 @@ class Report:
     stdout: str | None = None
     subject: str | None = None
     is_trusted: bool = False
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the pilot says that the job is over."""
-        return self.job_status in FINAL_REPORTED
 
 
 @dataclass(frozen=True)

@@ -217,12 +217,6 @@ class Store:
             )
         )
 
-    async def already_requested(
-        self, connection: asyncpg.Connection, job_ids: Sequence[int], direction: str
-    ) -> set[int]:
-        rows = await SQL.rows(connection, "open_transfer_jobs", job_ids=list(job_ids), direction=direction)
-        return {row["job_id"] for row in rows}
-
     async def insert_transfers(
         self, connection: asyncpg.Connection, transfers: Sequence[NewTransfer], direction: str
     ) -> list[int]:

@@ -103,11 +103,6 @@ SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule, t.prod_source_
   FROM tasks t
  WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;
 
--- name: open_transfer_jobs
--- Jobs that wait for an earlier request of the same direction: asking twice would move the data twice.
-SELECT DISTINCT job_id FROM transfers
- WHERE job_id = ANY(:job_ids::bigint[]) AND direction = :direction AND status IN ('requested', 'active');
-
 -- name: insert_transfers
 -- Requests to move data, in the order of the lists.
 INSERT INTO transfers (task_id, job_id, direction, activity, source_storage, destination_storage, n_files, n_bytes,

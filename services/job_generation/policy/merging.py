@@ -16,7 +16,6 @@ from shared.brokerage.smallest_job import MERGED_GB
 from shared.model.units import GB_BYTES
 
 MERGE_PRIORITY = 5000
-MERGE_PROCESSING_TYPE = "pmerge"
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset
 from shared.states.task import TaskStatus
 
-SCOUT_JOBS = 10
 GENERATING: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 
 
@@ -38,11 +37,6 @@ def wants_scouts(status: TaskStatus, rules: SplitRules, *, scouts_made: bool, al
     if status == "scouting":
         return True
     return status == "ready" and not rules.skip_scout and not (scouts_made and all_opened)
-
-
-def files_for_scouts(rules: SplitRules) -> int:
-    """Files opened for scouts: ten jobs' worth; one file for each job unless the task says how many."""
-    return SCOUT_JOBS * (rules.n_files_per_job or 1)
 
 
 def next_pick(

@@ -16,7 +16,7 @@ from services.job_generation.policy.job_fields import guid_of
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Attempts, Ended, attempts_left, of_input, of_output
-from services.job_generation.policy.picking import files_for_scouts, next_pick, wants_scouts
+from services.job_generation.policy.picking import next_pick, wants_scouts
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import requirement_of
 from services.job_generation.policy.rules import BadRule, rules_of
@@ -52,7 +52,6 @@ def test_scouts_are_made_once_and_again_only_while_the_task_is_scouting() -> Non
     assert wants_scouts("scouting", rules, scouts_made=True, all_opened=True)
     assert not wants_scouts("running", rules, scouts_made=False, all_opened=False)
     assert not wants_scouts("ready", skips, scouts_made=False, all_opened=False)
-    assert files_for_scouts(rules_of({"nFilesPerJob": 4})) == 40
 
 
 def test_a_chunk_takes_open_files_of_the_first_dataset_that_no_chunk_works_on() -> None:
