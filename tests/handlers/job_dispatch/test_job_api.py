@@ -130,5 +130,9 @@ async def test_the_document_describes_pilots_methods_and_peoples(parts: Parts, p
     for path in ("pilot/acquire_jobs", "pilot/update_job", "pilot/update_jobs_bulk", "pilot/get_job_status",
                  "pilot/update_worker_status", "job/list", "job/kill", "job/get_description"):  # fmt: skip
         assert f"/api/v1/{path}" in document["paths"], path
+    for method in ("getJob", "updateJob", "updateWorkerPilotStatus", "getStatus", "setDebugMode", "getProxy"):
+        assert f"/server/panda/{method}" in document["paths"], method
+    legacy = document["components"]["schemas"]["LegacyUpdateJob"]
+    assert {"jobId", "state", "xml", "maxPSS"} <= set(legacy["properties"]) and "jobId" in legacy["required"]
     fields = document["components"]["schemas"]["UpdateJob"]["properties"]
     assert {"job_id", "job_status", "max_pss", "job_output_report"} <= set(fields)
