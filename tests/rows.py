@@ -90,8 +90,11 @@ async def register(connection: asyncpg.Connection, file_id: int, **values: Any) 
         connection,
         "UPDATE task_files SET fsize = coalesce($2, fsize, 1000), checksum = coalesce($3, checksum),"
         " guid = coalesce($4, guid) WHERE file_id = $1",
-        file_id, values.get("size_bytes"), values.get("checksum"), values.get("guid"),
-    )  # fmt: skip
+        file_id,
+        values.get("size_bytes"),
+        values.get("checksum"),
+        values.get("guid"),
+    )
     await connection.execute(
         "INSERT INTO catalogue.datasets (scope, name, kind)"
         " SELECT 'mc', d.dataset_name, 'dataset' FROM task_files f JOIN task_datasets d USING (dataset_id)"
@@ -117,7 +120,12 @@ async def log(connection: asyncpg.Connection, task_id: int, entity: str, *, to_s
 async def insert_watch_runs(database: Database, at: datetime) -> None:
     """All watches last ran at `at` (the slow ones one period before `at`), without a grace."""
     async with database.read() as connection:
-        for watch, earlier_s in (("jobs_with_pilots", 0), ("queued_jobs", 240), ("tasks", 0), ("attempts", 240),
-                                 ("sweep", 0)):  # fmt: skip
+        for watch, earlier_s in (
+            ("jobs_with_pilots", 0),
+            ("queued_jobs", 240),
+            ("tasks", 0),
+            ("attempts", 240),
+            ("sweep", 0),
+        ):
             last = at - timedelta(seconds=earlier_s)
             await insert(connection, "watch_runs", {"watch": watch, "last_run_at": last})

@@ -33,8 +33,13 @@ NEEDS_ARE_FRESH_FOR = timedelta(seconds=5)
 #: jobs of a placed task that this replica knows nothing of yet take room for so long
 UNSEEN_COUNTS_FOR = timedelta(seconds=5)
 CHUNKS_REMEMBERED = 5000
-_USED = {"user_running_jobs": "running_jobs", "user_queued_jobs": "queued_jobs", "user_running_cores": "running_cores",
-         "user_queued_cores": "queued_cores", DISK_QUOTA: "disk_used_gb"}  # fmt: skip
+_USED = {
+    "user_running_jobs": "running_jobs",
+    "user_queued_jobs": "queued_jobs",
+    "user_running_cores": "running_cores",
+    "user_queued_cores": "queued_cores",
+    DISK_QUOTA: "disk_used_gb",
+}
 SHARE_USAGE = "share_usage"
 
 

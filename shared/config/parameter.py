@@ -18,8 +18,12 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 TYPE_WORDS = {
-    "int": "a whole number", "float": "a number", "bool": "true or false", "json": "JSON", "str": "a text",
-}  # fmt: skip
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "json": "JSON",
+    "str": "a text",
+}
 JEDI, SERVER = "jedi", "pandaserver"
 SHARE = "<gshare>"
 #: the most of a parameter that states none, by its unit; ten years of time, so that no date leaves the calendar

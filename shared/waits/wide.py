@@ -19,8 +19,12 @@ from shared.waits.index import WaitIndex, Waiting
 from shared.waits.store import Wake
 
 GRID, PARAMETER, ADVERTISEMENT, REPLICA, NUCLEUS = (
-    "the grid", "a runtime parameter", "an advertisement", "a replica", "work of the nucleus",
-)  # fmt: skip
+    "the grid",
+    "a runtime parameter",
+    "an advertisement",
+    "a replica",
+    "work of the nucleus",
+)
 #: so many are asked in one look: many may have gone on meanwhile
 AT_MOST_ASKED = 1000
 #: more than that are put in order together; so many are kept before it is looked who of them still waits

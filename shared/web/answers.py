@@ -22,8 +22,13 @@ from shared.web.problems import WrongRequest, problems_of_request
 
 RETRY_AFTER_S = "3"
 _DATABASE_ERRORS = (
-    asyncpg.PostgresError, asyncpg.InterfaceError, RowHeld, SessionsBusy, TimeoutError, ConnectionError,
-)  # fmt: skip
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    RowHeld,
+    SessionsBusy,
+    TimeoutError,
+    ConnectionError,
+)
 
 
 def answer_errors(web: Starlette) -> None:

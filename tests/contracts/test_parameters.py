@@ -70,8 +70,12 @@ def test_every_declared_parameter_is_read() -> None:
     unread = []
     for name in DECLARING_MODULES:
         module = import_module(name)
-        of_classes = {id(one) for cls in vars(module).values() if isinstance(cls, type) and cls.__name__ in filled
-                      and cls.__module__ == name for one in declared_by(cls)}  # fmt: skip
+        of_classes = {
+            id(one)
+            for cls in vars(module).values()
+            if isinstance(cls, type) and cls.__name__ in filled and cls.__module__ == name
+            for one in declared_by(cls)
+        }
         constants = {id(value) for key, value in vars(module).items() if key in used}
         in_tuples = {id(one) for key, value in vars(module).items() if isinstance(value, tuple) for one in value}
         reached = of_classes | constants | in_tuples

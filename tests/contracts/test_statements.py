@@ -46,8 +46,11 @@ def modules() -> Iterator[Path]:
 
 @pytest.mark.parametrize("path", SQL_FILES, ids=told)
 def test_every_statement_says_under_its_name_what_it_is_for(path: Path) -> None:
-    silent = [name for name, following in _NAME.findall(path.read_text(encoding="utf-8")) if not following[3:].strip()
-              or not following.startswith("-- ")]  # fmt: skip
+    silent = [
+        name
+        for name, following in _NAME.findall(path.read_text(encoding="utf-8"))
+        if not following[3:].strip() or not following.startswith("-- ")
+    ]
     assert silent == []
 
 

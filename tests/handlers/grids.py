@@ -41,10 +41,14 @@ def small_grid() -> dict[str, Any]:
         for source in sites
         for destination in ("ALPHA", "BETA")
     }
-    return copy.deepcopy({
-        "queues": queues, "sites": sites, "storages": {f"{site}_DATADISK": a_disk(site) for site in sites},
-        "network_metrics": links,
-    })  # fmt: skip
+    return copy.deepcopy(
+        {
+            "queues": queues,
+            "sites": sites,
+            "storages": {f"{site}_DATADISK": a_disk(site) for site in sites},
+            "network_metrics": links,
+        }
+    )
 
 
 async def load_grid(database: Database, files: dict[str, Any] | None = None) -> int:

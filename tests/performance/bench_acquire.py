@@ -114,8 +114,12 @@ def server(kind: str, **environment: str) -> Iterator[int]:
     """A server process for the length of a block; its port."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.performance.acquire_server", kind],
-        cwd=ROOT, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdin is not None and process.stdout is not None
     try:
         yield int(process.stdout.readline())
@@ -141,8 +145,11 @@ def measure(port: int, seconds: float, token: str) -> dict[str, Any]:
         file.write_text(json.dumps(requests), encoding="utf-8")
         result = subprocess.run(
             [sys.executable, "-m", "tests.performance.http_load", "127.0.0.1", str(port), str(seconds), str(file)],
-            cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
     return dict(json.loads(result.stdout))
 
 

@@ -84,10 +84,18 @@ async def fill(connection: asyncpg.Connection) -> None:
 async def an_offer(connection: asyncpg.Connection, number: int) -> ChunkOffered:
     """A chunk of one of the users, who may run it anywhere."""
     task_id = await rows.task(
-        connection, user_name=f"user{number % N_USERS}", task_type="anal", prod_source_label="user", gshare=SHARE,
-        core_count=1, ram_count=1500, ram_unit="MB", resource_type="SCORE", io_intensity=10,
+        connection,
+        user_name=f"user{number % N_USERS}",
+        task_type="anal",
+        prod_source_label="user",
+        gshare=SHARE,
+        core_count=1,
+        ram_count=1500,
+        ram_unit="MB",
+        resource_type="SCORE",
+        io_intensity=10,
         working_group=f"GROUP{number % 50}" if number % 10 == 0 else None,
-    )  # fmt: skip
+    )
     dataset_id = await rows.dataset(connection, task_id)
     held = json.dumps([{"dataset_id": dataset_id, "n_files": 20, "n_bytes": 10**9, "n_events": 20}])
     chunk_id = await rows.chunk(connection, task_id, n_files=20, n_events=20, input_bytes=10**9, inputs=held)

@@ -106,20 +106,30 @@ def a_context(database: Database, url: str) -> Context:
 async def an_offer(database: Database) -> ChunkOffered:
     async with database.read() as connection:
         task_id = await rows.task(
-            connection, core_count=8, ram_count=1500, ram_unit="MBPerCore", cpu_time=50, resource_type="MCORE",
-            cpu_time_unit="HS06sPerEvent", nucleus="CERN-PROD", architecture="x86_64-centos7-gcc11-opt",
+            connection,
+            core_count=8,
+            ram_count=1500,
+            ram_unit="MBPerCore",
+            cpu_time=50,
+            resource_type="MCORE",
+            cpu_time_unit="HS06sPerEvent",
+            nucleus="CERN-PROD",
+            architecture="x86_64-centos7-gcc11-opt",
             trans_home="Athena-24.0.1",
-        )  # fmt: skip
+        )
         dataset_id = await rows.dataset(connection, task_id, dataset_name=f"data.{task_id}")
         held = [{"dataset_id": dataset_id, "n_files": 50, "n_bytes": 10**11, "n_events": 50_000}]
-        chunk_id = await rows.chunk(
-            connection, task_id, n_files=50, n_events=50_000, input_bytes=10**11, inputs=held
-        )  # fmt: skip
+        chunk_id = await rows.chunk(connection, task_id, n_files=50, n_events=50_000, input_bytes=10**11, inputs=held)
         for number in range(50):
             await rows.file(
-                connection, task_id, dataset_id, lfn=f"file{number}", fsize=2 * 10**9, status="picked",
+                connection,
+                task_id,
+                dataset_id,
+                lfn=f"file{number}",
+                fsize=2 * 10**9,
+                status="picked",
                 chunk_id=chunk_id,
-            )  # fmt: skip
+            )
     return ChunkOffered(chunk_id=chunk_id, task_id=task_id)
 
 

@@ -82,9 +82,10 @@ async def fill(url: str, n_jobs: int) -> None:
         rows = job_rows(first, last, OTHER, status, "HOT")
         await connection.copy_records_to_table("jobs", records=rows, columns=JOB_COLUMNS)
         await connection.copy_records_to_table(
-            "job_specs", columns=("job_id", "task_id", "spec"),
+            "job_specs",
+            columns=("job_id", "task_id", "spec"),
             records=((job_id, OTHER, {"PandaID": job_id, "attemptNr": 1}) for job_id in range(first, last)),
-        )  # fmt: skip
+        )
     await connection.execute("ANALYZE jobs, job_specs, tasks")
     await connection.close()
 

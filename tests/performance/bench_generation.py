@@ -40,10 +40,19 @@ COMMAND_LINE = "--in=${IN} --maxEvents=${MAXEVENTS} --skipEvents=${SKIPEVENTS} -
 async def define_task(connection: asyncpg.Connection, n_files: int) -> int:
     """A task with one file for each job, a random seed, an output and a log."""
     task_id: int = await rows.task(
-        connection, status="ready", split_rule={"nFilesPerJob": 1, "skipScout": True}, trans_path="Sim_tf.py",
-        resource_type="SCORE", core_count=1, ram_count=1000, ram_unit="MBPerCore", cpu_time=100,
-        cpu_time_unit="HS06sPerEvent", out_disk_count=500, out_disk_unit="kBPerEvent",
-    )  # fmt: skip
+        connection,
+        status="ready",
+        split_rule={"nFilesPerJob": 1, "skipScout": True},
+        trans_path="Sim_tf.py",
+        resource_type="SCORE",
+        core_count=1,
+        ram_count=1000,
+        ram_unit="MBPerCore",
+        cpu_time=100,
+        cpu_time_unit="HS06sPerEvent",
+        out_disk_count=500,
+        out_disk_unit="kBPerEvent",
+    )
     await rows.insert(connection, "task_parameters", {"task_id": task_id, "task_parameters": {}})
     template = {"task_id": task_id, "job_parameters_template": {"normal": COMMAND_LINE}}
     await rows.insert(connection, "job_parameters_templates", template)
@@ -54,13 +63,20 @@ async def define_task(connection: asyncpg.Connection, n_files: int) -> int:
         "INSERT INTO task_files (dataset_id, task_id, lfn, type, status, max_attempt, n_events, fsize)"
         " SELECT $1, $2, 'mc23_demo.700123.EVNT.e8500._' || lpad(n::text, 6, '0') || '.pool.root.1', 'input',"
         " 'ready', 3, 1000, 100000000 FROM generate_series(1, $3::int) n",
-        master, task_id, n_files,
-    )  # fmt: skip
+        master,
+        task_id,
+        n_files,
+    )
     await rows.dataset(connection, task_id, type="random_seed", stream_name="RNDMSEED", attributes={"offset": 500})
     for stream, kind in (("OUTPUT0", "output"), ("LOG0", "log")):
         dataset_id = await rows.dataset(connection, task_id, type=kind, stream_name=stream)
-        values = {"task_id": task_id, "dataset_id": dataset_id, "stream_name": stream, "out_type": kind,
-                  "file_name_template": f"{kind}.{task_id}._${{SN/P}}.pool.root.1"}  # fmt: skip
+        values = {
+            "task_id": task_id,
+            "dataset_id": dataset_id,
+            "stream_name": stream,
+            "out_type": kind,
+            "file_name_template": f"{kind}.{task_id}._${{SN/P}}.pool.root.1",
+        }
         await rows.insert(connection, "output_templates", values)
     return task_id
 
@@ -89,9 +105,13 @@ async def generate_all(url: str, task_id: int, ready: Any, go: Any) -> tuple[int
     """One replica: its task from ready to the last job; jobs, and the times of start and end."""
     database = await Database.connect(url, actor="job_generation", max_size=2)
     context = Context(
-        database, NullCache(), Authority.generate(), random.Random(task_id), Settings(database_url=url),
+        database,
+        NullCache(),
+        Authority.generate(),
+        random.Random(task_id),
+        Settings(database_url=url),
         CollectorRegistry(),
-    )  # fmt: skip
+    )
     service = await started(build(context))
     ready.release()
     await asyncio.to_thread(go.wait)
@@ -102,9 +122,7 @@ async def generate_all(url: str, task_id: int, ready: Any, go: Any) -> tuple[int
     while said:
         event = said.pop(0)
         if isinstance(event, ChunkOffered):
-            brokered = ChunkBrokered(
-                chunk_id=event.chunk_id, task_id=task_id, decision_id=1, candidates=candidates
-            )  # fmt: skip
+            brokered = ChunkBrokered(chunk_id=event.chunk_id, task_id=task_id, decision_id=1, candidates=candidates)
             said += await deliver(database, service, brokered)
         n_jobs += len(getattr(event, "job_ids", ()))
     end = time.monotonic()

@@ -132,9 +132,13 @@ async def open_services(database: Database, url: str) -> list[Service]:
     found = []
     for build in (build_brokerage, build_generation, build_watchdog):
         context = Context(
-            database, NullCache(), Authority.generate(), random.Random(1), Settings(database_url=url),
+            database,
+            NullCache(),
+            Authority.generate(),
+            random.Random(1),
+            Settings(database_url=url),
             CollectorRegistry(),
-        )  # fmt: skip
+        )
         found.append(await started(build(context)))
     return found
 
@@ -163,11 +167,18 @@ async def make_room(database: Database, queue: str) -> float:
         )
         moves = tuple(
             JobMove(
-                task_id=1, queue=queue, resource_type="SCORE", gshare="MC", user_name=row["user_name"],
-                from_status=row["status"], to_status="closed", n_jobs=row["n_jobs"], n_cores=row["n_jobs"],
+                task_id=1,
+                queue=queue,
+                resource_type="SCORE",
+                gshare="MC",
+                user_name=row["user_name"],
+                from_status=row["status"],
+                to_status="closed",
+                n_jobs=row["n_jobs"],
+                n_cores=row["n_jobs"],
             )
             for row in counted
-        )  # fmt: skip
+        )
         work.emit(JobsFailed(moves=moves))
     return time.perf_counter()
 

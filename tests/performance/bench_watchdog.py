@@ -55,9 +55,11 @@ async def measure(url: str, database: Database) -> bool:
     await rows.insert_watch_runs(database, await connection.fetchval("SELECT orrery_now() - interval '61 s'"))
     metrics = CollectorRegistry()
     watchdog = Watchdog(
-        Parameters(), KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
+        Parameters(),
+        KnownGrid(NullCache()),
+        Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
-    )  # fmt: skip
+    )
     begin, slices, more = time.perf_counter(), list[float](), True
     while more:
         started = time.perf_counter()

@@ -41,24 +41,37 @@ def a_grid(n_queues: int, rng: np.random.Generator) -> Grid:
     for number in range(n_queues):
         site = names[number % n_sites]
         queue = Queue(
-            name=f"QUEUE{number:05}", site=site, type=QueueType.UNIFIED, capability="ucore", core_count=8,
+            name=f"QUEUE{number:05}",
+            site=site,
+            type=QueueType.UNIFIED,
+            capability="ucore",
+            core_count=8,
             status=QueueStatus.ONLINE if rng.random() < 0.9 else QueueStatus.BROKEROFF,
-            core_power_hs06=float(rng.uniform(8, 16)), max_time_s=int(rng.choice([43_200, 172_800, 345_600])),
-            max_rss_mb=int(rng.choice([16_000, 24_000, 32_000])), max_work_dir_mb=160_000,
-            fair_share_policy=str(rng.choice(POLICIES)), releases=("ANY",) if rng.random() < 0.2 else ("AUTO",),
-            connectivity=str(rng.choice(["full", "full", "http"])), read_storages=(f"{site}_DATADISK",),
+            core_power_hs06=float(rng.uniform(8, 16)),
+            max_time_s=int(rng.choice([43_200, 172_800, 345_600])),
+            max_rss_mb=int(rng.choice([16_000, 24_000, 32_000])),
+            max_work_dir_mb=160_000,
+            fair_share_policy=str(rng.choice(POLICIES)),
+            releases=("ANY",) if rng.random() < 0.2 else ("AUTO",),
+            connectivity=str(rng.choice(["full", "full", "http"])),
+            read_storages=(f"{site}_DATADISK",),
             write_storages=(f"{site}_DATADISK",),
-        )  # fmt: skip
+        )
         queues[queue.name] = queue
     links = {
         (source, end): Link(
-            source, end, closeness=int(rng.integers(0, 11)), queued_output=int(rng.integers(0, 5)), queued_at=NOW,
-            mbps_1h=float(rng.uniform(0, 300)), mbps_at=NOW,
+            source,
+            end,
+            closeness=int(rng.integers(0, 11)),
+            queued_output=int(rng.integers(0, 5)),
+            queued_at=NOW,
+            mbps_1h=float(rng.uniform(0, 300)),
+            mbps_at=NOW,
         )
         for source in names
         for end in names[:N_NUCLEI]
         if source != end
-    }  # fmt: skip
+    }
     published = QueueSoftware(cmtconfigs=["x86_64-el9-gcc13-opt"], containers=["any"], cvmfs=["atlas"])
     return Grid(queues, sites, storages, links, {name: published for name in queues if rng.random() < 0.9})
 
@@ -86,25 +99,41 @@ def some_tasks(n_tasks: int) -> list[TaskRequest]:
     for number in range(n_tasks):
         cores = int(rng.choice([1, 8]))
         needs = WorkNeeds(
-            core_count=cores, ram_mb=int(rng.integers(500, 2500)), ram_per_core=True, output_bytes_per_event=5e5,
-            cpu_time_hs06_s_per_event=float(rng.uniform(1, 500)), io_intensity_kb_s=float(rng.choice([0, 300])),
+            core_count=cores,
+            ram_mb=int(rng.integers(500, 2500)),
+            ram_per_core=True,
+            output_bytes_per_event=5e5,
+            cpu_time_hs06_s_per_event=float(rng.uniform(1, 500)),
+            io_intensity_kb_s=float(rng.choice([0, 300])),
             connectivity=str(rng.choice(["", "http"])),
-        )  # fmt: skip
+        )
         replicas = tuple(
             InputReplica(f"SITE{place:04}_DATADISK", 200, 500 * GB) for place in rng.choice(N_NUCLEI, 3, replace=False)
         )
         priority = int(rng.integers(100, 950))
         job = JobRequest(
-            task_id=number, now=NOW, needs=needs, processing_type=str(rng.choice(["evgen", "simul", "deriv"])),
-            working_group=str(rng.choice(["AP_Higgs", "AP_MCGN"])), gshare="MC", priority=priority, is_scout=True,
-            software=software[number % len(software)], job=SmallestJob(1, 500, GB),
-        )  # fmt: skip
+            task_id=number,
+            now=NOW,
+            needs=needs,
+            processing_type=str(rng.choice(["evgen", "simul", "deriv"])),
+            working_group=str(rng.choice(["AP_Higgs", "AP_MCGN"])),
+            gshare="MC",
+            priority=priority,
+            is_scout=True,
+            software=software[number % len(software)],
+            job=SmallestJob(1, 500, GB),
+        )
         work = {f"SITE{place:04}": RemainingWork(1e9 * place, 5e8 * place) for place in range(N_NUCLEI)}
         tasks.append(
             TaskRequest(
-                task_id=number, now=NOW, job=job, priority=priority, gshare="MC",
-                io_intensity_kb_s=needs.io_intensity_kb_s, remaining_work=work,
+                task_id=number,
+                now=NOW,
+                job=job,
+                priority=priority,
+                gshare="MC",
+                io_intensity_kb_s=needs.io_intensity_kb_s,
+                remaining_work=work,
                 inputs=(InputDataset("data", 200, 500 * GB, replicas),),
             )
-        )  # fmt: skip
+        )
     return tasks

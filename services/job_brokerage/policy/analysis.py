@@ -17,9 +17,13 @@ from shared.brokerage.world import World
 
 # These hold for the task, whatever the queue.
 THROTTLES = (
-    analysis.running_jobs, analysis.queued_jobs, analysis.running_cores, analysis.queued_cores, analysis.disk_quota,
+    analysis.running_jobs,
+    analysis.queued_jobs,
+    analysis.running_cores,
+    analysis.queued_cores,
+    analysis.disk_quota,
     analysis.share_usage,
-)  # fmt: skip
+)
 CANDIDATES = (scope.queue_type, scope.excluded, scope.included, scope.preassigned)
 PERSISTENT = (
     scope.status,
@@ -48,8 +52,12 @@ PERSISTENT = (
     capacity.has_pilots,
 )
 TEMPORARY = (
-    analysis.few_bad_jobs, analysis.short_queue, analysis.user_has_few_queued, analysis.stable, analysis.few_sites,
-)  # fmt: skip
+    analysis.few_bad_jobs,
+    analysis.short_queue,
+    analysis.user_has_few_queued,
+    analysis.stable,
+    analysis.few_sites,
+)
 PIPELINE = Pipeline((*THROTTLES, *CANDIDATES, *PERSISTENT, *TEMPORARY))
 # The document's persistent issues, whether or not they may pass by themselves.
 WITHOUT_TEMPORARY = Pipeline((*CANDIDATES, *PERSISTENT))

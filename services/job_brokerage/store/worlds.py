@@ -19,9 +19,13 @@ SQL = Queries.beside(__file__)
 async def save_world(connection: asyncpg.Connection) -> WorldFile:
     """The world as it is in the database now."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        return WorldFile.model_validate({
-            **await _grid(connection), **await _counts(connection), **await _usage(connection),
-        })  # fmt: skip
+        return WorldFile.model_validate(
+            {
+                **await _grid(connection),
+                **await _counts(connection),
+                **await _usage(connection),
+            }
+        )
 
 
 async def _rows(queries: Queries, connection: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
@@ -59,7 +63,9 @@ async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
         "pilots": {row["queue"]: {name: row[name] for name in signs} for row in activity},
         "workers": {
             row["queue"]: {
-                "running": row["running_workers"], "submitted": row["submitted_workers"], "n_slots": row["n_slots"],
+                "running": row["running_workers"],
+                "submitted": row["submitted_workers"],
+                "n_slots": row["n_slots"],
                 "slots_of_type": row["slots_of_type"],
             }
             for row in activity
@@ -70,7 +76,7 @@ async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
             "waiting_merge_jobs": await _rows(SQL, connection, "waiting_merge_jobs_of_world"),
         },
         "nucleus_remaining_work": await _rows(SQL, connection, "remaining_work_of_world"),
-    }  # fmt: skip
+    }
 
 
 async def _usage(connection: asyncpg.Connection) -> dict[str, Any]:
@@ -103,8 +109,10 @@ def dump_of(links: Iterable[Link]) -> dict[str, Any]:
     dump = {}
     for link in sorted(links, key=lambda one: (one.source, one.destination)):
         waiting = {
-            PRODUCTION_OUTPUT: link.queued_output, EXPRESS: link.queued_express, PRODUCTION_INPUT: link.queued_input,
-        }  # fmt: skip
+            PRODUCTION_OUTPUT: link.queued_output,
+            EXPRESS: link.queued_express,
+            PRODUCTION_INPUT: link.queued_input,
+        }
         queued = {
             name: {"latest": number, **at(link.queued_at)} for name, number in waiting.items() if number is not None
         }

@@ -95,9 +95,13 @@ class DatabaseLaneReader:
                 )
             elif offer.user_name is not None:
                 rows = await SQL.rows(
-                    connection, "candidates_of_user", user_name=offer.user_name, working_group=offer.working_group,
-                    queue=offer.queue, size=size,
-                )  # fmt: skip
+                    connection,
+                    "candidates_of_user",
+                    user_name=offer.user_name,
+                    working_group=offer.working_group,
+                    queue=offer.queue,
+                    size=size,
+                )
             else:
                 rows = await SQL.rows(
                     connection, "candidates_of_group", working_group=offer.working_group, queue=offer.queue, size=size

@@ -65,9 +65,11 @@ class SiteAdvertisement(RequestFields):
     def numbers(self) -> dict[str, int | None]:
         """Limits and counts under the names of the columns."""
         return {
-            "max_jobs": self.MaxJobs, "max_submitting_jobs": self.MaxSubmittingJobs, "current_jobs": self.CurrentJobs,
+            "max_jobs": self.MaxJobs,
+            "max_submitting_jobs": self.MaxSubmittingJobs,
+            "current_jobs": self.CurrentJobs,
             "current_submitting_jobs": self.CurrentSubmittingJobs,
-        }  # fmt: skip
+        }
 
     def advertisement(self) -> dict[str, Any]:
         """What the site's ClassAd has besides its numbers."""

@@ -157,9 +157,12 @@ class LegacyCredentials:
         found: list[dict[str, Any]] = []
         for one in types:
             fields = {
-                "resource_name": one.name, "mincore": one.min_cores, "maxcore": one.max_cores,
-                "minrampercore": one.min_ram_per_core_mb, "maxrampercore": one.max_ram_per_core_mb,
-            }  # fmt: skip
+                "resource_name": one.name,
+                "mincore": one.min_cores,
+                "maxcore": one.max_cores,
+                "minrampercore": one.min_ram_per_core_mb,
+                "maxrampercore": one.max_ram_per_core_mb,
+            }
             found.append({name: value for name, value in fields.items() if value is not None})
         return told(request, {"StatusCode": OK, "ResourceTypes": found})
 

@@ -76,9 +76,7 @@ class ReportedJob:
     @property
     def as_counted(self) -> ChangedJob:
         """What statistics tell apart, with the state that it has before it changes."""
-        return (
-            self.task_id, self.queue, self.resource_type, self.gshare, self.user_name, self.status, self.core_count
-        )  # fmt: skip
+        return (self.task_id, self.queue, self.resource_type, self.gshare, self.user_name, self.status, self.core_count)
 
 
 class Effect(StrEnum):

@@ -8,8 +8,13 @@ from typing import Any
 
 from shared.states.task import TaskStatus
 
-_SPECIAL = {"task_id": "jediTaskID", "req_id": "reqID", "parent_tid": "parent_tid", "creation_date": "creationDate",
-            "gshare": "gshare"}  # fmt: skip
+_SPECIAL = {
+    "task_id": "jediTaskID",
+    "req_id": "reqID",
+    "parent_tid": "parent_tid",
+    "creation_date": "creationDate",
+    "gshare": "gshare",
+}
 _NAMES_OF_JOB = {
     "job_id": "PandaID", "task_id": "jediTaskID", "status": "jobStatus", "queue": "computingSite",
     "resource_type": "resourceType", "gshare": "gshare", "user_name": "prodUserName",

@@ -92,9 +92,12 @@ Expressions = Annotated[
 
 
 _CAMEL = {
-    "event_ratio": "eventRatio", "n_files_per_job": "nFilesPerJob", "index_consistent": "indexConsistent",
-    "allow_no_output": "allowNoOutput", "merge_only": "mergeOnly",
-}  # fmt: skip
+    "event_ratio": "eventRatio",
+    "n_files_per_job": "nFilesPerJob",
+    "index_consistent": "indexConsistent",
+    "allow_no_output": "allowNoOutput",
+    "merge_only": "mergeOnly",
+}
 
 
 class Item(BaseModel):

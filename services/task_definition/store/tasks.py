@@ -18,8 +18,14 @@ from shared.states.task import TaskStatus
 
 SQL = Queries.beside(__file__)
 _EXPRESSIONS = (
-    "prod_source_label", "working_group", "campaign", "processing_type", "trans_path", "resource_type", "vo",
-)  # fmt: skip
+    "prod_source_label",
+    "working_group",
+    "campaign",
+    "processing_type",
+    "trans_path",
+    "resource_type",
+    "vo",
+)
 
 
 @dataclass(frozen=True)

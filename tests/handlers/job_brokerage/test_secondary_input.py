@@ -25,13 +25,18 @@ async def test_secondary_files_take_scratch_space_by_their_ratio(database, conte
     async with database.read() as connection:
         master = await connection.fetchval("SELECT dataset_id FROM task_datasets WHERE task_id = $1", offer.task_id)
         await rows.dataset(
-            connection, offer.task_id, dataset_name="minbias", master_id=master, n_files=10,
+            connection,
+            offer.task_id,
+            dataset_name="minbias",
+            master_id=master,
+            n_files=10,
             attributes={"ratio": ratio},
-        )  # fmt: skip
+        )
         await connection.execute(
             "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes) "
-            "VALUES ('test', 'minbias', 'dataset', 'frozen', 10, $1)", 20 * GB,
-        )  # fmt: skip
+            "VALUES ('test', 'minbias', 'dataset', 'frozen', 10, $1)",
+            20 * GB,
+        )
     (event,) = await deliver(database, await started(build(context)), offer)
     entries = {entry["name"]: entry for entry in explain_row(await stored(database, event.decision_id))}
     assert entries["Q_ALPHA"].get("check") == (None if passes else "scratch_disk")

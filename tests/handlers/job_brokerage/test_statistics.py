@@ -17,9 +17,16 @@ from tests.handlers.grids import load_grid
 
 def move(from_status: str | None, to_status: str, n_jobs: int, queue: str = "Q_ALPHA") -> JobMove:
     return JobMove(
-        task_id=7, queue=queue, resource_type="SCORE", gshare="MC", user_name="alice", from_status=from_status,
-        to_status=to_status, n_jobs=n_jobs, n_cores=n_jobs,
-    )  # fmt: skip
+        task_id=7,
+        queue=queue,
+        resource_type="SCORE",
+        gshare="MC",
+        user_name="alice",
+        from_status=from_status,
+        to_status=to_status,
+        n_jobs=n_jobs,
+        n_cores=n_jobs,
+    )
 
 
 @pytest.fixture
@@ -44,9 +51,7 @@ async def test_events_are_folded_in_any_order(database, statistics) -> None:
     await fold(database, statistics, JobsStarted(moves=(move("sent", "running", 2),)))
     await fold(database, statistics, JobsDispatched(moves=(move("activated", "sent", 3),)))
     await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=1, moves=(move(None, "activated", 10),)))
-    assert await counts(database) == {
-        ("Q_ALPHA", "activated"): 7, ("Q_ALPHA", "sent"): 1, ("Q_ALPHA", "running"): 2
-    }  # fmt: skip
+    assert await counts(database) == {("Q_ALPHA", "activated"): 7, ("Q_ALPHA", "sent"): 1, ("Q_ALPHA", "running"): 2}
 
 
 async def test_chunks_whose_jobs_are_counted_are_noted_with_their_jobs(database, statistics) -> None:
@@ -143,8 +148,9 @@ async def test_an_event_on_its_way_during_an_audit_is_not_counted_twice(database
 
 async def audit(database: Database, statistics: QueueStatistics, minutes_later: float = 0) -> None:
     async with database.begin(reason="test") as work:
-        later = await work.connection.fetchval("SELECT set_config('orrery.now', (now() + $1)::text, true)::timestamptz",
-                                               timedelta(minutes=minutes_later))  # fmt: skip
+        later = await work.connection.fetchval(
+            "SELECT set_config('orrery.now', (now() + $1)::text, true)::timestamptz", timedelta(minutes=minutes_later)
+        )
         work.now = later
         await statistics.audit(work)
 

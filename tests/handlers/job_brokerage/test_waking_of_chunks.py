@@ -36,9 +36,14 @@ async def chunk_of_raised_memory(database: Database, offer: ChunkOffered) -> Chu
         dataset_id = await connection.fetchval("SELECT dataset_id FROM task_datasets WHERE task_id = $1", offer.task_id)
         held = [{"dataset_id": dataset_id, "n_files": 1, "n_bytes": 1000, "n_events": 100}]
         chunk_id = await rows.chunk(
-            connection, offer.task_id, dataset_id=dataset_id, ram_mb=TOO_MUCH_MB, n_events=100, input_bytes=1000,
+            connection,
+            offer.task_id,
+            dataset_id=dataset_id,
+            ram_mb=TOO_MUCH_MB,
+            n_events=100,
+            input_bytes=1000,
             inputs=held,
-        )  # fmt: skip
+        )
         await rows.file(connection, offer.task_id, dataset_id, lfn=f"of {chunk_id}", status="picked", chunk_id=chunk_id)
     return ChunkOffered(chunk_id=chunk_id, task_id=offer.task_id)
 

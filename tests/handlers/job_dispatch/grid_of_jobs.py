@@ -41,17 +41,23 @@ class Rows:
                 role = "nucleus" if site in nuclei else "satellite"
                 await connection.execute(
                     "INSERT INTO sites (site, state, role, data) VALUES ($1, 'ACTIVE', $2, $3)",
-                    site, role, {"name": site, "state": "ACTIVE", "default_ddm_endpoint": f"{site}_DATADISK"},
-                )  # fmt: skip
+                    site,
+                    role,
+                    {"name": site, "state": "ACTIVE", "default_ddm_endpoint": f"{site}_DATADISK"},
+                )
                 await connection.execute(
                     "INSERT INTO storages (storage, site, type, data) VALUES ($1, $2, 'DATADISK', $3)",
-                    f"{site}_DATADISK", site, {"site_name": site, "type": "DATADISK"},
-                )  # fmt: skip
+                    f"{site}_DATADISK",
+                    site,
+                    {"site_name": site, "type": "DATADISK"},
+                )
             for queue, site in queues.items():
                 await connection.execute(
                     "INSERT INTO queues (queue, site, status, type, data) VALUES ($1, $2, 'online', 'unified', $3)",
-                    queue, site, cric(queue, site),
-                )  # fmt: skip
+                    queue,
+                    site,
+                    cric(queue, site),
+                )
             await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'grid'")
             for name, shape in SHAPES.items():
                 self.shapes[name] = await connection.fetchval(
@@ -67,8 +73,12 @@ class Rows:
             await connection.execute(
                 "INSERT INTO tasks (task_id, task_name, user_name, status, nucleus, split_rule)"
                 " VALUES ($1, $2, 'alice', $3, $4, $5)",
-                task_id, f"task.{task_id}", status, nucleus, rules,
-            )  # fmt: skip
+                task_id,
+                f"task.{task_id}",
+                status,
+                nucleus,
+                rules,
+            )
         return task_id
 
     async def task_is(self, status: str, task_id: int = 1) -> None:
@@ -123,17 +133,24 @@ class Rows:
             ) or await connection.fetchval(
                 "INSERT INTO task_datasets (dataset_name, task_id, status, type) VALUES ($1, $2, 'ready', 'input')"
                 " RETURNING dataset_id",
-                dataset, task_id,
-            )  # fmt: skip
+                dataset,
+                task_id,
+            )
             file_id = await connection.fetchval(
                 "INSERT INTO task_files (dataset_id, task_id, lfn, type, fsize, status) VALUES"
                 " ($1, $2, $3, 'input', $4, 'running') RETURNING file_id",
-                dataset_id, task_id, lfn, size_bytes,
-            )  # fmt: skip
+                dataset_id,
+                task_id,
+                lfn,
+                size_bytes,
+            )
             await connection.execute(
                 "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type) VALUES ($1, $2, $3, $4, 'input')",
-                job_id, file_id, dataset_id, task_id,
-            )  # fmt: skip
+                job_id,
+                file_id,
+                dataset_id,
+                task_id,
+            )
         return int(file_id)
 
     async def replica(self, dataset: str, storage: str, *, complete: bool = True, lfns: Sequence[str] = ()) -> None:
@@ -146,14 +163,18 @@ class Rows:
             )
             await connection.execute(
                 "INSERT INTO catalogue.dataset_replicas VALUES ($1, $2, $3, 0, $4)",
-                dataset_id, storage, len(lfns), complete,
-            )  # fmt: skip
+                dataset_id,
+                storage,
+                len(lfns),
+                complete,
+            )
             for lfn in lfns:
                 file_id = await connection.fetchval(
                     "INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes) VALUES ($1, 'mc', $2, 1000)"
                     " ON CONFLICT (dataset_id, lfn) DO UPDATE SET scope = 'mc' RETURNING file_id",
-                    dataset_id, lfn,
-                )  # fmt: skip
+                    dataset_id,
+                    lfn,
+                )
                 if not complete:
                     await connection.execute("INSERT INTO catalogue.file_replicas VALUES ($1, $2)", file_id, storage)
 

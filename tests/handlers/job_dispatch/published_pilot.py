@@ -16,9 +16,11 @@ ALWAYS: dict[str, dict[str, Any]] = {"updateJob": {"attemptNr": 1}}
 async def by_urllib(client: httpx.AsyncClient, method: str, **fields: Any) -> httpx.Response:
     """The newest pilot: gzipped JSON without a Content-Encoding, and no Accept."""
     request = client.build_request(
-        "POST", f"{LEGACY}/{method}", content=gzip.compress(orjson.dumps(ALWAYS.get(method, {}) | fields)),
+        "POST",
+        f"{LEGACY}/{method}",
+        content=gzip.compress(orjson.dumps(ALWAYS.get(method, {}) | fields)),
         headers={"Content-Type": "application/json"},
-    )  # fmt: skip
+    )
     del request.headers["accept"]
     return await client.send(request)
 

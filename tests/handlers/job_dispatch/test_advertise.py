@@ -32,9 +32,12 @@ async def test_an_advertisement_is_kept_for_five_minutes_and_sets_matches_to_cur
     assert (row["site"], row["max_jobs"], row["max_submitting_jobs"]) == ("SITE-A", 100, 10)
     assert (row["current_matches"], row["life_s"]) == (7, 300)
     assert row["advertisement"] == {
-        "Kind": "forwarding", "EntryPoint": "gram://site-a/jobmanager", "Station": "samgrid",
-        "Monitor": "http://site-a:8080/xmldb", "MemoryOfNodes": 4000,
-    }  # fmt: skip
+        "Kind": "forwarding",
+        "EntryPoint": "gram://site-a/jobmanager",
+        "Station": "samgrid",
+        "Monitor": "http://site-a:8080/xmldb",
+        "MemoryOfNodes": 4000,
+    }
     async with database.read() as connection:
         await connection.execute("UPDATE site_adverts SET current_matches = 50")
     assert (await pilot.post(URL, json=ADVERT | {"CurrentJobs": 20})).json()["success"]

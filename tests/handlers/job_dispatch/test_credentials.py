@@ -32,16 +32,21 @@ RECIPIENTS = {
 @pytest.fixture
 async def pilot(context: Context, rows: Rows, authority: Authority, tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A pilot at a dispatcher with a folder for credentials, and a configuration that names the pilot."""
-    for folder, name in (("proxies", "default.atlas_Role_production.pem"), ("proxies", "alice.pem"),
-                         ("key_pairs", "public.pem"), ("key_pairs", "private.pem")):  # fmt: skip
+    for folder, name in (
+        ("proxies", "default.atlas_Role_production.pem"),
+        ("proxies", "alice.pem"),
+        ("key_pairs", "public.pem"),
+        ("key_pairs", "private.pem"),
+    ):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(f"-----BEGIN {name}\n")
     async with rows.database.pool.acquire() as connection:
         for key, value in RECIPIENTS.items():
             await connection.execute(
                 "INSERT INTO parameters (component, key, value, type) VALUES ('job_dispatch', $1, $2, 'json')",
-                key, orjson.dumps(value).decode(),
-            )  # fmt: skip
+                key,
+                orjson.dumps(value).decode(),
+            )
     url = context.settings.database_url
     settings = load_settings(DispatchSettings, database_url=url, credentials_directory=tmp_path)
     parts = build_parts(dataclasses.replace(context, settings=settings, metrics=CollectorRegistry()))
@@ -165,12 +170,20 @@ async def test_of_secrets_there_are_at_most_a_hundred_of_one_person(parts: Parts
 @pytest.mark.parametrize(
     ("method", "said", "kind", "item"),
     [
-        ("update_worker_node", {"cpu_model": "EPYC", "panda_queue": "Q1", "n_logical_cpus": "64", "clock_speed": 2.4},
-         "node", ""),
-        ("update_worker_node_gpu", {"vendor": "nvidia", "model": "a100", "count": 4, "vram": 40_000}, "gpu",
-         "nvidia a100"),
+        (
+            "update_worker_node",
+            {"cpu_model": "EPYC", "panda_queue": "Q1", "n_logical_cpus": "64", "clock_speed": 2.4},
+            "node",
+            "",
+        ),
+        (
+            "update_worker_node_gpu",
+            {"vendor": "nvidia", "model": "a100", "count": 4, "vram": 40_000},
+            "gpu",
+            "nvidia a100",
+        ),
     ],
-)  # fmt: skip
+)
 async def test_what_a_pilot_says_of_its_machine_is_kept_once_for_each_machine(
     rows: Rows, pilot: httpx.AsyncClient, method: str, said: dict[str, Any], kind: str, item: str
 ) -> None:

@@ -43,9 +43,11 @@ class CountingReader(DatabaseLaneReader):
 
 @pytest.mark.parametrize(
     ("first_read", "entries_of_queue"),
-    [(40, 4 * 10),  # four lanes: ten of each
-     (8, 2 * 4 + 2 * 1)],  # too many lanes: four of each of the share that is served first, the first of the others
-)  # fmt: skip
+    [
+        (40, 4 * 10),  # four lanes: ten of each
+        (8, 2 * 4 + 2 * 1),
+    ],  # too many lanes: four of each of the share that is served first, the first of the others
+)
 async def test_the_first_touch_of_all_queues_asks_twice_for_each_and_reads_no_more_than_its_limit(
     rows: Rows, first_read: int, entries_of_queue: int
 ) -> None:
@@ -58,7 +60,7 @@ async def test_the_first_touch_of_all_queues_asks_twice_for_each_and_reads_no_mo
     limits = WindowLimits(first_read=first_read, refill_below=4, refill_size=10)
     windows = Windows(
         reader, KnownShapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
-    )  # fmt: skip
+    )
     for queue in QUEUES:
         await windows.open(queue)
         await windows.open(queue)

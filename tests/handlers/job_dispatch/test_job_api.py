@@ -127,8 +127,16 @@ async def test_a_specification_and_report_are_for_the_owner_the_vo_production_an
 
 async def test_the_document_describes_pilots_methods_and_peoples(parts: Parts, pilot: httpx.AsyncClient) -> None:
     document = (await pilot.get("/openapi.json")).json()
-    for path in ("pilot/acquire_jobs", "pilot/update_job", "pilot/update_jobs_bulk", "pilot/get_job_status",
-                 "pilot/update_worker_status", "job/list", "job/kill", "job/get_description"):  # fmt: skip
+    for path in (
+        "pilot/acquire_jobs",
+        "pilot/update_job",
+        "pilot/update_jobs_bulk",
+        "pilot/get_job_status",
+        "pilot/update_worker_status",
+        "job/list",
+        "job/kill",
+        "job/get_description",
+    ):
         assert f"/api/v1/{path}" in document["paths"], path
     for method in ("getJob", "updateJob", "updateWorkerPilotStatus", "getStatus", "setDebugMode", "getProxy"):
         assert f"/server/panda/{method}" in document["paths"], method

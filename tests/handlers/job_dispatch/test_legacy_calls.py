@@ -197,8 +197,11 @@ async def test_getstatus_joins_states_and_attempts_by_commas(rows: Rows, pilot: 
     found = {"StatusCode": 0, "status": "running,running,notfound", "attemptNr": "3,3,0"}
     assert (await by_curl(pilot, "getStatus", ids=ids)).json() == found
     assert (await pilot.get(f"{LEGACY}/getStatus", params={"ids": ids})).json() == found
-    assert query(await by_urllib(pilot, "getStatus", ids=first)) == {"StatusCode": "0", "status": "running",
-                                                                      "attemptNr": "3"}  # fmt: skip
+    assert query(await by_urllib(pilot, "getStatus", ids=first)) == {
+        "StatusCode": "0",
+        "status": "running",
+        "attemptNr": "3",
+    }
     assert (await by_curl(pilot, "getStatus", ids="x")).json()["StatusCode"] == 50
 
 

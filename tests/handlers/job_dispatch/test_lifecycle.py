@@ -28,8 +28,12 @@ async def test_jobs_without_input_are_activated_at_once_with_their_lanes(rows: R
     (event,) = await rows.events("jobs.activated.v1")
     assert [one["job_id"] for one in event["lane_jobs"]] == ids
     assert event["lane_jobs"][0] == {
-        "job_id": ids[0], "queue": "Q1", "gshare": "MC", "shape_id": rows.shapes["small"], "priority": 77,
-    }  # fmt: skip
+        "job_id": ids[0],
+        "queue": "Q1",
+        "gshare": "MC",
+        "shape_id": rows.shapes["small"],
+        "priority": 77,
+    }
     assert event["moves"][0]["from_status"] == "defined" and event["moves"][0]["n_jobs"] == 3
 
 
@@ -67,8 +71,10 @@ async def test_a_secondary_file_that_jobs_share_is_moved_for_each_of_them(rows: 
     async with rows.database.pool.acquire() as connection:
         await connection.execute(
             "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type)"
-            " SELECT $2, file_id, dataset_id, task_id, type FROM job_files WHERE file_id = $1", shared, second,
-        )  # fmt: skip
+            " SELECT $2, file_id, dataset_id, task_id, type FROM job_files WHERE file_id = $1",
+            shared,
+            second,
+        )
     await rows.replica("mc.here", "SITE-A_DATADISK")
     await rows.replica("mc.shared", "SITE-B_DATADISK")
     await handle(rows, parts.handlers.on_jobs_generated, generated([first, second]))

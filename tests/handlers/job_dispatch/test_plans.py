@@ -50,10 +50,12 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
     try:
         await fill(connection, rows.shapes["small"], analyse=analyse)
         plan = await plan_of(
-            connection, "claim", "text[], bigint[], text[], int[], text[], text[], text",
+            connection,
+            "claim",
+            "text[], bigint[], text[], int[], text[], text[], text",
             "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY[1, 1], ARRAY['w', 'w'],"
             " ARRAY['s', 's'], 'test'",
-        )  # fmt: skip
+        )
     finally:
         await connection.close()
     assert not re.search(r"Hash Join|Merge Join|Hash Left Join", plan), plan

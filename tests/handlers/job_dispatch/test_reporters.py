@@ -62,8 +62,12 @@ async def test_a_worker_is_reported_by_whom_began_it_by_those_named_for_its_queu
 
 async def claimed_by(rows: Rows, job_id: int, subject: str) -> None:
     async with rows.database.pool.acquire() as connection:
-        await connection.execute("INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3)",
-                                 f"key-{job_id}", job_id, subject)  # fmt: skip
+        await connection.execute(
+            "INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3)",
+            f"key-{job_id}",
+            job_id,
+            subject,
+        )
 
 
 @pytest.mark.parametrize(

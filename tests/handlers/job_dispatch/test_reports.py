@@ -30,9 +30,17 @@ async def test_a_job_lives_from_sent_to_holding(rows: Rows, pilot: httpx.AsyncCl
     assert (await rows.row(job_id))["heartbeat_at"] > started["heartbeat_at"]
     outputs = {"out.1": {"guid": "a-b", "fsize": "1400", "adler32": "0123abcd", "endpoint": "SITE-A_DATADISK"}}
     command = await update(
-        pilot, job_id, "finished", xml=orjson.dumps(outputs).decode(), maxPSS="123456.0", nEvents="100",
-        cpuConsumptionTime="77", metaData='{"nEvents": 100}', pilotTiming="1|2|3|4|5|6", startTime=1.5e9,
-    )  # fmt: skip
+        pilot,
+        job_id,
+        "finished",
+        xml=orjson.dumps(outputs).decode(),
+        maxPSS="123456.0",
+        nEvents="100",
+        cpuConsumptionTime="77",
+        metaData='{"nEvents": 100}',
+        pilotTiming="1|2|3|4|5|6",
+        startTime=1.5e9,
+    )
     assert command == "NULL"
     row = await rows.row(job_id)
     assert row["status"] == "holding" and row["end_time"] is not None

@@ -33,8 +33,9 @@ async def test_old_claims_finished_and_silent_workers_and_dead_replicas_are_forg
         await parts.upkeep.forget(work)
     async with rows.database.read() as connection:
         assert await connection.fetchval("SELECT array_agg(request_key ORDER BY 1) FROM job_claims") == [
-            "new", "with its pilot",
-        ]  # fmt: skip
+            "new",
+            "with its pilot",
+        ]
         assert await connection.fetchval("SELECT array_agg(worker_id ORDER BY worker_id) FROM workers") == [2, 3]
         assert await connection.fetchval("SELECT count(*) FROM dispatch_replicas WHERE replica = 'dead'") == 0
 
@@ -65,9 +66,16 @@ async def test_what_was_granted_since_the_last_reading_counts_as_executing(rows:
 
     def granted(n_jobs: int) -> JobsDispatched:
         move = JobMove(
-            task_id=1, queue="Q1", resource_type="SCORE", gshare="MC", user_name="u", from_status="activated",
-            to_status="sent", n_jobs=n_jobs, n_cores=n_jobs,
-        )  # fmt: skip
+            task_id=1,
+            queue="Q1",
+            resource_type="SCORE",
+            gshare="MC",
+            user_name="u",
+            from_status="activated",
+            to_status="sent",
+            n_jobs=n_jobs,
+            n_cores=n_jobs,
+        )
         return JobsDispatched(job_ids=tuple(range(n_jobs)), moves=(move,))
 
     before, n_granted = parts.windows.ranks, 0
@@ -82,9 +90,10 @@ async def test_replicas_share_the_ids_and_take_over_those_of_one_that_died(
 ) -> None:
     ids = await rows.jobs(40)
     other = build_parts(
-        Context(context.database, context.cache, context.authority, random.Random(2), context.settings,
-                CollectorRegistry())
-    )  # fmt: skip
+        Context(
+            context.database, context.cache, context.authority, random.Random(2), context.settings, CollectorRegistry()
+        )
+    )
     for action in other.service.on_start:
         await action()
     for one in (parts, other):

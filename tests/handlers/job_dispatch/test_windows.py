@@ -131,9 +131,16 @@ async def test_a_pause_leaves_the_window_as_it_is_without_its_own_jobs(rows: Row
     await rows.becomes(paused, "throttled")
     before = parts.windows._queues["Q1"].window
     move = JobMove(
-        task_id=1, queue="Q1", resource_type="SCORE", gshare="MC", user_name="alice", from_status="activated",
-        to_status="throttled", n_jobs=1, n_cores=1,
-    )  # fmt: skip
+        task_id=1,
+        queue="Q1",
+        resource_type="SCORE",
+        gshare="MC",
+        user_name="alice",
+        from_status="activated",
+        to_status="throttled",
+        n_jobs=1,
+        n_cores=1,
+    )
     await parts.news.on_jobs_throttled(JobsThrottled(job_ids=(paused,), moves=(move,)))
     assert parts.windows._queues["Q1"].window is before
     granted = await parts.claims.acquire(OFFER)

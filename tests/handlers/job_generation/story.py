@@ -74,25 +74,43 @@ class Story:
             return await connection.fetchval(query, *arguments)
 
     async def task(
-        self, *, n_files: int = 4, opened: int | None = None, rule: dict[str, Any] | None = None,
-        command_line: str = COMMAND_LINE, n_events: int | None = 100, seeds: bool = False,
-        secondary: dict[str, Any] | None = None, merge: bool = False, status: str = "ready", **values: Any,
-    ) -> int:  # fmt: skip
+        self,
+        *,
+        n_files: int = 4,
+        opened: int | None = None,
+        rule: dict[str, Any] | None = None,
+        command_line: str = COMMAND_LINE,
+        n_events: int | None = 100,
+        seeds: bool = False,
+        secondary: dict[str, Any] | None = None,
+        merge: bool = False,
+        status: str = "ready",
+        **values: Any,
+    ) -> int:
         """A defined task with files and output templates, as task_definition leaves it."""
         rule = {"nFilesPerJob": 1, "skipScout": True, **({"mergeOutput": True} if merge else {}), **(rule or {})}
         async with self.database.read() as connection:
             task_id: int = await rows.task(
-                connection, status=status, split_rule=rule, trans_path="Sim_tf.py", resource_type="SCORE",
+                connection,
+                status=status,
+                split_rule=rule,
+                trans_path="Sim_tf.py",
+                resource_type="SCORE",
                 **{"core_count": 1, "ram_count": 1000, "ram_unit": "MBPerCore", **values},
-            )  # fmt: skip
+            )
             await rows.insert(connection, "task_parameters", {"task_id": task_id, "task_parameters": {}})
             lines = {"normal": command_line, "merge": "-t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}" if merge else None}
             template = {"task_id": task_id, "job_parameters_template": lines}
             await rows.insert(connection, "job_parameters_templates", template)
             master = await rows.dataset(
-                connection, task_id, dataset_name=f"mc.input.{task_id}", stream_name="IN", n_files=n_files,
-                n_files_to_be_used=n_files if opened is None else opened, n_events_used=0,
-            )  # fmt: skip
+                connection,
+                task_id,
+                dataset_name=f"mc.input.{task_id}",
+                stream_name="IN",
+                n_files=n_files,
+                n_files_to_be_used=n_files if opened is None else opened,
+                n_events_used=0,
+            )
             await self._files(connection, task_id, master, n_files, "mc.input", n_events=n_events)
             if secondary is not None:
                 await self._secondary(connection, task_id, master, **secondary)
@@ -111,15 +129,26 @@ class Story:
     ) -> None:
         for number in range(count):
             await rows.file(
-                connection, task_id, dataset_id, lfn=f"{name}._{number:05d}.root", fsize=1_000_000,
-                max_attempt=3, **values,
-            )  # fmt: skip
+                connection,
+                task_id,
+                dataset_id,
+                lfn=f"{name}._{number:05d}.root",
+                fsize=1_000_000,
+                max_attempt=3,
+                **values,
+            )
 
     async def _secondary(self, connection: Any, task_id: int, master: int, *, n_files: int, **attributes: Any) -> None:
         dataset_id = await rows.dataset(
-            connection, task_id, dataset_name=f"mc.minbias.{task_id}", stream_name="IN_MINBIAS", master_id=master,
-            n_files=n_files, n_files_to_be_used=n_files, attributes=attributes,
-        )  # fmt: skip
+            connection,
+            task_id,
+            dataset_name=f"mc.minbias.{task_id}",
+            stream_name="IN_MINBIAS",
+            master_id=master,
+            n_files=n_files,
+            n_files_to_be_used=n_files,
+            attributes=attributes,
+        )
         await self._files(connection, task_id, dataset_id, n_files, "minbias")
 
     async def _output(self, connection: Any, task_id: int, stream: str, kind: str, name: str) -> None:
@@ -127,8 +156,13 @@ class Story:
         dataset_id = await rows.dataset(
             connection, task_id, dataset_name=f"mc.{kind}.{task_id}", type=kind, stream_name=dataset_stream
         )
-        values = {"task_id": task_id, "dataset_id": dataset_id, "stream_name": stream, "out_type": kind,
-                  "file_name_template": f"{name}.{task_id}._${{SN/P}}.root"}  # fmt: skip
+        values = {
+            "task_id": task_id,
+            "dataset_id": dataset_id,
+            "stream_name": stream,
+            "out_type": kind,
+            "file_name_template": f"{name}.{task_id}._${{SN/P}}.root",
+        }
         await rows.insert(connection, "output_templates", values)
 
     async def ready(self, task_id: int) -> list[int]:
@@ -138,7 +172,7 @@ class Story:
 
     async def broker(
         self, task_id: int, chunk_id: int, *queues: str, max_jobs: int | None = None, resource_type: str = "SCORE"
-    ) -> Sequence[Event]:  # fmt: skip
+    ) -> Sequence[Event]:
         """Brokerage ranked these queues."""
         candidates = tuple(
             QueueChoice(queue=one, resource_type=resource_type, weight=1.0, max_jobs=max_jobs)
@@ -151,9 +185,12 @@ class Story:
         async with self.database.read() as connection:
             now = await connection.fetchval("SELECT orrery_now()")
         event = ChunkUnplaceable(
-            chunk_id=chunk_id, task_id=task_id, decision_id=1, reason="no queue is online",
+            chunk_id=chunk_id,
+            task_id=task_id,
+            decision_id=1,
+            reason="no queue is online",
             retry_at=now + timedelta(hours=1),
-        )  # fmt: skip
+        )
         return await self.hear(event)
 
     async def jobs_of(self, task_id: int, *queues: str, resource_type: str = "SCORE") -> list[int]:
@@ -178,15 +215,20 @@ class Story:
                     " end_time = CASE WHEN $2 = $4 THEN orrery_now() END"
                     " WHERE job_id = ANY($1::bigint[]) AND status <> $2"
                     " AND NOT ($2 = 'activated' AND status <> 'defined')",
-                    list(job_ids), status, source, to,
-                )  # fmt: skip
+                    list(job_ids),
+                    status,
+                    source,
+                    to,
+                )
             if to in ("finished", "merging"):
                 await self._register(work.connection, job_ids, report)
             for job_id in job_ids if report is not None else ():
                 await work.connection.execute(
                     "INSERT INTO job_reports (job_id, attempt_number, state, report) VALUES ($1, 1, $2, $3)",
-                    job_id, to, report,
-                )  # fmt: skip
+                    job_id,
+                    to,
+                    report,
+                )
 
     async def _register(self, connection: Any, job_ids: Sequence[int], report: Any) -> None:
         """What task_definition does before these states: all outputs are registered, or those that a report lists."""
@@ -208,7 +250,7 @@ class Story:
 
     async def end(
         self, job_ids: Sequence[int], to: str, *, source: str | None = None, report: Any = None
-    ) -> Sequence[Event]:  # fmt: skip
+    ) -> Sequence[Event]:
         """Jobs end and everybody hears of it."""
         await self.move(job_ids, to, source=source, report=report)
         event = {"finished": JobsFinished, "merging": JobsMerging}.get(to, JobsFailed)

@@ -18,9 +18,14 @@ async def waiting(story: Story, n_files: int = 4, **values: Any) -> tuple[int, l
     outputs = await story.fetch("SELECT lfn, type FROM task_files WHERE type IN ('trn_output', 'trn_log')")
     sizes = {"trn_output": 1000, "trn_log": 0}
     for job_id in jobs:
-        await story.move([job_id], "merging", report={
-            "job_status": "finished", "outputs": {one["lfn"]: {"fsize": sizes[one["type"]]} for one in outputs},
-        })  # fmt: skip
+        await story.move(
+            [job_id],
+            "merging",
+            report={
+                "job_status": "finished",
+                "outputs": {one["lfn"]: {"fsize": sizes[one["type"]]} for one in outputs},
+            },
+        )
     from shared.events import JobsMerging
 
     return task_id, jobs, chunks_in(await story.hear(JobsMerging(job_ids=tuple(jobs))))
@@ -42,8 +47,9 @@ async def test_a_merge_chunk_keeps_what_it_held_of_each_dataset_when_it_is_used(
     [chunk] = await story.fetch("SELECT status, inputs FROM chunks WHERE chunk_id = $1", chunk_id)
     held = await story.fetch(
         "SELECT dataset_id, count(*)::int AS n_files, sum(coalesce(fsize, 0))::int AS n_bytes FROM task_files"
-        " WHERE task_id = $1 AND type IN ('trn_output', 'trn_log') GROUP BY dataset_id ORDER BY dataset_id", task_id,
-    )  # fmt: skip
+        " WHERE task_id = $1 AND type IN ('trn_output', 'trn_log') GROUP BY dataset_id ORDER BY dataset_id",
+        task_id,
+    )
     assert chunk["status"] == "used" and [one["n_files"] for one in held] == [3, 3]
     assert [{key: one[key] for key in ("dataset_id", "n_files", "n_bytes")} for one in chunk["inputs"]] == held
 

@@ -23,8 +23,9 @@ async def a_task(story: Story, *, n_files: int = 2, merge_line: str | None = Non
         if merge_line is not None:
             await connection.execute(
                 "UPDATE job_parameters_templates SET job_parameters_template"
-                " = job_parameters_template || jsonb_build_object('merge', $1::text)", merge_line,
-            )  # fmt: skip
+                " = job_parameters_template || jsonb_build_object('merge', $1::text)",
+                merge_line,
+            )
     return task_id
 
 
@@ -32,8 +33,10 @@ async def names(story: Story, jobs: Collection[int], streams: Collection[str]) -
     """The pilot's report of these jobs if they write these streams only."""
     written = await story.fetch(
         "SELECT f.lfn FROM task_files f JOIN task_datasets d USING (dataset_id)"
-        " WHERE f.out_job_id = ANY($1::bigint[]) AND d.stream_name = ANY($2::text[])", list(jobs), list(streams),
-    )  # fmt: skip
+        " WHERE f.out_job_id = ANY($1::bigint[]) AND d.stream_name = ANY($2::text[])",
+        list(jobs),
+        list(streams),
+    )
     return {"job_status": "finished", "outputs": {one["lfn"]: {"fsize": 1000} for one in written}}
 
 
@@ -53,8 +56,10 @@ async def end(story: Story, merge_id: int, *streams: str) -> list[Any]:
 async def states(story: Story, task_id: int, stream: str) -> list[str]:
     found = await story.fetch(
         "SELECT f.status FROM task_files f JOIN task_datasets d USING (dataset_id)"
-        " WHERE f.task_id = $1 AND d.stream_name = $2 ORDER BY f.file_id", task_id, stream,
-    )  # fmt: skip
+        " WHERE f.task_id = $1 AND d.stream_name = $2 ORDER BY f.file_id",
+        task_id,
+        stream,
+    )
     return [row["status"] for row in found]
 
 

@@ -190,8 +190,9 @@ async def test_the_text_of_a_job_is_forgotten_a_week_after_it_left(story: Story)
             await work.connection.execute(
                 "INSERT INTO jobs_archive SELECT j.*, orrery_now() - make_interval(days => $2) FROM jobs j"
                 " WHERE job_id = $1",
-                job_id, days,
-            )  # fmt: skip
+                job_id,
+                days,
+            )
     async with story.database.begin(reason="forget") as work:
         await forget.run(work)
     assert await story.fetch("SELECT job_id FROM job_specs") == [{"job_id": jobs[0]}]

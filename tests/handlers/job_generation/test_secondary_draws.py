@@ -50,8 +50,10 @@ async def test_the_seed_of_a_chunk_is_kept_when_it_becomes_jobs(story: Story) ->
     seed = await story.value("SELECT seed FROM chunks WHERE chunk_id = $1", chunk_id)
     drawn = await story.fetch(
         "SELECT f.lfn FROM task_files f JOIN task_datasets d USING (dataset_id) WHERE f.task_id = $1"
-        " AND d.stream_name = 'IN_MINBIAS' ORDER BY hashtextextended(f.lfn, $2) LIMIT 2", task_id, seed,
-    )  # fmt: skip
+        " AND d.stream_name = 'IN_MINBIAS' ORDER BY hashtextextended(f.lfn, $2) LIMIT 2",
+        task_id,
+        seed,
+    )
     used = await story.fetch(_TAKEN, task_id)
     assert [row["names"] for row in used] == [[row["lfn"]] for row in drawn]
 
@@ -73,8 +75,10 @@ async def test_one_chunk_has_all_the_secondary_files_that_its_jobs_take_by_the_r
         await connection.execute(
             "UPDATE task_files f SET n_events = e.n FROM unnest($2::text[], $3::int[]) AS e (lfn, n)"
             " WHERE f.task_id = $1 AND f.lfn = e.lfn",
-            task_id, [f"minbias._{number:05d}.root" for number in range(12)], events,
-        )  # fmt: skip
+            task_id,
+            [f"minbias._{number:05d}.root" for number in range(12)],
+            events,
+        )
     [chunk_id] = await story.ready(task_id)
     await story.broker(task_id, chunk_id)
     assert [len(row["names"]) for row in await story.fetch(_TAKEN, task_id)] == expected

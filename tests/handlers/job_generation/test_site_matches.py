@@ -28,8 +28,11 @@ from tests.unit.job_generation.made import a_task
 async def advertise(story: Story, site: str = "ALPHA", minutes: int = 5, **values: Any) -> None:
     async with story.database.read() as connection:
         at = await connection.fetchval("SELECT orrery_now() + make_interval(mins => $1)", minutes)
-        await rows.insert(connection, "site_adverts", {"site": site, "expires_at": at, "current_jobs": 2,
-                                                       "current_matches": 2, **values})  # fmt: skip
+        await rows.insert(
+            connection,
+            "site_adverts",
+            {"site": site, "expires_at": at, "current_jobs": 2, "current_matches": 2, **values},
+        )
 
 
 async def matched(story: Story) -> int:
@@ -42,8 +45,9 @@ async def generated(story: Story, n_files: int) -> tuple[int, int]:
     [chunk_id] = await story.ready(task_id)
     await story.broker(task_id, chunk_id, "Q_ALPHA")
     jobs = await story.value("SELECT count(*) FROM jobs WHERE task_id = $1", task_id)
-    ready = await story.value("SELECT count(*) FROM task_files WHERE task_id = $1 AND status <> 'running'"
-                              " AND type = 'input'", task_id)  # fmt: skip
+    ready = await story.value(
+        "SELECT count(*) FROM task_files WHERE task_id = $1 AND status <> 'running' AND type = 'input'", task_id
+    )
     return jobs, ready
 
 
@@ -70,8 +74,9 @@ async def test_an_expired_advertisement_holds_nothing_back(story: Story) -> None
 async def test_a_refused_job_says_why_in_the_log_of_its_file(story: Story) -> None:
     await advertise(story, max_jobs=3)
     await generated(story, 2)
-    reason = await story.value("SELECT reason FROM transition_log WHERE entity = 'file' AND from_status = 'picked'"
-                               " AND to_status = 'ready'")  # fmt: skip
+    reason = await story.value(
+        "SELECT reason FROM transition_log WHERE entity = 'file' AND from_status = 'picked' AND to_status = 'ready'"
+    )
     assert reason.endswith(
         "site ALPHA did not take 1 jobs by its advertisement:"
         " site ALPHA asks for (CurMatches < MaxJobs) (CurMatches 3, MaxJobs 3)"
@@ -110,8 +115,15 @@ async def test_dispatch_asks_about_the_jobs_that_were_made_as_generation_did(sto
     """The rows that generation wrote say the same of each job as what generation asked the site about."""
     asked: list[JobFacts] = []
     await advertise(story, requirements="TARGET.RequestMemory > 0")
-    task_id = await story.task(n_files=3, vo="atlas", working_group="AP_HIGG", processing_type="simul", gshare="MC",
-                               rule={"requirements": 'TARGET.Name == "ALPHA"'}, core_count=8)  # fmt: skip
+    task_id = await story.task(
+        n_files=3,
+        vo="atlas",
+        working_group="AP_HIGG",
+        processing_type="simul",
+        gshare="MC",
+        rule={"requirements": 'TARGET.Name == "ALPHA"'},
+        core_count=8,
+    )
     async with story.database.read() as connection:
         await connection.execute("UPDATE task_files SET ram_count = 3000 WHERE lfn LIKE '%00001.root'")
     real = site_matches.accepted
@@ -191,8 +203,9 @@ async def made(story: Story, n_jobs: int = 2, *, after_s: float = 0) -> int:
     async with story.database.begin(reason="test") as work:
         await work.connection.execute(
             "SELECT set_config('orrery.now', (expires_at + make_interval(secs => $1 - 300))::text, true)"
-            " FROM site_adverts", after_s,
-        )  # fmt: skip
+            " FROM site_adverts",
+            after_s,
+        )
         await take_matches(work, a_task(), placement)
     return len(placement.jobs)
 

@@ -17,8 +17,10 @@ async def limited(context: Context, databases: Databases, limit: int, cap: int |
             if value is not None:
                 await connection.execute(
                     "INSERT INTO parameters (app, component, key, value, type)"
-                    " VALUES ('jedi', 'prod_job_throttler', $1, $2, 'int')", key, str(value),
-                )  # fmt: skip
+                    " VALUES ('jedi', 'prod_job_throttler', $1, $2, 'int')",
+                    key,
+                    str(value),
+                )
         await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
     return await Story.begin(context, databases)
 
@@ -42,13 +44,16 @@ async def test_the_chunks_of_one_task_are_counted_one_after_the_other(context: C
     async with story.database.begin(reason="a second master") as work:
         await work.connection.execute(
             "INSERT INTO task_datasets (task_id, dataset_name, type, status, stream_name, n_files, n_files_to_be_used,"
-            " n_files_used, n_events_used) VALUES ($1, 'mc.more', 'input', 'ready', 'IN', 0, 0, 0, 0)", task_id,
-        )  # fmt: skip
+            " n_files_used, n_events_used) VALUES ($1, 'mc.more', 'input', 'ready', 'IN', 0, 0, 0, 0)",
+            task_id,
+        )
         more = await work.connection.fetchval("SELECT max(dataset_id) FROM task_datasets WHERE task_id = $1", task_id)
         await work.connection.execute(
             "INSERT INTO task_files (dataset_id, task_id, lfn, type, status, max_attempt, n_events, fsize)"
-            " SELECT $1, $2, 'more' || n, 'input', 'ready', 3, 10, 1000 FROM generate_series(1, 4) n", more, task_id,
-        )  # fmt: skip
+            " SELECT $1, $2, 'more' || n, 'input', 'ready', 3, 10, 1000 FROM generate_series(1, 4) n",
+            more,
+            task_id,
+        )
         await work.connection.execute(
             "UPDATE task_datasets SET n_files = 4, n_files_to_be_used = 4 WHERE dataset_id = $1", more
         )

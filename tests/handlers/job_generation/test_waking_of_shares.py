@@ -74,8 +74,9 @@ async def test_tasks_woken_for_one_resource_type_take_nothing_from_those_of_anot
     for resource_type in ("MCORE", "SCORE"):
         await story.value(
             "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
-            "VALUES ('Q_ALPHA', $1, 'MC', 'u', 'activated', 30000, 30000) RETURNING 1", resource_type,
-        )  # fmt: skip
+            "VALUES ('Q_ALPHA', $1, 'MC', 'u', 'activated', 30000, 30000) RETURNING 1",
+            resource_type,
+        )
     several, single = await story.task(n_files=260), await story.task(n_files=1)
     await story.value("UPDATE tasks SET resource_type = 'MCORE' WHERE task_id = $1 RETURNING 1", several)
     for task_id in (several, single):

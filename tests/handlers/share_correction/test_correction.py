@@ -75,8 +75,9 @@ async def test_a_sample_counts_running_jobs_and_cores_once_per_period(stage: Sta
         await stage.sample()
         found = await connection.fetch("SELECT * FROM usage_history ORDER BY user_name")
         assert [(r["gshare"], r["user_name"], r["running_jobs"], r["running_cores"], r["at"]) for r in found] == [
-            ("mc", "alice", 3, 12, START), ("mc", "bob", 2, 8, START),
-        ]  # fmt: skip
+            ("mc", "alice", 3, 12, START),
+            ("mc", "bob", 2, 8, START),
+        ]
         stage.clock[0] += timedelta(seconds=61)
         await stage.sample()
         assert await connection.fetchval("SELECT count(*) FROM usage_history") == 4
@@ -160,8 +161,9 @@ async def test_users_of_a_share_are_corrected_by_an_instance_of_that_group(stage
         await stage.correct()
         found = await connection.fetch("SELECT user_name, correction_factor FROM user_corrections ORDER BY user_name")
     assert [(row["user_name"], row["correction_factor"]) for row in found] == [
-        ("ann", pytest.approx(2 / 3)), ("bob", pytest.approx(2)),
-    ]  # fmt: skip
+        ("ann", pytest.approx(2 / 3)),
+        ("bob", pytest.approx(2)),
+    ]
 
 
 TREE = [
@@ -175,9 +177,10 @@ TREE = [
 async def client(context: Context, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
     web = application_of(build(context), authority)
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=web), base_url="http://shares",
+        transport=httpx.ASGITransport(app=web),
+        base_url="http://shares",
         headers={"Authorization": f"Bearer {authority.issue('olga', ['operator'])}"},
-    ) as client:  # fmt: skip
+    ) as client:
         yield client
 
 

@@ -55,8 +55,10 @@ async def test_a_task_gets_a_nucleus_and_is_ready(database, context) -> None:
     async with database.read() as connection:
         logged = await connection.fetchrow("SELECT * FROM transition_log WHERE task_id = $1", task_id)
     assert (logged["from_status"], logged["to_status"], logged["reason"]) == (
-        "assigning", "ready", f"nucleus {task['nucleus']} chosen"
-    )  # fmt: skip
+        "assigning",
+        "ready",
+        f"nucleus {task['nucleus']} chosen",
+    )
 
 
 @pytest.mark.parametrize(("group", "status"), [(None, "ready"), (1, "ready"), (3, "assigning"), (4, "assigning")])
@@ -243,16 +245,18 @@ async def test_heavy_input_draws_a_task_to_the_nucleus_that_has_it(database, con
     async with database.read() as connection:
         dataset_id = await connection.fetchval(
             "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes) "
-            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id", f"data.{task_id}",
-        )  # fmt: skip
+            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id",
+            f"data.{task_id}",
+        )
         await connection.execute(
             "INSERT INTO catalogue.dataset_replicas VALUES ($1, 'BETA_DATADISK', 10, 50000000000, true)", dataset_id
         )
     (ready,) = await deliver(database, service, TaskDefined(task_id=task_id))
     assert ready.nucleus == "BETA"
     assert {entry["name"]: entry["check"] for entry in explain_row(await last_decision(database, task_id))} == {
-        "ALPHA": "input_size", "BETA": None
-    }  # fmt: skip
+        "ALPHA": "input_size",
+        "BETA": None,
+    }
 
 
 @pytest.mark.parametrize(
@@ -267,8 +271,9 @@ async def test_heavy_input_that_no_nucleus_has_is_waited_for_seven_days(database
     async with database.read() as connection:
         dataset_id = await connection.fetchval(
             "INSERT INTO catalogue.datasets (scope, name, kind, state, n_files, n_bytes) "
-            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id", f"data.{task_id}",
-        )  # fmt: skip
+            "VALUES ('test', $1, 'dataset', 'frozen', 10, 50000000000) RETURNING dataset_id",
+            f"data.{task_id}",
+        )
         await connection.execute(
             "INSERT INTO catalogue.dataset_replicas VALUES ($1, 'BETA_DATADISK', 10, 50000000000, true)", dataset_id
         )

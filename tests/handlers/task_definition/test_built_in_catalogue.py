@@ -163,11 +163,12 @@ def test_series_are_the_same_on_every_machine_and_spread_their_sizes() -> None:
         "format": "orrery-catalogue/1",
         "datasets": [
             {
-                "scope": "mc", "name": "d",
+                "scope": "mc",
+                "name": "d",
                 "file_series": [{"lfn": "f{serial:03d}", "count": 101, "size_bytes": 1000, "size_spread_percent": 10}],
             }
         ],
-    }  # fmt: skip
+    }
     first, again = (parse_catalogue(content, storages=None, known_datasets=()) for _ in range(2))
     assert first == again
     sizes = [file.size_bytes for file in first.datasets[0].files]

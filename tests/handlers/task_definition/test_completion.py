@@ -127,8 +127,12 @@ async def test_a_task_without_any_input_is_done_only_if_it_was_defined_and_may_b
     if is_defined:
         await deliver(database, service, TaskRegistered(task_id=task_id))
     async with database.read() as connection:
-        await change(connection, "UPDATE tasks SET status = 'finishing', split_rule = $2::jsonb WHERE task_id = $1",
-                     task_id, {"allowEmptyInput": True} if allowed else {})  # fmt: skip
+        await change(
+            connection,
+            "UPDATE tasks SET status = 'finishing', split_rule = $2::jsonb WHERE task_id = $1",
+            task_id,
+            {"allowEmptyInput": True} if allowed else {},
+        )
     progressed = TaskProgressed(
         task_id=task_id, status="finishing", files_finished=0, files_failed=0, files_total=0, live_jobs=0
     )
@@ -207,8 +211,11 @@ async def test_tasks_whose_jobs_run_for_long_hide_no_other_on_its_way_out(
             busy = await task(connection, task_name=f"busy {number}", status="finishing")
             await job(connection, busy, status="running")
         await connection.execute("UPDATE tasks SET state_change_time = orrery_now() - interval '5 minutes'")
-        await change(connection, "UPDATE tasks SET state_change_time = orrery_now() - interval '2 minutes'"
-                     " WHERE task_id = $1", task_id)  # fmt: skip
+        await change(
+            connection,
+            "UPDATE tasks SET state_change_time = orrery_now() - interval '2 minutes' WHERE task_id = $1",
+            task_id,
+        )
     [settle] = [one for one in service.periodic if one.name == "left-overs"]
     found = []
     for _ in range(3):

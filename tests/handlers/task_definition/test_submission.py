@@ -75,9 +75,12 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
 async def test_problems_that_depend_on_stored_data_are_listed_together(producer: httpx.AsyncClient) -> None:
     await submit(producer, production("first"))
     task = production(
-        "first", [an_input("mc.unknown"), an_input("mc.nothing", "MINBIAS")], nucleus="GAMMA", site="MARS",
+        "first",
+        [an_input("mc.unknown"), an_input("mc.nothing", "MINBIAS")],
+        nucleus="GAMMA",
+        site="MARS",
         uniqueTaskName=True,
-    )  # fmt: skip
+    )
     body = await refusal(producer, task)
     told = {(one["field"], one["value"]) for one in body["problems"]}
     assert ("taskName", "'first'") in told

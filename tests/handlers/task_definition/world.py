@@ -43,22 +43,31 @@ async def import_world(database: Database) -> None:
 
 def output(name: str, **changes: Any) -> dict[str, Any]:
     return {
-        "type": "template", "param_type": "output", "value": f"--out={name}.$JEDITASKID._${{SN/P}}.root",
-        "dataset": f"mc.{name}", **changes,
-    }  # fmt: skip
+        "type": "template",
+        "param_type": "output",
+        "value": f"--out={name}.$JEDITASKID._${{SN/P}}.root",
+        "dataset": f"mc.{name}",
+        **changes,
+    }
 
 
 def log(name: str) -> dict[str, Any]:
     return {
-        "type": "template", "param_type": "log", "value": f"log.{name}.$JEDITASKID._${{SN/P}}.tgz",
+        "type": "template",
+        "param_type": "log",
+        "value": f"log.{name}.$JEDITASKID._${{SN/P}}.tgz",
         "dataset": f"mc.{name}.log",
-    }  # fmt: skip
+    }
 
 
 def an_input(dataset: str = "mc.evnt", stream: str = "IN", **changes: Any) -> dict[str, Any]:
     return {
-        "type": "template", "param_type": "input", "value": f"--{stream}=${{{stream}}}", "dataset": dataset, **changes,
-    }  # fmt: skip
+        "type": "template",
+        "param_type": "input",
+        "value": f"--{stream}=${{{stream}}}",
+        "dataset": dataset,
+        **changes,
+    }
 
 
 def production(name: str = "simulation", inputs: list[dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:

@@ -64,8 +64,12 @@ class Stage:
             await connection.execute(
                 "INSERT INTO parameters (app, component, key, value, type) VALUES ($1, $2, $3, $4, $5)"
                 " ON CONFLICT (app, component, key, vo) DO UPDATE SET value = excluded.value, type = excluded.type",
-                app, component, key, str(value), kind,
-            )  # fmt: skip
+                app,
+                component,
+                key,
+                str(value),
+                kind,
+            )
             await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
             await self.parameters.refresh(connection)
 
@@ -81,9 +85,11 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     metrics = CollectorRegistry()
     parameters = Parameters()
     watchdog = Watchdog(
-        parameters, KnownGrid(NullCache()), Counter("expired", "", ["rule"], registry=metrics),
+        parameters,
+        KnownGrid(NullCache()),
+        Counter("expired", "", ["rule"], registry=metrics),
         Counter("swept", "", ["kind"], registry=metrics),
-    )  # fmt: skip
+    )
     yield Stage(database, watchdog, clock, metrics, parameters)
     await database.close()
 

@@ -20,9 +20,10 @@ async def client(context: Context, authority: Authority) -> AsyncIterator[httpx.
     web = application_of(build(context), authority)
     token = authority.issue("olga", ["operator"])
     async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=web), base_url="http://watchdog",
+        transport=httpx.ASGITransport(app=web),
+        base_url="http://watchdog",
         headers={"Authorization": f"Bearer {token}"},
-    ) as client:  # fmt: skip
+    ) as client:
         yield client
 
 
@@ -64,8 +65,9 @@ async def test_parked_messages_are_shown_replayed_once_and_audited(
     assert again["success"] is False and "999" in again["message"]
     audited = (await client.get("/api/v1/audit", params={"target": "bus"})).json()["data"]
     assert [(one["caller"], one["verb"], one["outcome"]) for one in audited] == [
-        ("olga", "bus replay", "refused"), ("olga", "bus replay", "accepted"),
-    ]  # fmt: skip
+        ("olga", "bus replay", "refused"),
+        ("olga", "bus replay", "accepted"),
+    ]
 
 
 async def test_a_replay_of_nothing_is_refused(client: httpx.AsyncClient) -> None:

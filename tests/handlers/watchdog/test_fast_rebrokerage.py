@@ -236,8 +236,9 @@ async def attempts(story: Story, task_id: int) -> list[tuple[int, int, int]]:
     """The different (attempts, failed attempts, most attempts) of the task's input."""
     found = await story.fetch(
         "SELECT DISTINCT attempt_nr, failed_attempt, max_attempt FROM task_files WHERE task_id = $1 AND type = 'input'"
-        " ORDER BY attempt_nr", task_id,
-    )  # fmt: skip
+        " ORDER BY attempt_nr",
+        task_id,
+    )
     return [(row["attempt_nr"], row["failed_attempt"], row["max_attempt"]) for row in found]
 
 

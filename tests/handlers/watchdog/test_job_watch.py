@@ -35,9 +35,18 @@ async def test_a_job_without_heartbeat_fails_and_its_neighbours_live(
 
     assert isinstance(event, JobsExpired) and event.job_ids == (silent, never)
     assert event.moves == (
-        JobMove(task_id=task, queue="Q1", resource_type="SCORE", gshare="MC", user_name="alice", from_status="running",
-                to_status="failed", n_jobs=2, n_cores=9),
-    )  # fmt: skip
+        JobMove(
+            task_id=task,
+            queue="Q1",
+            resource_type="SCORE",
+            gshare="MC",
+            user_name="alice",
+            from_status="running",
+            to_status="failed",
+            n_jobs=2,
+            n_cores=9,
+        ),
+    )
     found = await connection.fetchrow("SELECT * FROM jobs WHERE job_id = $1", silent)
     assert (found["status"], found["error_source"], found["end_time"]) == ("failed", "watchdog", START)
     assert "lost heartbeat" in found["error_dialog"]
@@ -71,11 +80,13 @@ async def test_queued_jobs_are_closed_and_go_elsewhere(stage: Stage, connection:
 async def test_nothing_expires_at_a_paused_queue(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
     record = {"atlas_site": "S", "status": "paused", "type": "unified"}
-    await rows.insert(connection, "queues", {"queue": "Q1", "site": "S", "status": "paused", "type": "unified",
-                                             "data": record})  # fmt: skip
+    await rows.insert(
+        connection, "queues", {"queue": "Q1", "site": "S", "status": "paused", "type": "unified", "data": record}
+    )
     second = {**record, "status": "online", "catchall": "disableReassign"}
-    await rows.insert(connection, "queues", {"queue": "Q2", "site": "S", "status": "online", "type": "unified",
-                                             "data": second})  # fmt: skip
+    await rows.insert(
+        connection, "queues", {"queue": "Q2", "site": "S", "status": "online", "type": "unified", "data": second}
+    )
     for queue in ("Q1", "Q2"):
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR, queue=queue)
     await seasoned(stage)
@@ -86,8 +97,9 @@ async def test_a_heartbeat_that_arrives_while_the_watchdog_judges_saves_the_job(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
     task = await rows.task(connection)
-    number = await rows.job(connection, task, status="running", state_change_time=START - 5 * HOUR,
-                            heartbeat_at=START - 3 * HOUR)  # fmt: skip
+    number = await rows.job(
+        connection, task, status="running", state_change_time=START - 5 * HOUR, heartbeat_at=START - 3 * HOUR
+    )
     await seasoned(stage)
     async with stage.database.begin(reason="heartbeat") as pilot:
         await pilot.connection.execute("UPDATE jobs SET heartbeat_at = orrery_now() WHERE job_id = $1", number)
@@ -102,16 +114,20 @@ async def test_after_our_own_outage_pilots_have_a_heartbeat_interval_to_come_bac
 ) -> None:
     task = await rows.task(connection)
     for _ in range(3):
-        await rows.job(connection, task, status="running", state_change_time=START - 9 * HOUR,
-                       heartbeat_at=START - 4 * HOUR)  # fmt: skip
+        await rows.job(
+            connection, task, status="running", state_change_time=START - 9 * HOUR, heartbeat_at=START - 4 * HOUR
+        )
     await rows.insert_watch_runs(stage.database, START - 4 * HOUR)
 
     assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
     grace = await connection.fetchrow("SELECT * FROM watch_runs WHERE watch = 'jobs_with_pilots'")
     assert grace["grace_until"] == START + 0.5 * HOUR and "14400 s ago" in grace["grace_reason"]
 
-    await rows.change(connection, "UPDATE jobs SET heartbeat_at = $1 WHERE job_id = (SELECT min(job_id) FROM jobs)",
-                      START + timedelta(minutes=10))  # fmt: skip
+    await rows.change(
+        connection,
+        "UPDATE jobs SET heartbeat_at = $1 WHERE job_id = (SELECT min(job_id) FROM jobs)",
+        START + timedelta(minutes=10),
+    )
     for _ in range(29):
         stage.clock.forward(seconds=61)
         assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
@@ -237,8 +253,9 @@ async def test_a_limit_that_is_switched_off_while_jobs_end_holds_for_those_that_
 async def test_jobs_that_may_go_on_hide_none_that_may_not(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
     record = {"atlas_site": "S", "status": "paused", "type": "unified"}
-    await rows.insert(connection, "queues", {"queue": "PAUSED", "site": "S", "status": "paused", "type": "unified",
-                                             "data": record})  # fmt: skip
+    await rows.insert(
+        connection, "queues", {"queue": "PAUSED", "site": "S", "status": "paused", "type": "unified", "data": record}
+    )
     for _ in range(30):
         await rows.job(connection, task, status="sent", queue="PAUSED", state_change_time=START - 9 * HOUR)
     due = await rows.job(connection, task, status="sent", state_change_time=START - HOUR)

@@ -162,8 +162,9 @@ async def task_at_goal(connection: asyncpg.Connection) -> list[tuple[type[Event]
     values = {"status": "running", "state_change_time": START - timedelta(hours=2), "goal": 900}
     for n_finished in (89, 90):
         task = await rows.task(connection, **values)
-        await rows.dataset(connection, task, n_files=100, n_files_to_be_used=100, n_files_used=100,
-                           n_files_finished=n_finished)  # fmt: skip
+        await rows.dataset(
+            connection, task, n_files=100, n_files_to_be_used=100, n_files_used=100, n_files_finished=n_finished
+        )
         await rows.job(connection, task, status="activated")
     return [(TaskCommandRequested, {"task_id": task, "command": "finish", "requested_by": "watchdog"})]
 
@@ -213,9 +214,13 @@ async def test_a_row_that_waits_for_an_event_is_announced_again(
 ) -> None:
     # the idle task of some stories has jobs and no chunk on purpose: only the planted kinds may speak
     expected = await PLANTS[name](connection)
-    await rows.change(connection, "UPDATE tasks SET state_change_time = $1 WHERE status = 'running' AND goal IS NULL"
-                                  " AND NOT EXISTS (SELECT FROM task_datasets d WHERE d.task_id = tasks.task_id"
-                                  " AND d.type = 'input')", START)  # fmt: skip
+    await rows.change(
+        connection,
+        "UPDATE tasks SET state_change_time = $1 WHERE status = 'running' AND goal IS NULL"
+        " AND NOT EXISTS (SELECT FROM task_datasets d WHERE d.task_id = tasks.task_id"
+        " AND d.type = 'input')",
+        START,
+    )
     found = await stage.run(stage.watchdog.sweep)
     assert [type(event) for event in found] == [kind for kind, _ in expected]
     for event, (_, values) in zip(found, expected, strict=True):

@@ -16,8 +16,14 @@ MINUTE = timedelta(minutes=1)
 
 
 async def test_a_pending_task_goes_back_when_its_time_has_come(stage: Stage, connection: asyncpg.Connection) -> None:
-    due = await rows.task(connection, status="pending", old_status="running", retry_at=START - MINUTE,
-                          state_change_time=START - 5 * MINUTE, error_dialog="no queue")  # fmt: skip
+    due = await rows.task(
+        connection,
+        status="pending",
+        old_status="running",
+        retry_at=START - MINUTE,
+        state_change_time=START - 5 * MINUTE,
+        error_dialog="no queue",
+    )
     waits = await rows.task(connection, status="pending", old_status="ready", retry_at=START + MINUTE)
     (event,) = await stage.run(stage.watchdog.watch_tasks)
     assert isinstance(event, TaskReleased) and (event.task_id, event.status) == (due, "running")
@@ -39,8 +45,14 @@ async def test_a_pending_task_without_a_time_waits_by_priority(stage: Stage, con
 async def test_a_task_pending_for_a_week_is_exhausted_and_keeps_its_reason(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
-    task = await rows.task(connection, status="pending", old_status="ready", retry_at=START,
-                           frozen_time=START - timedelta(days=8), error_dialog="no queue has the release")  # fmt: skip
+    task = await rows.task(
+        connection,
+        status="pending",
+        old_status="ready",
+        retry_at=START,
+        frozen_time=START - timedelta(days=8),
+        error_dialog="no queue has the release",
+    )
     (event,) = await stage.run(stage.watchdog.watch_tasks)
     assert event.model_dump(include={"task_id", "status"}) == {"task_id": task, "status": "exhausted"}
     assert isinstance(event, TaskCompleted)
@@ -51,8 +63,14 @@ async def test_a_task_pending_for_a_week_is_exhausted_and_keeps_its_reason(
 
 async def test_a_child_is_not_exhausted_while_its_parent_works(stage: Stage, connection: asyncpg.Connection) -> None:
     parent = await rows.task(connection, status="running")
-    await rows.task(connection, status="pending", old_status="registered", retry_at=START, parent_tid=parent,
-                    frozen_time=START - timedelta(days=8))  # fmt: skip
+    await rows.task(
+        connection,
+        status="pending",
+        old_status="registered",
+        retry_at=START,
+        parent_tid=parent,
+        frozen_time=START - timedelta(days=8),
+    )
     (event,) = await stage.run(stage.watchdog.watch_tasks)
     assert isinstance(event, TaskReleased) and event.status == "registered"
 
@@ -136,16 +154,22 @@ async def test_tasks_whose_time_has_not_come_hide_none_whose_time_has(
     values = {"status": "pending", "old_status": "ready", "state_change_time": START - 20 * MINUTE}
     for _ in range(5):
         await rows.task(connection, current_priority=940, **values)  # each waits 30 min
-    due = await rows.task(connection, status="pending", old_status="ready", current_priority=1,
-                          state_change_time=START - 61 * MINUTE)  # fmt: skip
+    due = await rows.task(
+        connection, status="pending", old_status="ready", current_priority=1, state_change_time=START - 61 * MINUTE
+    )
     assert [event.task_id for event in await stage.run(stage.watchdog.watch_tasks)] == [due]
 
 
 async def test_a_task_pending_for_a_week_is_exhausted_before_its_next_try(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:
-    task = await rows.task(connection, status="pending", old_status="ready", retry_at=START + 50 * MINUTE,
-                           frozen_time=START - timedelta(days=8))  # fmt: skip
+    task = await rows.task(
+        connection,
+        status="pending",
+        old_status="ready",
+        retry_at=START + 50 * MINUTE,
+        frozen_time=START - timedelta(days=8),
+    )
     (event,) = await stage.run(stage.watchdog.watch_tasks)
     assert (event.task_id, event.status) == (task, "exhausted")
 

@@ -55,8 +55,11 @@ def one_process(
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "services.cli", "run", "--all"],
-            env=environment, cwd=directory, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            env=environment,
+            cwd=directory,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     try:
         address = _address(process, log)
         run = {"urls": {name: [address] for name in _SERVICES}, "token_key_file": str(directory / "key.pem")}

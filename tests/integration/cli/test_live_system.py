@@ -185,7 +185,12 @@ def test_who_may_not_is_told_so(orrery: Orrery) -> None:
 def test_the_command_is_a_program_of_its_own(one_process: dict[str, str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "services.cli", "tasks", "--json"],
-        env=one_process, cwd=ROOT, capture_output=True, text=True, timeout=90, check=False,
-    )  # fmt: skip
+        env=one_process,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
     assert done.returncode == 0
     assert isinstance(json.loads(done.stdout), list)

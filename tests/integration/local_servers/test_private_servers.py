@@ -195,9 +195,17 @@ def test_a_user_without_root_starts_all_three(tmp_path: Path) -> None:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
     try:
         result = subprocess.run(
-            command, user="nobody", group="nogroup", extra_groups=[], cwd=place, env=environment,
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+            command,
+            user="nobody",
+            group="nogroup",
+            extra_groups=[],
+            cwd=place,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
         assert result.returncode == 0, result.stderr
         for program in ("postgres", "beam.smp", "redis-server", "epmd"):
             assert program in result.stdout

@@ -30,9 +30,11 @@ async def fail(database: Database, event: Event, *, attempts: int) -> DeliveryOu
     """What becomes of a message whose handler raises."""
     subscription = WorkSubscription("job-generation", type(event), overflow)
     dispatcher = Dispatcher(
-        database, {subscription.consumer: subscription}, MessagingMetrics(CollectorRegistry()),
+        database,
+        {subscription.consumer: subscription},
+        MessagingMetrics(CollectorRegistry()),
         retry=RetryPolicy(tries=3),
-    )  # fmt: skip
+    )
     async with database.begin(reason="test") as work:
         stamped = event.model_copy(update={"event_id": 77, "occurred_at": work.now})
     body = stamped.model_dump_json().encode()

@@ -115,8 +115,10 @@ async def test_the_insertion_of_a_task_is_logged(database: Database) -> None:
     async with database.read() as connection:
         logged = await connection.fetchrow("SELECT * FROM transition_log WHERE task_id = $1", number)
     assert (logged["from_status"], logged["to_status"], logged["reason"]) == (
-        None, "registered", "submitted by alice",
-    )  # fmt: skip
+        None,
+        "registered",
+        "submitted by alice",
+    )
 
 
 async def test_the_graphs_name_no_transition_that_could_not_be_told_apart(database: Database) -> None:

@@ -74,9 +74,16 @@ async def test_a_chunk_that_is_offered_during_the_upgrade_knows_what_it_holds(em
         offered, used = [await rows.chunk(connection, task_id, status=one) for one in ("offered", "used")]
         for dataset_id, lfn, start_event in ((first, "a", 0), (first, "a", 5), (first, "b", 0), (second, "c", 0)):
             await rows.file(
-                connection, task_id, dataset_id, lfn=lfn, fsize=7, n_events=5, start_event=start_event,
-                status="picked", chunk_id=offered,
-            )  # fmt: skip
+                connection,
+                task_id,
+                dataset_id,
+                lfn=lfn,
+                fsize=7,
+                n_events=5,
+                start_event=start_event,
+                status="picked",
+                chunk_id=offered,
+            )
         await migrate.migrate(empty_url)
         kept = dict(await connection.fetch("SELECT chunk_id, inputs FROM chunks"))
         assert kept[used] is None

@@ -23,9 +23,14 @@ def counted(
 ) -> JobsCounted:
     """Jobs of one core each, unless `cores` says how many they have in all."""
     return JobsCounted(
-        queue=queue, resource_type="SCORE", gshare=gshare, user_name=user, status=status, n_jobs=n_jobs,
+        queue=queue,
+        resource_type="SCORE",
+        gshare=gshare,
+        user_name=user,
+        status=status,
+        n_jobs=n_jobs,
         n_cores=n_jobs if cores is None else cores,
-    )  # fmt: skip
+    )
 
 
 def outcome(queue: str, hours_ago: float = 1, **numbers: int) -> Outcomes:
@@ -34,9 +39,13 @@ def outcome(queue: str, hours_ago: float = 1, **numbers: int) -> Outcomes:
 
 
 def an_analysis(
-    *, rows: UsageRows | None = None, limits: dict[str, Any] | None = None, task: dict[str, Any] | None = None,
-    limits_of_jobs: JobLimits | None = None, **changes: Any,
-) -> JobRequest:  # fmt: skip
+    *,
+    rows: UsageRows | None = None,
+    limits: dict[str, Any] | None = None,
+    task: dict[str, Any] | None = None,
+    limits_of_jobs: JobLimits | None = None,
+    **changes: Any,
+) -> JobRequest:
     """A request of alice's task 1 in User Analysis; `limits` are those of analysis alone."""
     facts = TaskFacts(**{"task_id": 1, "user_name": "alice", "working_group": "", "gshare": SHARE, **(task or {})})
     counted = rows or UsageRows()

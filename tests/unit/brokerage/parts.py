@@ -85,10 +85,15 @@ class Case:
     @property
     def explanation(self) -> Exclusion:
         return Exclusion(
-            name=QUEUE, check=self.check, tier=self.tier, temporary=self.temporary, found=self.found,
-            wanted=self.wanted, parameters=list(GOVERNED_BY.get(self.check, ())),
+            name=QUEUE,
+            check=self.check,
+            tier=self.tier,
+            temporary=self.temporary,
+            found=self.found,
+            wanted=self.wanted,
+            parameters=list(GOVERNED_BY.get(self.check, ())),
             lifts=[lift.value for lift in LIFTED_BY[self.check]],
-        )  # fmt: skip
+        )
 
 
 def named(cases: tuple[Case, ...]) -> list[Any]:

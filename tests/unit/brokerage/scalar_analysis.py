@@ -70,9 +70,10 @@ class OneOfAnalysis:
             found, percent, most = "A", 90, 500
         else:
             slots = sum(
-                row.n_cores for row in self.statistics
+                row.n_cores
+                for row in self.statistics
                 if row.user_name == USER and row.status == "running" and row.gshare in CLASSIFIED
-            )  # fmt: skip
+            )
             found, percent, most = ("B", 95, 200) if slots < self.limits.class_b_slots else ("C", 1000, 0)
         nearly_done = self.progress_percent >= percent and 1 <= self.remaining_jobs <= most
         return "S" if nearly_done and self.gshare in CLASSIFIED else found
@@ -92,11 +93,15 @@ class OneOfAnalysis:
     def max_q_len(self) -> float:
         limits, running = self.limits, self.count(["running"])
         users = {
-            row.user_name for row in self.statistics
+            row.user_name
+            for row in self.statistics
             if row.queue == self.name and row.gshare == self.gshare and row.n_jobs > 0
-        }  # fmt: skip
-        longest = max(limits.base_queue_length, limits.max_queue_running_ratio * running,
-                      limits.max_expected_wait_h * self.to_running_rate)  # fmt: skip
+        }
+        longest = max(
+            limits.base_queue_length,
+            limits.max_queue_running_ratio * running,
+            limits.max_expected_wait_h * self.to_running_rate,
+        )
         part = max(self.count(["running"], user=USER) / running if running else 0.0, 1 / max(1, len(users)))
         return float(max(limits.base_user_queue_length, limits.base_queue_ratio * running, longest * part))
 
@@ -151,9 +156,10 @@ def scratch_disk(one: OneOfAnalysis) -> bool:
 
 def few_bad_jobs(one: OneOfAnalysis) -> bool:
     rows = [
-        row for age_h, row in one.outcomes
+        row
+        for age_h, row in one.outcomes
         if row.queue == one.name and row.task_id == 1 and age_h - 1 < one.limits.done_jobs_window_h
-    ]  # fmt: skip
+    ]
     bad = sum(row.n_failed + row.n_closed for row in rows)
     return bad < max(2 * sum(row.n_finished for row in rows), one.limits.min_bad_jobs)
 
@@ -208,8 +214,14 @@ ANALYSIS_RULES: dict[str, Callable[[OneOfAnalysis], bool]] = {
     "sites_of_task": few_sites,
 }  # fmt: skip
 TEMPORARY = ("bad_jobs", "long_queue", "user_queue", "analysis_stabilizer", "sites_of_task")
-THROTTLES = ("user_running_jobs", "user_queued_jobs", "user_running_cores", "user_queued_cores", "disk_quota",
-             "share_usage")  # fmt: skip
+THROTTLES = (
+    "user_running_jobs",
+    "user_queued_jobs",
+    "user_running_cores",
+    "user_queued_cores",
+    "disk_quota",
+    "share_usage",
+)
 
 
 def surplus(passed: Sequence[OneOfAnalysis], weights: dict[str, float]) -> set[str]:

@@ -48,9 +48,13 @@ def request_of(part: Part) -> JobRequest:
         values["job"] = SmallestJob(1, values["job"], 0)
     rows = UsageRows(part.statistics, QueueHistory(outcomes=list(part.outcomes)), **part.usage)
     return an_analysis(
-        rows=rows, limits=dict(part.limits), task=dict(part.task), inputs=part.inputs,
-        needs=replace(LIGHT, **part.needs), **values,
-    )  # fmt: skip
+        rows=rows,
+        limits=dict(part.limits),
+        task=dict(part.task),
+        inputs=part.inputs,
+        needs=replace(LIGHT, **part.needs),
+        **values,
+    )
 
 
 def decision_of(part: Part) -> Decision:

@@ -63,9 +63,11 @@ def test_the_locality_check_is_suppressed_at_priority_2000_or_up_to_io_intensity
     priority, io_intensity, cutoff, check
 ) -> None:
     request = an_analysis(
-        inputs=at("A_DATADISK"), priority=priority, needs=replace(LIGHT, io_intensity_kb_s=io_intensity),
+        inputs=at("A_DATADISK"),
+        priority=priority,
+        needs=replace(LIGHT, io_intensity_kb_s=io_intensity),
         limits_of_jobs=JobLimits(io_intensity_cutoff_user_kb_s=cutoff),
-    )  # fmt: skip
+    )
     assert left_out(decided(two_queues(), request), "Q_B") == check
 
 
@@ -91,9 +93,12 @@ def test_disk_io_above_the_limit_of_a_queue_that_is_above_it_is_left_out() -> No
 
 
 def test_core_counts_must_match() -> None:
-    world = a_world([
-        a_queue("Q_A", "A", type=QueueType.ANALYSIS, core_count=8), a_queue("Q_B", "B", type=QueueType.ANALYSIS),
-    ])  # fmt: skip
+    world = a_world(
+        [
+            a_queue("Q_A", "A", type=QueueType.ANALYSIS, core_count=8),
+            a_queue("Q_B", "B", type=QueueType.ANALYSIS),
+        ]
+    )
     assert left_out(decided(world, an_analysis()), "Q_A") == "core_count"
 
 
@@ -135,9 +140,11 @@ def test_output_needs_200_gb_of_free_space_and_a_storage_that_is_not_blacklisted
 def test_queues_without_pilots_for_three_hours_are_left_out() -> None:
     old, fresh = NOW - timedelta(hours=3, seconds=1), NOW - timedelta(hours=2)
     long_ago = NOW - timedelta(days=9)
-    world = two_queues(activities=[
-        Activity("Q_A", last_pilot_at=old, known_since=long_ago),
-        Activity("Q_B", last_pilot_at=fresh, known_since=long_ago),
-    ])  # fmt: skip
+    world = two_queues(
+        activities=[
+            Activity("Q_A", last_pilot_at=old, known_since=long_ago),
+            Activity("Q_B", last_pilot_at=fresh, known_since=long_ago),
+        ]
+    )
     decision = decided(world, an_analysis())
     assert left_out(decision, "Q_A") == "pilots" and left_out(decision, "Q_B") is None

@@ -43,9 +43,10 @@ def test_the_upper_limit_of_the_mean_wait_is_students_t_with_weights_that_halve_
 def test_sites_are_hi_mid_or_lo_by_their_ranking_time() -> None:
     def waits(mean_s: float, started: bool = True, waiting: tuple[float, ...] = ()) -> SiteWaits:
         return SiteWaits(
-            NOW if started else None, ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
+            NOW if started else None,
+            ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
             tuple(NOW - timedelta(seconds=one) for one in waiting),
-        )  # fmt: skip
+        )
 
     found = classify_sites(
         {
@@ -60,9 +61,10 @@ def test_sites_are_hi_mid_or_lo_by_their_ranking_time() -> None:
 def steady(mean_s: float, *, started_hours_ago: float = 0, waiting_s: tuple[float, ...] = ()) -> SiteWaits:
     """Ten jobs that all waited as long, and some that still wait."""
     return SiteWaits(
-        NOW - timedelta(hours=started_hours_ago), ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
+        NOW - timedelta(hours=started_hours_ago),
+        ((NOW, 10, 10 * mean_s, 10 * mean_s**2),),
         tuple(NOW - timedelta(seconds=one) for one in waiting_s),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,8 +57,12 @@ def test_memory_is_base_ram_count_plus_ram_count_by_its_unit_times_compensation(
 def test_disk_usage_is_zero_or_input_plus_output_by_input_plus_work_disk_count(direct, copies, expected_mb) -> None:
     """1000 MB of input, half a MB of output for each of them, 50 MB of work directory."""
     row = {
-        "out_disk_count": 512, "out_disk_unit": "kB", "work_disk_count": 50, "work_disk_unit": "MB", "ram_count": 1000,
-    }  # fmt: skip
+        "out_disk_count": 512,
+        "out_disk_unit": "kB",
+        "work_disk_count": 50,
+        "work_disk_unit": "MB",
+        "ram_count": 1000,
+    }
     request = an_analysis(needs=needs_of_task(row), job=SmallestJob(1, 0, 1000 * MB), copies_to_scratch=copies)
     queue = {"direct_access_lan": direct}
     assert found("scratch_disk", request, **queue, max_work_dir_mb=expected_mb) == f"disk of a job {expected_mb} MB"
@@ -82,8 +86,12 @@ def test_maxwdir_is_divided_by_the_core_count_of_the_queue() -> None:
 def test_the_walltime_of_analysis_is_that_of_production() -> None:
     """90 HS06 s x 8000 events / (8 cores x 12.5 HS06 x 0.8) + 300 s = 9300 s."""
     row = {
-        "core_count": 8, "cpu_time": 90, "cpu_time_unit": "HS06sPerEvent", "cpu_efficiency": 80, "base_walltime": 300,
-    }  # fmt: skip
+        "core_count": 8,
+        "cpu_time": 90,
+        "cpu_time_unit": "HS06sPerEvent",
+        "cpu_efficiency": 80,
+        "base_walltime": 300,
+    }
     request = an_analysis(needs=needs_of_task(row), job=SmallestJob(1, 8000, 0))
     queue = {"core_count": 8, "core_power_hs06": 12.5}
     assert found("walltime_too_long", request, **queue, max_time_s=9299) == "walltime of a job 9300 s"

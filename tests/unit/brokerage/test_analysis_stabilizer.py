@@ -52,8 +52,10 @@ def test_the_stabilizer_leaves_out_queues_where_the_user_has_enough_and_lets_oth
     rows = [counted("Q_A", "activated", 60, user="bob"), counted("Q_A", "activated", 51)]
     request = an_analysis(rows=UsageRows(rows))
     assert left_out(decided(two_queues(), request), "Q_A") == "analysis_stabilizer"
-    assert left_out(decided(two_queues(), an_analysis(rows=UsageRows([rows[0], counted("Q_A", "activated", 50)]))),
-                    "Q_A") is None  # fmt: skip
+    assert (
+        left_out(decided(two_queues(), an_analysis(rows=UsageRows([rows[0], counted("Q_A", "activated", 50)]))), "Q_A")
+        is None
+    )
 
 
 def check_at(rows: list[JobsCounted], mine: int, started_6h: int = 0, hours_ago: float = 1) -> str | None:

@@ -25,9 +25,12 @@ from tests.unit.brokerage.worlds import a_queue, a_world
     [(0, 2, 2, None), (0, 3, 2, "bad_jobs"), (3, 3, 2, None), (3, 4, 2, "bad_jobs")],
 )
 def test_queues_where_many_jobs_of_the_task_failed_or_were_closed_are_left_out(finished, failed, closed, check) -> None:
-    history = QueueHistory(outcomes=[
-        outcome("Q_A", n_finished=finished, n_failed=failed, n_closed=closed), outcome("Q_B", 7, n_failed=99),
-    ])  # fmt: skip
+    history = QueueHistory(
+        outcomes=[
+            outcome("Q_A", n_finished=finished, n_failed=failed, n_closed=closed),
+            outcome("Q_B", 7, n_failed=99),
+        ]
+    )
     decision = decided(two_queues(), an_analysis(rows=UsageRows(history=history)))
     assert left_out(decision, "Q_A") == check
     assert left_out(decision, "Q_B") is None  # longer ago than TW_DONE_JOB_STAT

@@ -66,8 +66,13 @@ def test_where_a_boundary_is_one_job_it_may_be_one_file_however_many_the_rules_a
     group: int | None, largest_s: int
 ) -> None:
     """Files of 100 events of 1 HS06 s x 9 / (10 HS06 x 0.9): 100 s each, and five of them in a job by nFilesPerJob."""
-    row = {**ANALYSIS, "cpu_time": 9, "cpu_efficiency": 90, "base_walltime": 0,
-           "split_rule": {"nFilesPerJob": 5, "groupBoundaryID": group}}  # fmt: skip
+    row = {
+        **ANALYSIS,
+        "cpu_time": 9,
+        "cpu_efficiency": 90,
+        "base_walltime": 0,
+        "split_rule": {"nFilesPerJob": 5, "groupBoundaryID": group},
+    }
     assert could(row, max_time_s=largest_s) and not could(row, max_time_s=largest_s - 1)
 
 

@@ -22,8 +22,9 @@ def test_every_job_of_a_chunk_is_expected_somewhere_and_within_one_of_its_part(
 
 def test_four_jobs_on_ten_equal_queues_are_four_and_not_none() -> None:
     assert expected_of_chunk(dict.fromkeys("ABCDEFGHIJ", 1.0), 4) == {
-        **dict.fromkeys("ABCD", 1), **dict.fromkeys("EFGHIJ", 0),
-    }  # fmt: skip
+        **dict.fromkeys("ABCD", 1),
+        **dict.fromkeys("EFGHIJ", 0),
+    }
 
 
 def test_without_candidates_nothing_is_expected() -> None:

@@ -25,10 +25,21 @@ from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
 @pytest.mark.parametrize("term", [2e-11, 1 / 3e15, 0.1, 1.0, 12345.678, 4e20, 0.0])
 def test_a_term_is_shown_with_significant_digits_however_small_it_is(term) -> None:
     decision = Decision(
-        kind="task", task_id=1, plugin="production", seed=1, world_version=1, decided_at=NOW, names=("ALPHA", "BETA"),
-        codes=np.array([PASSED, PASSED], np.int16), found=np.zeros(2), wanted=np.zeros(2), weights=np.ones(2),
-        checks={}, chosen=("ALPHA",), terms={"remaining_work": np.array([term, np.nan])},
-    )  # fmt: skip
+        kind="task",
+        task_id=1,
+        plugin="production",
+        seed=1,
+        world_version=1,
+        decided_at=NOW,
+        names=("ALPHA", "BETA"),
+        codes=np.array([PASSED, PASSED], np.int16),
+        found=np.zeros(2),
+        wanted=np.zeros(2),
+        weights=np.ones(2),
+        checks={},
+        chosen=("ALPHA",),
+        terms={"remaining_work": np.array([term, np.nan])},
+    )
     stored = decision.packed()["terms"]["remaining_work"]
     assert stored == [pytest.approx(term, rel=1e-8, abs=0), None]
     shown = {one["name"]: one["terms"]["remaining_work"] for one in explain_row(decision.packed())}
@@ -64,17 +75,23 @@ def test_a_dynamic_number_of_events_names_the_mintime_that_is_missing() -> None:
 
 
 def test_zero_share_shows_the_sub_policy_of_each_queue_also_when_the_grid_has_changed_since() -> None:
-    policies = {"A": "type=evgen:0%", "B": "type=simul:50%,type=evgen:group=X:0%", "C": "type=evgen:100%,type=any:0%",
-                "D": "type=simul:100%,type=any:0%"}  # fmt: skip
+    policies = {
+        "A": "type=evgen:0%",
+        "B": "type=simul:50%,type=evgen:group=X:0%",
+        "C": "type=evgen:100%,type=any:0%",
+        "D": "type=simul:100%,type=any:0%",
+    }
     world = a_world([a_queue(name, fair_share_policy=text) for name, text in policies.items()])
     request = a_request(processing_type="evgen", working_group="X")
     stored = ProductionJobBrokerage().decide(world, request, 1).packed()
     assert json.loads(json.dumps(stored["checks"]))["403"]["words"][0] == "none"
     shown = {one["name"]: one.get("found") for one in explain_row(stored)}
     assert shown == {
-        "A": "turned away by sub-policy type=evgen:0%", "B": "turned away by sub-policy type=evgen:group=X:0%",
-        "C": None, "D": "turned away by sub-policy type=any:0%",
-    }  # fmt: skip
+        "A": "turned away by sub-policy type=evgen:0%",
+        "B": "turned away by sub-policy type=evgen:group=X:0%",
+        "C": None,
+        "D": "turned away by sub-policy type=any:0%",
+    }
     assert {one["wanted"] for one in explain_row(stored) if one["check"]} == {"must be none"}
 
 
@@ -117,7 +134,8 @@ LIMITS = ("free_space", "nucleus_space", "input_size", "input_files", "dynamic_n
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_the_checks_that_have_a_limit_say_so(name: str) -> None:
-    asked = [one.check for pipeline in (production.PIPELINE, production.CAPS, analysis.PIPELINE)
-             for one in pipeline.filters]  # fmt: skip
+    asked = [
+        one.check for pipeline in (production.PIPELINE, production.CAPS, analysis.PIPELINE) for one in pipeline.filters
+    ]
     check = next(one for one in (*asked, *NUCLEI) if one.name == name)
     assert ", wanted: " in compared(f"{check.found} 1", f"{check.wanted} 2")

@@ -115,8 +115,11 @@ def test_memory_must_lie_in_the_queues_range() -> None:
     ]  # fmt: skip
     world, request = a_world(queues), needing(ram_mb=2000)
     assert passed(capability.memory_at_most, world, request) == {
-        "HIMEM": True, "ROOMY": True, "TIGHT": False, "UNLIMITED": True
-    }  # fmt: skip
+        "HIMEM": True,
+        "ROOMY": True,
+        "TIGHT": False,
+        "UNLIMITED": True,
+    }
     assert passed(capability.memory_at_least, world, request)["HIMEM"] is False
 
 
@@ -186,8 +189,10 @@ def test_scouts_merging_and_unknown_walltime_need_24_hours(why) -> None:
         [a_queue("DAY", max_time_s=86_400), a_queue("LESS", max_time_s=86_399), a_queue("ANY", max_time_s=0)]
     )
     assert passed(capability.a_day_for_scouts_and_merging, world, a_request(**why)) == {
-        "DAY": True, "LESS": False, "ANY": True
-    }  # fmt: skip
+        "DAY": True,
+        "LESS": False,
+        "ANY": True,
+    }
     assert passed(capability.a_day_for_scouts_and_merging, world, a_request())["LESS"] is True
 
 

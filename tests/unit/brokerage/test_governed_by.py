@@ -38,9 +38,7 @@ def test_a_parameter_that_a_decision_names_can_be_set(name: str) -> None:
 
 def test_an_exclusion_names_the_parameter_that_governs_it_and_none_where_the_queue_alone_does() -> None:
     told = {one.name: (one.check, one.parameters) for one in document_of(too_full()).exclusions}
-    assert told == {
-        "FULL": ("free_space", ["jobbroker.STORAGE_MIN_FREE_SIZE"]), "SMALL": ("memory_too_large", [])
-    }  # fmt: skip
+    assert told == {"FULL": ("free_space", ["jobbroker.STORAGE_MIN_FREE_SIZE"]), "SMALL": ("memory_too_large", [])}
 
 
 def test_a_decision_that_was_stored_before_parameters_were_named_can_be_read() -> None:

@@ -54,11 +54,15 @@ def world_of(part: NucleusPart) -> World:
             Site(A, **site),
             Site(PARENT, "ACTIVE", is_nucleus=True, bare_nucleus="only", default_storage="P_DATADISK"),
         ],
-        storages=[a_storage("A_DATADISK", part.storage.get("site", A), **{
-            key: value for key, value in part.storage.items() if key != "site"
-        })],
+        storages=[
+            a_storage(
+                "A_DATADISK",
+                part.storage.get("site", A),
+                **{key: value for key, value in part.storage.items() if key != "site"},
+            )
+        ],
         links=[Link("FAR", A, queued_at=NOW, **part.link)],
-    )  # fmt: skip
+    )
 
 
 def task_of(part: NucleusPart) -> TaskRequest:

@@ -156,26 +156,34 @@ def inputs_of(found: list[Nucleus], *, master: bool) -> InputDataset:
 def build(found: list[Nucleus]) -> Any:
     sites = [
         Site(
-            one.name, one.state, is_nucleus=True, bare_nucleus=one.bare,
+            one.name,
+            one.state,
+            is_nucleus=True,
+            bare_nucleus=one.bare,
             default_storage=f"{one.name}_DATADISK" if one.has_storage else "",
         )
         for one in found
-    ]  # fmt: skip
+    ]
     storages = [a_storage(f"{one.name}_TAPE", one.name, type="DATATAPE", is_tape=True) for one in found]
     storages += [
         a_storage(
-            f"{one.name}_DATADISK", one.name if one.has_storage else "ELSEWHERE", space_free_gb=one.free_gb,
-            space_expired_gb=one.expired_gb, detailed_status={"write_wan": one.write_wan},
+            f"{one.name}_DATADISK",
+            one.name if one.has_storage else "ELSEWHERE",
+            space_free_gb=one.free_gb,
+            space_expired_gb=one.expired_gb,
+            detailed_status={"write_wan": one.write_wan},
         )
         for one in found
-    ]  # fmt: skip
+    ]
     queues = [
         a_queue(
-            f"Q_{one.name}", one.name, status=QueueStatus.ONLINE if one.has_queue else QueueStatus.OFFLINE,
+            f"Q_{one.name}",
+            one.name,
+            status=QueueStatus.ONLINE if one.has_queue else QueueStatus.OFFLINE,
             **({} if one.has_storage else {"write_storages": (), "read_storages": ()}),
         )
         for one in found
-    ]  # fmt: skip
+    ]
     links = [Link("FAR", one.name, queued_output=one.queued, queued_at=NOW) for one in found]
     return a_world(queues, sites=[*sites, Site("ELSEWHERE", "ACTIVE")], storages=storages, links=links)
 

@@ -136,11 +136,12 @@ def test_the_weight_of_io_intensive_work_has_every_term_of_the_formula() -> None
     """(30 GB x 0.001 x (20000 + 600)) / (max(50, 80) x 120 GB x 100000)."""
     storages = [
         a_storage("A_DATADISK", "A", space_free_gb=20_000, space_expired_gb=600, space_total_gb=100_000),
-    ]  # fmt: skip
+    ]
     request = a_task(
-        inputs=(input_at(copy_at("A", 30, 300, is_tape=True), gigabytes=120),), io_intensity_kb_s=201.0,
+        inputs=(input_at(copy_at("A", 30, 300, is_tape=True), gigabytes=120),),
+        io_intensity_kb_s=201.0,
         remaining_work={"A": RemainingWork(0.0, 80.0)},
-    )  # fmt: skip
+    )
     expected = (30 * 0.001 * (20_000 + 600)) / (80 * 120 * 100_000)
     assert weights(nuclei_world("A", storages=storages), request)["A"] == pytest.approx(expected)
 

@@ -107,8 +107,12 @@ def test_n_events_is_the_smallest_number_of_events_in_a_job_for_disk_and_walltim
 def test_walltime_is_cpu_time_times_n_events_over_c_times_p_times_efficiency_plus_base_time() -> None:
     """90 HS06 s x 8000 events / (8 cores x 12.5 HS06 x 0.8) + 300 s = 9300 s."""
     row = {
-        "core_count": 8, "cpu_time": 90, "cpu_time_unit": "HS06sPerEvent", "cpu_efficiency": 80, "base_walltime": 300,
-    }  # fmt: skip
+        "core_count": 8,
+        "cpu_time": 90,
+        "cpu_time_unit": "HS06sPerEvent",
+        "cpu_efficiency": 80,
+        "base_walltime": 300,
+    }
     request = a_request(needs=needs_of_task(row), job=SmallestJob(1, 8000, 0))
     queue = {"core_count": 8, "core_power_hs06": 12.5}
     assert found("walltime_too_long", request, **queue, max_time_s=9299) == "walltime of a job 9300 s"
@@ -154,9 +158,10 @@ def test_priority_800_or_scout_jobs_skip_queues_that_are_not_of_the_nucleus(requ
 @pytest.mark.parametrize("activated", [0, 1])
 def test_priority_800_scout_merging_and_pre_merged_jobs_skip_inactive_queues(request_changes, check, activated) -> None:
     silent = Part(
-        request={"nucleus": None}, jobs=jobs(activated=activated),
+        request={"nucleus": None},
+        jobs=jobs(activated=activated),
         activity={"last_job_start_at": long_ago(2, 1), "known_since": LONG_AGO},
-    )  # fmt: skip
+    )
     assert told(both(Part(request=request_changes), silent)) == (check if activated else None)
 
 
@@ -194,9 +199,11 @@ def test_transferring_jobs_are_at_most_transferring_limit_or_2000_or_2_x_running
 )
 def test_max_disk_io_default_counts_where_the_queue_has_no_max_disk_io(own_limit, default, check) -> None:
     part = Part(
-        queue={"max_disk_io_kb_s": own_limit}, needs={"disk_io_kb_s": 400.0},
-        activity={"mean_disk_io_kb_s_per_core": 450.0}, request={"limits": JobLimits(max_disk_io_kb_s=default)},
-    )  # fmt: skip
+        queue={"max_disk_io_kb_s": own_limit},
+        needs={"disk_io_kb_s": 400.0},
+        activity={"mean_disk_io_kb_s_per_core": 450.0},
+        request={"limits": JobLimits(max_disk_io_kb_s=default)},
+    )
     assert told(part) == check
 
 

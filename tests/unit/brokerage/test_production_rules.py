@@ -49,8 +49,11 @@ def two(**changes: Any) -> Any:
 def test_unified_queues_are_resolved_to_pseudo_queues_when_pre_assigned() -> None:
     world = a_world([a_queue("U", capability="ucore", core_count=8, max_rss_mb=32_000), a_queue("V")])
     assert passed(scope.preassigned, world, a_request(preassigned=("U",))) == {
-        "U/SCORE", "U/SCORE_HIMEM", "U/MCORE", "U/MCORE_HIMEM"
-    }  # fmt: skip
+        "U/SCORE",
+        "U/SCORE_HIMEM",
+        "U/MCORE",
+        "U/MCORE_HIMEM",
+    }
     assert passed(scope.preassigned, world, a_request(preassigned=("U/SCORE",))) == {"U/SCORE"}
 
 

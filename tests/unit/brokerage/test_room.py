@@ -87,8 +87,11 @@ def loads(most: int, most_transferring: int) -> st.SearchStrategy[dict[str, Any]
         lambda pilot, start, slots, disk_io: Activity(
             "A", pilot, start, n_slots=slots, mean_disk_io_kb_s_per_core=disk_io, known_since=LONG_AGO
         ),
-        times, times, st.none() | st.integers(0, 3), st.none() | st.floats(0, 2000),
-    )  # fmt: skip
+        times,
+        times,
+        st.none() | st.integers(0, 3),
+        st.none() | st.floats(0, 2000),
+    )
     return st.builds(lambda jobs, activity: {"jobs": at_a(**jobs), "activities": [activity]}, counts, activities)
 
 

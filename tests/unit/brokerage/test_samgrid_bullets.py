@@ -39,18 +39,23 @@ def at_station(site: str, station: str, **changes: Any) -> Advert:
 def test_jobs_are_submitted_while_cur_matches_is_less_than_max_jobs() -> None:
     """CurMatches: running jobs and those submitted since; equal to MaxJobs is enough to stop."""
     advert = Advert("A", max_jobs=10, current_jobs=4, current_matches=10)
-    assert told(advert) == said("advertisement", "capacity", "jobs matched with the site 10 jobs",
-                                "less than MaxJobs 10 jobs")  # fmt: skip
+    assert told(advert) == said(
+        "advertisement", "capacity", "jobs matched with the site 10 jobs", "less than MaxJobs 10 jobs"
+    )
     assert told(replace(advert, current_matches=9)) is None
 
 
 def test_jobs_are_submitted_while_submitting_and_newly_matched_jobs_are_less_than_max_submitting_jobs() -> None:
     """JobsMatchedSinceLastAdvertisement = 7 - 4 = 3, CurrentSubmittingJobs = 2: 5 are equal to the limit."""
-    advert = Advert("A", max_jobs=100, max_submitting_jobs=5, current_jobs=4, current_submitting_jobs=2,
-                    current_matches=7)  # fmt: skip
-    assert told(advert) == said("advertised_submitting", "capacity",
-                                "jobs submitting or matched since the advertisement 5 jobs",
-                                "less than MaxSubmittingJobs 5 jobs")  # fmt: skip
+    advert = Advert(
+        "A", max_jobs=100, max_submitting_jobs=5, current_jobs=4, current_submitting_jobs=2, current_matches=7
+    )
+    assert told(advert) == said(
+        "advertised_submitting",
+        "capacity",
+        "jobs submitting or matched since the advertisement 5 jobs",
+        "less than MaxSubmittingJobs 5 jobs",
+    )
     assert told(replace(advert, current_matches=6)) is None
     assert told(replace(advert, current_submitting_jobs=1)) is None
 
@@ -119,8 +124,9 @@ def test_one_of_the_sites_that_advertise_a_station_of_the_users_list_is_selected
     assert {one.chosen for one in drawn} == {("Q_A",), ("Q_B",)}
     assert 150 < sum(one.chosen == ("Q_A",) for one in drawn) < 250, "each of two sites half of the time"
     not_drawn = next(one for one in drawn if one.chosen == ("Q_B",))
-    assert explanation(not_drawn, "Q_A") == said("station_drawn", "policy", "the station that was drawn no",
-                                                 "must be yes")  # fmt: skip
+    assert explanation(not_drawn, "Q_A") == said(
+        "station_drawn", "policy", "the station that was drawn no", "must be yes"
+    )
     unnamed = said("station", "policy", "station of the site sam-2", "one of the task's list: sam-1")
     assert explanation(not_drawn, "Q_C") == unnamed.model_copy(update={"name": "Q_C"})
 

@@ -61,12 +61,14 @@ changes = draw.fixed_dictionaries({
 })  # fmt: skip
 job_counts = draw.lists(
     draw.builds(
-        JobCount, draw.sampled_from(NAMES), draw.just(""),
+        JobCount,
+        draw.sampled_from(NAMES),
+        draw.just(""),
         draw.sampled_from(["running", "defined", "assigned", "activated", "starting"]),
         draw.sampled_from([1, 19, 21, 60]),
     ),
     max_size=6,
-)  # fmt: skip
+)
 activities = draw.lists(
     draw.builds(
         Activity,
@@ -83,32 +85,37 @@ activities = draw.lists(
 statistics = draw.lists(
     draw.builds(
         lambda queue, status, n_jobs, user, gshare, cores: counted(queue, status, n_jobs, user, gshare, cores * n_jobs),
-        draw.sampled_from(NAMES), draw.sampled_from(["running", "defined", "assigned", "activated", "starting"]),
-        draw.sampled_from([1, 5, 40, 90]), draw.sampled_from(["alice", "bob", "carol"]), draw.sampled_from(SHARES),
+        draw.sampled_from(NAMES),
+        draw.sampled_from(["running", "defined", "assigned", "activated", "starting"]),
+        draw.sampled_from([1, 5, 40, 90]),
+        draw.sampled_from(["alice", "bob", "carol"]),
+        draw.sampled_from(SHARES),
         draw.sampled_from([1, 8]),
     ),
     max_size=10,
-)  # fmt: skip
+)
 outcomes = draw.lists(
     draw.tuples(
         draw.sampled_from([1.0, 6.0, 6.1]),
         draw.sampled_from(NAMES),
-        draw.fixed_dictionaries({
-            name: draw.sampled_from([0, 2, 60]) for name in ("n_started", "n_finished", "n_failed", "n_closed")
-        }),
+        draw.fixed_dictionaries(
+            {name: draw.sampled_from([0, 2, 60]) for name in ("n_started", "n_finished", "n_failed", "n_closed")}
+        ),
     ),
     max_size=5,
-)  # fmt: skip
+)
 limits = draw.fixed_dictionaries({
     "running_jobs_cap": draw.sampled_from([0] * 9 + [50]), "running_cores_cap": draw.sampled_from([0] * 9 + [90]),
     "class_a_slots": draw.sampled_from([0, 1, 1000]), "class_b_slots": draw.sampled_from([0, 40, 8000]),
     "user_queued_jobs_cap": draw.sampled_from([0, 0, 39]), "max_sites_of_task": draw.sampled_from([0, 10, 10, 1]),
     "base_queue_length": draw.sampled_from([10.0, 100.0]), "new_weight": draw.booleans(),
 })  # fmt: skip
-inputs = draw.sampled_from([
-    (),
-    (InputDataset("d", 10, GB, (InputReplica("S1_DATADISK", 10, GB), InputReplica("S0_DATADISK", 9, GB // 2))),),
-])  # fmt: skip
+inputs = draw.sampled_from(
+    [
+        (),
+        (InputDataset("d", 10, GB, (InputReplica("S1_DATADISK", 10, GB), InputReplica("S0_DATADISK", 9, GB // 2))),),
+    ]
+)
 tasks = draw.fixed_dictionaries({
     "gshare": draw.sampled_from(SHARES), "avoid_vp": draw.sampled_from([False, False, False, True]),
     "working_group": draw.sampled_from(["", "", "phys"]),
@@ -128,22 +135,37 @@ def test_the_reference_has_every_check_of_analysis_in_its_order() -> None:
 
 
 @settings(max_examples=600, deadline=None)
-@given(draw.from_one_number(
-    draw.lists(queues, min_size=2, max_size=4, unique_by=lambda queue: queue.name), changes, job_counts, activities,
-    statistics, outcomes, draw.tuples(limits, inputs, tasks, usages), draw.sampled_from([100.0, 51_200.0, 51_200.0]),
-    draw.sampled_from(["ON", "OFF"]), draw.sampled_from([0.0, 50.0]),
-))  # fmt: skip
+@given(
+    draw.from_one_number(
+        draw.lists(queues, min_size=2, max_size=4, unique_by=lambda queue: queue.name),
+        changes,
+        job_counts,
+        activities,
+        statistics,
+        outcomes,
+        draw.tuples(limits, inputs, tasks, usages),
+        draw.sampled_from([100.0, 51_200.0, 51_200.0]),
+        draw.sampled_from(["ON", "OFF"]),
+        draw.sampled_from([0.0, 50.0]),
+    )
+)
 def test_columns_of_analysis_decide_as_one_queue_at_a_time(drawn) -> None:
     found, changed, counts, signs, rows, done, of_analysis, free_gb, status, cutoff = drawn
     numbers, data, task, usage = of_analysis
-    storages = [a_storage("S1_DATADISK", "S1", space_free_gb=free_gb),
-                a_storage("S2_DATADISK", "S2", detailed_status={"read_lan": status})]  # fmt: skip
+    storages = [
+        a_storage("S1_DATADISK", "S1", space_free_gb=free_gb),
+        a_storage("S2_DATADISK", "S2", detailed_status={"read_lan": status}),
+    ]
     world = a_world(found, storages=storages, jobs=counts, activities=signs)
     recorded = [(age_h, outcome(queue, age_h, **values)) for age_h, queue, values in done]
     request = an_analysis(
-        rows=UsageRows(rows, QueueHistory(outcomes=[row for _, row in recorded]), **usage), limits=numbers, task=task,
-        inputs=data, limits_of_jobs=JobLimits(io_intensity_cutoff_user_kb_s=cutoff), **changed,
-    )  # fmt: skip
+        rows=UsageRows(rows, QueueHistory(outcomes=[row for _, row in recorded]), **usage),
+        limits=numbers,
+        task=task,
+        inputs=data,
+        limits_of_jobs=JobLimits(io_intensity_cutoff_user_kb_s=cutoff),
+        **changed,
+    )
     jobs: dict[str, dict[str, int]] = {}
     for count in counts:
         states = jobs.setdefault(count.queue, {})
@@ -153,18 +175,34 @@ def test_columns_of_analysis_decide_as_one_queue_at_a_time(drawn) -> None:
     every: list[OneOfAnalysis] = []
     for queue in found:
         one = One(
-            queue, request, world.grid.storages[f"{queue.site}_DATADISK"], Link(queue.site, "S0"), "",
-            jobs.get(queue.name, {}), known.get(queue.name, Activity(queue.name)), 0,
-            any(sign.last_pilot_at for sign in known.values()), min(since, default=None),
-        )  # fmt: skip
+            queue,
+            request,
+            world.grid.storages[f"{queue.site}_DATADISK"],
+            Link(queue.site, "S0"),
+            "",
+            jobs.get(queue.name, {}),
+            known.get(queue.name, Activity(queue.name)),
+            0,
+            any(sign.last_pilot_at for sign in known.values()),
+            min(since, default=None),
+        )
         every.append(
             OneOfAnalysis(
-                one, every, AnalysisLimits(**numbers), task["gshare"], task["progress"].percent,
-                task["progress"].remaining_jobs, task["avoid_vp"], task["queues_used"], rows, recorded,
-                usage["users"].get("alice", UserUsage()), usage["groups"].get(task["working_group"]),
+                one,
+                every,
+                AnalysisLimits(**numbers),
+                task["gshare"],
+                task["progress"].percent,
+                task["progress"].remaining_jobs,
+                task["avoid_vp"],
+                task["queues_used"],
+                rows,
+                recorded,
+                usage["users"].get("alice", UserUsage()),
+                usage["groups"].get(task["working_group"]),
                 usage["share_percent"].get("User Analysis", 0.0),
             )
-        )  # fmt: skip
+        )
     assert_same_verdicts(world, request, every)
 
 

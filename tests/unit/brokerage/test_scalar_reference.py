@@ -94,11 +94,14 @@ requests = draw.builds(
 )  # fmt: skip
 job_counts = draw.lists(
     draw.builds(
-        JobCount, draw.sampled_from([f"Q{n}" for n in range(10)]), draw.just(""), draw.sampled_from(STATES),
+        JobCount,
+        draw.sampled_from([f"Q{n}" for n in range(10)]),
+        draw.just(""),
+        draw.sampled_from(STATES),
         draw.integers(0, 3000),
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 activities = draw.lists(
@@ -140,11 +143,20 @@ def rules_with_cutoff(ones: Iterable[One]) -> dict[str, Callable[[One], bool]]:
 
 
 @settings(max_examples=400, deadline=None)
-@given(draw.from_one_number(
-    draw.lists(queues, min_size=1, max_size=8, unique_by=lambda queue: queue.name), requests, job_counts, activities,
-    draw.sampled_from([None, -1, 0, 5, 11]), draw.sampled_from([0, 150, 301, 9000]), draw.sampled_from(["", "allow"]),
-    draw.sampled_from([100.0, 51_200.0]), draw.sampled_from(["ON", "OFF"]), draw.sampled_from(["ON", "ON", "TEST"]),
-))  # fmt: skip
+@given(
+    draw.from_one_number(
+        draw.lists(queues, min_size=1, max_size=8, unique_by=lambda queue: queue.name),
+        requests,
+        job_counts,
+        activities,
+        draw.sampled_from([None, -1, 0, 5, 11]),
+        draw.sampled_from([0, 150, 301, 9000]),
+        draw.sampled_from(["", "allow"]),
+        draw.sampled_from([100.0, 51_200.0]),
+        draw.sampled_from(["ON", "OFF"]),
+        draw.sampled_from(["ON", "ON", "TEST"]),
+    )
+)
 def test_columns_decide_as_one_queue_at_a_time(drawn) -> None:
     found, request, counts, signs, closeness, queued, bare, free_gb, status, read_status = drawn
     detailed_status = {"write_lan": status, "read_lan": read_status}
@@ -166,10 +178,17 @@ def test_columns_decide_as_one_queue_at_a_time(drawn) -> None:
     ones = {}
     for queue in found:
         ones[queue.name] = One(
-            queue, request, world.grid.storages[f"{queue.site}_DATADISK"], links[queue.site], bare,
-            jobs.get(queue.name, {}), known.get(queue.name, Activity(queue.name)), 3 * queued,
-            any(sign.last_pilot_at for sign in known.values()), min(since, default=None),
-        )  # fmt: skip
+            queue,
+            request,
+            world.grid.storages[f"{queue.site}_DATADISK"],
+            links[queue.site],
+            bare,
+            jobs.get(queue.name, {}),
+            known.get(queue.name, Activity(queue.name)),
+            3 * queued,
+            any(sign.last_pilot_at for sign in known.values()),
+            min(since, default=None),
+        )
     rules = rules_with_cutoff(ones.values())
     for queue in found:
         one = ones[queue.name]

@@ -35,9 +35,11 @@ def chosen(queue: Queue, cores: int, **needs: Any) -> set[str]:
 
 def facts(queue: Queue, resource_type: str, cores: int) -> QueueFacts:
     [found] = facts_of_candidates(
-        Grid({queue.name: queue}, {}, {}), a_task(core_count=cores, needs=replace(LIGHT, core_count=cores)),
-        [QueueChoice(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)], {},
-    )  # fmt: skip
+        Grid({queue.name: queue}, {}, {}),
+        a_task(core_count=cores, needs=replace(LIGHT, core_count=cores)),
+        [QueueChoice(queue=queue.name, resource_type=resource_type, weight=1.0, max_jobs=None)],
+        {},
+    )
     return found
 
 
@@ -63,8 +65,11 @@ def test_generation_sees_the_slot_that_brokerage_has_chosen() -> None:
 def test_a_unified_queue_whose_task_decides_the_cores_has_a_row_of_every_type() -> None:
     queue = a_queue("U", capability="ucore", core_count=-1, max_rss_mb=32_000)
     assert {label: slot[0] for label, slot in slots(queue).items()} == {
-        "U/SCORE": 1, "U/SCORE_HIMEM": 1, "U/MCORE": -1, "U/MCORE_HIMEM": -1,
-    }  # fmt: skip
+        "U/SCORE": 1,
+        "U/SCORE_HIMEM": 1,
+        "U/MCORE": -1,
+        "U/MCORE_HIMEM": -1,
+    }
 
 
 @pytest.mark.parametrize(

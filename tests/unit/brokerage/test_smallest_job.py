@@ -141,8 +141,11 @@ def test_merge_jobs_whose_queue_was_left_out_for_24_hours_still_go_where_the_tas
 def test_the_check_of_a_ratio_asks_for_what_jobs_take_and_never_for_more_than_is_fed(
     ratio: float, n_units: int, units_per_job: int | None
 ) -> None:
-    jobs = [n_units] if units_per_job is None else [min(units_per_job, n_units - at)
-                                                   for at in range(0, n_units, units_per_job)]  # fmt: skip
+    jobs = (
+        [n_units]
+        if units_per_job is None
+        else [min(units_per_job, n_units - at) for at in range(0, n_units, units_per_job)]
+    )
     taken = sum(secondary_files({"ratio": ratio}, 10**6, units, 0, int) for units in jobs)
     least = least_secondary_files(ratio, n_units, units_per_job)
     assert least == taken <= most_secondary_files(ratio, n_units)

@@ -39,8 +39,11 @@ def test_architectures_are_read_as_in_the_field(case) -> None:
         **dict(found.gpu_spec.requirements),
     }
     assert (found.sw_platform, found.base_platform or None, specs, gpu) == (
-        out["sw_platform"], out["base_platform"], out["cpu_specs"], out["gpu_spec"]
-    )  # fmt: skip
+        out["sw_platform"],
+        out["base_platform"],
+        out["cpu_specs"],
+        out["gpu_spec"],
+    )
     assert found.platforms == out["platforms"]
     assert found.preferred_level == (out["cpu_pref"] or {}).get("preferred_architecture_level", "")
 
@@ -53,9 +56,15 @@ def test_without_host_cpu_spec_the_first_part_of_the_platform_is_the_cpu_archite
 
 @pytest.mark.parametrize(
     "text",
-    ["x86_64-(el9-gcc13-opt", "x86_64-el9#(x86_64-intel", "x86&nvidia:speed>=3", '{"platform": "x"}', '{"sw_platform":',
-     '{"cpu_specs": "x86_64"}'],
-)  # fmt: skip
+    [
+        "x86_64-(el9-gcc13-opt",
+        "x86_64-el9#(x86_64-intel",
+        "x86&nvidia:speed>=3",
+        '{"platform": "x"}',
+        '{"sw_platform":',
+        '{"cpu_specs": "x86_64"}',
+    ],
+)
 def test_an_architecture_that_makes_no_sense_is_refused(text) -> None:
     with pytest.raises(InvalidArchitecture):
         parse_architecture(text)
@@ -199,10 +208,12 @@ def needs_of_case(given: dict[str, Any]) -> SoftwareNeeds:
     specs = tuple(CpuSpec(one["arch"], one["vendor"], one["instr"]) for one in given["host_cpu_specs"] or ())
     return SoftwareNeeds(
         Architecture(given["cmt_config"] or "", "base" if given["need_container"] else "", specs),
-        project=given["sw_project"] or "", release=given["sw_version"] or "",
-        nightly=given["cvmfs_tag"] == "nightlies", container=given["container_name"] or "",
+        project=given["sw_project"] or "",
+        release=given["sw_version"] or "",
+        nightly=given["cvmfs_tag"] == "nightlies",
+        container=given["container_name"] or "",
         only_tags=given["only_tags_fc"],
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("number", [n for n, one in enumerate(sample("jsonsoftware")["cases"]) if comparable(one)])

@@ -81,8 +81,10 @@ def test_a_nucleus_needs_a_storage_that_can_be_written() -> None:
 
 
 def test_space_is_free_plus_expired_less_the_output_of_existing_work() -> None:
-    storages = [a_storage("A_DATADISK", "A", space_free_gb=5000, space_expired_gb=200),
-                a_storage("B_DATADISK", "B", space_free_gb=5000, space_expired_gb=120)]  # fmt: skip
+    storages = [
+        a_storage("A_DATADISK", "A", space_free_gb=5000, space_expired_gb=200),
+        a_storage("B_DATADISK", "B", space_free_gb=5000, space_expired_gb=120),
+    ]
     world = nuclei_world("A", "B", storages=storages)
     assert excluded_by(world, a_task()) == {"A": None, "B": "nucleus_space"}
     # 80 GB of output are a day of 320 cores of power 10

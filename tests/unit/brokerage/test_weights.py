@@ -99,10 +99,17 @@ def test_links_are_weighed_as_in_the_field(case) -> None:
     if out is None or shortest != out["mbps"]:
         pytest.skip("there a missing week or day hides the shorter spans: a defect")
     link = Link(
-        case["in"]["src"], case["in"]["dst"], closeness=given_link.get("closeness"),
-        queued_output=given_link.get("queued_production"), queued_express=given_link.get("queued_express"),
-        queued_at=NOW, mbps_1h=spans[0], mbps_1d=spans[1], mbps_1w=spans[2], mbps_at=NOW,
-    )  # fmt: skip
+        case["in"]["src"],
+        case["in"]["dst"],
+        closeness=given_link.get("closeness"),
+        queued_output=given_link.get("queued_production"),
+        queued_express=given_link.get("queued_express"),
+        queued_at=NOW,
+        mbps_1h=spans[0],
+        mbps_1d=spans[1],
+        mbps_1w=spans[2],
+        mbps_at=NOW,
+    )
     world = a_world([a_queue("A", case["in"]["src"])], links=[link] if given_link else [])
     limits = JobLimits(
         queued_files_of_link_cap=config["nqueued_sat_cap"], network_queue_importance=config["queue_importance"]

@@ -48,8 +48,19 @@ def no_need(gshare: str) -> float:
 
 
 def a_task(number: int, causes: Causes = ADVERTISED) -> Waiting:
-    return Waiting(number, 1, 1, "MC", number * 7919 % 1000, NOW, NOW, NOW + timedelta(hours=1), causes=causes,
-                   world_version=1, config_version=1)  # fmt: skip
+    return Waiting(
+        number,
+        1,
+        1,
+        "MC",
+        number * 7919 % 1000,
+        NOW,
+        NOW,
+        NOW + timedelta(hours=1),
+        causes=causes,
+        world_version=1,
+        config_version=1,
+    )
 
 
 def index_of(causes: Causes = ADVERTISED) -> WaitIndex:
@@ -117,8 +128,13 @@ def test_a_task_is_looked_at_again_for_what_lifts_its_checks_and_for_nothing_els
     others = frozenset(Lift) - {lift} - ({Lift.GRID, Lift.LINK, Lift.STORAGE} if cause == "the grid" else set())
     other_task = a_task(2, Causes(lifts=others))
     assert wide.cause(other_task) is None
-    now_decided = replace(a_task(1, Causes(lifts=frozenset({lift}), parameters=names)), wake_nr=2, world_version=2,
-                          config_version=2, decided_at=NOW + timedelta(seconds=2))  # fmt: skip
+    now_decided = replace(
+        a_task(1, Causes(lifts=frozenset({lift}), parameters=names)),
+        wake_nr=2,
+        world_version=2,
+        config_version=2,
+        decided_at=NOW + timedelta(seconds=2),
+    )
     assert wide.cause(now_decided) is None
 
 

@@ -183,7 +183,10 @@ def test_work_is_turned_away_as_in_the_field(case) -> None:
         assert any(mark in text for mark in (" type", " = ", "=>", "priority=4", "priority=9", ":,")) or text[-1] == ":"
         return
     work = work_of(
-        task["processing_type"] or "", task["working_group"] or "", task["gshare"] or "", task["priority"],
+        task["processing_type"] or "",
+        task["working_group"] or "",
+        task["gshare"] or "",
+        task["priority"],
         ignore_priority=case["in"]["ignore_priority"],
-    )  # fmt: skip
+    )
     assert (policy.turns_away(work) > 0) is answer

@@ -34,17 +34,24 @@ async def tell(connection: asyncpg.Connection) -> Story:
     for was, became in ((None, "registered"), ("registered", "defined"), ("defined", "ready"), ("ready", "running")):
         await rows.log(connection, task, "task", entity_id=task, from_status=was, to_status=became)
     master = await rows.dataset(
-        connection, task, n_files=4, n_files_to_be_used=4, n_files_used=3, n_files_finished=1, n_events=40,
+        connection,
+        task,
+        n_files=4,
+        n_files_to_be_used=4,
+        n_files_used=3,
+        n_files_finished=1,
+        n_events=40,
         n_events_used=30,
-    )  # fmt: skip
+    )
     output = await rows.dataset(
         connection, task, type="output", n_files=2, n_files_used=2, n_files_finished=1, status="running"
     )
     seeds = await rows.dataset(connection, task, type="random_seed", n_files=1, n_files_used=1)
     await rows.insert(
-        connection, "output_templates",
+        connection,
+        "output_templates",
         {"task_id": task, "dataset_id": output, "file_name_template": "out.${SN}.root", "serial_nr": 3},
-    )  # fmt: skip
+    )
     chunk = await rows.chunk(connection, task, status="offered")
     archived = await rows.archived_job(connection, task, status="finished")
     live = await rows.job(connection, task, status="running")
@@ -75,7 +82,9 @@ async def _log_jobs_and_files(
         await rows.log(connection, task, "job", entity_id=live, from_status=was, to_status=became)
     finished, running, picked, _ready = files
     for was, became, ids in (
-        ("ready", "picked", [finished, running, picked]), ("picked", "running", [finished, running]),
-        ("running", "finished", [finished]), ("running", "finished", [outputs[0]]),
-    ):  # fmt: skip
+        ("ready", "picked", [finished, running, picked]),
+        ("picked", "running", [finished, running]),
+        ("running", "finished", [finished]),
+        ("running", "finished", [outputs[0]]),
+    ):
         await rows.log(connection, task, "file", entity_ids=ids, from_status=was, to_status=became)

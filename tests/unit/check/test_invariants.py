@@ -96,8 +96,9 @@ async def transition_without_reason(connection: asyncpg.Connection, story: Story
 
 async def job_given_twice(connection: asyncpg.Connection, story: Story) -> None:
     for was, became in (("sent", "activated"), ("activated", "sent")):
-        await rows.change(connection, "INSERT INTO allowed_transitions VALUES ('job', $1, $2) ON CONFLICT DO NOTHING",
-                          was, became)  # fmt: skip
+        await rows.change(
+            connection, "INSERT INTO allowed_transitions VALUES ('job', $1, $2) ON CONFLICT DO NOTHING", was, became
+        )
         await rows.log(connection, story.task, "job", entity_id=story.live_job, from_status=was, to_status=became)
 
 
@@ -113,9 +114,11 @@ async def archived_uncounted(connection: asyncpg.Connection, story: Story) -> No
 
 async def forgotten_end(connection: asyncpg.Connection, story: Story) -> None:
     await rows.job(
-        connection, story.task, status="closed",
+        connection,
+        story.task,
+        status="closed",
         state_change_time=await connection.fetchval("SELECT orrery_now() - interval '31 minutes'"),
-    )  # fmt: skip
+    )
     await connection.execute("UPDATE jobs SET worker = 'w'")
     await rows.change(
         connection,
@@ -163,8 +166,11 @@ async def task_with_nothing_to_do(connection: asyncpg.Connection, story: Story) 
 
 
 async def statistics_drifted(connection: asyncpg.Connection, story: Story) -> None:
-    await rows.change(connection, "UPDATE jobs SET creation_time = orrery_now() - interval '2 minutes',"
-                                  " state_change_time = orrery_now() - interval '2 minutes'")  # fmt: skip
+    await rows.change(
+        connection,
+        "UPDATE jobs SET creation_time = orrery_now() - interval '2 minutes',"
+        " state_change_time = orrery_now() - interval '2 minutes'",
+    )
     await connection.execute(
         "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
         " VALUES ('Q1', 'SCORE', 'MC', 'alice', 'running', 2, 2)"

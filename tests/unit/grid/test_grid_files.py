@@ -106,8 +106,12 @@ def test_every_problem_is_listed_with_file_key_and_field() -> None:
     bad_storage = {**STORAGE, "space_total": -5}
     found = problems(files(queues={"Q": bad_queue}, storages={"S_DATADISK": bad_storage}))
     text = "\n".join(found)
-    for fragment in ("queues.json: Q: status", "queues.json: Q: corecount", "queues.json: Q: maxtime",
-                     "storages.json: S_DATADISK: space_total"):  # fmt: skip
+    for fragment in (
+        "queues.json: Q: status",
+        "queues.json: Q: corecount",
+        "queues.json: Q: maxtime",
+        "storages.json: S_DATADISK: space_total",
+    ):
         assert fragment in text
     assert "sleepy" in text and "online" in text
 

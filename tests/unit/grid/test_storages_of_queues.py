@@ -91,12 +91,19 @@ def by_the_rule(grid: Grid, astorages: dict[str, list[str]], default: str, *, an
 @given(
     astorages=st.fixed_dictionaries({}, optional=dict.fromkeys(LISTS, ENDPOINTS)),
     storages=st.dictionaries(st.sampled_from(NAMES[:-1]), st.tuples(st.sampled_from([SITE, ELSEWHERE]), st.booleans())),
-    default=st.sampled_from(["", *NAMES]), analysis=st.booleans(), wan=st.booleans(), vp=st.booleans(),
-)  # fmt: skip
+    default=st.sampled_from(["", *NAMES]),
+    analysis=st.booleans(),
+    wan=st.booleans(),
+    vp=st.booleans(),
+)
 def test_brokerage_specification_transfer_and_catalogue_name_the_same_storage(
-    astorages: dict[str, list[str]], storages: dict[str, tuple[str, bool]], default: str, analysis: bool, wan: bool,
+    astorages: dict[str, list[str]],
+    storages: dict[str, tuple[str, bool]],
+    default: str,
+    analysis: bool,
+    wan: bool,
     vp: bool,
-) -> None:  # fmt: skip
+) -> None:
     grid = a_grid(a_queue(astorages, direct_access_wan=wan, params={"use_vp": vp}), storages, default)
     named = {asker.__name__: asker(grid, analysis=analysis) for asker in ASKERS}
     assert named == dict.fromkeys(named, by_the_rule(grid, astorages, default, analysis=analysis))

@@ -32,6 +32,11 @@ def some_units(count: int, *, dataset_id: int = 1, **values: Any) -> list[Unit]:
 
 
 def a_dataset(dataset_id: int = 1, kind: str = "input", **values: Any) -> Dataset:
-    given: dict[str, Any] = {"name": f"mc.{kind}.{dataset_id}", "status": "ready", "stream_name": "IN",
-                             "master_id": None, **values}  # fmt: skip
+    given: dict[str, Any] = {
+        "name": f"mc.{kind}.{dataset_id}",
+        "status": "ready",
+        "stream_name": "IN",
+        "master_id": None,
+        **values,
+    }
     return Dataset(dataset_id=dataset_id, type=kind, **given)

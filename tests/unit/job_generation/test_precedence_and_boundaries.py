@@ -100,9 +100,13 @@ def test_a_boundary_that_does_not_fit_is_left_over_whole_with_the_reason() -> No
 
 @settings(max_examples=100, deadline=None)
 @given(
-    st.lists(st.one_of(st.none(), st.integers(1, 5)), max_size=30), st.sampled_from([3, 4]), st.booleans(),
-    st.integers(1, 30), st.integers(0, 12 * 1024), st.integers(0, 2**60),
-)  # fmt: skip
+    st.lists(st.one_of(st.none(), st.integers(1, 5)), max_size=30),
+    st.sampled_from([3, 4]),
+    st.booleans(),
+    st.integers(1, 30),
+    st.integers(0, 12 * 1024),
+    st.integers(0, 2**60),
+)
 def test_no_boundary_is_ever_split(
     boundaries: list[int | None], group: int, scout: bool, max_jobs: int, room_mb: int, seed: int
 ) -> None:
@@ -110,8 +114,9 @@ def test_no_boundary_is_ever_split(
     task = a_task({"groupBoundaryID": group, "nFilesPerJob": 2})
     queues = (a_queue("A", max_work_dir_mb=room_mb), a_queue("B", max_work_dir_mb=4 * 1024))
     result = placed(task, units, *queues, scout=scout, max_jobs=max_jobs, seed=seed)
-    assert sorted([unit.file_id for one in result.jobs for unit in one.job.master]
-                  + [unit.file_id for unit in result.leftover]) == list(range(len(units)))  # fmt: skip
+    assert sorted(
+        [unit.file_id for one in result.jobs for unit in one.job.master] + [unit.file_id for unit in result.leftover]
+    ) == list(range(len(units)))
     for number in {one for one in boundaries if one is not None}:
         whole = boundaries.count(number)
         held = [sum(unit.boundary_id == number for unit in one.job.master) for one in result.jobs]

@@ -55,10 +55,19 @@ class Input:
         whole = self.ranges == 1 or of_range is None
         units = [
             Unit(file * self.ranges + part, f"f{file}", self.size_bytes, of_range, file_events=self.events)
-            if whole else Unit(file * self.ranges + part, f"f{file}", self.size_bytes, of_range, part * of_range,
-                               (part + 1) * of_range - 1, file_events=self.events)
-            for file in range(self.n_files) for part in range(self.ranges)
-        ]  # fmt: skip
+            if whole
+            else Unit(
+                file * self.ranges + part,
+                f"f{file}",
+                self.size_bytes,
+                of_range,
+                part * of_range,
+                (part + 1) * of_range - 1,
+                file_events=self.events,
+            )
+            for file in range(self.n_files)
+            for part in range(self.ranges)
+        ]
         held = [number for number, n_files in enumerate(self.boundaries, 1) for _ in range(n_files * self.ranges)]
         return [dataclasses.replace(unit, boundary_id=one) for unit, one in zip_longest(units, held[: len(units)])]
 
@@ -122,9 +131,12 @@ def generated(row: dict[str, Any], queue: Queue, resource_type: str, given: Inpu
 
 def task_of(row: dict[str, Any]) -> Task:
     return dataclasses.replace(
-        a_task(), needs=needs_of_task(row), rules=rules_of(row["split_rule"]), core_count=row["core_count"],
+        a_task(),
+        needs=needs_of_task(row),
+        rules=rules_of(row["split_rule"]),
+        core_count=row["core_count"],
         task_type=row["task_type"],
-    )  # fmt: skip
+    )
 
 
 def a_row(**changes: Any) -> dict[str, Any]:
@@ -177,8 +189,11 @@ def test_the_limit_of_a_queue_is_the_same_for_brokerage_and_for_generation(name:
     assert resource_type, "ranked"
     placement = generated(row, fits, resource_type, given)[1]
     assert placement.jobs and not placement.leftover
-    lower = {key: queue[key] - (16 if key == "max_work_dir_mb" else 1) for key in ("max_time_s", "max_work_dir_mb")
-             if key in queue}  # fmt: skip
+    lower = {
+        key: queue[key] - (16 if key == "max_work_dir_mb" else 1)
+        for key in ("max_time_s", "max_work_dir_mb")
+        if key in queue
+    }
     tight = a_queue("Q", **{**queue, **lower})
     assert ranked(row, tight, given) == []
     assert generated(row, tight, resource_type, given)[1].reasons, "the first files fit no more"

@@ -197,24 +197,34 @@ UNITS = st.lists(
 )
 QUEUES = st.lists(
     st.tuples(
-        st.sampled_from([0, 2048, 20_000]), st.sampled_from([0, 3600, 86_400]), st.booleans(),
-        st.one_of(st.none(), st.integers(0, 20)), st.floats(0, 100),
+        st.sampled_from([0, 2048, 20_000]),
+        st.sampled_from([0, 3600, 86_400]),
+        st.booleans(),
+        st.one_of(st.none(), st.integers(0, 20)),
+        st.floats(0, 100),
     ),
     max_size=4,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, UNITS, QUEUES, st.booleans(), st.integers(0, 2**62))
 def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
     rule: dict[str, Any], files: list[Any], places: list[Any], scout: bool, seed: int
-) -> None:  # fmt: skip
+) -> None:
     units = [Unit(n, f"f{n}", size, events, lumi_block=block) for n, (size, events, block) in enumerate(files)]
     queues = [
-        a_queue(f"Q{n}", max_work_dir_mb=disk, max_time_s=time, reads_directly=direct, max_jobs=cap, weight=weight,
-                core_power_hs06=10.0)
+        a_queue(
+            f"Q{n}",
+            max_work_dir_mb=disk,
+            max_time_s=time,
+            reads_directly=direct,
+            max_jobs=cap,
+            weight=weight,
+            core_power_hs06=10.0,
+        )
         for n, (disk, time, direct, cap, weight) in enumerate(places)
-    ]  # fmt: skip
+    ]
     task = a_task(rule, needs=WorkNeeds(cpu_time_hs06_s_per_event=10, output_bytes_per_event=1e6))
     result = place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed)
     used = [unit.file_id for one in result.jobs for unit in one.job.master]

@@ -25,8 +25,12 @@ JOINS_FILES = 1
 
 
 def rule_of(given: dict[str, Any]) -> dict[str, Any]:
-    return {"nEventsPerJob": given["nEventsPerJob"], "nFilesPerJob": given["nFilesPerJob"],
-            "respectLB": given["respectLB"], "groupBoundaryID": 1 if given["useBoundary"] else None}  # fmt: skip
+    return {
+        "nEventsPerJob": given["nEventsPerJob"],
+        "nFilesPerJob": given["nFilesPerJob"],
+        "respectLB": given["respectLB"],
+        "groupBoundaryID": 1 if given["useBoundary"] else None,
+    }
 
 
 def cut(case: dict[str, Any]) -> list[list[int]]:
@@ -34,18 +38,32 @@ def cut(case: dict[str, Any]) -> list[list[int]]:
     given, per_event = case["args"], "PerEvent" in case["out_disk_unit"]
     output = given["sizeGradients"] or 0
     needs = WorkNeeds(
-        output_bytes_per_event=output if per_event else 0, output_bytes_per_input_mb=0 if per_event else output,
+        output_bytes_per_event=output if per_event else 0,
+        output_bytes_per_input_mb=0 if per_event else output,
         work_dir_bytes=given["sizeIntercepts"] or 0,
-    )  # fmt: skip
+    )
     limits = JobSizeLimits(
-        max_files=given["nFilesPerJob"] or given["maxNumFiles"] or 200, max_events=given["nEventsPerJob"],
-        job_bytes=given["maxSize"], output_bytes=given["maxOutSize"] or NO_LIMIT,
-    )  # fmt: skip
+        max_files=given["nFilesPerJob"] or given["maxNumFiles"] or 200,
+        max_events=given["nEventsPerJob"],
+        job_bytes=given["maxSize"],
+        output_bytes=given["maxOutSize"] or NO_LIMIT,
+    )
     units = [
-        Unit(one["id"], one["lfn"], one["size"], one["events"] if one["start"] is None else None, one["start"],
-             one["end"], None, one["boundary"], one["lumiblock"], 1, file_events=one["events"])
+        Unit(
+            one["id"],
+            one["lfn"],
+            one["size"],
+            one["events"] if one["start"] is None else None,
+            one["start"],
+            one["end"],
+            None,
+            one["boundary"],
+            one["lumiblock"],
+            1,
+            file_events=one["events"],
+        )
         for one in case["files"]
-    ]  # fmt: skip
+    ]
     rules, position, jobs = rules_of(rule_of(given)), 0, []
     while position < len(units):
         one = cut_one(units, position, [], limits, rules, needs, a_queue())

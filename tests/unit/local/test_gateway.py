@@ -80,9 +80,11 @@ async def test_a_request_and_its_answer_are_handed_on_as_they_came(tmp_path: Pat
     async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [copy.url]}) as client:
         body = gzip.compress(b"{}")
         request = client.build_request(
-            "POST", "/server/panda/updateJob?a=%2F&b=1", content=body,
+            "POST",
+            "/server/panda/updateJob?a=%2F&b=1",
+            content=body,
             headers={"Content-Encoding": "gzip", "Authorization": "Bearer t"},
-        )  # fmt: skip
+        )
         del request.headers["accept"]
         answer = await client.send(request)
     told = answer.json()

@@ -206,8 +206,11 @@ def test_rates_are_met_and_impossible_ones_refused() -> None:
     profile = Profile(seed=9, rates=rates_from({"payload": 0.3, "vanish": 0.1}))
     drawn = Counter(draw({**SPEC, "PandaID": one}, profile).fault for one in range(1, 2001))
     assert 520 < drawn[Fault.PAYLOAD] < 680 and 150 < drawn[Fault.VANISH] < 250
-    for wrong, said in (({"explode": 0.1}, "not a kind"), ({"payload": 1.5}, "rate from 0 to 1"),
-                        ({"payload": 0.9, "vanish": 0.9}, "add up")):  # fmt: skip
+    for wrong, said in (
+        ({"explode": 0.1}, "not a kind"),
+        ({"payload": 1.5}, "rate from 0 to 1"),
+        ({"payload": 0.9, "vanish": 0.9}, "add up"),
+    ):
         with pytest.raises(ValueError, match=said):
             rates_from(wrong)
 

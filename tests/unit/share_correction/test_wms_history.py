@@ -132,5 +132,6 @@ def test_the_default_is_the_example_of_the_documents() -> None:
     (instance,) = instances_of(DEFAULT)
     assert instance.max_global == 3
     assert {part.name: (part.time_span_s, part.weight, part.max_correction) for part in instance.slices} == {
-        "WeekSlice": (604800, 0.8, 2), "HourSlice": (3600, 0.2, 5),
-    }  # fmt: skip
+        "WeekSlice": (604800, 0.8, 2),
+        "HourSlice": (3600, 0.2, 5),
+    }

@@ -23,8 +23,13 @@ def a_miss(check: str = "disk_io", *, tier: str = "capacity", temporary: bool = 
 
 
 def a_decision(miss: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
-    summary = {"considered": 3, "passed": 0, "checks": {"queue_status": 1}, "tiers": {"configuration": 1},
-               "nearest_miss": miss}  # fmt: skip
+    summary = {
+        "considered": 3,
+        "passed": 0,
+        "checks": {"queue_status": 1},
+        "tiers": {"configuration": 1},
+        "nearest_miss": miss,
+    }
     if miss is not None:
         summary["checks"] |= {miss["check"]: 2}
     return {"decision_id": 1, "kind": "job", "chunk_kind": "merge", "chunk_id": 7, "decided_at": "2026-01-01",
@@ -39,8 +44,9 @@ def text_of(decision: dict[str, Any], *, everything: bool = False) -> str:
 def test_chosen_queues_that_are_not_listed_are_counted() -> None:
     names = [f"Q{number}" for number in range(10)]
     assert "chosen: Q0, Q1, Q2, Q3, Q4 and 5 more" in text_of(a_decision(chosen=names))
-    assert text_of(a_decision(chosen=names[:5])).endswith("chosen: Q0, Q1, Q2, Q3, Q4\n    left out: 1 queue_status "
-                                                          "(1 configuration)")  # fmt: skip
+    assert text_of(a_decision(chosen=names[:5])).endswith(
+        "chosen: Q0, Q1, Q2, Q3, Q4\n    left out: 1 queue_status (1 configuration)"
+    )
 
 
 def test_a_throttle_of_the_task_is_told_once_and_not_for_each_queue() -> None:
@@ -95,8 +101,12 @@ def test_large_numbers_are_written_out() -> None:
     [(0.5, "given up at 2026-03-01 12:30:00 UTC"), (2.0, "given up at 2026-03-01 14:00:00 UTC"), (0.0, "not given up")],
 )
 def test_a_sent_job_says_when_it_is_given_up(limit_h: float, said: str) -> None:
-    job = {"status": "sent", "worker": None, "heartbeat_at": None,
-           "state_change_time": datetime(2026, 3, 1, 12, 0, tzinfo=UTC)}  # fmt: skip
+    job = {
+        "status": "sent",
+        "worker": None,
+        "heartbeat_at": None,
+        "state_change_time": datetime(2026, 3, 1, 12, 0, tzinfo=UTC),
+    }
     [line] = job_waits_for(job, None, None, 0, limit_h)
     assert line.startswith("a pilot took it and has not reported yet; ") and said in line
 
@@ -120,6 +130,7 @@ def test_one_failed_job_is_one_job() -> None:
     failure = {"error_source": "payload", "error_code": 65, "error_dialog": "it died"}
     failures = [{"n_jobs": n, "n_texts": n_texts, **failure} for n, n_texts in ((1, 1), (2, 1), (7, 3))]
     assert failure_lines(failures) == [
-        "1 job failed: payload 65 it died", "2 jobs failed: payload 65 it died",
+        "1 job failed: payload 65 it died",
+        "2 jobs failed: payload 65 it died",
         "7 jobs failed: payload 65, for example: it died",
-    ]  # fmt: skip
+    ]

@@ -194,8 +194,12 @@ def test_rules_keep_their_json_names_and_come_back_with_units() -> None:
         production(nEventsPerFile=500, maxWalltime=12, skipScout=True, ipConnectivity="http")
     ).split_rule()
     assert rule == {
-        "nFilesPerJob": 2, "nEventsPerInputFile": 500, "maxWalltime": 12, "skipScout": True, "ipConnectivity": "http",
-    }  # fmt: skip
+        "nFilesPerJob": 2,
+        "nEventsPerInputFile": 500,
+        "maxWalltime": 12,
+        "skipScout": True,
+        "ipConnectivity": "http",
+    }
     rules = split_rules_of(rule)
     assert (rules.max_walltime_s, rules.n_events_per_input_file, rules.skip_scout) == (43_200, 500, True)
 

@@ -118,15 +118,22 @@ def test_a_run_ends_no_more_jobs_than_it_may_and_begins_where_most_are_too_many(
 
 COUNTS = st.lists(
     st.builds(
-        ShareAtQueue, st.sampled_from(["Q1", "Q2", "Q3"]), st.sampled_from(["MC", "Express", "User"]),
-        st.integers(0, 3000), st.integers(0, 1000), st.booleans(),
+        ShareAtQueue,
+        st.sampled_from(["Q1", "Q2", "Q3"]),
+        st.sampled_from(["MC", "Express", "User"]),
+        st.integers(0, 3000),
+        st.integers(0, 1000),
+        st.booleans(),
     ),
-    max_size=9, unique_by=lambda one: (one.queue, one.gshare),
-)  # fmt: skip
+    max_size=9,
+    unique_by=lambda one: (one.queue, one.gshare),
+)
 THRESHOLDS = st.builds(
-    Thresholds, st.floats(0, 20), st.floats(0, 1),
+    Thresholds,
+    st.floats(0, 20),
+    st.floats(0, 1),
     st.dictionaries(st.sampled_from(["MC", "Express"]), st.floats(0.5, 2000), max_size=2),
-)  # fmt: skip
+)
 
 
 def passes_all(n_queued: int, one: ShareAtQueue, n_total: int, thresholds: Thresholds) -> bool:
@@ -154,9 +161,11 @@ def test_jobs_go_only_where_every_threshold_is_passed_and_never_one_more_than_ne
 
 #: whose products with counts have no rounding
 EXACT = st.builds(
-    Thresholds, st.sampled_from([0.5, 2.0, 3.0]), st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+    Thresholds,
+    st.sampled_from([0.5, 2.0, 3.0]),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
     st.dictionaries(st.sampled_from(["MC", "Express"]), st.integers(1, 2000).map(float), max_size=2),
-)  # fmt: skip
+)
 
 
 @given(counts=COUNTS, thresholds=EXACT)

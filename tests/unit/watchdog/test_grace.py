@@ -29,9 +29,13 @@ def test_a_run_that_comes_half_a_heartbeat_interval_late_waits_a_full_one() -> N
 def test_a_slow_watch_is_no_outage_before_it_missed_three_turns() -> None:
     def slow(gap: timedelta) -> Grace | None:
         return grace(
-            LastRun(NOW - gap), NOW, period=10 * MINUTE, heartbeat_interval=30 * MINUTE, dispatcher_seen_at=None,
+            LastRun(NOW - gap),
+            NOW,
+            period=10 * MINUTE,
+            heartbeat_interval=30 * MINUTE,
+            dispatcher_seen_at=None,
             dispatcher_silence=MINUTE,
-        )  # fmt: skip
+        )
 
     assert slow(29 * MINUTE) is None and slow(31 * MINUTE) is not None
 

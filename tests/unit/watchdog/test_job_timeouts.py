@@ -32,9 +32,16 @@ MINUTE = timedelta(minutes=1)
 def job(status: str, age: timedelta, **values: object) -> WatchedJob:
     """A job that has been in its state for `age`."""
     facts = WatchedJob(
-        job_id=1, status=status, created_at=NOW - age, state_changed_at=NOW - age, heartbeat_at=None, priority=100,
-        label="managed", queue_name="Q1", queue=WatchedQueue(last_job_start_at=NOW - MINUTE),
-    )  # fmt: skip
+        job_id=1,
+        status=status,
+        created_at=NOW - age,
+        state_changed_at=NOW - age,
+        heartbeat_at=None,
+        priority=100,
+        label="managed",
+        queue_name="Q1",
+        queue=WatchedQueue(last_job_start_at=NOW - MINUTE),
+    )
     return replace(facts, **values)
 
 
@@ -145,19 +152,36 @@ AGES = st.integers(0, 31 * 24 * 60).map(lambda minutes: minutes * MINUTE)
 
 
 @given(
-    state=st.sampled_from(sorted(set(LIVE) - {"merging"})), priority=st.sampled_from([100, 799, 800, 900]),
-    label=st.sampled_from(["managed", "user", "panda"]), queue=st.sampled_from([*QUEUES, "GONE"]), age=AGES,
-    in_state=AGES, silent_for=st.none() | AGES, off=st.sampled_from([None, *(rule.name for rule in RULES)]),
-)  # fmt: skip
+    state=st.sampled_from(sorted(set(LIVE) - {"merging"})),
+    priority=st.sampled_from([100, 799, 800, 900]),
+    label=st.sampled_from(["managed", "user", "panda"]),
+    queue=st.sampled_from([*QUEUES, "GONE"]),
+    age=AGES,
+    in_state=AGES,
+    silent_for=st.none() | AGES,
+    off=st.sampled_from([None, *(rule.name for rule in RULES)]),
+)
 def test_what_is_searched_for_is_what_is_overdue(
-    state: str, priority: int, label: str, queue: str, age: timedelta, in_state: timedelta,
-    silent_for: timedelta | None, off: str | None,
-) -> None:  # fmt: skip
+    state: str,
+    priority: int,
+    label: str,
+    queue: str,
+    age: timedelta,
+    in_state: timedelta,
+    silent_for: timedelta | None,
+    off: str | None,
+) -> None:
     facts = WatchedJob(
-        job_id=1, status=state, created_at=NOW - age, state_changed_at=NOW - min(age, in_state),
-        heartbeat_at=None if silent_for is None else NOW - min(age, silent_for), priority=priority, label=label,
-        queue_name=queue, queue=QUEUES.get(queue, WatchedQueue()),
-    )  # fmt: skip
+        job_id=1,
+        status=state,
+        created_at=NOW - age,
+        state_changed_at=NOW - min(age, in_state),
+        heartbeat_at=None if silent_for is None else NOW - min(age, silent_for),
+        priority=priority,
+        label=label,
+        queue_name=queue,
+        queue=QUEUES.get(queue, WatchedQueue()),
+    )
     limits = JobTimeLimits(hours={off: 0.0} if off else {}, heartbeat_h={"push": 1.0, "analysis": 6.0})
     wanted = search(state, QUEUES, limits, NOW)
     side = (wanted.kinds.get(queue, 0), priority >= 800, label in ("user", "panda"))

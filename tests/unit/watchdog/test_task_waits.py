@@ -28,9 +28,14 @@ DAY = timedelta(days=1)
 def pending(minutes: float, **values: object) -> PendingTask:
     since = NOW - minutes * MINUTE
     task = PendingTask(
-        task_id=1, old_status="ready", priority=100, label="managed", pending_since=since, waiting_since=since,
+        task_id=1,
+        old_status="ready",
+        priority=100,
+        label="managed",
+        pending_since=since,
+        waiting_since=since,
         retry_at=None,
-    )  # fmt: skip
+    )
     return replace(task, **values)
 
 
