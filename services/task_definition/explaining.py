@@ -11,7 +11,14 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.policy.explain import explain_row
-from services.task_definition.policy.explaining import job_text, job_waits_for, latest_first, task_text, without_a_job
+from services.task_definition.policy.explaining import (
+    job_text,
+    job_waits_for,
+    latest_first,
+    pilot_says,
+    task_text,
+    without_a_job,
+)
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, TaskFilter
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
@@ -108,7 +115,9 @@ class Explanation:
             got_nothing = [dict(one) for one in rows]
             return [*refused, *job_waits_for(job, queue, ahead, starts), *without_a_job(got_nothing)]
         sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
-        return job_waits_for(job, queue, ahead, starts, sent_at_most_h)
+        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"])
+        told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
+        return [*job_waits_for(job, queue, ahead, starts, sent_at_most_h), *told]
 
     async def _queue_now(self, connection: asyncpg.Connection, name: str) -> dict[str, Any] | None:
         """Status, pilots and jobs of a queue; None if the grid has none of this name."""

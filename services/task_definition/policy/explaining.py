@@ -230,6 +230,19 @@ def _given_up(job: Facts, sent_at_most_h: float) -> str:
     return f"given up at {moment(job['state_change_time'] + timedelta(hours=sent_at_most_h))} if none comes"
 
 
+#: what is shown of a running job: field of the report -> how it is written
+_SAID = {
+    "node": "node {}", "job_sub_status": "{}", "n_events": "{} events", "cpu_consumption_time": "{} s of CPU",
+    "max_pss": "at most {} kB of memory (PSS)", "max_rss": "at most {} kB of memory (RSS)",
+}  # fmt: skip
+
+
+def pilot_says(progress: Facts, reported_at: Any) -> str:
+    """What the pilot of a running job said last: where it runs, how far it is, what it uses."""
+    shown = [form.format(progress[name]) for name, form in _SAID.items() if progress.get(name) is not None]
+    return f"its pilot said at {moment(reported_at)}: {', '.join(shown) or 'nothing but that it runs'}"
+
+
 def without_a_job(rows: Sequence[Facts]) -> list[str]:
     """What pilots heard that asked at the queue and got nothing: one line for each class."""
     return [

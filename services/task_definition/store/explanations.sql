@@ -113,6 +113,10 @@ SELECT a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_work
          WHERE s.queue = wanted.queue AND s.status IN ('sent', 'starting', 'running')) AS running
   FROM (SELECT :queue::text AS queue) wanted LEFT JOIN queue_activity a USING (queue);
 
+-- name: progress_of_job
+-- What the pilot of a running job said last. By primary key.
+SELECT progress, reported_at FROM job_progress WHERE job_id = :job_id;
+
 -- name: pilots_without_a_job
 -- Pilots that asked at the queue within the last hour and got nothing, by why, the latest first.
 SELECT why, n_pilots, reason, last_at FROM pilots_without_a_job

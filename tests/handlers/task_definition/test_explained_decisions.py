@@ -108,6 +108,21 @@ async def test_a_job_that_waits_for_a_pilot_says_why_pilots_got_nothing_at_its_q
     assert line in found["text"]
 
 
+async def test_a_job_that_runs_says_what_its_pilot_said_last(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    said = {"node": "node7", "job_sub_status": "stagein", "n_events": 20, "max_pss": 1000, "pilot_id": "t|PR|3"}
+    async with database.read() as connection:
+        for job_id, progress in ((9, said), (10, {"pilot_id": "t|PR|3"})):
+            await job(connection, task_id, job_id=job_id, queue="Q", status="running")
+            await insert(connection, "job_progress", {"job_id": job_id, "progress": progress})
+    found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
+    assert found["waits_for"][-1].endswith("node node7, stagein, 20 events, at most 1000 kB of memory (PSS)")
+    other = (await producer.get("/api/v1/explain/job", params={"job_id": 10})).json()["data"]
+    assert other["waits_for"][-1].endswith("nothing but that it runs")
+
+
 async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
