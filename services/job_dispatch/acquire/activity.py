@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import asyncpg
+
 from services.job_dispatch.coalescing import Coalescer, CoalescerLimits
 from services.job_dispatch.parameters import REPORTERS
 from services.job_dispatch.policy.no_match import NoJobs
@@ -65,7 +67,11 @@ class PilotActivity:
     async def load_queues(self) -> None:
         """Read the names and states of the queues."""
         async with self._database.read() as connection:
-            queues = (await self._grid.grid(connection)).queues
+            await self.read_queues(connection)
+
+    async def read_queues(self, connection: asyncpg.Connection) -> None:
+        """The same on a connection; one row where the grid has not changed."""
+        queues = (await self._grid.grid(connection)).queues
         self.known_queues = {name: queue.status for name, queue in queues.items()}
 
     async def knows(self, queue: str) -> bool:

@@ -29,7 +29,7 @@ from shared.events import GridChanged, JobMove, SharesCorrected
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
-RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S = 1.0, 5.0, 10.0
+RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S, QUEUES_EVERY_S = 1.0, 5.0, 10.0, 10.0
 ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
 NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
 FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
@@ -67,6 +67,7 @@ class Upkeep:
             Periodic("recheck-lost", RECHECK_EVERY_S, self.recheck, lease=False),
             Periodic("sweep-windows", SWEEP_EVERY_S, self.sweep, lease=False),
             Periodic("ranks", RANKS_EVERY_S, self.rank, lease=False),
+            Periodic("queues", QUEUES_EVERY_S, self.read_queues, lease=False),
             Periodic("queue-activity", ACTIVITY_EVERY_S, self._activity.flush, lease=False),
             Periodic("replicas", REPLICAS_EVERY_S, self.count_replicas, lease=False),
             Periodic("forget-claims", FORGET_EVERY_S, self.forget, lease=True),
@@ -100,6 +101,10 @@ class Upkeep:
         nodes = [CorrectedShare(row["gshare"], row["value"], row["parent"]) for row in tree]
         executing_hs06 = {row["gshare"]: row["hs06"] for row in executing}
         self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock()))
+
+    async def read_queues(self, work: UnitOfWork) -> None:
+        """Which queues hand out jobs: news of another grid may be lost."""
+        await self._activity.read_queues(work.connection)
 
     def granted(self, moves: Iterable[JobMove]) -> None:
         """Jobs that any replica handed out since the last reading count as executing."""

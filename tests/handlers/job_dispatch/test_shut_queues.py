@@ -10,8 +10,8 @@ from tests.handlers.job_dispatch.calls import ACQUIRE, acquire
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 
-async def becomes(rows: Rows, parts: Parts, status: str) -> None:
-    """The queue Q1 of another grid version."""
+async def becomes(rows: Rows, parts: Parts, status: str, *, is_told: bool = True) -> None:
+    """The queue Q1 of another grid version; the news of it may be lost."""
     async with rows.database.pool.acquire() as connection:
         record = {"status": status}
         await connection.execute("UPDATE queues SET data = data || $1::jsonb WHERE queue = 'Q1'", record)
@@ -19,7 +19,8 @@ async def becomes(rows: Rows, parts: Parts, status: str) -> None:
             "INSERT INTO versions (name, version) VALUES ('grid', 2)"
             " ON CONFLICT (name) DO UPDATE SET version = versions.version + 1"
         )
-    await parts.activity.load_queues()
+    if is_told:
+        await parts.activity.load_queues()
 
 
 @pytest.mark.parametrize("status", ["offline", "paused"])
@@ -54,3 +55,17 @@ async def test_a_request_that_is_repeated_gets_the_job_it_had_before_the_queue_w
     assert (await pilot.post(ACQUIRE, **asked)).json()["data"]["jobs"] == first
     other = {"json": {"site_name": "Q1"}, "headers": {"Idempotency-Key": "another"}}
     assert (await pilot.post(ACQUIRE, **other)).json()["data"]["jobs"] == []
+
+
+async def test_a_queue_whose_pilots_get_jobs_again_is_known_soon_also_when_the_news_was_lost(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1)
+    await becomes(rows, parts, "offline")
+    assert (await acquire(pilot))["jobs"] == []
+    await becomes(rows, parts, "online", is_told=False)
+    for periodic in parts.service.periodic:
+        if periodic.every_s <= 10:
+            async with rows.database.begin(reason=periodic.name) as work:
+                await periodic.run(work)
+    assert [one["PandaID"] for one in (await acquire(pilot))["jobs"]] == [job_id]
