@@ -95,8 +95,14 @@ class Gateway:
             for name, value in headers:
                 response.headers.add(name, value)
             await response.prepare(request)
-            async for part in answer.content.iter_any():
-                await response.write(part)
+            try:
+                async for part in answer.content.iter_any():
+                    await response.write(part)
+            except aiohttp.ClientError:
+                # the caller has the beginning: nothing else may follow it, and it has to see that the rest is missing
+                if request.transport is not None:
+                    request.transport.abort()
+                return response
             await response.write_eof()
             return response
 

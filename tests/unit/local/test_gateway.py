@@ -37,6 +37,13 @@ class Copy:
             assert request.transport is not None
             request.transport.close()
             return web.Response()
+        if request.path.endswith("/half"):
+            assert request.transport is not None
+            answer = web.StreamResponse(headers={"Content-Length": "100"})
+            await answer.prepare(request)
+            await answer.write(b"the first part")
+            request.transport.close()
+            return answer
         body = await request.read()
         told = {"path": request.raw_path, "headers": {key.lower(): one for key, one in request.headers.items()}}
         return web.json_response(
@@ -138,6 +145,13 @@ async def test_a_request_that_may_have_reached_a_copy_is_not_sent_to_another(tmp
     ):
         answer = await client.post("/api/v1/pilot/break", content=b"{}")
     assert answer.status_code == 502 and first.asked + second.asked == 1
+
+
+async def test_an_answer_that_breaks_off_at_the_service_breaks_off_for_the_caller_too(tmp_path: Path) -> None:
+    async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [copy.url]}) as client:
+        with pytest.raises(httpx.RemoteProtocolError):
+            await client.get("/api/v1/job/half")
+        assert (await client.get("/api/v1/job/list")).status_code == 418
 
 
 async def test_a_caller_that_goes_ends_its_request_at_the_service_too(tmp_path: Path) -> None:
