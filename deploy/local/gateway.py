@@ -25,6 +25,8 @@ from deploy.local.locations import GATEWAY_FILE, Location, location_of, read_loc
 from deploy.local.services import RECORD_VARIABLE
 
 LOOK_EVERY_S = 1.0
+#: bytes: a pilot whose disk is full reports in the address
+LONGEST_ADDRESS = 60_000
 RETRY_AFTER_S = "5"
 #: of one connection, not of the request (RFC 9110)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -136,7 +138,13 @@ async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event) -> No
     ) as session:
         gateway = Gateway(read_locations(GATEWAY_FILE.read_text()), copies, session)
         # a body stays as it was packed, and a caller that has gone ends the request at the service too
-        server = web.Server(gateway.handle, handler_cancellation=True, auto_decompress=False, access_log=None)
+        server = web.Server(
+            gateway.handle,
+            handler_cancellation=True,
+            auto_decompress=False,
+            access_log=None,
+            max_line_size=LONGEST_ADDRESS,
+        )
         runner = web.ServerRunner(server)
         await runner.setup()
         copies.look()

@@ -57,7 +57,7 @@ async def fields_of(request: Request, limits: BodyLimits) -> dict[str, Any]:
     much is being worked on.
     """
     try:
-        raw = await read_body(request.scope, request.receive, limits, request.scope.get(SEAT))
+        raw = await _sent(request, limits)
         return await parse_body(raw, request.headers.get("content-type", ""), limits, request.scope.get(PARSED))
     except (TooMuch, BrokenBody) as error:
         raise BadBody(f"body: {error}") from None
@@ -71,7 +71,7 @@ async def report_fields_of(request: Request, limits: BodyLimits, level: int) -> 
     """
     try:
         most = replace(limits, n_bytes=LARGEST_REPORT_BYTES)
-        raw = await read_body(request.scope, request.receive, most, request.scope.get(SEAT))
+        raw = await _sent(request, most)
         text, n_sent = without_leading_blanks(raw), len(raw)
         content_type = request.headers.get("content-type", "")
         is_json = _is_json(text, content_type)
@@ -84,6 +84,19 @@ async def report_fields_of(request: Request, limits: BodyLimits, level: int) -> 
         return await parse_body(text, content_type, limits), n_sent <= SMALL_BYTES
     except (TooMuch, BrokenBody) as error:
         raise BadBody(f"body: {error}") from None
+
+
+async def _sent(request: Request, limits: BodyLimits) -> Raw:
+    """The body; of a GET its query, which is a form.
+
+    A pilot whose disk is full cannot write the file with its form, and sends what it has to say in the address.
+    """
+    if request.method != "GET":
+        return await read_body(request.scope, request.receive, limits, request.scope.get(SEAT))
+    query: bytes = request.scope["query_string"]
+    if len(query) > limits.n_bytes:
+        raise TooMuch(f"{len(query)} bytes are not allowed; at most {limits.n_bytes} are")
+    return query
 
 
 async def readable(text: Raw, limits: BodyLimits, level: int) -> Raw:

@@ -45,9 +45,9 @@ class LegacyApi:
         """For pilots and production; the owner of a job may set its debug mode."""
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
         return [
-            LegacyMethod("getJob", post, self.get_job, always_json, pilots),
-            LegacyMethod("updateJob", post, self.update_job, sent_again, pilots),
-            LegacyMethod("updateWorkerPilotStatus", post, self.update_worker_status, sent_again, pilots),
+            LegacyMethod("getJob", both, self.get_job, always_json, pilots),
+            LegacyMethod("updateJob", both, self.update_job, sent_again, pilots),
+            LegacyMethod("updateWorkerPilotStatus", both, self.update_worker_status, sent_again, pilots),
             LegacyMethod("getStatus", both, self.get_status, always_json, pilots),
             LegacyMethod("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
         ]

@@ -206,9 +206,9 @@ async def test_getstatus_joins_states_and_attempts_by_commas(rows: Rows, pilot: 
 
 
 async def test_what_does_not_exist_is_told_with_a_status_code_too(pilot: httpx.AsyncClient) -> None:
-    unknown, wrong = await by_curl(pilot, "noSuchMethod"), await pilot.get(f"{LEGACY}/getJob")
+    unknown, wrong = await by_curl(pilot, "noSuchMethod"), await pilot.put(f"{LEGACY}/getJob")
     assert (unknown.status_code, unknown.json()["StatusCode"]) == (404, 30)
-    assert (wrong.status_code, wrong.json()["StatusCode"], wrong.headers["allow"]) == (405, 30, "POST")
+    assert (wrong.status_code, wrong.json()["StatusCode"], wrong.headers["allow"]) == (405, 30, "GET, HEAD, POST")
 
 
 async def test_two_pilots_of_both_generations_never_get_the_same_job(rows: Rows, pilot: httpx.AsyncClient) -> None:
@@ -217,3 +217,16 @@ async def test_two_pilots_of_both_generations_never_get_the_same_job(rows: Rows,
         *(call(pilot, "getJob", **GET_JOB) for _ in range(10) for call in (by_urllib, by_curl))
     )
     assert sorted(one.json()["PandaID"] for one in answers) == list(range(1, 21))
+
+
+async def test_a_pilot_whose_disk_is_full_reports_in_the_address_and_loses_nothing(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1)
+    taken = (await pilot.get(f"{LEGACY}/getJob", params=GET_JOB)).json()
+    assert taken["PandaID"] == job_id
+    outputs = {f"out.{n}": {"guid": "a-b", "fsize": 1400, "adler32": "0123abcd"} for n in range(100)}
+    final = {"jobId": job_id, "state": "finished", "attemptNr": 1, "xml": orjson.dumps(outputs).decode()}
+    answer = await pilot.get(f"{LEGACY}/updateJob", params=final)
+    assert answer.json() == {"StatusCode": 0, "command": "NULL"} and await rows.statuses([job_id]) == ["holding"]
+    assert len((await rows.report(job_id))["outputs"]) == 100

@@ -52,7 +52,7 @@ class Copy:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Copy]:
-        server = web.Server(self.handle, handler_cancellation=True, auto_decompress=False)
+        server = web.Server(self.handle, handler_cancellation=True, auto_decompress=False, max_line_size=100_000)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, LOOPBACK, 0)
@@ -100,6 +100,12 @@ async def test_a_request_and_its_answer_are_handed_on_as_they_came(tmp_path: Pat
     headers = told["headers"]
     assert headers["authorization"] == "Bearer t" and headers["content-encoding"] == "gzip"
     assert "accept" not in headers, "a pilot that sends no Accept is answered otherwise than one that does"
+
+
+async def test_an_address_with_a_whole_report_in_it_is_handed_on(tmp_path: Path) -> None:
+    async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [copy.url]}) as client:
+        answer = await client.get("/server/panda/updateJob", params={"xml": "x" * 7_000, "metaData": "y" * 30_000})
+    assert answer.status_code == 418 and len(answer.json()["path"]) > 37_000
 
 
 @pytest.mark.parametrize(
