@@ -73,13 +73,15 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
  WHERE t.status = 'paused' AND t.state_change_time < :before;
 
 -- name: resumed_tasks
--- Jobs held back although their task goes on: they were throttled while the command to resume was on its way.
+-- Jobs held back although their task goes on: they were throttled while the command to resume was on its way. Those of
+-- analysis may be over the cap of their user, so that only job dispatch, which counts them, lets them go on.
 SELECT t.task_id AS entity_id, job.state_change_time AS since, t.task_id, t.status
   FROM tasks t
   CROSS JOIN LATERAL (SELECT j.state_change_time FROM jobs j
                        WHERE j.task_id = t.task_id AND j.status = 'throttled' AND j.state_change_time < :before
                        LIMIT 1) job
- WHERE t.status IN ('defined', 'assigning', 'ready', 'scouting', 'scouted', 'running', 'pending', 'throttled');
+ WHERE t.status IN ('defined', 'assigning', 'ready', 'scouting', 'scouted', 'running', 'pending', 'throttled')
+   AND NOT orrery_is_analysis(t.task_type, t.prod_source_label);
 
 -- name: jobs_of_ended_tasks
 -- Tasks that ended in the last two days and still have live jobs. Index tasks_changed.

@@ -87,6 +87,8 @@ async def resumed_task_with_a_throttled_job(
     await rows.job(connection, task, status="throttled", state_change_time=OLD)
     paused = await rows.task(connection, status="paused", old_status="running", state_change_time=OLD)
     await rows.job(connection, paused, status="throttled", state_change_time=OLD)
+    of_a_capped_user = await rows.task(connection, status="running", task_type="anal", state_change_time=START)
+    await rows.job(connection, of_a_capped_user, status="throttled", state_change_time=OLD)
     return [(TaskCommanded, {"task_id": task, "command": "resume"})]
 
 
