@@ -79,7 +79,7 @@ class QueueStatistics:
         if isinstance(event, JobsStarted) and event.job_ids:
             await SQL.run(work.connection, "fold_waits", job_ids=list(event.job_ids))
         self.mark(move.queue for move in event.moves)
-        if isinstance(event, JobsGenerated):
+        if isinstance(event, JobsGenerated) and event.moves:  # the sweep names jobs again, without what is counted
             self._chunks[event.chunk_id] = PUBLISHED_TIMES
             await SQL.run(work.connection, "note_counted", chunk_id=event.chunk_id)
 

@@ -61,6 +61,14 @@ async def test_chunks_whose_jobs_are_counted_are_noted_with_their_jobs(database,
         assert [row[0] for row in await connection.fetch("SELECT chunk_id FROM counted_chunks")] == [11]
 
 
+async def test_a_chunk_whose_jobs_the_sweep_names_again_is_not_noted_before_they_are_counted(
+    database, statistics
+) -> None:
+    await fold(database, statistics, JobsGenerated(task_id=7, chunk_id=11, job_ids=(1,)))
+    async with database.read() as connection:
+        assert await connection.fetch("SELECT chunk_id FROM counted_chunks") == []
+
+
 async def test_signs_of_life_outcomes_and_waits_are_collected(database, statistics) -> None:
     async with database.read() as connection:
         now = await connection.fetchval("SELECT orrery_now()")
