@@ -91,7 +91,7 @@ async def _sent(request: Request, limits: BodyLimits) -> Raw:
 
     A pilot whose disk is full cannot write the file with its form, and sends what it has to say in the address.
     """
-    if request.method != "GET":
+    if request.scope.get("method") != "GET":
         return await read_body(request.scope, request.receive, limits, request.scope.get(SEAT))
     query: bytes = request.scope["query_string"]
     if len(query) > limits.n_bytes:
