@@ -90,7 +90,7 @@ class JobApi:
     async def get_description(
         self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
     ) -> Response:
-        """Specification, state and final report of each job that the caller may see.
+        """Specification, state, last and final report of each job that the caller may see.
 
         Its owner, its VO, production and operators may; of the jobs of others the state alone is given, with a message.
         """
@@ -140,8 +140,8 @@ def may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
 
 
 def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"the specification and report are for {job['owner']}, the VO {job['vo']}, production and operators"
-    return {**job, "spec": None, "report": None, "message": text}
+    text = f"the specification and reports are for {job['owner']}, the VO {job['vo']}, production and operators"
+    return {**job, "spec": None, "report": None, "progress": None, "message": text}
 
 
 def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:

@@ -140,7 +140,8 @@ async def test_a_running_job_keeps_its_node_sub_status_times_and_last_metrics_un
     (job_id,) = await rows.jobs(1, status="sent")
 
     async def progress() -> Any:
-        answer = await pilot.get("/api/v1/job/get_description", params={"job_ids": job_id})
+        async with client(parts, authority, "alice", "user") as alice:
+            answer = await alice.get("/api/v1/job/get_description", params={"job_ids": job_id})
         return answer.json()["data"][0]["progress"]
 
     assert await progress() is None

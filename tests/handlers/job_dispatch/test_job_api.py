@@ -7,6 +7,7 @@ import pytest
 
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
+from tests import rows as table
 from tests.applications import application_of
 from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.conftest import client
@@ -111,17 +112,19 @@ async def test_factories_see_the_jobs_of_each_queue(rows: Rows, parts: Parts, pi
         ("olga", "operator", (), True),
     ],
 )  # fmt: skip
-async def test_a_specification_and_report_are_for_the_owner_the_vo_production_and_operators(
+async def test_a_specification_and_what_pilots_say_are_for_the_owner_the_vo_production_and_operators(
     rows: Rows, parts: Parts, authority: Authority, name: str, role: str, groups: tuple[str, ...], may: bool
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running")
     async with rows.database.pool.acquire() as connection, connection.transaction():
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute("UPDATE tasks SET vo = 'demo'")
+        await table.insert(connection, "job_progress", {"job_id": job_id, "progress": {"node": "node7"}})
     async with client(parts, authority, name, role) as one:
         one.headers["Authorization"] = f"Bearer {authority.issue(name, [role], groups)}"
         (found,) = (await one.get("/api/v1/job/get_description", params={"job_ids": job_id})).json()["data"]
     assert found["status"] == "running" and (found["spec"] is not None) is may
+    assert found["progress"] == ({"node": "node7"} if may else None)
     assert may or "alice" in found["message"]
 
 
