@@ -49,6 +49,14 @@ async def test_the_gateway_has_no_location_that_no_service_answers(context) -> N
     assert [one.path for one in LOCATIONS if not any(one.takes(path) for path in paths)] == []
 
 
+def test_the_gateway_logs_no_address_with_a_key_in_it() -> None:
+    path = "/server/panda/get_access_token"
+    location = location_of(path, LOCATIONS)
+    assert location is not None and location.path == path and location.service == "job-dispatch"
+    (block,) = re.findall(rf"location = {path} {{([^}}]*)}}", GATEWAY_FILE.read_text())
+    assert "access_log off;" in block and "error_log /dev/null" in block
+
+
 def test_every_service_of_a_location_is_one_that_is_started() -> None:
     assert {one.service for one in LOCATIONS} <= set(services.SERVICES)
 
