@@ -51,11 +51,11 @@ class Snapshot:
         """Bring the world up to what the database has; whether anything had changed."""
         async with self._changing:
             grid_version, statistics_version, now = await self._reader.versions(connection)
-            fewer_expected = await self._forget_expected(connection, now)
+            settled = await self._settled(connection, now)
             grid_changed = grid_version != self._counted.version
             is_old = self._read_all_at is None or (now - self._read_all_at).total_seconds() >= READ_ALL_EVERY_S
             if not grid_changed and not is_old and statistics_version == self._statistics_version:
-                return fewer_expected
+                return self._forget_expected(settled)
             changed = await self._reader.changed_since(connection, self._statistics_version)
             if grid_changed:
                 grid = await self._reader.linked(connection, await self._reader.grid(connection), grid_version)
@@ -67,6 +67,7 @@ class Snapshot:
             if grid_changed or is_old:
                 self._read_all_at = now
             self._statistics_version = statistics_version
+            self._forget_expected(settled)  # only now: what counts them has been read
             self._tell(changed)
             return True
 
@@ -77,10 +78,13 @@ class Snapshot:
         await self.refresh(connection)
         self._tell(None)
 
-    async def _forget_expected(self, connection: asyncpg.Connection, now: datetime) -> bool:
-        """Behind lost news: what the database has counted is expected no longer; whether there was any."""
+    async def _settled(self, connection: asyncpg.Connection, now: datetime) -> list[int]:
+        """Chunks whose jobs are expected although the database has counted them, or will never: their news was lost."""
         chunk_ids = self._expected.chunk_ids()
-        settled = await self._reader.settled_chunks(connection, chunk_ids, now) if chunk_ids else []
+        return await self._reader.settled_chunks(connection, chunk_ids, now) if chunk_ids else []
+
+    def _forget_expected(self, settled: Iterable[int]) -> bool:
+        """Expect these chunks no longer, nor those that are too old; whether there was any."""
         any_settled = self._expected.counted(settled)
         any_old = self._expected.forget_old(self._database.monotonic())
         if any_settled or any_old:

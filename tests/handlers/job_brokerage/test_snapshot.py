@@ -30,6 +30,20 @@ async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(data
     files = small_grid()
     files["queues"]["Q_EXTRA"] = {**files["queues"]["Q_ALPHA"], "siteid": "Q_EXTRA"}
     await load_grid(database, files)
+    check, go_on = await _reading(snapshot, monkeypatch)
+    snapshot.assign(5, {"Q_ALPHA/SCORE": 3})
+    assert snapshot.world.columns is before.columns
+    assert snapshot.world.load["defined"][before.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
+    snapshot.withdraw(6)
+    go_on.set()
+    await check
+    assert "Q_EXTRA/SCORE" in snapshot.world.columns.labels
+    assert len(snapshot.world.load.running) == len(snapshot.world.columns)
+    assert snapshot.world.load["defined"][snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
+
+
+async def _reading(snapshot: Snapshot, monkeypatch) -> tuple[asyncio.Task[None], asyncio.Event]:
+    """A check that has begun to read the statistics, and what lets it go on."""
     reading, go_on = asyncio.Event(), asyncio.Event()
     read = snapshot._reader.statistics
 
@@ -41,15 +55,7 @@ async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(data
     monkeypatch.setattr(snapshot._reader, "statistics", slowly)
     check = asyncio.create_task(snapshot.check())
     await asyncio.wait_for(reading.wait(), 60)
-    snapshot.assign(5, {"Q_ALPHA/SCORE": 3})
-    assert snapshot.world.columns is before.columns
-    assert snapshot.world.load["defined"][before.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
-    snapshot.withdraw(6)
-    go_on.set()
-    await check
-    assert "Q_EXTRA/SCORE" in snapshot.world.columns.labels
-    assert len(snapshot.world.load.running) == len(snapshot.world.columns)
-    assert snapshot.world.load["defined"][snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]] == 3
+    return check, go_on
 
 
 async def _assigned(database: Database) -> Snapshot:
@@ -79,6 +85,24 @@ async def test_jobs_that_the_database_has_counted_are_not_expected_although_thei
     await snapshot.check()
     assert [chunk_id for chunk_id in (5, 6, 7, 8) if snapshot.expects(chunk_id)] == [6, 8]
     assert snapshot.world.load["defined"][row] == 6
+
+
+async def test_jobs_are_expected_until_the_statistics_that_count_them_are_read(database: Database, monkeypatch) -> None:
+    snapshot = await _assigned(database)
+    row = snapshot.world.columns.row_of_label["Q_ALPHA/SCORE"]
+    async with database.read() as connection:
+        version = await connection.fetchval(
+            "INSERT INTO versions (name, version) VALUES ('statistics', 1)"
+            " ON CONFLICT (name) DO UPDATE SET version = versions.version + 1 RETURNING version"
+        )
+        counted = {"queue": "Q_ALPHA", "resource_type": "SCORE", "gshare": "MC", "user_name": "alice"}
+        await rows.insert(connection, "queue_statistics", {**counted, "status": "defined", "n_jobs": 3, "n_cores": 3})
+        await rows.insert(connection, "queue_activity", {"queue": "Q_ALPHA", "statistics_version": version})
+    check, go_on = await _reading(snapshot, monkeypatch)
+    assert snapshot.world.load["defined"][row] == 12
+    go_on.set()
+    await check
+    assert snapshot.world.load["defined"][row] == 9
 
 
 async def a_busy_day(database: Database, rng: random.Random) -> None:
