@@ -62,7 +62,8 @@ async def database_url(databases: Databases) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = await Database.connect(database_url, actor="test")
+    # a process of a busy machine may stand still for longer than a service's may
+    database = await Database.connect(database_url, actor="test", idle_in_transaction_s=120)
     yield database
     await database.close()
 

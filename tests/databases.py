@@ -24,7 +24,9 @@ from tests import servers
 
 T = TypeVar("T")
 
-SESSION_END_TIMEOUT_S = 5.0
+SESSION_END_TIMEOUT_S = 60.0
+#: what asyncpg raises when a session ends, before, during or between its statements
+_ENDED = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 #: the name of our session, for tests that look at the sessions of their database
 OWN_SESSION = "databases of the tests"
 _SETTINGS = {"application_name": OWN_SESSION, "plan_cache_mode": "force_generic_plan"}
@@ -166,6 +168,15 @@ class Copy:
             self.session = await _session_in(self.url)
         return self.session
 
+    async def alive(self) -> asyncpg.Connection:
+        """Asked, because the news that the server has ended our session may still be on its way."""
+        try:
+            await (await self.connected()).execute("SELECT")
+        except _ENDED:
+            self.session.terminate()
+            self.session = await _session_in(self.url)
+        return self.session
+
 
 class Databases:
     """Each is lent to one test at a time."""
@@ -220,8 +231,8 @@ class Databases:
 
     async def _clean(self, copy: Copy) -> bool:
         try:
-            return await copy.origin.restore(await copy.connected())
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            return await copy.origin.restore(await copy.alive())
+        except _ENDED:
             return False
 
     async def _drop(self, copy: Copy) -> None:

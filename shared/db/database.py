@@ -162,13 +162,14 @@ class Database:
         min_size: int = 1,
         max_size: int = 8,
         now: Callable[[], datetime] | None = None,
+        idle_in_transaction_s: float = IDLE_IN_TRANSACTION_S,
     ) -> Database:
         """Open the pools: `max_size` sessions for transactions, half as many for reads.
 
         Raises what asyncpg raises when the server cannot be reached.
         """
-        pool = await _open_pool(url, actor, min_size, max_size)
-        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2))
+        pool = await _open_pool(url, actor, min_size, max_size, idle_in_transaction_s)
+        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2), idle_in_transaction_s)
         return cls(pool, actor=actor, now=now, reads=reads)
 
     @property
@@ -272,7 +273,7 @@ class Database:
                 pool.terminate()
 
 
-async def _open_pool(url: str, actor: str, min_size: int, max_size: int) -> asyncpg.Pool:
+async def _open_pool(url: str, actor: str, min_size: int, max_size: int, idle_in_transaction_s: float) -> asyncpg.Pool:
     """Sessions that wait for nothing for long. Their name tells which process has them."""
     pool = await asyncpg.create_pool(
         url,
@@ -287,7 +288,7 @@ async def _open_pool(url: str, actor: str, min_size: int, max_size: int) -> asyn
             "timezone": "UTC",
             "jit": "off",
             "lock_timeout": f"{LOCK_TIMEOUT_S}s",
-            "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
+            "idle_in_transaction_session_timeout": f"{idle_in_transaction_s}s",
             "tcp_user_timeout": f"{SILENT_CLIENT_S}s",
         },
     )

@@ -50,6 +50,9 @@ def test_every_declaration_in_the_text_of_a_module_is_gathered_from_it() -> None
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Parameter":
                 given = node.args[1]
                 assert not isinstance(given, ast.Constant) or given.value in keys, f"{name}: {given!r}"
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "job_timeout":
+                given = node.args[0]
+                assert not isinstance(given, ast.Constant) or f"TIMEOUT_{given.value}" in keys, f"{name}: {given!r}"
 
 
 def test_no_name_is_declared_twice() -> None:

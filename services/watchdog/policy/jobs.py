@@ -173,6 +173,9 @@ RULES: tuple[Rule, ...] = (
          _not_for_jumbo),
 )  # fmt: skip
 
+#: limits that are one number, for those who list the parameters of this module
+TIMEOUTS = tuple(rule.limit for rule in RULES if isinstance(rule.limit, Parameter))
+
 
 def overdue(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Expiry | None:
     """The first rule whose limit the job has passed, as a verdict; None while it may go on.
