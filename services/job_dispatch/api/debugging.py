@@ -10,12 +10,13 @@ from pydantic import BeforeValidator, Field
 
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of, may_read
-from services.job_dispatch.api.requests import RequestFields, job_ids_of, parse
+from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, job_ids_of, parse
 from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
 from services.job_dispatch.store.progress import SQL
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.model.problems import FieldProblem
 from shared.web.envelope import NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id, Truth, absent
@@ -91,7 +92,11 @@ class DebugApi:
 
     async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
         """The end of the payload's output as the pilot sent it last, and when."""
-        (wanted,) = job_ids_of(job_id, "job_id")[:1]
+        wanted, *more = job_ids_of(job_id, "job_id")
+        if more:
+            allowed = "one id is"
+            said = f"job_id: value {job_id!r} is not allowed; {allowed}"
+            raise BadRequest(INVALID, [FieldProblem("job_id", job_id, allowed, said)])
         async with self._database.read() as connection:
             row = await SQL.row(connection, "stdout", job_id=wanted)
         if row is None:

@@ -71,15 +71,15 @@ class WorkerNodes:
     async def update_worker_node(self, request: Request) -> Response:
         """Processors, memory and disk of a machine."""
         node = parse(WorkerNode, await fields_of(request, HEARTBEAT))
-        async with self._database.read() as connection:  # one row, on which nothing else depends
-            await note_node(connection, "node", node.site, node.host_name, _said(node))
+        async with self._database.begin(reason="worker node") as work:
+            await note_node(work.connection, "node", node.site, node.host_name, _said(node))
         return Envelope()
 
     async def update_worker_node_gpu(self, request: Request) -> Response:
         """One kind of GPU in a machine."""
         gpu = parse(WorkerNodeGpu, await fields_of(request, HEARTBEAT))
-        async with self._database.read() as connection:
-            await note_node(connection, "gpu", gpu.site, gpu.host_name, _said(gpu), f"{gpu.vendor} {gpu.model}")
+        async with self._database.begin(reason="worker node") as work:
+            await note_node(work.connection, "gpu", gpu.site, gpu.host_name, _said(gpu), f"{gpu.vendor} {gpu.model}")
         return Envelope()
 
 

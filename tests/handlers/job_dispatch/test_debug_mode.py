@@ -38,6 +38,13 @@ async def test_the_owner_turns_debug_mode_on_and_sees_the_output_that_the_pilot_
     assert await told(pilot, job_id) == "NULL"
 
 
+async def test_the_output_of_two_jobs_at_once_is_refused(rows: Rows, parts: Parts, authority: Authority) -> None:
+    await rows.jobs(2, status="running")
+    async with client(parts, authority, "alice", "user") as alice:
+        answer = (await alice.get(STDOUT, params={"job_id": "1,2"})).json()
+    assert not answer["success"] and "job_id: value '1,2' is not allowed; one id is" in answer["message"]
+
+
 @pytest.mark.parametrize(
     ("command", "is_told"),
     [("tail payload.stdout", "tail payload.stdout"), ("tail  a/b.log", "tail a/b.log"), ("ls", "ls -al"),
