@@ -36,18 +36,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def test_servers() -> servers.Servers:
+def servers_of_tests() -> servers.Servers:
     return servers.Servers.find()
 
 
 @pytest.fixture(scope="session")
-def database_template(test_servers: servers.Servers) -> str:
-    return asyncio.run(servers.ensure_template(test_servers.database_url))
+def database_template(servers_of_tests: servers.Servers) -> str:
+    return asyncio.run(servers.ensure_template(servers_of_tests.database_url))
 
 
 @pytest.fixture(scope="session")
-def databases(test_servers: servers.Servers, database_template: str) -> Iterator[Databases]:
-    databases = Databases(test_servers.database_url, database_template)
+def databases(servers_of_tests: servers.Servers, database_template: str) -> Iterator[Databases]:
+    databases = Databases(servers_of_tests.database_url, database_template)
     yield databases
     asyncio.run(databases.drop())
 
@@ -69,10 +69,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def rabbitmq_url(test_servers: servers.Servers) -> str:
-    if not test_servers.rabbitmq_url:
+def rabbitmq_url(servers_of_tests: servers.Servers) -> str:
+    if not servers_of_tests.rabbitmq_url:
         pytest.skip("no RabbitMQ on this machine")
-    return test_servers.rabbitmq_url
+    return servers_of_tests.rabbitmq_url
 
 
 @pytest.fixture
@@ -82,11 +82,11 @@ def bus_namespace() -> Iterator[str]:
 
 
 @pytest.fixture
-async def cache(test_servers: servers.Servers) -> AsyncIterator[RedisCache]:
-    if not test_servers.redis_url:
+async def cache(servers_of_tests: servers.Servers) -> AsyncIterator[RedisCache]:
+    if not servers_of_tests.redis_url:
         pytest.skip("no Redis on this machine")
     prefix = f"orrery-test-{uuid.uuid4().hex[:12]}:"
-    cache = RedisCache(test_servers.redis_url, prefix=prefix)
+    cache = RedisCache(servers_of_tests.redis_url, prefix=prefix)
     yield cache
     await cache.forget_all()
     await cache.close()

@@ -61,7 +61,8 @@ HOLDABLE_BY_GENERATION: tuple[TaskStatus, ...] = (
 HOLDABLE: tuple[TaskStatus, ...] = (*HOLDABLE_BY_DEFINITION, "assigning", *HOLDABLE_BY_GENERATION)
 #: what works for a task that is neither final nor on its way out
 ACTIVE: tuple[TaskStatus, ...] = (*HOLDABLE, "pending", "paused", "throttled", "exhausted", "staging")
-_REASSIGNABLE: tuple[TaskStatus, ...] = (
+#: states from which a task may be reassigned
+REASSIGNABLE: tuple[TaskStatus, ...] = (
     "defined",
     "ready",
     "running",
@@ -115,7 +116,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["toretry"], ["finished", "failed", "aborted", "exhausted"], "nothing left to retry", _TD),
     *arrows(["finished", "failed", "aborted", "exhausted", "done"], ["toincexec"], "incremental execution", _TD),
     *arrows(["toincexec"], ["rerefine"], "parameters merged", _TD),
-    *arrows(_REASSIGNABLE, ["toreassign"], "reassign", _TD),
+    *arrows(REASSIGNABLE, ["toreassign"], "reassign", _TD),
     *arrows(["toreassign"], ["reassigning"], "jobs being killed", _TD),
     *arrows(
         ["reassigning"],

@@ -10,23 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.states import TASK, Owner
-from shared.states.task import TaskStatus
+from shared.states.task import REASSIGNABLE, TaskStatus
 
 #: reply codes of the API (PanDA client: task/kill and others)
 OK, FAILED, NOT_FOUND, NOT_PERMITTED, IRRELEVANT, BAD_VALUE = 0, 1, 2, 3, 4, 5
 
 _OVER: tuple[TaskStatus, ...] = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
 _ENDED: tuple[TaskStatus, ...] = ("finished", "failed", "aborted", "exhausted")
-_REASSIGNABLE: tuple[TaskStatus, ...] = (
-    "defined",
-    "ready",
-    "running",
-    "scouting",
-    "scouted",
-    "pending",
-    "assigning",
-    "exhausted",
-)
 
 
 def _sources(target: TaskStatus, *without: TaskStatus) -> frozenset[TaskStatus]:
@@ -40,7 +30,7 @@ ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {
     "retry": frozenset(_ENDED),
     "reload_input": frozenset({*_ENDED, "done", "pending"}),
     "reactivate": frozenset({*_ENDED, "pending"}),
-    "reassign": frozenset(_REASSIGNABLE),
+    "reassign": frozenset(REASSIGNABLE),
     "pause": _sources("paused"),
     "resume": frozenset({"paused", "throttled"}),
     "avalanche": frozenset({"scouting"}),

@@ -42,11 +42,11 @@ Orrery = Callable[..., Outcome]
 
 @pytest.fixture(scope="module")
 def one_process(
-    test_servers: servers.Servers, database_template: str, tmp_path_factory: pytest.TempPathFactory
+    servers_of_tests: servers.Servers, database_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, str]]:
     """The environment in which the command line finds the running system."""
     directory = tmp_path_factory.mktemp("system")
-    url = asyncio.run(servers.clone_template(test_servers.database_url, database_template))
+    url = asyncio.run(servers.clone_template(servers_of_tests.database_url, database_template))
     Authority.create_file(directory / "key.pem")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ORRERY_")}
     environment |= {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY_FILE": str(directory / "key.pem")}
@@ -68,7 +68,7 @@ def one_process(
     finally:
         process.send_signal(signal.SIGTERM)
         code = process.wait(60)
-        asyncio.run(servers.drop_database(test_servers.database_url, url))
+        asyncio.run(servers.drop_database(servers_of_tests.database_url, url))
     assert code == 0, f"SIGTERM must end it in good order:\n{log.read_text()[-2000:]}"
 
 

@@ -45,8 +45,8 @@ SCHEMA_CHANGES = (
 
 
 @pytest.fixture
-async def shared(test_servers: servers.Servers, database_template: str) -> AsyncIterator[Databases]:
-    shared = Databases(test_servers.database_url, database_template)
+async def shared(servers_of_tests: servers.Servers, database_template: str) -> AsyncIterator[Databases]:
+    shared = Databases(servers_of_tests.database_url, database_template)
     yield shared
     await shared.drop()
 
@@ -140,10 +140,12 @@ async def test_a_database_whose_schema_or_settings_changed_is_not_lent_again(sha
 
 
 async def test_a_database_that_lets_nobody_in_is_not_lent_again(
-    shared: Databases, test_servers: servers.Servers
+    shared: Databases, servers_of_tests: servers.Servers
 ) -> None:
     url = await shared.lend()
-    await execute(test_servers.database_url, f'ALTER DATABASE "{url.rsplit("/", 1)[1]}" WITH ALLOW_CONNECTIONS false')
+    await execute(
+        servers_of_tests.database_url, f'ALTER DATABASE "{url.rsplit("/", 1)[1]}" WITH ALLOW_CONNECTIONS false'
+    )
     await shared.take_back(url)
     other = await shared.lend()
     assert other != url

@@ -198,10 +198,10 @@ async def test_backends_terminated_at_random_repeat_no_effect(
 
 
 async def test_while_postgresql_is_away_messages_are_kept_and_nothing_is_lost(
-    database: Database, rabbitmq_url: str, namespace: str, effects: Effects, database_url: str, test_servers
+    database: Database, rabbitmq_url: str, namespace: str, effects: Effects, database_url: str, servers_of_tests
 ) -> None:
     name = database_url.rsplit("/", 1)[1]
-    admin = await asyncpg.connect(test_servers.database_url)
+    admin = await asyncpg.connect(servers_of_tests.database_url)
     async with running(rabbitmq_url, database, namespace, [(TaskDefined, effects.on_task_defined)]) as (_, dispatcher):
         await emit_defined(database, [1])
         await effects.reach(1)

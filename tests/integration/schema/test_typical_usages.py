@@ -173,14 +173,14 @@ ANALYZE;
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def populated(test_servers: servers.Servers, database_template: str) -> AsyncIterator[asyncpg.Connection]:
+async def populated(servers_of_tests: servers.Servers, database_template: str) -> AsyncIterator[asyncpg.Connection]:
     """A database with tens of thousands of rows, with statistics."""
-    url = await servers.clone_template(test_servers.database_url, database_template)
+    url = await servers.clone_template(servers_of_tests.database_url, database_template)
     connection = await asyncpg.connect(url)
     await connection.execute(FILL)
     yield connection
     await connection.close()
-    await servers.drop_database(test_servers.database_url, url)
+    await servers.drop_database(servers_of_tests.database_url, url)
 
 
 async def indexes_used(connection: asyncpg.Connection, statement: str, arguments: tuple[object, ...]) -> set[str]:

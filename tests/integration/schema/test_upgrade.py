@@ -21,11 +21,11 @@ BEFORE_INPUTS_OF_CHUNKS = 61
 
 
 @pytest.fixture
-async def empty_url(test_servers: servers.Servers) -> AsyncIterator[str]:
+async def empty_url(servers_of_tests: servers.Servers) -> AsyncIterator[str]:
     """A database in which nothing was migrated."""
-    url = await servers.clone_template(test_servers.database_url, "template0")
+    url = await servers.clone_template(servers_of_tests.database_url, "template0")
     yield url
-    await servers.drop_database(test_servers.database_url, url)
+    await servers.drop_database(servers_of_tests.database_url, url)
 
 
 async def counts(connection: asyncpg.Connection) -> dict[str, int]:
