@@ -36,6 +36,8 @@ NETWORK_METRICS_KEY = "network_metrics"
 STATISTICS_LIFETIME_S = 60.0
 # Statistics that were folded are published, and published again, within this time.
 PUBLISHED_WITHIN_S = 2.0
+# The event of new jobs is folded within this time, unless it was lost.
+COUNTED_WITHIN_S = 30.0
 
 Statistics = tuple[list[JobCount], list[Activity]]
 
@@ -109,9 +111,14 @@ class GridReader:
     async def settled_chunks(
         self, connection: asyncpg.Connection, chunk_ids: Sequence[int], now: datetime
     ) -> list[int]:
-        """Chunks whose jobs have been in the published statistics for a while, or that made no job."""
-        before = now - timedelta(seconds=PUBLISHED_WITHIN_S)
-        found = await SQL.rows(connection, "settled_chunks", chunk_ids=list(chunk_ids), counted_before=before)
+        """Chunks whose jobs have been in the published statistics for a while, or are not waiting."""
+        found = await SQL.rows(
+            connection,
+            "settled_chunks",
+            chunk_ids=list(chunk_ids),
+            counted_before=now - timedelta(seconds=PUBLISHED_WITHIN_S),
+            made_before=now - timedelta(seconds=COUNTED_WITHIN_S),
+        )
         return [row["chunk_id"] for row in found]
 
     async def statistics(self, connection: asyncpg.Connection, queues: Sequence[str] | None = None) -> Statistics:

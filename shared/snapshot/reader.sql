@@ -49,7 +49,14 @@ FROM queue_activity LEFT JOIN valid_queue_slots slots USING (queue)
 WHERE (:queues::text[] IS NULL OR queue = ANY(:queues::text[]));
 
 -- name: settled_chunks
--- Of these chunks, the ones whose jobs were counted and published, or that made none. A chunk lives on its primary key.
+-- Of these chunks, the ones whose jobs were counted and published, those that made none, and those whose jobs were made
+-- a while ago and wait no more: the event that has them counted was lost. Primary keys, and index jobs_task for the last.
 SELECT chunk_id FROM counted_chunks WHERE chunk_id = ANY(:chunk_ids::bigint[]) AND counted_at < :counted_before
 UNION
-SELECT chunk_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::bigint[]) AND status <> 'offered' AND n_jobs = 0;
+SELECT chunk_id FROM chunks WHERE chunk_id = ANY(:chunk_ids::bigint[]) AND status <> 'offered' AND n_jobs = 0
+UNION
+SELECT c.chunk_id FROM chunks c
+ WHERE c.chunk_id = ANY(:chunk_ids::bigint[]) AND c.status = 'used' AND c.ended_at < :made_before
+   AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = c.task_id AND j.chunk_id = c.chunk_id
+                    AND j.status IN ('pending', 'waiting', 'defined', 'assigned', 'activated', 'throttled', 'sent',
+                                     'starting'));

@@ -16,6 +16,7 @@ from shared.cache import NullCache
 from shared.db import Database
 from shared.model.grid import parse_grid
 from shared.snapshot import Snapshot
+from shared.snapshot.reader import COUNTED_WITHIN_S
 from tests import rows
 from tests.handlers.grids import load_grid, small_grid
 
@@ -85,6 +86,27 @@ async def test_jobs_that_the_database_has_counted_are_not_expected_although_thei
     await snapshot.check()
     assert [chunk_id for chunk_id in (5, 6, 7, 8) if snapshot.expects(chunk_id)] == [6, 8]
     assert snapshot.world.load["defined"][row] == 6
+
+
+@pytest.mark.parametrize(("status", "is_expected"), [("activated", True), ("sent", True), ("running", False)])
+@pytest.mark.parametrize("made_s_ago", [10, 60])
+async def test_jobs_whose_event_was_lost_are_expected_as_long_as_one_of_them_waits(
+    database: Database, status: str, is_expected: bool, made_s_ago: int
+) -> None:
+    await load_grid(database)
+    snapshot = Snapshot(database, NullCache())
+    await snapshot.check()
+    snapshot.assign(5, {"Q_ALPHA/SCORE": 2})
+    async with database.read() as connection:
+        task_id = await rows.task(connection)
+        ended_at = await connection.fetchval("SELECT orrery_now() - make_interval(secs => $1)", made_s_ago)
+        chunk = {"chunk_id": 5, "task_id": task_id, "kind": "normal", "status": "used", "n_files": 2, "n_jobs": 2}
+        await rows.insert(connection, "chunks", {**chunk, "ended_at": ended_at})
+        for one in ("finished", status):
+            await rows.job(connection, task_id, chunk_id=5, queue="Q_ALPHA", status=one)
+        await rows.job(connection, task_id, chunk_id=6, queue="Q_ALPHA", status="activated")
+    await snapshot.check()
+    assert snapshot.expects(5) is (is_expected or made_s_ago < COUNTED_WITHIN_S)
 
 
 async def test_jobs_are_expected_until_the_statistics_that_count_them_are_read(database: Database, monkeypatch) -> None:
