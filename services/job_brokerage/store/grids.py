@@ -61,7 +61,7 @@ class GridStore:
         """Open a queue again; announces `grid.changed`. Raises WrongRequest for one that is not cordoned."""
         version: int = await SQL.value(work.connection, "next_version", name="grid")
         if not await SQL.rows(work.connection, "uncordon", queue=queue):
-            raise _wrong_queue(queue, "is not cordoned", "a queue that is")
+            raise _wrong_queue(queue, "is not cordoned", "a cordoned queue")
         await self._changed(work, caller, version, queue, "uncordon", {})
 
     async def _changed(
