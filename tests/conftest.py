@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from prometheus_client import CollectorRegistry
 
+import shared.db.database
 from shared.auth import Authority
 from shared.cache import NullCache, RedisCache
 from shared.config.settings import Settings
@@ -22,6 +23,9 @@ from tests.databases import Databases
 # how long an example takes says something about the machine and what else it does, nothing about the code
 settings.register_profile("orrery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("orrery")
+
+# a process of a busy machine may stand still for longer than one of a service
+shared.db.database.IDLE_IN_TRANSACTION_S = 120.0
 
 #: what takes long begins first, so that no processor is idle at the end while another has a long file before it
 LONGEST_FIRST = ("simulation", "integration", "handlers", "contracts", "unit")
@@ -62,8 +66,7 @@ async def database_url(databases: Databases) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    # a process of a busy machine may stand still for longer than a service's may
-    database = await Database.connect(database_url, actor="test", idle_in_transaction_s=120)
+    database = await Database.connect(database_url, actor="test")
     yield database
     await database.close()
 

@@ -162,14 +162,15 @@ class Database:
         min_size: int = 1,
         max_size: int = 8,
         now: Callable[[], datetime] | None = None,
-        idle_in_transaction_s: float = IDLE_IN_TRANSACTION_S,
+        idle_in_transaction_s: float | None = None,
     ) -> Database:
         """Open the pools: `max_size` sessions for transactions, half as many for reads.
 
         Raises what asyncpg raises when the server cannot be reached.
         """
-        pool = await _open_pool(url, actor, min_size, max_size, idle_in_transaction_s)
-        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2), idle_in_transaction_s)
+        may_idle_s = IDLE_IN_TRANSACTION_S if idle_in_transaction_s is None else idle_in_transaction_s
+        pool = await _open_pool(url, actor, min_size, max_size, may_idle_s)
+        reads = await _open_pool(url, f"{actor} reads", 0, max(1, max_size // 2), may_idle_s)
         return cls(pool, actor=actor, now=now, reads=reads)
 
     @property

@@ -30,7 +30,7 @@ OCCURRED = datetime(2026, 1, 2, tzinfo=UTC)
 
 @pytest.fixture
 async def holder(database_url: str) -> AsyncIterator[Database]:
-    other = await Database.connect(database_url, actor="job-generation", max_size=2)
+    other = await Database.connect(database_url, actor="job-generation", max_size=2, idle_in_transaction_s=5)
     yield other
     await other.close()
 
