@@ -43,6 +43,7 @@ def _of_the_task(check: Check, numbers: Numbers, *, merging_goes_on: bool = True
     """
 
     def decide(world: World, request: JobRequest) -> Verdict | None:
+        """All queues or none; None where the throttle does not apply or has no limit."""
         facts = request.analysis_facts(world.columns)
         if facts is None or (request.is_merge and merging_goes_on):
             return None

@@ -100,6 +100,7 @@ def _moves_much(request: JobRequest) -> bool:
 
 def _bytes_to_move(*, with_tape: bool) -> Decide:
     def decide(world: World, request: JobRequest) -> Verdict | None:
+        """Queues that miss less than SIZE_CUTOFF_TO_MOVE_INPUT, in GB; None for low IO intensity or no input."""
         if not _moves_much(request):
             return None
         missing = local_data(world.columns, request, with_tape=with_tape).missing_bytes / GB_BYTES
@@ -111,6 +112,7 @@ def _bytes_to_move(*, with_tape: bool) -> Decide:
 
 def _files_to_move(*, with_tape: bool) -> Decide:
     def decide(world: World, request: JobRequest) -> Verdict | None:
+        """Queues that miss fewer than NUM_CUTOFF_TO_MOVE_INPUT files; None for low IO intensity or no input."""
         if not _moves_much(request):
             return None
         missing = local_data(world.columns, request, with_tape=with_tape).missing_files
