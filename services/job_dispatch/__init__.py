@@ -15,7 +15,7 @@ How an acquire is answered (the windows decide nothing: whatever they say is com
 * a *lane* is (queue, share, shape); a shape is the interned requirement of a job, so in a lane all jobs fit a pilot or
   none does (`policy.lane`, `policy.queue_window`, `policy.fitting`);
 * each replica keeps the head of every lane it uses in memory, refilled by keyset reads (`windows`) and by news;
-* the best job is the smallest head among the fitting lanes of the first share in rank order (`policy.ranking`);
+* the best job is the smallest head among the fitting lanes of the first share in rank order (`shared.order`);
 * at a queue whose site advertises itself, Requirements of site and task are asked of that job first
   (`site_requirements`, `picks`); one that does not match stays activated;
 * everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).

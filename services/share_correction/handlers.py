@@ -13,13 +13,13 @@ from services.share_correction.parameters import (
     USAGE_PERIOD_S,
     WMS_HISTORY,
 )
-from services.share_correction.policy.configuration import DEFAULT, ConfigurationError, Instance, instances_of
 from services.share_correction.policy.plugin import ShareCorrector
 from services.share_correction.store import shares as store
 from shared.config.parameters import Parameters
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import SharesCorrected
+from shared.order.configuration import DEFAULT, ConfigurationError, Instance, instances_of
 from shared.plugins import PluginError
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,6 @@ from services.job_dispatch.parameters import (
     SILENT_WORKERS_KEPT_S,
     STDOUT_KEPT_S,
 )
-from services.job_dispatch.policy.ranking import CorrectedShare, Ranks
-from services.job_dispatch.policy.share_order import ShareOrder
 from services.job_dispatch.store.progress import forget_said
 from services.job_dispatch.store.upkeep import SQL
 from services.job_dispatch.store.worker_nodes import forget_nodes
@@ -26,6 +24,9 @@ from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import GridChanged, JobMove, SharesCorrected
+from shared.order.ranking import Ranks
+from shared.order.share_order import ShareOrder
+from shared.order.tree import Node
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
 
@@ -98,7 +99,7 @@ class Upkeep:
             core_powers_hs06=list(powers.values()),
             usual_hs06=DEFAULT_CORE_POWER_HS06,
         )
-        nodes = [CorrectedShare(row["gshare"], row["value"], row["parent"]) for row in tree]
+        nodes = [Node(row["gshare"], row["value"], row["parent"], row["correction_factor"]) for row in tree]
         executing_hs06 = {row["gshare"]: row["hs06"] for row in executing}
         self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock()))
 

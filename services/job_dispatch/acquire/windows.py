@@ -20,10 +20,10 @@ from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 from shared.events import LaneJob
+from shared.order.ranking import Ranks
 
 log = logging.getLogger(__name__)
 

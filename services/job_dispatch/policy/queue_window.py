@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from services.job_dispatch.policy.lane import Entry, Lane
-from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
+from shared.order.ranking import Ranks
 
 
 class QueueWindow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.job_dispatch.policy.ranking import Ranks
+from shared.order.ranking import Ranks
 
 NEWS_TOGETHER_S = 1.0
 

@@ -31,8 +31,8 @@ SELECT replica FROM dispatch_replicas WHERE seen_at > orrery_now() - make_interv
 DELETE FROM dispatch_replicas WHERE seen_at < orrery_now() - make_interval(secs => :dead_s);
 
 -- name: share_tree
--- The tree of shares with corrected values.
-SELECT gshare, value * correction_factor AS value, parent FROM shares ORDER BY gshare;
+-- The tree of shares with its correction factors.
+SELECT gshare, value, parent, correction_factor FROM shares ORDER BY gshare;
 
 -- name: executing_by_share
 -- HS06 that each share uses now, by the benchmark of a core at each queue: the usual one at a queue without its own.

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI
 from pydantic import BaseModel, ConfigDict
 
-from services.share_correction.policy.tree import Node, normalised
 from services.share_correction.store import shares as store
 from shared.auth import Caller
 from shared.auth.web import require
@@ -15,6 +14,7 @@ from shared.db.database import Database
 from shared.events import SharesCorrected
 from shared.model.problems import Problem
 from shared.model.share import Share, shares_from_list
+from shared.order.tree import Node, normalised
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 

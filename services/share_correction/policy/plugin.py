@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from services.share_correction.policy.configuration import Instance
-from services.share_correction.policy.tree import Node
-from services.share_correction.policy.wms_history import Correction, Usage
+from shared.order.configuration import Instance
+from shared.order.tree import Node
+from shared.order.wms_history import Correction, Usage
 
 GROUP = "orrery.share_corrector"
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import asyncpg
 
-from services.share_correction.policy.tree import Node
-from services.share_correction.policy.wms_history import Usage
 from shared.db.queries import Queries
 from shared.model.share import Share, as_columns
+from shared.order.tree import Node
+from shared.order.wms_history import Usage
 
 SQL = Queries.beside(__file__)
 

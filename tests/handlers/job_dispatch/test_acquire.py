@@ -12,9 +12,9 @@ import pytest
 
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
-from services.job_dispatch.policy.ranking import Ranks
 from shared.auth import Authority
 from shared.events import JobsDispatched
+from shared.order.ranking import Ranks
 from shared.runtime.service import Context
 from tests.handlers.job_dispatch.calls import ACQUIRE, acquire
 from tests.handlers.job_dispatch.conftest import client

@@ -14,9 +14,9 @@ from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer, Shape
 from services.job_dispatch.policy.lane import Entry
-from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.reading import LaneKey, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill
+from shared.order.ranking import Ranks
 from tests.handlers.job_dispatch.grid_of_jobs import SHAPES, Rows
 
 QUEUES = ("Q1", "Q2", "QN")

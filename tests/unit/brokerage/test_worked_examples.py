@@ -10,7 +10,6 @@ import pytest
 from services.job_generation.policy.limits import ram_mb as ram_mb_of_job
 from services.job_generation.policy.outcomes import Attempts, attempts_left
 from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, ScoutReport, judge, measured
-from services.share_correction.policy.tree import Node, normalised
 from services.task_definition.policy.final_status import TaskEnd, failure_rate_percent, final_status, progress_percent
 from services.watchdog.policy.jobs import JobTimeLimits, WatchedJob, overdue
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
@@ -19,6 +18,7 @@ from shared.brokerage import estimates
 from shared.brokerage.zero_share import parse_policy, work_of
 from shared.model.needs import WorkNeeds
 from shared.model.units import MB_BYTES as MB
+from shared.order.tree import Node, normalised
 from shared.states.job import JobStatus
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

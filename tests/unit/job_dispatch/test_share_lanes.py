@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.ranking import Ranks
 from services.job_dispatch.policy.share_lanes import MOST_KINDS, NeedsRefill, PickedJob
+from shared.order.ranking import Ranks
 
 SHARES, SHAPES, RANKS = ("A", "B", "C"), range(1, 6), (Ranks(("A", "B", "C")), Ranks(("C", "A", "B")))
 

@@ -12,8 +12,8 @@ from services.job_dispatch.acquire.upkeep import residue
 from services.job_dispatch.policy.fitting import PilotKind, Shape, misfit
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.ranking import CorrectedShare, Ranks, rank_shares
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
+from shared.order.ranking import Ranks
 
 
 def nobody(_: int) -> bool:
@@ -169,26 +169,6 @@ def test_swapped_ranks_take_effect_at_the_next_pick() -> None:
     second = found.pick(Ranks(("B", "A")), anything, nobody)
     assert isinstance(first, PickedJob) and isinstance(second, PickedJob)
     assert (first.job_id, second.job_id) == (2, 3)
-
-
-def test_the_share_furthest_below_its_pledge_is_first_and_test_before_all() -> None:
-    nodes = [
-        CorrectedShare("Production", 60), CorrectedShare("Analysis", 40), CorrectedShare("Test", 0),
-        CorrectedShare("MC", 80, "Production"), CorrectedShare("Data", 20, "Production"),
-        CorrectedShare("User", 100, "Analysis"),
-    ]  # fmt: skip
-    executing = {"MC": 500.0, "Data": 100.0, "User": 400.0}
-    assert rank_shares(nodes, executing).order == ("Test", "Data", "MC", "User")
-    executing = {"MC": 100.0, "Data": 100.0, "User": 700.0}
-    assert rank_shares(nodes, executing).order == ("Test", "MC", "Data", "User")
-    executing = {"MC": 700.0, "Data": 100.0, "User": 10.0}
-    assert rank_shares(nodes, executing).order == ("Test", "User", "Data", "MC")
-
-
-def test_with_nothing_executing_larger_shares_come_first() -> None:
-    nodes = [CorrectedShare("Small", 10), CorrectedShare("Large", 90), CorrectedShare("None", 0)]
-    assert rank_shares(nodes, {}).order == ("Large", "Small", "None")
-    assert rank_shares([], {}).order == ()
 
 
 SHAPE = Shape(1, "managed", "MCORE", 8, 16_000, 40_000, 36_000)

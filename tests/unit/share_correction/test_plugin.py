@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from services.share_correction.policy.configuration import DEFAULT, instances_of
-from services.share_correction.policy.tree import Node
+from shared.order.configuration import DEFAULT, instances_of
+from shared.order.tree import Node
 from shared.plugins.conformance import PluginConformance
 
 

@@ -8,12 +8,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Node:
-    """One share; `value` counts among its siblings only."""
+    """One share; `value` counts among its siblings only, and is multiplied by its correction factor."""
 
     name: str
     value: float
     parent: str | None = None
     correction: float = 1.0
+
+    @property
+    def corrected(self) -> float:
+        """The value that counts once history is taken into account (DIRAC: Dynamic share corrections)."""
+        return self.value * self.correction
+
+
+#: siblings by their parent; None: the top
+Siblings = Mapping[str | None, Sequence[Node]]
 
 
 def children_of(nodes: Sequence[Node]) -> dict[str | None, list[Node]]:
@@ -39,7 +48,7 @@ def normalised(nodes: Sequence[Node], *, corrected: bool = False) -> dict[str, f
     def descend(parent: str | None, available: float) -> None:
         """Divide what the parent is due among its children."""
         siblings = groups.get(parent, [])
-        values = [node.value * (node.correction if corrected else 1.0) for node in siblings]
+        values = [node.corrected if corrected else node.value for node in siblings]
         total = sum(values)
         for node, value in zip(siblings, values, strict=True):
             percent[node.name] = value * available / total if total > 0 else 0.0

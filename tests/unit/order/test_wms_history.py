@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.share_correction.policy.configuration import DEFAULT, Instance, Slice, instances_of
-from services.share_correction.policy.tree import Node
-from services.share_correction.policy.wms_history import WmsHistory, clamp, correct
+from shared.order.configuration import DEFAULT, Instance, Slice, instances_of
+from shared.order.tree import Node
+from shared.order.wms_history import clamp, correct, correct_siblings
 
 WEEK, HOUR = Slice("week", 604800, 0.8, 2), Slice("hour", 3600, 0.2, 5)
 EXAMPLE = Instance("GroupsInstance", 3, (WEEK, HOUR))
@@ -109,7 +109,7 @@ def test_siblings_are_corrected_against_each_other_at_every_level_of_the_tree() 
         Node("production", 60), Node("analysis", 40), Node("mc", 3, "production"), Node("data", 1, "production"),
         Node("user", 1, "analysis"),
     ]  # fmt: skip
-    found = WmsHistory().correct_shares(nodes, [{"mc": 20, "data": 20, "user": 60}], ONE)
+    found = correct_siblings(nodes, [{"mc": 20, "data": 20, "user": 60}], ONE)
     assert {name: one.factor for name, one in found.items()} == pytest.approx(
         {"production": 1.5, "analysis": 40 / 60, "mc": 1.5, "data": 0.5, "user": 1}
     )
@@ -117,12 +117,12 @@ def test_siblings_are_corrected_against_each_other_at_every_level_of_the_tree() 
 
 def test_a_branch_of_the_tree_that_ran_nothing_is_not_corrected_inside() -> None:
     nodes = [Node("p", 1), Node("q", 1), Node("x", 1, "q"), Node("y", 1, "q")]
-    found = WmsHistory().correct_shares(nodes, [{"p": 5}], ONE)
+    found = correct_siblings(nodes, [{"p": 5}], ONE)
     assert set(found) == {"p", "q"} and found["q"].factor == 10
 
 
 def test_users_of_a_share_are_all_due_the_same() -> None:
-    found = WmsHistory().correct_users(["ann", "bob", "new"], [{"ann": 30, "bob": 10}], ONE)
+    found = correct(dict.fromkeys(["ann", "bob", "new"], 1.0), [{"ann": 30, "bob": 10}], ONE)
     assert {name: one.factor for name, one in found.items()} == pytest.approx(
         {"ann": 1 / 3 / 0.75, "bob": 1 / 3 / 0.25, "new": 10}
     )

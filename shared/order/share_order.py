@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from services.job_dispatch.policy.ranking import CorrectedShare, Ranks, rank_shares
+from shared.order.ranking import Ranks, rank_shares
+from shared.order.tree import Node
 
 #: jobs granted so shortly before a reading may not be in it
 LAG_S = 2.0
@@ -25,7 +26,7 @@ class ShareOrder:
 
     def __init__(self, usual_core_power_hs06: float) -> None:
         self._usual_hs06 = usual_core_power_hs06
-        self._nodes: Sequence[CorrectedShare] = ()
+        self._nodes: Sequence[Node] = ()
         self._powers: Mapping[str, float] = {}
         self._executing_hs06: Mapping[str, float] = {}
         #: HS06 granted, by second of the clock and by share
@@ -34,7 +35,7 @@ class ShareOrder:
 
     def read(
         self,
-        nodes: Sequence[CorrectedShare],
+        nodes: Sequence[Node],
         executing_hs06: Mapping[str, float],
         core_powers_hs06: Mapping[str, float],
         now_s: float,

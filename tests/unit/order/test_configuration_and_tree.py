@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.share_correction.policy.configuration import ConfigurationError, instances_of
-from services.share_correction.policy.tree import Node, below, normalised
+from shared.order.configuration import ConfigurationError, instances_of
+from shared.order.tree import Node, below, normalised
 
 
 def test_what_is_not_said_has_the_defaults_of_the_field() -> None:

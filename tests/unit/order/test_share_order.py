@@ -8,10 +8,10 @@ from heapq import heappop, heappush
 
 import pytest
 
-from services.job_dispatch.policy.ranking import CorrectedShare
-from services.job_dispatch.policy.share_order import LAG_S, ORDER_EVERY_S, ShareOrder
+from shared.order.share_order import LAG_S, ORDER_EVERY_S, ShareOrder
+from shared.order.tree import Node
 
-HALVES = [CorrectedShare("A", 50), CorrectedShare("B", 50)]
+HALVES = [Node("A", 50), Node("B", 50)]
 
 
 def test_a_grant_puts_its_share_behind_one_that_used_as_much() -> None:
@@ -47,7 +47,7 @@ def test_what_a_reading_may_not_have_yet_is_counted_after_it_and_the_rest_is_not
 @pytest.mark.parametrize("values", [(50, 30, 15, 5), (25, 25, 25, 25), (90, 8, 1, 1)])
 def test_shares_get_their_targets_in_ten_hours_of_saturated_demand(values: tuple[int, ...]) -> None:
     """2 000 slots, jobs of 10 to 110 minutes; what executes is read every 10 s, and is then 10 s old."""
-    nodes = [CorrectedShare(f"S{number}", value) for number, value in enumerate(values)]
+    nodes = [Node(f"S{number}", value) for number, value in enumerate(values)]
     order, rng, n_slots, hours = ShareOrder(10.0), random.Random(7), 2000, 10
     ends: list[tuple[float, str]] = [(rng.uniform(0, 3600), "S0") for _ in range(n_slots)]
     ends.sort()

@@ -1,0 +1,13 @@
+"""The order in which shares and users are served: one set of pure rules for every service.
+
+For dispatch, correction and dry run. No database, no clock, no random generator: usage, now and what is drawn are
+arguments.
+
+===============  ==================================================================================================
+`tree`           the tree of shares: what is due to each node, and what is used below it
+`ranking`        leaves in the order served, each with the numbers it was placed by
+`share_order`    the order between two readings of what executes
+`wms_history`    the corrector of the documents: who ran more than its share gets less
+`configuration`  instances and slices of a corrector, in the form of the field
+===============  ==================================================================================================
+"""
