@@ -127,6 +127,10 @@ TABLES: Mapping[str, Table] = {
     "task_job_counts": _whole(JG),
     "work_queues": _whole(TD),
     "users": _whole(TD),
+    "user_groups": _whole(TD),
+    # interned with the jobs that they are made for; deleted by the dispatcher when they are empty
+    "task_queues": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
+    "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "event_ranges": Table(
         inserts=_only(JG),
         others=_only(JG),
