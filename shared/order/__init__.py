@@ -9,5 +9,12 @@ arguments.
 `share_order`    the order between two readings of what executes
 `wms_history`    the corrector of the documents: who ran more than its share gets less
 `configuration`  instances and slices of a corrector, in the form of the field
+`task_queues`    the priority of each task queue, with its terms
+`identity`       what makes two jobs members of one task queue; user priorities
+`cpu_segments`   classes of CPU time
+`matching`       which task queues fit a pilot
+`draw`           a draw by weight among many, whose weights change
+`criteria`       conditions about task queues that people write
+`site_limits`    running limits and matching delays of sites
 ===============  ==================================================================================================
 """

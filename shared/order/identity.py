@@ -1,0 +1,82 @@
+"""What makes two jobs members of one task queue (DIRAC: Priority implementation, task queue identity)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+#: the sets of values of an identity
+SETS = ("sites", "banned_sites", "platforms", "tags", "job_types")
+LOWEST_CLASS, HIGHEST_CLASS = 0, 10
+REAL_PRIORITY_OF_LOWEST, REAL_PRIORITY_OF_HIGHEST = 1e-5, 1e6
+
+
+def as_set(values: Collection[str] | None) -> tuple[str, ...]:
+    """Values in one order and each once, so that equal sets are equal."""
+    return tuple(sorted(set(values or ())))
+
+
+@dataclass(frozen=True)
+class TaskQueueIdentity:
+    """Jobs with equal values wait in one task queue.
+
+    `cpu_segment_s`: CPU time of its jobs at most, rounded up. An empty set of sites, platforms or job types means any;
+    `banned_sites` are sites it must not run at; `tags` are what a pilot must offer, all of them. Sets are as `as_set`
+    makes them.
+    """
+
+    vo: str
+    user_name: str
+    user_group: str
+    cpu_segment_s: int = 360
+    sites: tuple[str, ...] = ()
+    banned_sites: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    job_types: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> TaskQueueIdentity:
+        """From a row with these names; other names are left alone."""
+        return cls(
+            row["vo"],
+            row["user_name"],
+            row["user_group"],
+            row["cpu_segment_s"],
+            *(as_set(row[name]) for name in SETS),
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """A name of fixed length for the identity, however long its lists are."""
+        listed = [self.vo, self.user_name, self.user_group, self.cpu_segment_s, *(getattr(self, name) for name in SETS)]
+        return hashlib.blake2b(orjson.dumps(listed), digest_size=16).hexdigest()
+
+    @cached_property
+    def apart_from_sites(self) -> tuple[Any, ...]:
+        """All but wanted and banned sites."""
+        return (
+            self.vo, self.user_name, self.user_group, self.cpu_segment_s, self.platforms, self.tags, self.job_types,
+        )  # fmt: skip
+
+
+def priority_class(user_priority: int) -> int:
+    """The class of a job's user priority: those at and below 0 are one, and those at and above 10."""
+    return min(max(user_priority, LOWEST_CLASS), HIGHEST_CLASS)
+
+
+def real_priority(user_priority: int) -> float:
+    """What a user priority counts.
+
+    Itself from 1 to 9, next to nothing from 0 down, more than all others from 10 up.
+
+    Example: 0 and -5 count 0.00001, 3 counts 3, 10 and 12 count 1 000 000.
+    """
+    if user_priority <= LOWEST_CLASS:
+        return REAL_PRIORITY_OF_LOWEST
+    return REAL_PRIORITY_OF_HIGHEST if user_priority >= HIGHEST_CLASS else float(user_priority)

@@ -1,0 +1,187 @@
+"""The priority of every task queue, with its terms (DIRAC: Priority implementation).
+
+    S = the group's share (JobShare, else 1000) * the group's correction
+    E = S for a group with JOB_SHARING, else S / U * the user's correction   (U: its users with task queues)
+    a = sum or mean of the real user priorities of the queue's jobs
+    priority = max(E * a / sum of a over the queues of the entity, 0.001)
+
+An *entity* is what has a share of its own: a group with JOB_SHARING, else one user of a group. A queue with a at most
+0.1 of a group that allows background queues has 0.001 and takes nothing from the entity's other queues. Queues of an
+entity that differ only in wanted or banned sites get the sum of their priorities each: a pilot sees those of its site
+only. Priorities have 4 decimals.
+
+Why E * a / sum of a: the documents divide E by the number of queues and by the sum of user priorities; taken together
+the entity would lose its share, so only the second is applied. Equal sums give E / N each, as the documents say.
+
+Example: a group of share 1000 with JOB_SHARING has two queues whose jobs' user priorities sum to 3 and 1: 750 and 250.
+Without JOB_SHARING and with one queue of each of two users: 500 and 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from shared.order.identity import TaskQueueIdentity, real_priority
+
+DEFAULT_JOB_SHARE = 1000.0
+LEAST_PRIORITY = 0.001
+BACKGROUND_AT_MOST = 0.1
+DECIMALS = 4
+
+Consolidation = Literal["sum", "average"]
+GroupName = tuple[str, str]
+"""VO and name of a group: names are unique in a VO only."""
+Entity = tuple[str, str, str]
+"""VO, group, user; the user is "" for a group with JOB_SHARING."""
+
+
+@dataclass(frozen=True)
+class GroupProperties:
+    """What a group of users is due, and how it is divided.
+
+    The defaults are those of a group that nobody described.
+    """
+
+    job_share: float = DEFAULT_JOB_SHARE
+    job_sharing: bool = False
+    allows_background: bool = False
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """Factors of what was run before, by (VO, group) and by (VO, group, user); 1 where none is named."""
+
+    of_groups: Mapping[GroupName, float] = field(default_factory=dict)
+    of_users: Mapping[Entity, float] = field(default_factory=dict)
+
+
+class WaitingQueue(NamedTuple):
+    """A task queue and how many of its waiting jobs have each user priority."""
+
+    task_queue_id: int
+    identity: TaskQueueIdentity
+    n_jobs: Mapping[int, int]
+
+
+class TaskQueuePriority(NamedTuple):
+    """A priority and the terms it is made of.
+
+    `alone`: what it would be without the queues that differ from it in sites only, `n_alike` of them with itself.
+    """
+
+    task_queue_id: int
+    identity: TaskQueueIdentity
+    priority: float
+    group_share: float
+    group_correction: float
+    n_users: int
+    user_correction: float
+    entity_share: float
+    n_jobs: int
+    user_priority: float
+    sum_user_priority: float
+    is_background: bool
+    alone: float
+    n_alike: int
+
+
+NO_PROPERTIES = GroupProperties()
+NO_CORRECTIONS = Corrections()
+
+
+class _Weighed(NamedTuple):
+    """A queue with its a, and whether it is a background queue."""
+
+    queue: WaitingQueue
+    n_jobs: int
+    a: float
+    is_background: bool
+
+
+def consolidated(n_jobs: Mapping[int, int], how: Consolidation) -> float:
+    """One number of the user priorities of a queue's jobs: sum or mean; 0 without jobs.
+
+    Example: two jobs of 1 and one of 4 have the sum 6 and the mean 2.
+    """
+    total = sum(real_priority(one) * count for one, count in n_jobs.items())
+    if how == "sum":
+        return total
+    count = sum(n_jobs.values())
+    return total / count if count else 0.0
+
+
+def prioritised(
+    queues: Iterable[WaitingQueue],
+    groups: Mapping[GroupName, GroupProperties],
+    *,
+    consolidation: Consolidation = "sum",
+    corrections: Corrections = NO_CORRECTIONS,
+) -> Iterator[TaskQueuePriority]:
+    """The priority of each queue, group by group in order of their names.
+
+    All queues of a group must be given: their number and users decide. A generator, so that a caller with many groups
+    may do something else in between.
+    """
+    by_group: dict[GroupName, list[WaitingQueue]] = {}
+    for queue in queues:
+        identity = queue.identity
+        by_group.setdefault((identity.vo, identity.user_group), []).append(queue)
+    for name in sorted(by_group):
+        properties = groups.get(name, NO_PROPERTIES)
+        yield from _group(name, by_group[name], properties, consolidation, corrections)
+
+
+def _group(
+    name: GroupName,
+    queues: list[WaitingQueue],
+    properties: GroupProperties,
+    consolidation: Consolidation,
+    corrections: Corrections,
+) -> Iterator[TaskQueuePriority]:
+    """What the group is due, divided among its users unless it shares."""
+    group_correction = corrections.of_groups.get(name, 1.0)
+    share = properties.job_share * group_correction
+    by_user: dict[str, list[_Weighed]] = {}
+    for queue in queues:
+        user = "" if properties.job_sharing else queue.identity.user_name
+        by_user.setdefault(user, []).append(_weighed(queue, properties, consolidation))
+    n_users = 1 if properties.job_sharing else len(by_user)
+    for user in sorted(by_user):
+        correction = 1.0 if properties.job_sharing else corrections.of_users.get((*name, user), 1.0)
+        terms = (properties.job_share, group_correction, n_users, correction, share / n_users * correction)
+        yield from _entity(by_user[user], terms)
+
+
+def _weighed(queue: WaitingQueue, properties: GroupProperties, consolidation: Consolidation) -> _Weighed:
+    a = consolidated(queue.n_jobs, consolidation)
+    is_background = properties.allows_background and a <= BACKGROUND_AT_MOST
+    return _Weighed(queue, sum(queue.n_jobs.values()), a, is_background)
+
+
+def _entity(queues: list[_Weighed], terms: tuple[float, float, int, float, float]) -> Iterator[TaskQueuePriority]:
+    """The entity's share, divided in proportion to the user priorities of its queues."""
+    entity_share = terms[-1]
+    total = sum(one.a for one in queues if not one.is_background)
+    alone = [
+        LEAST_PRIORITY if one.is_background or not total else max(entity_share * one.a / total, LEAST_PRIORITY)
+        for one in queues
+    ]
+    sums: dict[tuple[object, ...], list[float]] = {}
+    for one, priority in zip(queues, alone, strict=True):
+        sums.setdefault(one.queue.identity.apart_from_sites, []).append(priority)
+    for one, priority in zip(queues, alone, strict=True):
+        alike = sums[one.queue.identity.apart_from_sites]
+        yield TaskQueuePriority(
+            one.queue.task_queue_id,
+            one.queue.identity,
+            round(sum(alike), DECIMALS) if len(alike) > 1 else round(priority, DECIMALS),
+            *terms,
+            one.n_jobs,
+            one.a,
+            total,
+            one.is_background,
+            priority,
+            len(alike),
+        )
