@@ -28,6 +28,10 @@ ALREADY_DONE = "alreadydone"
 #: payload failed, and the two that the pilot derives from the payload's exit codes 2 and 3
 PAYLOAD_CODES = OUT_OF_MEMORY_CODES | {1104, 1124, 1150, 1213, 1305, 1367, 1368}
 
+#: the pilot ended the payload because somebody told it to: the server, the batch system by a signal, Raythena. What the
+#: payload then returned says nothing about it
+ENDED_FROM_OUTSIDE = frozenset({1144, 1200, 1201, 1202, 1205, 1206, 1207, 1363})
+
 #: Orrery's own code: the pilot reported success without an output that it should have transferred
 MISSING_OUTPUT = 9001
 
@@ -206,13 +210,13 @@ def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:
 def blame(stored: dict[str, Any]) -> Blame:
     """Who caused a job's failure: its payload, or the pilot and what is below it.
 
-    The payload did if it ended with an error or the pilot stopped it for what it did (PanDA pilot: error codes). The
-    dialog names what was not understood.
+    The payload did if it ended with an error or the pilot stopped it for what it did (PanDA pilot: error codes); not if
+    somebody else had it ended, whatever it returned then. The dialog names what was not understood.
     """
     pilot_code = int(stored.get("pilot_error_code") or 0)
     exit_code = int(stored.get("exe_error_code") or stored.get("trans_exit_code") or 0)
     pilot_diag = str(stored.get("pilot_error_diag") or "")
-    if exit_code and pilot_code not in OUT_OF_MEMORY_CODES:
+    if exit_code and pilot_code not in OUT_OF_MEMORY_CODES | ENDED_FROM_OUTSIDE:
         text = str(stored.get("exe_error_diag") or pilot_diag or f"payload ended with code {exit_code}")
         return Blame("payload", exit_code, text + _not_understood(stored))
     if pilot_code in PAYLOAD_CODES:

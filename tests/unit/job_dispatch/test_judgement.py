@@ -99,6 +99,9 @@ def test_a_command_is_passed_on_and_none_is_the_word_null() -> None:
         ({"pilot_error_code": 1150}, "payload", 1150),
         ({"pilot_error_code": 1212, "trans_exit_code": 137}, "payload", 1212),
         ({"pilot_error_code": 1144}, "pilot", 1144),
+        # as published pilots report a job that they were told to kill, and one that the batch system ended
+        ({"pilot_error_code": 1144, "trans_exit_code": 240, "exe_error_code": 0}, "pilot", 1144),
+        ({"pilot_error_code": 1201, "trans_exit_code": 143}, "pilot", 1201),
         ({"pilot_error_code": 1201}, "pilot", 1201),
         ({"pilot_error_code": 1151}, "pilot", 1151),
     ],

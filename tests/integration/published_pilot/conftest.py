@@ -1,0 +1,126 @@
+"""The services in one process with the example grid, and a published pilot at each queue that a test names."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.auth import Authority
+from tests import servers
+from tests.integration.one_process import address_of, one_process
+from tests.integration.published_pilot import world
+from tests.integration.published_pilot.network import Outside, Relay
+from tests.integration.published_pilot.package import NotHere, published_pilot
+from tests.integration.published_pilot.run import Launcher, Pilot
+
+#: what the payload does at each queue
+WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}
+QUEUES = list(WORK)
+STATUS_WITHIN_S = 120.0
+
+
+@dataclass
+class Story:
+    """One pilot, the task that it works for, and the folder in which its payload and the test meet."""
+
+    task_id: int
+    job_id: int
+    folder: Path
+    pilot: Pilot
+
+
+@dataclass
+class System:
+    """Everything that runs, and the calls of its people."""
+
+    http: httpx.Client
+    storages: Path
+    database: Relay
+    outside: Outside
+    stories: dict[str, Story] = field(default_factory=dict)
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        answer = self.http.post(f"/api/v1/{path}", json=body).json()
+        assert answer["success"], answer
+        return answer["data"]
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self.http.get(f"/api/v1/{path}", params=query).json()
+        assert answer["success"], answer
+        return answer["data"]
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        return dict(self.get("job/get_description_incl_archive", job_ids=job_id)[0])
+
+    def wait_for(self, job_id: int, *statuses: str) -> dict[str, Any]:
+        """The job, once it is in one of these states."""
+        deadline = time.monotonic() + STATUS_WITHIN_S
+        while (job := self.job(job_id))["status"] not in statuses:
+            assert time.monotonic() < deadline, job
+            time.sleep(0.2)
+        return job
+
+    def submit(self, task: dict[str, Any]) -> tuple[int, int]:
+        """The id of the task and of its job, which pilots may take."""
+        task_id = int(self.post("task/submit", {"task_parameters": task}))
+        deadline = time.monotonic() + STATUS_WITHIN_S
+        while not (jobs := self.get("job/list", task_id=task_id, status="activated")):
+            assert time.monotonic() < deadline, self.get("task/get_details", task_id=task_id)
+            time.sleep(0.2)
+        return task_id, int(jobs[0]["job_id"])
+
+
+@pytest.fixture(scope="package")
+def pilot_folder() -> Path:
+    try:
+        return published_pilot()
+    except NotHere as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="package")
+def system(
+    pilot_folder: Path,
+    servers_of_tests: servers.Servers,
+    database_template: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[System]:
+    directory = tmp_path_factory.mktemp("system")
+    storages = tmp_path_factory.mktemp("storages")
+    url = asyncio.run(servers.clone_template(servers_of_tests.database_url, database_template))
+    outside = Outside({world.SCRIPT_URL: world.SCRIPT})
+    try:
+        with Relay(url).running() as relay, outside.running(), one_process(directory, relay.url) as environment:
+            address = address_of(environment)
+            authority = Authority.from_file(directory / "key.pem")
+            headers = {"Authorization": f"Bearer {authority.issue('tester', ['operator', 'production'])}"}
+            with httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as http:
+                found = System(http, storages, relay, outside)
+                found.post("grid/load", {"files": world.grid(storages, QUEUES), "keep_times": False})
+                found.post("catalogue/import", world.place_input(storages))
+                launcher = Launcher(pilot_folder, address, authority.issue("factory", ["pilot"]), storages, outside)
+                try:
+                    _begin(found, launcher, directory)
+                    yield found
+                finally:
+                    for story in found.stories.values():
+                        story.pilot.end()
+    finally:
+        asyncio.run(servers.drop_database(servers_of_tests.database_url, url))
+
+
+def _begin(system: System, launcher: Launcher, directory: Path) -> None:
+    """All pilots at once: each waits for minutes, most of them for itself."""
+    for queue, how in WORK.items():
+        folder = directory / f"{queue}.payload"
+        folder.mkdir()
+        is_first = queue == QUEUES[0]
+        task_id, job_id = system.submit(world.task(queue, how, folder, has_input=is_first))
+        system.stories[queue] = Story(task_id, job_id, folder, launcher.start(queue, directory / queue))

@@ -1,0 +1,75 @@
+"""PanDA's published pilot, unmodified, takes jobs from the services and reports them.
+
+Each runs in a PID namespace of its own, and reaches nothing but this machine. All begin together, because the pilot
+waits for two minutes before it reports a failure; the tests are in the order in which the pilots get there.
+"""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+
+import pytest
+
+from tests.integration.published_pilot import world
+from tests.integration.published_pilot.conftest import System
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the_catalogue(system: System) -> None:
+    story = system.stories["PILOT_FINISHED"]
+    assert story.pilot.wait() == 0, story.pilot.text[-5000:]
+    job = system.wait_for(story.job_id, "finished")
+    written, log = job["spec"]["outFiles"].split(",")
+    assert world.path_of(system.storages, "user.tester", written).read_bytes() == world.INPUT
+    with tarfile.open(world.path_of(system.storages, "user.tester", log)) as content:
+        assert any(name.endswith("payload.stdout") for name in content.getnames())
+    for lfn, dataset in zip((written, log), job["spec"]["realDatasets"].split(","), strict=True):
+        (file,) = system.get("catalogue/dataset", name=dataset, include_files=True)["files"]
+        place = world.path_of(system.storages, "user.tester", lfn)
+        assert (file["lfn"], file["size_bytes"]) == (lfn, place.stat().st_size)
+        assert file["checksum"] == f"ad:{zlib.adler32(place.read_bytes()):08x}"
+    assert job["start_time"] < job["end_time"] and job["report"]["pilot_timing"]
+
+
+def test_a_pilot_that_is_told_to_kill_its_job_ends_the_payload_and_reports_so(system: System) -> None:
+    story = system.stories["PILOT_KILLED"]
+    system.wait_for(story.job_id, "running")
+    system.post("job/set_command", {"job_id": story.job_id, "command": "tobekilled"})
+    job = system.wait_for(story.job_id, "failed")
+    assert (job["error_source"], job["error_code"]) == ("pilot", 1144)
+    story.pilot.wait()
+
+
+def test_a_final_report_during_an_outage_of_the_database_is_not_lost(system: System) -> None:
+    story = system.stories["PILOT_OUTAGE"]
+    system.wait_for(story.job_id, "running")
+    system.database.cut()
+    (story.folder / "go").touch()
+    try:
+        story.pilot.wait_for_line("final server update")
+        story.pilot.wait_for_line("server update attempt 2/10")
+    finally:
+        system.database.restore()
+    system.wait_for(story.job_id, "finished")
+    assert story.pilot.wait() == 0
+
+
+def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: System) -> None:
+    story = system.stories["PILOT_FAILED"]
+    story.pilot.wait()
+    job = system.wait_for(story.job_id, "failed")
+    assert (job["error_source"], job["error_code"]) == ("payload", 3)
+    assert (job["report"]["trans_exit_code"], job["report"]["pilot_error_code"]) == (3, 1305)
+    (log,) = job["report"]["outputs"]
+    with tarfile.open(world.path_of(system.storages, "user.tester", log)) as content:
+        (errors,) = [name for name in content.getnames() if name.endswith("payload.stderr")]
+        file = content.extractfile(errors)
+        assert file is not None and b"this payload fails" in file.read()
+
+
+def test_pilots_asked_nobody_else(system: System) -> None:
+    for story in system.stories.values():
+        story.pilot.wait()
+    assert set(system.outside.asked) == {world.SCRIPT_URL}

@@ -1,0 +1,80 @@
+"""The example grid with a queue for each pilot of the tests, its storages in a directory, and tasks of one job."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from shared.model.grid import read_grid_folder
+from tests.integration.one_process import ROOT
+
+SITE_QUEUE = "CERN"
+STORAGE = "CERN-PROD_DATADISK"
+SCOPE = "user.tester"
+INPUT_DATASET = "user.tester.numbers"
+INPUT_FILE = "user.tester.numbers.txt"
+INPUT = b"1\n2\n3\n" * 50
+#: pilots of this version take scripts from two addresses only; the tests stand for this one
+SCRIPT_URL = "http://pandaserver-doma.cern.ch:25080/trf/user/payload.sh"
+SCRIPT = b"""#!/bin/sh
+# payload.sh OUTPUT HOW FOLDER: copies the input; "wait" waits until the test says go on, "fail" ends with code 3
+case "$2" in
+    wait) while [ ! -e "$3/go" ]; do sleep 0.2; done ;;
+    fail) echo "this payload fails" >&2; exit 3 ;;
+esac
+if [ -e user.tester.numbers.txt ]; then cat user.tester.numbers.txt > "$1"; else echo done > "$1"; fi
+"""
+
+
+def grid(storages: Path, queues: list[str]) -> dict[str, Any]:
+    """The files of a grid: queues like the one of the example, its storages in folders of `storages`."""
+    files = read_grid_folder(ROOT / "deploy" / "examples" / "grid")
+    for name in queues:
+        queue = deepcopy(files["queues"][SITE_QUEUE])
+        lists = {kind: [STORAGE] for kind in ("read_lan", "write_lan")}
+        files["queues"][name] = queue | {"siteid": name, "nickname": name, "astorages": lists}
+    for name, storage in files["storages"].items():
+        for protocols in (storage.get("arprotocols") or {}).values():
+            for protocol in protocols:
+                protocol["path"] = f"{storages / name}/"
+    return files
+
+
+def place_input(storages: Path) -> dict[str, Any]:
+    """Put the input file where its storage has it; the file in which the catalogue learns of it."""
+    path = path_of(storages, SCOPE, INPUT_FILE)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(INPUT)
+    file = {"lfn": INPUT_FILE, "size_bytes": len(INPUT), "n_events": 1, "checksum": f"ad:{zlib.adler32(INPUT):08x}"}
+    dataset = {"scope": SCOPE, "name": INPUT_DATASET, "files": [file], "replicas": [{"storage": STORAGE}]}
+    return {"format": "orrery-catalogue/1", "datasets": [dataset]}
+
+
+def path_of(storages: Path, scope: str, lfn: str) -> Path:
+    """Where a deterministic storage has a file."""
+    digest = hashlib.md5(f"{scope}:{lfn}".encode(), usedforsecurity=False).hexdigest()
+    return storages / STORAGE / Path(*scope.split(".")) / digest[:2] / digest[2:4] / lfn
+
+
+def task(queue: str, how: str, folder: Path, *, has_input: bool = False, **changes: Any) -> dict[str, Any]:
+    """A task of one job at a queue, which does its work as said; `folder`: where the test says go on."""
+    name = f"user.tester.{queue.lower()}"
+    output = f"{name}.$JEDITASKID.${{SN}}.txt"
+    parameters: list[dict[str, Any]] = [
+        {"type": "template", "param_type": "output", "value": output, "dataset": f"{name}.out"},
+        {"type": "constant", "value": f"{how} {folder}"},
+    ]
+    if has_input:
+        given = {"type": "template", "param_type": "input", "value": "${IN}", "dataset": f"{SCOPE}:{INPUT_DATASET}"}
+        parameters.append(given)
+    work: dict[str, Any] = {"nFilesPerJob": 1} if has_input else {"noInput": True, "nEvents": 1, "nEventsPerJob": 1}
+    log = {"type": "template", "param_type": "log", "value": f"{name}.${{SN}}.log.tgz", "dataset": f"{name}.log"}
+    return {
+        "taskName": name, "vo": "atlas", "prodSourceLabel": "managed", "taskType": "prod",
+        "processingType": "test", "userName": "tester", "skipScout": True, "architecture": "", "transPath": SCRIPT_URL,
+        "coreCount": 1, "ramCount": 100, "cpuTime": 1, "cpuTimeUnit": "HS06sPerEvent", "maxAttempt": 1,
+        "site": queue, "jobParameters": parameters, "log": log,
+    } | work | changes  # fmt: skip
