@@ -12,6 +12,6 @@ from shared.web.service import install
 def application_of(service: Service, authority: Authority) -> FastAPI:
     """With authority, limits and envelopes; asked for again, it is the same."""
     assert service.web is not None
-    if not hasattr(service.web.state, "authority"):
+    if not hasattr(service.web.state, "authentication"):
         install(service.web, authority, service.body_limits)
     return service.web

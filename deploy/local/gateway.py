@@ -23,6 +23,9 @@ from yarl import URL
 
 from deploy.local.locations import GATEWAY_FILE, Location, location_of, read_locations
 from deploy.local.services import RECORD_VARIABLE
+from shared.auth.certificates import HEADERS as CERTIFICATE_HEADERS
+from shared.auth.certificates import is_inside
+from shared.auth.configuration import Identity, Network
 
 LOOK_EVERY_S = 1.0
 #: bytes: a pilot whose disk is full reports in the address
@@ -30,6 +33,7 @@ LONGEST_ADDRESS = 60_000
 RETRY_AFTER_S = "5"
 #: of one connection, not of the request (RFC 9110)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
+_OF_PROXIES = {name.decode() for name in CERTIFICATE_HEADERS}
 #: what an HTTP client adds by itself: whether a pilot sent an Accept decides the form of its answer
 _ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -63,10 +67,13 @@ class Copies:
 class Gateway:
     """Hands requests on and answers back, both as they come."""
 
-    def __init__(self, locations: list[Location], copies: Copies, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, locations: list[Location], copies: Copies, session: aiohttp.ClientSession, proxies: tuple[Network, ...]
+    ) -> None:
         self._locations = locations
         self._copies = copies
         self._session = session
+        self._proxies = proxies
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """The answer of the service whose path it is, or why there is none."""
@@ -84,11 +91,18 @@ class Gateway:
                 return _failed(request, 502, f"{location.service} did not answer: {type(error).__name__}")
         return _failed(request, 503, f"{location.service} is not running")
 
+    def _headers(self, request: web.BaseRequest) -> list[tuple[str, str]]:
+        """What came, and from where: a certificate is told by TLS proxies only, who else may say what they like."""
+        peer = request.remote or ""
+        left_out = _HOP_BY_HOP if is_inside(peer, self._proxies) else _HOP_BY_HOP | _OF_PROXIES
+        told = [(name, value) for name, value in request.headers.items() if name.lower() not in left_out]
+        return [*told, ("X-Forwarded-For", peer)]
+
     async def _handed_on(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
         async with self._session.request(
             request.method,
             URL(url + request.raw_path, encoded=True),
-            headers=[(name, value) for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP],
+            headers=self._headers(request),
             data=request.content if request.can_read_body else None,
             allow_redirects=False,
         ) as answer:
@@ -126,8 +140,11 @@ def _json(content: dict[str, Any], status: int = 200, headers: dict[str, str] | 
     return web.Response(text=json.dumps(content), status=status, headers=headers, content_type="application/json")
 
 
-async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event) -> None:
-    """Run until `stop` is set. Raises OSError where the port is taken."""
+async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event, proxies: tuple[Network, ...] = ()) -> None:
+    """Run until `stop` is set; `proxies`: whose word on certificates is handed on.
+
+    Raises OSError where the port is taken.
+    """
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
     async with aiohttp.ClientSession(
         connector=connector,
@@ -136,7 +153,7 @@ async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event) -> No
         skip_auto_headers=_ADDED,
         cookie_jar=aiohttp.DummyCookieJar(),
     ) as session:
-        gateway = Gateway(read_locations(GATEWAY_FILE.read_text()), copies, session)
+        gateway = Gateway(read_locations(GATEWAY_FILE.read_text()), copies, session, proxies)
         # a body stays as it was packed, and a caller that has gone ends the request at the service too
         server = web.Server(
             gateway.handle,
@@ -168,7 +185,13 @@ async def _main() -> int:
         return 2
     host, port = os.environ.get("ORRERY_HTTP_HOST", "127.0.0.1"), int(os.environ.get("ORRERY_HTTP_PORT", "8080"))
     try:
-        await serve(host, port, Copies(Path(record)), stop)
+        identity = Identity.from_file(Path(file)) if (file := os.environ.get("ORRERY_IDENTITY_FILE")) else Identity()
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"ORRERY_IDENTITY_FILE={file}: {error}\n")
+        return 2
+    proxies = identity.proxies.networks if identity.proxies is not None else ()
+    try:
+        await serve(host, port, Copies(Path(record)), stop, proxies)
     except OSError as error:
         sys.stderr.write(f"ORRERY_HTTP_PORT: cannot listen on {host}:{port}: {error.strerror}\n")
         return 3

@@ -1,31 +1,41 @@
-"""Who is calling, and what they may do: bearer tokens, four roles, one FastAPI dependency."""
+"""Who is calling, and what they may do.
+
+Tokens of our own issuer (`authority`) or of OpenID Connect issuers (`issuers`), certificates that a TLS proxy verified
+(`certificates`); the VO and role that a request claims, four roles, three rights (`caller`); what was revoked
+(`revocation`). `authentication` puts them together, `web` is the FastAPI dependency.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from shared.auth.authority import AUDIENCE, KEY_AUDIENCE, ROLES, Authority, Caller, NotAuthenticated, Role
+from shared.auth.authority import AUDIENCE, KEY_AUDIENCE, Authority
+from shared.auth.caller import RIGHTS, ROLES, Caller, ClaimRefused, NotAuthenticated, Role
 
 if TYPE_CHECKING:
-    from shared.auth.web import caller_of, give_authority, require
+    from shared.auth.web import authentication_of, caller_of, give_authority, identify, require
 
 __all__ = [
     "AUDIENCE",
     "KEY_AUDIENCE",
+    "RIGHTS",
     "ROLES",
     "Authority",
     "Caller",
+    "ClaimRefused",
     "NotAuthenticated",
     "Role",
+    "authentication_of",
     "caller_of",
     "give_authority",
+    "identify",
     "require",
 ]
 
 
 def __getattr__(name: str) -> Any:
     """The web half is loaded when it is first asked for: the command line issues tokens and has no use for FastAPI."""
-    if name in ("caller_of", "give_authority", "require"):
+    if name in ("authentication_of", "caller_of", "give_authority", "identify", "require"):
         from shared.auth import web
 
         return getattr(web, name)

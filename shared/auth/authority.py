@@ -7,18 +7,25 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
+import uuid
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
 
 import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-Role = Literal["user", "pilot", "production", "operator"]
-ROLES: tuple[str, ...] = get_args(Role)
+from shared.auth.caller import (
+    READ_SCOPE,
+    RIGHTS,
+    ROLES,
+    SCOPE_OF_RIGHT,
+    Caller,
+    Credential,
+    NotAuthenticated,
+    digest_of,
+    rights_of,
+)
 
 ISSUER = "orrery"
 AUDIENCE = "orrery"
@@ -26,35 +33,14 @@ AUDIENCE = "orrery"
 KEY_AUDIENCE = "orrery-token-key"
 ALGORITHM = "EdDSA"
 CLOCK_LEEWAY_S = 60
-REMEMBERED_TOKENS = 20_000
-
-
-class NotAuthenticated(Exception):
-    """The token is missing, malformed, expired, or signed by somebody else; the text says which."""
-
-
-@dataclass(frozen=True)
-class Caller:
-    name: str
-    roles: frozenset[str]
-    groups: frozenset[str]
-
-    def may(self, *wanted: str) -> bool:
-        """Whether one of the wanted roles is held; an operator holds all."""
-        return "operator" in self.roles or not self.roles.isdisjoint(wanted)
 
 
 class Authority:
-    """Issues (with a private key) and verifies tokens.
-
-    Verified tokens are remembered until they expire: a pilot's heartbeat costs a dictionary look-up, not a signature
-    check.
-    """
+    """Issues (with a private key) and verifies tokens."""
 
     def __init__(self, public_key: Ed25519PublicKey, private_key: Ed25519PrivateKey | None = None) -> None:
         self._public_key = public_key
         self._private_key = private_key
-        self._remembered: OrderedDict[str, tuple[Caller, float]] = OrderedDict()
 
     @classmethod
     def generate(cls) -> Authority:
@@ -125,11 +111,15 @@ class Authority:
         *,
         lifetime_s: float = 7 * 86400,
         audience: str = AUDIENCE,
+        rights: Collection[str] | None = None,
     ) -> str:
-        """A signed token. Raises ValueError for an unknown role, PermissionError without a private key."""
-        unknown = sorted(set(roles) - set(ROLES))
-        if unknown:
-            raise ValueError(f"unknown role {unknown[0]!r}: allowed are {', '.join(ROLES)}")
+        """A signed token, limited to `rights` if they are given.
+
+        Raises ValueError for an unknown role or right, PermissionError without a private key.
+        """
+        for what, given, allowed in (("role", roles, ROLES), ("right", rights or (), RIGHTS)):
+            if unknown := sorted(set(given) - set(allowed)):
+                raise ValueError(f"unknown {what} {unknown[0]!r}: allowed are {', '.join(allowed)}")
         if self._private_key is None:
             raise PermissionError("this authority has only a public key: it cannot issue tokens")
         issued_at = int(time.time())
@@ -141,26 +131,22 @@ class Authority:
             "exp": issued_at + int(lifetime_s),
             "roles": sorted(roles),
             "groups": list(groups),
+            "jti": uuid.uuid4().hex,
         }
+        if rights is not None:
+            claims["scope"] = " ".join([READ_SCOPE, *(SCOPE_OF_RIGHT[one] for one in sorted(rights))])
         return jwt.encode(claims, self._private_key, algorithm=ALGORITHM)
 
     def verify(self, token: str) -> Caller:
         """The subject of a token. Raises NotAuthenticated."""
-        known = self._remembered.get(token)
-        if known is not None and known[1] > time.time():
-            return known[0]
-        caller, expires_at = self._verified(token, AUDIENCE)
-        self._remembered[token] = (caller, expires_at)
-        if len(self._remembered) > REMEMBERED_TOKENS:
-            self._remembered.popitem(last=False)
-        return caller
+        return self.credential(token).acting(None)
 
     def verify_key(self, key: str) -> Caller:
         """Whose tokens a key renews. Raises NotAuthenticated."""
-        return self._verified(key, KEY_AUDIENCE)[0]
+        return self.credential(key, KEY_AUDIENCE).acting(None)
 
-    def _verified(self, token: str, audience: str) -> tuple[Caller, float]:
-        """The subject of a token, and when it ends. Raises NotAuthenticated."""
+    def credential(self, token: str, audience: str = AUDIENCE) -> Credential:
+        """What a token says of its holder. Raises NotAuthenticated."""
         try:
             claims = jwt.decode(
                 token,
@@ -173,8 +159,16 @@ class Authority:
             )
         except jwt.InvalidTokenError as error:
             raise NotAuthenticated(f"token refused: {error}") from None
-        roles, groups = claims.get("roles", []), claims.get("groups", [])
+        roles, groups, scope = claims.get("roles", []), claims.get("groups", []), claims.get("scope")
         if not isinstance(roles, list) or not isinstance(groups, list):
             raise NotAuthenticated("token refused: roles and groups must be lists")
-        caller = Caller(str(claims["sub"]), frozenset(map(str, roles)) & frozenset(ROLES), frozenset(map(str, groups)))
-        return caller, float(claims["exp"])
+        token_id = claims.get("jti")
+        return Credential(
+            name=str(claims["sub"]),
+            roles=frozenset(map(str, roles)) & frozenset(ROLES),
+            groups=frozenset(map(str, groups)),
+            rights=rights_of(scope.split()) if isinstance(scope, str) else None,
+            issued_at=float(claims.get("iat", 0)),
+            expires_at=float(claims["exp"]),
+            token_ids=(token_id if isinstance(token_id, str) else digest_of(token),),
+        )

@@ -1,52 +1,83 @@
-"""The bearer token of a request: a FastAPI dependency, and the same for plain Starlette routes."""
+"""Who sent a request: a FastAPI dependency, and the same for plain Starlette routes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from fastapi import HTTPException
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 
-from shared.auth.authority import ROLES, Authority, Caller, NotAuthenticated
+from shared.auth.authentication import Authentication
+from shared.auth.authority import Authority
+from shared.auth.caller import RIGHTS, ROLES, Caller, ClaimRefused, NotAuthenticated
 
-#: where a request carries its caller, once the token was verified
+#: where a request carries its caller, or why it has none, once that was looked at
 CALLER = "orrery.caller"
 
 
-def give_authority(web: Starlette, authority: Authority) -> None:
-    """The authority that judges the tokens of this application."""
-    web.state.authority = authority
+def give_authority(web: Starlette, authority: Authority | Authentication) -> None:
+    """What judges the tokens of this application."""
+    web.state.authentication = authority if isinstance(authority, Authentication) else Authentication(authority)
+
+
+def authentication_of(scope: Any) -> Authentication:
+    """What judges the callers of the application that a request is for."""
+    found: Authentication = scope["app"].state.authentication
+    return found
+
+
+async def identify(scope: Any) -> None:
+    """Look at who sent a request; waits only where the keys of the token's issuer have to be read first.
+
+    Called before a request is handed to its route: then `caller_of` never waits.
+    """
+    if CALLER not in scope:
+        try:
+            scope[CALLER] = await authentication_of(scope).authenticated(scope)
+        except NotAuthenticated as error:
+            scope[CALLER] = error
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    """Who sent this request; its token is looked at once. Raises NotAuthenticated."""
-    scope = request.scope
-    known: Caller | None = scope.get(CALLER)
-    if known is not None:
-        return known
-    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"").decode("latin-1")
-    scheme, _, token = header.partition(" ")
-    if scheme.lower() != "bearer" or not token:
-        raise NotAuthenticated("a header 'Authorization: Bearer <token>' is needed")
-    authority: Authority = scope["app"].state.authority
-    caller = scope[CALLER] = authority.verify(token.strip())
-    return caller
+    """Who sent this request; it is looked at once. Raises NotAuthenticated."""
+    return caller_of_scope(request.scope)
 
 
-def require(*roles: str) -> Callable[[HTTPConnection], Caller]:
-    """A dependency: the caller, if they hold one of `roles` (an operator always does); else 401 or 403."""
+def caller_of_scope(scope: Any) -> Caller:
+    """The same for plain ASGI."""
+    known: Caller | NotAuthenticated | None = scope.get(CALLER)
+    if known is None:
+        known = scope[CALLER] = authentication_of(scope).caller(scope)
+    if isinstance(known, NotAuthenticated):
+        raise known
+    return known
+
+
+def require(*roles: str, right: str | None = None) -> Callable[[HTTPConnection], Caller]:
+    """A dependency: the caller, if they hold one of `roles` (an operator always does) and the right; else 401 or 403.
+
+    A token that is limited to other rights does not have it, whatever its roles.
+    """
     for role in roles:
         if role not in ROLES:
             raise ValueError(f"unknown role {role!r}: allowed are {', '.join(ROLES)}")
+    if right is not None and right not in RIGHTS:
+        raise ValueError(f"unknown right {right!r}: allowed are {', '.join(RIGHTS)}")
 
     def dependency(request: HTTPConnection) -> Caller:
         try:
             caller = caller_of(request)
+        except ClaimRefused as error:
+            raise HTTPException(403, str(error)) from None
         except NotAuthenticated as error:
             raise HTTPException(401, str(error), headers={"WWW-Authenticate": "Bearer"}) from None
         if roles and not caller.may(*roles):
             raise HTTPException(403, f"{caller.name} needs the role {' or '.join(roles)}")
+        if right is not None and not caller.has_right(right):
+            raise HTTPException(403, f"{caller.name} needs the right {right}, to which the token is not limited")
         return caller
 
+    dependency.asks_for = (roles, right)  # type: ignore[attr-defined]  # for the contract of endpoints
     return dependency

@@ -39,6 +39,7 @@ class Settings(BaseSettings):
 
     token_key_file: Path = Path(".local/token_key.pem")
     token_key: str | None = Field(None, description="the key itself in PEM form; wins over the file")
+    identity_file: Path | None = Field(None, description="JSON: other issuers of tokens, and TLS proxies")
 
     log_format: Literal["plain", "json"] = "plain"
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

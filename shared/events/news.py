@@ -4,7 +4,7 @@ from shared.events.base import Event
 
 
 class ConfigChanged(Event):
-    """Runtime parameters changed; ``config_version`` is the row of table ``versions`` to compare with."""
+    """Runtime parameters changed, or tokens were revoked; rows `config` and `revocations` of `versions` say which."""
 
     config_version: int
 

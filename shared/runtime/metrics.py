@@ -27,9 +27,20 @@ class RuntimeMetrics:
             ["cause"],
             registry=registry,
         )
+        self.callers_refused = Counter(
+            "orrery_callers_refused",
+            "Requests whose caller is not believed: token, certificate, claim (of a VO or role that the token does not "
+            "have), certificate_from_elsewhere (a header of a TLS proxy from an address that is none; it is ignored)",
+            ["why"],
+            registry=registry,
+        )
         self.background_restarts = Counter(
             "orrery_background_restarts",
             "Background loops that failed and were started again",
             ["service"],
             registry=registry,
         )
+
+    def caller_refused(self, why: str) -> None:
+        """One request whose caller is not believed."""
+        self.callers_refused.labels(why).inc()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from shared.auth import Authority
+from shared.auth.authentication import Authentication
 from shared.cache import Cache, NullCache, RedisCache
 from shared.cancelling import end
 from shared.config.settings import Settings, SettingsError
@@ -32,9 +32,10 @@ from shared.messaging.rabbitmq import RabbitMQTransport
 from shared.messaging.subscription import NewsSubscription, WorkSubscription
 from shared.messaging.topology import Topology
 from shared.messaging.transport import Attached, Transport
+from shared.runtime.believed import authority_of, identity_of
 from shared.runtime.metrics import RuntimeMetrics
 from shared.runtime.periodic import PeriodicRunner
-from shared.runtime.service import Build, Context, Periodic, Service
+from shared.runtime.service import Build, Context, Periodic, Service, with_authentication
 from shared.runtime.web import HttpServer, add_health
 from shared.web.service import install
 
@@ -199,14 +200,18 @@ async def open_process(
     `ports` gives the HTTP port of each by name; without it they are counted up from the setting. Raises SettingsError
     or StartError.
     """
-    authority = _authority(settings)
+    authority, identity = authority_of(settings), identity_of(settings)
     if transport is None and settings.rabbitmq_url is None:
         _require_everybody(builds)
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     runtime_metrics, messaging_metrics = RuntimeMetrics(registry), MessagingMetrics(registry)
+    authentication = Authentication(
+        authority, identity, count=lambda why: runtime_metrics.callers_refused.labels(why).inc()
+    )
     database = await _connect(settings, builds)
+    authentication = Authentication(authority, identity, count=runtime_metrics.caller_refused)
     cache = _cache(settings, runtime_metrics)
     transport = transport or _transport(settings, database, messaging_metrics)
     process = Process(settings, database, cache, transport, runtime_metrics, registry)
@@ -218,10 +223,12 @@ async def open_process(
             acting = database.acting_as(name)
             context = Context(acting, cache, authority, generator, settings, own)
             service = build(context)
+            if index == 0:  # whoever is believed is one question for the whole process
+                service = with_authentication(authentication, acting, service)
             dispatcher, attached = _attach(service, acting, messaging_metrics, process.gate)
             process.transport.attach(attached)
             web = service.web or FastAPI(title=f"Orrery {service.name}", docs_url=None, redoc_url=None)
-            install(web, authority, service.body_limits)
+            install(web, authentication, service.body_limits)
             add_health(web, ready=process.problems, registries=(own, registry))
             port = ports[name] if ports else (settings.http_port + index if settings.http_port else 0)
             http = HttpServer(web, host=settings.http_host, port=port, graceful_stop_s=settings.graceful_stop_s)
@@ -254,20 +261,6 @@ def _require_everybody(builds: Mapping[str, Build]) -> None:
             f"ORRERY_RABBITMQ_URL is not set: it is needed unless every service runs in one process "
             f"(missing here: {', '.join(missing)})"
         )
-
-
-def _authority(settings: Settings) -> Authority:
-    if settings.token_key is not None:
-        try:
-            return Authority.from_pem(settings.token_key)
-        except ValueError as error:
-            raise SettingsError(f"ORRERY_TOKEN_KEY: {error}") from None
-    try:
-        return Authority.from_file(settings.token_key_file)
-    except OSError as error:
-        raise SettingsError(f"ORRERY_TOKEN_KEY_FILE={settings.token_key_file}: {error.strerror}") from None
-    except ValueError as error:
-        raise SettingsError(f"ORRERY_TOKEN_KEY_FILE={settings.token_key_file}: {error}") from None
 
 
 async def _connect(settings: Settings, builds: Mapping[str, Build]) -> Database:

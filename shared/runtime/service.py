@@ -14,6 +14,8 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from shared.auth import Authority
+from shared.auth.authentication import Authentication
+from shared.auth.revocation import LOOKED_AT_EVERY_S
 from shared.cache import Cache
 from shared.config.parameters import REFRESH_EVERY_S, Parameters
 from shared.config.settings import Settings
@@ -81,6 +83,26 @@ def with_parameters(parameters: Parameters, database: Database, service: Service
         news=[*service.news, (ConfigChanged, read)],
         periodic=[Periodic("parameters", REFRESH_EVERY_S, refresh, lease=False), *service.periodic],
         on_start=[read, *service.on_start],
+    )
+
+
+def with_authentication(authentication: Authentication, database: Database, service: Service) -> Service:
+    """The service; it learns of revoked tokens at its start, by news and periodically, and keeps the issuers' keys."""
+    revocations = authentication.revocations
+
+    async def read(event: ConfigChanged | None = None) -> None:
+        async with database.read() as connection:
+            await revocations.refresh(connection)
+
+    async def refresh(work: UnitOfWork) -> None:
+        await revocations.refresh(work.connection)
+
+    return replace(
+        service,
+        news=[*service.news, (ConfigChanged, read)],
+        periodic=[Periodic("revocations", LOOKED_AT_EVERY_S, refresh, lease=False), *service.periodic],
+        on_start=[read, *service.on_start],
+        background=[authentication.keep_keys, *service.background],
     )
 
 

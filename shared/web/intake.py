@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.auth import NotAuthenticated, caller_of
+from shared.auth import NotAuthenticated, caller_of, identify
 from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
@@ -152,6 +152,7 @@ class Intake:
         try:
             with self._room.seat() as seat:
                 scope[SEAT] = seat
+                await identify(scope)
                 await self._answer(scope, receive, send, seat)
         except TooMuch as error:
             await _refused_body(413, error)(scope, receive, send)

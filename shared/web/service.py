@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from starlette.applications import Starlette
 
 from shared.auth import Authority
+from shared.auth.authentication import Authentication
 from shared.auth.web import give_authority
 from shared.web.answers import answer_errors
 from shared.web.intake import Room, bound_requests
@@ -15,7 +16,7 @@ from shared.web.json_text import BodyLimits
 
 def install(
     web: Starlette,
-    authority: Authority,
+    authority: Authority | Authentication,
     body_limits: Mapping[str, BodyLimits] | None = None,
     room: Room | None = None,
 ) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
 from services.job_dispatch.coalescing import TooLate
-from shared.auth import NotAuthenticated, caller_of
+from shared.auth import ClaimRefused, NotAuthenticated, caller_of, identify
 from shared.db.database import is_retryable, is_unstorable, unavailable
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
@@ -66,7 +66,10 @@ def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
     def wrap(endpoint: Endpoint) -> Endpoint:
         async def call(request: Request) -> Response:
             try:
+                await identify(request.scope)
                 caller = caller_of(request)
+            except ClaimRefused as error:
+                return form(UnansweredRequest(ROLE, str(error), 403))
             except NotAuthenticated as error:
                 return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
             if not caller.may(*roles):

@@ -32,7 +32,7 @@ from services.job_dispatch.api.requests import (
 from services.job_dispatch.api.secrets import chosen
 from services.job_dispatch.parameters import KEY_PAIR_RECIPIENTS, PROXY_RECIPIENTS, RENEWED_TOKEN_S
 from services.job_dispatch.store.secrets import secrets_of
-from shared.auth import Authority, NotAuthenticated, caller_of
+from shared.auth import NotAuthenticated, authentication_of, caller_of
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -138,14 +138,14 @@ class LegacyCredentials:
 
         The pilot reads the answer as a Python literal, so it has texts and numbers only.
         """
-        authority: Authority = request.app.state.authority
+        authentication = authentication_of(request.scope)
         try:
-            owner = authority.verify_key(request.query_params.get("token_key", ""))
+            owner = authentication.key_owner(request.query_params.get("token_key", ""))
         except NotAuthenticated as error:
             return always_json(UnansweredRequest(INVALID, f"token_key: {error}"))
         try:
             lifetime_s = float(self._parameters.read(RENEWED_TOKEN_S))
-            token = authority.issue(owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s)
+            token = authentication.authority.issue(owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s)
         except PermissionError as error:
             return always_json(UnansweredRequest(PROXY_ERROR, f"no token can be issued here: {error}"))
         return flat({"StatusCode": OK, "errorDialog": "", "userProxy": token})

@@ -13,6 +13,7 @@ from fastapi import Depends, FastAPI
 from fastapi.testclient import TestClient
 
 from shared.auth import Authority, Caller, NotAuthenticated, require
+from shared.auth.authentication import Authentication
 from shared.web.service import install
 
 
@@ -21,7 +22,9 @@ def test_a_token_says_who_holds_it() -> None:
     token = authority.issue("alice", ["user", "production"], ["higgs"])
     caller = authority.verify(token)
     assert caller == Caller("alice", frozenset({"user", "production"}), frozenset({"higgs"}))
-    assert authority.verify(token) is caller, "a known token costs no signature check"
+    authentication, scope = Authentication(authority), {"headers": [(b"authorization", f"Bearer {token}".encode())]}
+    assert authentication.caller(scope) == caller
+    assert authentication.caller(scope) is authentication.caller(scope), "a known token costs no signature check"
 
 
 def test_a_verifier_needs_only_the_public_key() -> None:

@@ -7,6 +7,7 @@ import contextlib
 import gzip
 import json
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 from pathlib import Path
 
 import httpx
@@ -66,12 +67,14 @@ class Copy:
 
 
 @contextlib.asynccontextmanager
-async def gateway(tmp_path: Path, urls: dict[str, list[str]]) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a gateway whose record names these copies."""
+async def gateway(
+    tmp_path: Path, urls: dict[str, list[str]], proxies: tuple[str, ...] = ()
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a gateway whose record names these copies, and that trusts TLS proxies of these networks."""
     record = tmp_path / "run.json"
     record.write_text(json.dumps({"urls": urls}))
     stop, port = asyncio.Event(), free_port()
-    running = asyncio.create_task(serve(LOOPBACK, port, Copies(record), stop))
+    running = asyncio.create_task(serve(LOOPBACK, port, Copies(record), stop, tuple(map(ip_network, proxies))))
     async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{port}", timeout=10, trust_env=False) as client:
         while True:
             with contextlib.suppress(httpx.ConnectError):
@@ -100,6 +103,18 @@ async def test_a_request_and_its_answer_are_handed_on_as_they_came(tmp_path: Pat
     headers = told["headers"]
     assert headers["authorization"] == "Bearer t" and headers["content-encoding"] == "gzip"
     assert "accept" not in headers, "a pilot that sends no Accept is answered otherwise than one that does"
+
+
+async def test_a_certificate_is_handed_on_for_tls_proxies_alone_and_the_address_of_the_caller_always(
+    tmp_path: Path,
+) -> None:
+    told = {"X-SSL-Client-S-DN": "CN=alice", "X-SSL-Client-Verify": "SUCCESS", "X-SSL-Client-FQAN": "/atlas"}
+    for proxies, n_told in (((), 0), (("192.0.2.0/24",), 0), (("127.0.0.0/8",), 3)):
+        async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [copy.url]}, proxies) as client:
+            answer = await client.get("/server/panda/getJob", headers=told)
+        headers = answer.json()["headers"]
+        assert sum(name.lower() in headers for name in told) == n_told
+        assert headers["x-forwarded-for"] == LOOPBACK
 
 
 async def test_an_address_with_a_whole_report_in_it_is_handed_on(tmp_path: Path) -> None:

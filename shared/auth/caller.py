@@ -1,0 +1,152 @@
+"""Who calls, and what they may do: name, roles, groups, VO and rights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Literal, get_args
+
+Role = Literal["user", "pilot", "production", "operator"]
+ROLES: tuple[str, ...] = get_args(Role)
+#: what a token may be limited to; one that names none of them has all that its roles allow
+Right = Literal["submit", "cancel", "modify"]
+RIGHTS: tuple[str, ...] = get_args(Right)
+#: the scopes that stand for them (WLCG Common JWT Profiles: capability-based authorization)
+SCOPE_OF_RIGHT: Mapping[str, str] = {"submit": "compute.create", "cancel": "compute.cancel", "modify": "compute.modify"}
+READ_SCOPE = "compute.read"
+#: the key for everybody in a mapping of groups to roles
+ANYBODY = "*"
+
+
+class NotAuthenticated(Exception):
+    """The token is missing, malformed, expired, revoked, or signed by somebody else; the text says which."""
+
+
+class ClaimRefused(NotAuthenticated):
+    """The caller is known, but claims a VO or role that the token does not have."""
+
+
+@dataclass(frozen=True)
+class Caller:
+    """`vo`: the one that was claimed for this request. `is_of_every_vo`: what holds for a caller without groups.
+
+    `rights` None: all that the roles allow.
+    """
+
+    name: str
+    roles: frozenset[str]
+    groups: frozenset[str]
+    vo: str | None = None
+    is_of_every_vo: bool = True
+    rights: frozenset[str] | None = None
+
+    def may(self, *wanted: str) -> bool:
+        """Whether one of the wanted roles is held; an operator holds all."""
+        return "operator" in self.roles or not self.roles.isdisjoint(wanted)
+
+    def has_right(self, right: str) -> bool:
+        """Whether the token is not limited to other rights."""
+        return self.rights is None or right in self.rights
+
+    @cached_property
+    def vos(self) -> frozenset[str] | None:
+        """The VOs that the caller acts for; None: every one."""
+        if self.vo is not None:
+            return frozenset({self.vo})
+        if not self.groups and self.is_of_every_vo:
+            return None
+        return frozenset(vo_of(group) for group in self.groups)
+
+    def is_of(self, vo: str | None) -> bool:
+        """Whether the caller acts for a VO; what belongs to none is for everybody."""
+        return self.vos is None or vo is None or vo in self.vos
+
+
+def vo_of(group: str) -> str:
+    """The VO of a group: atlas of atlas/production."""
+    return group.partition("/")[0]
+
+
+def rights_of(scopes: Iterable[str]) -> frozenset[str] | None:
+    """The rights that scopes limit a token to; None where none of them is about computing.
+
+    Example: "openid compute.read compute.create" may submit and not cancel; "openid" alone limits nothing.
+    """
+    given = {one for one in scopes if one.startswith("compute.")}
+    return frozenset(right for right, scope in SCOPE_OF_RIGHT.items() if scope in given) if given else None
+
+
+@dataclass(frozen=True)
+class Credential:
+    """What a token or a certificate says of its holder, verified.
+
+    `roles` hold in every VO; `roles_of_group` maps groups to further ones. Times in seconds since the epoch;
+    `token_ids`: what a revocation may name. `is_of_every_vo` as in Caller.
+    """
+
+    name: str
+    roles: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+    roles_of_group: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    rights: frozenset[str] | None = None
+    issued_at: float = 0.0
+    expires_at: float = 0.0
+    token_ids: tuple[str, ...] = ()
+    is_of_every_vo: bool = True
+
+    def acting(self, origin: str | None) -> Caller:
+        """The caller of a request with this header `Origin`: `<vo>`, `<vo>.<role>` or `<vo>:<role>`.
+
+        A VO limits the groups to its own, a role the roles to that one. What browsers send (an address, "null") claims
+        nothing. Raises ClaimRefused for a VO or role that the credential does not have.
+        """
+        everything = self._caller(self.groups)
+        if not origin or "://" in origin or origin == "null":
+            return everything
+        vo, role = self._claimed(origin)
+        if everything.vos is not None and vo not in everything.vos:
+            raise ClaimRefused(f"Origin: {self.name} is not of the VO {vo}; allowed: {_listed(everything.vos)}")
+        own = self._caller(frozenset(group for group in self.groups if vo_of(group) == vo))
+        if role is None:
+            return replace(own, vo=vo)
+        if role in ROLES and own.may(role):
+            return replace(own, vo=vo, roles=frozenset({role}))
+        if role not in ROLES and f"{vo}/{role}" in self.groups:
+            return replace(own, vo=vo)
+        raise ClaimRefused(f"Origin: {self.name} has not the role {role} of {vo}; allowed: {_listed(own.roles)}")
+
+    def _claimed(self, origin: str) -> tuple[str, str | None]:
+        """VO and role; a VO may have dots in its name."""
+        if ":" not in origin and any(vo_of(group) == origin for group in self.groups):
+            return origin, None
+        vo, sign, role = origin.rpartition(":" if ":" in origin else ".")
+        return (vo, role) if sign and vo and role else (origin, None)
+
+    def _caller(self, groups: frozenset[str]) -> Caller:
+        roles = self.roles | roles_of(groups, self.roles_of_group)
+        return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights)
+
+
+def roles_of(groups: Iterable[str], mapping: Mapping[str, Iterable[str]]) -> frozenset[str]:
+    """The roles of these groups; `*/production` stands for that group of any VO, `*` for everybody.
+
+    Example: {"*/production": ["production"], "*": ["user"]} makes of atlas/production both, of atlas a user.
+    """
+    found = set(mapping.get(ANYBODY, ()))
+    for group in groups:
+        found |= {*mapping.get(group, ())}
+        _, sign, rest = group.partition("/")
+        if sign:
+            found |= {*mapping.get(f"{ANYBODY}/{rest}", ())}
+    return frozenset(found)
+
+
+def digest_of(token: str) -> str:
+    """What names a token that has no id of its own; the token cannot be made of it."""
+    return "sha256:" + hashlib.sha256(token.encode()).hexdigest()[:32]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

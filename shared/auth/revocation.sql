@@ -1,0 +1,8 @@
+-- name: revocations_version
+-- What to compare with the copy in memory.
+SELECT version FROM versions WHERE name = 'revocations';
+
+-- name: revocations
+-- What is revoked and not over; times in seconds since the epoch.
+SELECT kind, name, extract(epoch FROM revoked_at)::float8 AS revoked_at, extract(epoch FROM until)::float8 AS until
+  FROM revocations WHERE until > orrery_now();
