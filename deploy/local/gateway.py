@@ -25,7 +25,7 @@ from deploy.local.locations import GATEWAY_FILE, Location, location_of, read_loc
 from deploy.local.services import RECORD_VARIABLE
 from shared.auth.certificates import HEADERS as CERTIFICATE_HEADERS
 from shared.auth.certificates import is_inside
-from shared.auth.configuration import Identity, Network
+from shared.auth.configuration import IdentityFile, Network
 
 LOOK_EVERY_S = 1.0
 #: bytes: a pilot whose disk is full reports in the address
@@ -185,7 +185,9 @@ async def _main() -> int:
         return 2
     host, port = os.environ.get("ORRERY_HTTP_HOST", "127.0.0.1"), int(os.environ.get("ORRERY_HTTP_PORT", "8080"))
     try:
-        identity = Identity.from_file(Path(file)) if (file := os.environ.get("ORRERY_IDENTITY_FILE")) else Identity()
+        identity = (
+            IdentityFile.from_file(Path(file)) if (file := os.environ.get("ORRERY_IDENTITY_FILE")) else IdentityFile()
+        )
     except (OSError, ValueError) as error:
         sys.stderr.write(f"ORRERY_IDENTITY_FILE={file}: {error}\n")
         return 2

@@ -1,4 +1,4 @@
-"""Finds who sent a request: by a token of our own or another issuer, or by a certificate that a TLS proxy verified.
+"""Finds who sent a request: by a token, ours or another issuer's, or by a verified certificate.
 
 What was found is remembered by the bytes of the headers: a pilot's heartbeat costs a dictionary look-up.
 """
@@ -15,7 +15,7 @@ import jwt
 from shared.auth.authority import ISSUER, KEY_AUDIENCE, Authority
 from shared.auth.caller import Caller, ClaimRefused, Credential, NotAuthenticated
 from shared.auth.certificates import FORWARDED_HEADER, HEADERS, Certificates
-from shared.auth.configuration import Identity
+from shared.auth.configuration import IdentityFile
 from shared.auth.issuers import KeysWanted, OidcIssuer
 from shared.auth.revocation import Revocations
 
@@ -29,17 +29,20 @@ _Known = tuple[Caller, float]
 
 
 class Authentication:
-    """`count` is told why a caller was refused, in one of few words; `clock` is the time of day in seconds."""
+    """Believes or refuses callers.
+
+    `count` is told why one was refused, in one of few words; `clock` is the time of day in seconds.
+    """
 
     def __init__(
         self,
         authority: Authority,
-        identity: Identity | None = None,
+        identity: IdentityFile | None = None,
         *,
         count: Callable[[str], None] = lambda why: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        identity = identity or Identity()
+        identity = identity or IdentityFile()
         self.authority = authority
         self.revocations = Revocations(self.forget)
         self.certificates = Certificates(identity.proxies) if identity.proxies is not None else None
@@ -65,7 +68,10 @@ class Authentication:
         return self._by_certificate(scope, origin)
 
     async def authenticated(self, scope: Any) -> Caller:
-        """The same; reads the keys of the token's issuer first where they are not known. Raises NotAuthenticated."""
+        """The same; reads the keys of the token's issuer first where they are not known.
+
+        Raises NotAuthenticated.
+        """
         try:
             return self.caller(scope)
         except KeysWanted as wanted:

@@ -30,9 +30,9 @@ class ClaimRefused(NotAuthenticated):
 
 @dataclass(frozen=True)
 class Caller:
-    """`vo`: the one that was claimed for this request. `is_of_every_vo`: what holds for a caller without groups.
+    """`vo`: the one that was claimed for this request.
 
-    `rights` None: all that the roles allow.
+    `is_of_every_vo`: what holds for a caller without groups. `rights` None: all that the roles allow.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Client certificates that a TLS proxy verified and tells in headers: believed from configured addresses only.
+"""Client certificates that a TLS proxy tells in headers, believed from configured addresses only.
 
 `X-SSL-Client-Verify: SUCCESS`, `X-SSL-Client-S-DN: <subject>` and, where the proxy reads VOMS attributes,
 `X-SSL-Client-FQAN: <attribute>, ...`.

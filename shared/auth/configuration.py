@@ -56,7 +56,7 @@ class SubjectSection(_Section):
 
 
 class ProxySection(_Section):
-    """TLS proxies: from these networks alone certificates, and addresses of callers, are taken from headers.
+    """TLS proxies: from these networks alone headers with certificates and addresses are believed.
 
     `subjects` by distinguished name; `roles` of VOMS attributes.
     """
@@ -66,14 +66,14 @@ class ProxySection(_Section):
     roles: RolesOfGroup = USUAL_ROLES
 
 
-class Identity(_Section):
+class IdentityFile(_Section):
     """The whole file."""
 
     issuers: tuple[IssuerSection, ...] = ()
     proxies: ProxySection | None = None
 
     @classmethod
-    def from_file(cls, path: Path) -> Identity:
+    def from_file(cls, path: Path) -> IdentityFile:
         """Raises OSError; ValueError that names each wrong field."""
         try:
             return cls.model_validate_json(path.read_bytes())

@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect issuers: their keys are read from them, kept, and read again when they change.
+"""Tokens of OpenID Connect issuers, whose keys are read, kept, and read again when they change.
 
 An issuer that cannot be reached keeps nobody out whose key is known (OpenID Connect Discovery; RFC 7517, 7519, 8725).
 """

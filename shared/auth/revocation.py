@@ -1,4 +1,4 @@
-"""Tokens that are no longer believed before they expire: one by its id, or all that a subject got until a time."""
+"""Tokens that are no longer believed before they expire: one, or all that a subject got so far."""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ def caller_of_scope(scope: Any) -> Caller:
 
 
 def require(*roles: str, right: str | None = None) -> Callable[[HTTPConnection], Caller]:
-    """A dependency: the caller, if they hold one of `roles` (an operator always does) and the right; else 401 or 403.
+    """A dependency: the caller, if they hold one of `roles` and the right; else 401 or 403.
 
-    A token that is limited to other rights does not have it, whatever its roles.
+    An operator holds every role. A token that is limited to other rights does not have it, whatever its roles.
     """
     for role in roles:
         if role not in ROLES:

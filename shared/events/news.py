@@ -4,7 +4,10 @@ from shared.events.base import Event
 
 
 class ConfigChanged(Event):
-    """Runtime parameters changed, or tokens were revoked; rows `config` and `revocations` of `versions` say which."""
+    """Runtime parameters changed, or tokens were revoked.
+
+    The rows `config` and `revocations` of table `versions` say which.
+    """
 
     config_version: int
 

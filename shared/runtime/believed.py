@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.auth import Authority
-from shared.auth.configuration import Identity
+from shared.auth.configuration import IdentityFile
 from shared.config.settings import Settings, SettingsError
 
 
@@ -22,12 +22,12 @@ def authority_of(settings: Settings) -> Authority:
         raise SettingsError(f"ORRERY_TOKEN_KEY_FILE={settings.token_key_file}: {error}") from None
 
 
-def identity_of(settings: Settings) -> Identity:
+def identity_of(settings: Settings) -> IdentityFile:
     """Whom else to believe. Raises SettingsError."""
     if settings.identity_file is None:
-        return Identity()
+        return IdentityFile()
     try:
-        return Identity.from_file(settings.identity_file)
+        return IdentityFile.from_file(settings.identity_file)
     except OSError as error:
         raise SettingsError(f"ORRERY_IDENTITY_FILE={settings.identity_file}: {error.strerror}") from None
     except ValueError as error:

@@ -87,7 +87,7 @@ def with_parameters(parameters: Parameters, database: Database, service: Service
 
 
 def with_authentication(authentication: Authentication, database: Database, service: Service) -> Service:
-    """The service; it learns of revoked tokens at its start, by news and periodically, and keeps the issuers' keys."""
+    """The service; it learns of revoked tokens by news and periodically, and keeps the issuers' keys."""
     revocations = authentication.revocations
 
     async def read(event: ConfigChanged | None = None) -> None:

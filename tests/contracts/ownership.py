@@ -124,6 +124,7 @@ TABLES: Mapping[str, Table] = {
     "job_parameters_templates": _whole(TD),
     "output_templates": Table(inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr")),
     "parameters": _whole(TD),
+    "revocations": _whole(TD),
     "task_job_counts": _whole(JG),
     "work_queues": _whole(TD),
     "users": _whole(TD),

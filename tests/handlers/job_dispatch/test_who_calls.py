@@ -10,7 +10,7 @@ import pytest
 from services.job_dispatch.app import Parts
 from shared.auth import Authority
 from shared.auth.authentication import Authentication
-from shared.auth.configuration import Identity
+from shared.auth.configuration import IdentityFile
 from shared.web.service import install
 from tests.handlers.job_dispatch.calls import ACQUIRE, UPDATE
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
@@ -26,7 +26,7 @@ PROXIES = {
 
 @pytest.fixture
 def authentication(parts: Parts, authority: Authority) -> Authentication:
-    found = Authentication(authority, Identity.model_validate(PROXIES))
+    found = Authentication(authority, IdentityFile.model_validate(PROXIES))
     assert parts.service.web is not None
     install(parts.service.web, found, parts.service.body_limits)
     return found

@@ -9,7 +9,7 @@ import pytest
 from shared.auth import Authority, Caller, NotAuthenticated
 from shared.auth.authentication import Authentication
 from shared.auth.certificates import group_of_fqan, normalised
-from shared.auth.configuration import Identity
+from shared.auth.configuration import IdentityFile
 
 ALICE = "/DC=ch/DC=cern/OU=Users/CN=alice/CN=Alice Smith"
 
@@ -64,7 +64,9 @@ def authentication() -> Authentication:
             },
         }
     }
-    return Authentication(Authority.generate(), Identity.model_validate(told), count=lambda why: COUNTED.update([why]))
+    return Authentication(
+        Authority.generate(), IdentityFile.model_validate(told), count=lambda why: COUNTED.update([why])
+    )
 
 
 def caller(authentication: Authentication, peer: str, **headers: str) -> Caller:

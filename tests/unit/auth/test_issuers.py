@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 
 from shared.auth import Authority, Caller, NotAuthenticated
 from shared.auth.authentication import Authentication
-from shared.auth.configuration import Identity
+from shared.auth.configuration import IdentityFile
 from tests.unit.auth.issuer_of_tests import Issuer, ec_key, jwk_of, rsa_key
 
 
@@ -26,7 +26,7 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 def believing(issuer: Issuer, **section: Any) -> Authentication:
     told = {"issuers": [{"issuer": issuer.url, "audience": ["orrery"], **section}]}
-    return Authentication(Authority.generate(), Identity.model_validate(told))
+    return Authentication(Authority.generate(), IdentityFile.model_validate(told))
 
 
 async def caller(authentication: Authentication, token: str, origin: str | None = None) -> Caller:
@@ -208,7 +208,7 @@ def test_a_wrong_configuration_is_refused_by_field(tmp_path: Path, content: str,
     path = tmp_path / "identity.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=said):
-        Identity.from_file(path)
+        IdentityFile.from_file(path)
 
 
 def test_a_key_that_is_for_encryption_or_of_an_unknown_kind_verifies_nothing() -> None:
