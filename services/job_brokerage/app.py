@@ -77,6 +77,7 @@ def build(context: Context) -> Service:
         work=[
             (events.ChunkOffered, chunks.on_chunk_offered),
             *((event, statistics.on_jobs_moved) for event in JOB_EVENTS),
+            (events.JobsReordered, statistics.on_jobs_reordered),
         ],
         news=[
             (events.GridChanged, snapshot.on_grid_changed),

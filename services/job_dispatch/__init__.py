@@ -1,14 +1,14 @@
 """Gives jobs to pilots, judges what pilots report, and moves jobs from `defined` to their end.
 
 Consumes: jobs.generated (is the input there?), transfers.completed, outputs.registered, task.commanded.
-Hears as news: jobs.activated (arrivals for its windows), jobs.throttled, jobs.dispatched (ids other replicas took),
-shares.corrected, config.changed, grid.changed.
-Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.dispatched, jobs.started, outputs.produced,
+Hears as news: jobs.activated (arrivals for its windows), jobs.throttled, jobs.reordered (other priority or share),
+jobs.dispatched (ids other replicas took), shares.corrected, config.changed, grid.changed.
+Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.reordered, jobs.dispatched, jobs.started, outputs.produced,
 jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested.
 Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
-watchdog expires), heartbeat_at, start_time, worker and command of jobs; job_claims, job_reports, workers,
-queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
-transfers.
+watchdog expires), heartbeat_at, start_time, worker and command of jobs, priority and share of jobs that wait;
+job_claims, job_reports, job_order_changes, workers, queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but
+for CurMatches, which job_generation raises); inserts transfers.
 
 How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 

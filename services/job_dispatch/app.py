@@ -28,6 +28,7 @@ from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_credentials import LegacyCredentials
 from services.job_dispatch.api.pilot import PilotApi
+from services.job_dispatch.api.priorities import PriorityApi
 from services.job_dispatch.api.secrets import JobSecrets, SecretsApi
 from services.job_dispatch.api.web import make_web
 from services.job_dispatch.api.worker_nodes import WorkerNodes
@@ -38,6 +39,8 @@ from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
 from services.job_dispatch.lifecycle.commanding import Commanding
 from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
+from services.job_dispatch.lifecycle.reordering import SLICE as REORDER_SLICE
+from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.lifecycle.user_caps import UserCaps
@@ -54,6 +57,7 @@ from shared.events import (
     JobsActivated,
     JobsDispatched,
     JobsGenerated,
+    JobsReordered,
     JobsThrottled,
     OutputsRegistered,
     SharesCorrected,
@@ -116,7 +120,8 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     activity = PilotActivity(database, parameters, grid, clock)
     lifecycle = Lifecycle(store)
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
-    handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands)
+    reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
+    handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands, reordering)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics)
     acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics)
@@ -130,17 +135,18 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity, credentials=credentials
     )
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
-    simulated_work = [Periodic("commands", 1.0, commands.run_slice, lease=False)] if simulated else []
+    web.include_router(PriorityApi(database, store, reordering).router())
+    of_users = [UserCaps(lifecycle, parameters).periodic()]
     news = NewsHandlers(windows, upkeep)
     upkeep_news = UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",
         work=_work(handlers),
         news=_news(news, upkeep_news),
-        periodic=[*upkeep.periodic(), sites.periodic(), UserCaps(lifecycle, parameters).periodic(), *simulated_work],
+        periodic=[*upkeep.periodic(), sites.periodic(), *of_users, *_simulated(database, commands, reordering)],
         web=web,
         body_limits={"/api/v1/job/kill": IDS},
-        background=[] if simulated else [lambda: _at_stop(close), lambda: commands.work_off(database)],
+        background=_background(database, commands, reordering, close),
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
     )
@@ -184,8 +190,27 @@ def _news(windows: NewsHandlers, upkeep: UpkeepNews) -> list[tuple[type[Event], 
         (JobsActivated, windows.on_jobs_activated),
         (JobsDispatched, windows.on_jobs_dispatched),
         (JobsThrottled, windows.on_jobs_throttled),
+        (JobsReordered, windows.on_jobs_reordered),
         (SharesCorrected, upkeep.on_shares_corrected),
         (GridChanged, upkeep.on_grid_changed),
+    ]
+
+
+def _simulated(database: Database, commands: CommandSlices, reordering: Reordering) -> list[Periodic]:
+    """What runs beside everything else, where nothing runs by itself."""
+    slices = {"commands": commands.run_slice, "order-changes": reordering.run_slice} if database.is_simulated else {}
+    return [Periodic(name, 1.0, run, lease=False) for name, run in slices.items()]
+
+
+def _background(
+    database: Database, commands: CommandSlices, reordering: Reordering, close: Callable[[], Awaitable[None]]
+) -> list[Callable[[], Awaitable[None]]]:
+    if database.is_simulated:
+        return []
+    return [
+        lambda: _at_stop(close),
+        lambda: commands.work_off(database),
+        lambda: reordering.work_off(database),
     ]
 
 

@@ -14,6 +14,7 @@ from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.lifecycle.command_slices import CommandSlices
 from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
+from services.job_dispatch.lifecycle.reordering import COMMANDS, Reordering
 from services.job_dispatch.policy.commands import Order
 from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.db.unit_of_work import UnitOfWork
@@ -21,6 +22,7 @@ from shared.events import (
     JobsActivated,
     JobsDispatched,
     JobsGenerated,
+    JobsReordered,
     JobsThrottled,
     OutputsRegistered,
     TaskCommanded,
@@ -35,9 +37,12 @@ NEWS_SLICE = 1000  # taken in at once, in about a millisecond
 class Handlers:
     """Work: one replica handles each event, through the inbox."""
 
-    def __init__(self, store: Store, inputs: Inputs, outputs: Outputs, commands: CommandSlices) -> None:
+    def __init__(
+        self, store: Store, inputs: Inputs, outputs: Outputs, commands: CommandSlices, reordering: Reordering
+    ) -> None:
         self._store = store
         self._commands = commands
+        self._reordering = reordering
         self._inputs = inputs
         self._outputs = outputs
 
@@ -61,6 +66,9 @@ class Handlers:
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command that its task has left behind meanwhile (retried, resumed, paused again) changes nothing."""
+        if event.command in COMMANDS:
+            await self._reordering.begin(work, event.task_id, event.command)
+            return
         await self._commands.begin(work, event.task_id, Order(event.command, event.soft))
 
 
@@ -74,6 +82,11 @@ class NewsHandlers:
     async def on_jobs_activated(self, event: JobsActivated) -> None:
         for some in batches(event.lane_jobs, NEWS_SLICE):
             self._windows.arrive(some)
+            await asyncio.sleep(0)
+
+    async def on_jobs_reordered(self, event: JobsReordered) -> None:
+        for some in batches(event.lane_jobs, NEWS_SLICE):
+            self._windows.reorder(some)
             await asyncio.sleep(0)
 
     async def on_jobs_dispatched(self, event: JobsDispatched) -> None:

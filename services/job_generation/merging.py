@@ -26,6 +26,7 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, ChunkOffered, JobsFailed, JobsFinished, QueueChoice, moves_of
 from shared.model.batches import batches
+from shared.model.priorities import FIXED_PRIORITIES
 from shared.states.file import FileStatus
 from shared.states.job import LIVE, JobStatus
 from shared.states.task import TaskStatus
@@ -137,7 +138,7 @@ class Merging:
             picked,
             dataset_id=units[0].dataset_id,
             queue=queue,
-            priority=policy.MERGE_PRIORITY,
+            priority=FIXED_PRIORITIES["merge"],
             ram_mb=ram_mb,
         )
         await store.apply_counters(work, changes)

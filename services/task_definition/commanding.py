@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.task_definition.announcing import emit_for_status
+from services.task_definition.ordering import CHANGES, Ordering
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.final_status import parent_is_corrupted
 from services.task_definition.policy.task_spec import CHANGEABLE, parse_task
@@ -45,27 +46,9 @@ class Command:
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The code of the API, one sentence, and the values that were refused."""
-
-    code: int
-    message: str
-    problems: tuple[FieldProblem, ...] = ()
-
-    @property
-    def accepted(self) -> bool:
-        return self.code == rules.OK
-
-
-def _refused(field: str, value: Any, allowed: str) -> Reply:
-    told = problem(field, value, allowed)
-    return Reply(rules.BAD_VALUE, str(told), (told,))
-
-
 #: ends or moves a task once its jobs are gone
 Settle = Callable[[UnitOfWork, TaskRow], Awaitable[None]]
-Execute = Callable[[UnitOfWork, TaskRow, Command, str], Awaitable[Reply]]
+Execute = Callable[[UnitOfWork, TaskRow, Command, str], Awaitable[rules.Reply]]
 
 
 class Commands:
@@ -76,6 +59,7 @@ class Commands:
     ) -> None:
         self._tasks, self._store, self._settle = tasks, store, settle
         self._catalogue, self._grid = catalogue, grid
+        self._ordering = Ordering(tasks, store)
         self._verbs: dict[str, Execute] = {
             "kill": self._kill,
             "finish": self._finish,
@@ -89,14 +73,13 @@ class Commands:
             "increase_attempts": self._increase_attempts,
         }
 
-    async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> Reply:
+    async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> rules.Reply:
         """Carry out one command, or refuse it with the code of the API; both are recorded."""
         task = await self._tasks.lock(work.connection, command.task_id)
         reply = self._refusal(task, command, caller)
         if reply is None:
             assert task is not None
-            reason = f"{command.verb} by {caller.name}" + (f": {command.reason}" if command.reason else "")
-            reply = await self._verbs[command.verb](work, task, command, reason)
+            reply = await self._carry_out(work, task, command, caller)
         await self._tasks.audit(
             work.connection,
             caller=caller.name,
@@ -107,6 +90,15 @@ class Commands:
             details=command.details,
         )
         return reply
+
+    async def _carry_out(self, work: UnitOfWork, task: TaskRow, command: Command, caller: Caller) -> rules.Reply:
+        if command.verb in CHANGES:
+            reply = await self._ordering.change(work, task, command.verb, command.details, caller)
+            if reply.accepted:  # the task stays what it is and keeps the command that it had before
+                work.emit(TaskCommanded(task_id=task.task_id, command=command.verb, status=task.status))
+            return reply
+        reason = f"{command.verb} by {caller.name}" + (f": {command.reason}" if command.reason else "")
+        return await self._verbs[command.verb](work, task, command, reason)
 
     async def on_task_command_requested(self, event: TaskCommandRequested, work: UnitOfWork) -> None:
         """Another service asks; a refusal means that the task has moved on meanwhile."""
@@ -130,28 +122,28 @@ class Commands:
             elif child["status"] == "pending":
                 await self._tasks.release_now(work.connection, child["task_id"])
 
-    def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> Reply | None:
+    def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
         if task is None:
-            return Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
+            return rules.Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
         if not caller.may("production") and caller.name != task.user_name:
-            return Reply(rules.NOT_PERMITTED, f"task {task.task_id} belongs to {task.user_name}")
+            return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} belongs to {task.user_name}")
         refused = rules.refuse(command.verb, task.status)
-        return None if refused is None else Reply(refused.code, refused.reason)
+        return None if refused is None else rules.Reply(refused.code, refused.reason)
 
-    async def _kill(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _kill(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         await self._tasks.move(work, task.task_id, "aborting", reason, old_status=task.status, error_dialog=reason)
         return await self._announce(work, task, command, "aborting")
 
-    async def _finish(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _finish(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         await self._tasks.move(work, task.task_id, "finishing", reason, old_status=task.status, error_dialog=reason)
         return await self._announce(work, task, command, "finishing", soft=bool(command.details.get("soft")))
 
-    async def _pause(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _pause(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         behind = rules.status_to_return_to(task.status, task.old_status)
         await self._tasks.move(work, task.task_id, "paused", reason, old_status=behind, error_dialog=reason)
         return await self._announce(work, task, command, "paused")
 
-    async def _resume(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _resume(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         target = rules.resumed_status(task.status, task.old_status)
         # Its last job may have ended meanwhile: the row itself asks job generation to look, should the message be lost.
         look_at = work.now if target in rules.WORKING else None
@@ -160,28 +152,30 @@ class Commands:
         emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         return reply
 
-    async def _avalanche(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _avalanche(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """Job generation, which owns the scouts, opens all input."""
         return await self._announce(work, task, command, task.status)
 
-    async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
         if changes:
             problems = await self._change(work, task, changes)
             if problems:
-                return Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
+                return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
             if {"nFiles", "nEvents"} & changes.keys():
                 return await self._reload_input(work, task, command, reason)
         return await self._try_again(work, task, command, reason, more=MORE_ATTEMPTS)
 
-    async def _reactivate(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _reactivate(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         if task.status == "pending":
             await self._tasks.release_now(work.connection, task.task_id)
-            return Reply(rules.OK, f"task {task.task_id} is released from pending now")
+            return rules.Reply(rules.OK, f"task {task.task_id} is released from pending now")
         more = 0 if command.details.get("keep_attempt_nr") else task.max_attempt
         return await self._try_again(work, task, command, reason, more=more)
 
-    async def _try_again(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, *, more: int) -> Reply:
+    async def _try_again(
+        self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, *, more: int
+    ) -> rules.Reply:
         """toretry, units re-opened, and on; without anything to do back to where it was."""
         await self._tasks.move(work, task.task_id, "toretry", reason, old_status=task.old_status)
         left = await self._store.files_to_do(work.connection, task.task_id)
@@ -191,7 +185,7 @@ class Commands:
             await self._tasks.move(
                 work, task.task_id, task.status, back, old_status=task.old_status, error_dialog=task.error_dialog
             )
-            return Reply(rules.OK, f"task {task.task_id}: {back}; it stays {task.status}")
+            return rules.Reply(rules.OK, f"task {task.task_id}: {back}; it stays {task.status}")
         await self._catalogue.reopen(work.connection, await self._store.reopen_datasets(work.connection, task.task_id))
         await self._store.renew(work.connection, task.task_id)
         for_analysis = is_analysis(task.task_type, task.prod_source_label)
@@ -208,7 +202,7 @@ class Commands:
         if target in ("ready", "assigning"):
             emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         await self._retry_children(work, task, command)
-        return Reply(rules.OK, f"task {task.task_id} is retried: {rules.what_is_retried(reopened, left)}")
+        return rules.Reply(rules.OK, f"task {task.task_id} is retried: {rules.what_is_retried(reopened, left)}")
 
     async def _retry_children(self, work: UnitOfWork, task: TaskRow, command: Command) -> None:
         """Unless "sole"; aborted, broken and failed children stay as they are."""
@@ -247,11 +241,11 @@ class Commands:
         )
         return ()
 
-    async def _reload_input(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _reload_input(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """Incremental execution: the input is read again, lost and missing files are tried again."""
         if task.status == "pending":
             await self._tasks.release_now(work.connection, task.task_id)
-            return Reply(rules.OK, f"task {task.task_id} looks at its input now")
+            return rules.Reply(rules.OK, f"task {task.task_id} looks at its input now")
         await self._tasks.move(work, task.task_id, "toincexec", reason)
         await self._store.reopen_files(work, task.task_id, REOPENED_BY_RELOAD, more=MORE_ATTEMPTS, reason=reason)
         await self._catalogue.reopen(work.connection, await self._store.reopen_datasets(work.connection, task.task_id))
@@ -261,18 +255,20 @@ class Commands:
         work.emit(TaskRegistered(task_id=task.task_id))
         return reply
 
-    async def _reassign(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _reassign(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """To a site, cloud or nucleus, or to wherever the task brokerage sends it."""
         details = command.details
         given = {key: str(details[key]) for key in ("site", "cloud", "nucleus") if details.get(key)}
         if len(given) > 1:
-            return Reply(rules.BAD_VALUE, f"allowed: one of site, cloud, nucleus; given: {', '.join(sorted(given))}")
+            return rules.Reply(
+                rules.BAD_VALUE, f"allowed: one of site, cloud, nucleus; given: {', '.join(sorted(given))}"
+            )
         grid = await self._grid.grid(work.connection)
         for key, name in given.items():
             if key == "nucleus" and not grid.has_nucleus(name):
-                return _refused(key, name, "not a nucleus of the grid")
+                return rules.refused_value(key, name, "not a nucleus of the grid")
             if key == "site" and not grid.has_place(name):
-                return _refused(key, name, "not a site or queue of the grid")
+                return rules.refused_value(key, name, "not a site or queue of the grid")
         behind = rules.status_to_return_to(task.status, task.old_status)
         await self._tasks.move(work, task.task_id, "toreassign", reason, old_status=behind)
         await self._store.change(
@@ -293,22 +289,22 @@ class Commands:
         await self._settle(work, moved)
         return reply
 
-    async def _increase_attempts(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> Reply:
+    async def _increase_attempts(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         more = command.details.get("increase", MORE_ATTEMPTS)
         if type(more) is not int or not 1 <= more <= 100:
-            return _refused("increase", more, "allowed: a whole number from 1 to 100")
+            return rules.refused_value("increase", more, "allowed: a whole number from 1 to 100")
         await self._store.raise_attempts(work.connection, task.task_id, more)
         reopened = await self._store.reopen_files(work, task.task_id, REOPENED_BY_RETRY, more=more, reason=reason)
         await self._announce(work, task, command, task.status)
         if reopened:
             emitted = TaskReleased(task_id=task.task_id, status=task.status, reason=reason, released_at=work.now)
             work.emit(emitted)
-        return Reply(rules.OK, f"task {task.task_id}: {more} more attempts, {rules.units(reopened)} re-opened")
+        return rules.Reply(rules.OK, f"task {task.task_id}: {more} more attempts, {rules.units(reopened)} re-opened")
 
     async def _announce(
         self, work: UnitOfWork, task: TaskRow, command: Command, status: TaskStatus, *, soft: bool = False
-    ) -> Reply:
+    ) -> rules.Reply:
         """Remember the command with the task, and tell the others."""
         await self._tasks.note_command(work.connection, task.task_id, command.verb, command.details)
         work.emit(TaskCommanded(task_id=task.task_id, command=command.verb, status=status, soft=soft))
-        return Reply(rules.OK, f"command {command.verb} accepted; task {task.task_id} is {status}")
+        return rules.Reply(rules.OK, f"command {command.verb} accepted; task {task.task_id} is {status}")

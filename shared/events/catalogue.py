@@ -39,6 +39,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(jobs.JobsAssigned, (_JD,), (_JB,)),
     Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,)),
     Entry(jobs.JobsThrottled, (_JD,), (_JB,), (_JD,)),
+    Entry(jobs.JobsReordered, (_JD,), (_JB,), (_JD,)),
     Entry(jobs.JobsDispatched, (_JD,), (_JB,), (_JD,)),
     Entry(jobs.JobsStarted, (_JD,), (_JB,)),
     Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB)),

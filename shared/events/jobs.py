@@ -97,6 +97,33 @@ class JobsThrottled(JobsEvent):
     """Held back."""
 
 
+class ReorderedJob(LaneJob):
+    """An activated job with its new share and priority; ``from_gshare``: the share that it was in."""
+
+    from_gshare: str
+
+
+class ShareMove(BaseModel):
+    """``n_jobs`` jobs (``n_cores`` cores) at a queue went from one share to another in their state."""
+
+    model_config = ConfigDict(frozen=True)
+    queue: str
+    resource_type: str
+    user_name: str
+    status: JobStatus
+    from_gshare: str
+    to_gshare: str
+    n_jobs: int
+    n_cores: int
+
+
+class JobsReordered(JobsEvent):
+    """Priority or share of waiting jobs changed; ``lane_jobs`` are those of them that pilots may take."""
+
+    lane_jobs: tuple[ReorderedJob, ...] = ()
+    share_moves: tuple[ShareMove, ...] = ()
+
+
 class JobsDispatched(JobsEvent):
     """Pilots took them."""
 

@@ -98,7 +98,7 @@ JOBS = Table(
     deletes=_only(JG),
     columns={
         **_columns(_JOB_MOVERS, "status state_change_time end_time error_source error_code error_dialog"),
-        **_columns(_only(JG), "results_applied_at current_priority gshare"),
+        **_columns(_only(JG), "results_applied_at"),
     },
 )
 
@@ -152,6 +152,7 @@ TABLES: Mapping[str, Table] = {
     "pilots_without_a_job": _whole(JD),
     "job_stdout": _whole(JD),
     "command_progress": _whole(JD),
+    "job_order_changes": _whole(JD),
     "dispatch_replicas": _whole(JD),
     "workers": _whole(JD),
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),

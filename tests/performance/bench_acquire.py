@@ -99,7 +99,7 @@ async def claim_limit(url: str, n_jobs: int, seconds: float) -> float:
         n_claimed = 0
         while time.perf_counter() < ends_at:
             rows = [next(iter(job_rows(one, one + 1))) for one, _ in zip(numbers, range(32), strict=False)]
-            wanted = [ClaimLine(f"{name}-{row[0]}", row[0], row[8], row[3], "bench") for row in rows]
+            wanted = [ClaimLine(f"{name}-{row[0]}", row[0], row[8], row[10], row[3], row[4], "bench") for row in rows]
             n_claimed += sum(one.job_id is not None for one in await run_claim(connection, "bench", wanted))
         await connection.close()
         return n_claimed

@@ -1,4 +1,4 @@
-"""`orrery kill|finish|retry|pause|resume ID...`: commands on tasks; every id is tried."""
+"""Commands on tasks: kill, finish, retry, pause, resume, set-priority, set-share; every id is tried."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def register(app: typer.Typer) -> None:
         app.command(name, help=help_text(_HELP[name], "task_definition", "user (own tasks), production or operator"))(
             function
         )
+    text = help_text(
+        "Change the priority of tasks, and of their jobs while they wait; with --jobs of single jobs.",
+        "task_definition, job_dispatch",
+        "user (own ones, as far as the class of work allows), production or operator",
+    )
+    app.command("set-priority", help=text, context_settings={"ignore_unknown_options": True})(set_priority)
+    text = help_text(
+        "Move tasks, with their jobs that wait, to another share.", "task_definition", "production or operator"
+    )
+    app.command("set-share", help=text)(set_share)
 
 
 def kill(ids: TaskIds, as_json: Json = False) -> None:
@@ -56,20 +66,47 @@ def resume(ids: TaskIds, as_json: Json = False) -> None:
     _command("resume", ids, {}, as_json=as_json)
 
 
-def _command(verb: str, ids: list[str], body: dict[str, Any], *, as_json: bool) -> None:
-    client = connect()
+def set_priority(
+    priority: Annotated[int, typer.Argument(help="The larger, the earlier within a share.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids; - reads them from standard input.")],
+    jobs: Annotated[bool, typer.Option("--jobs", help="The ids are those of jobs.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Change priorities."""
+    where = ("job_dispatch", "job") if jobs else ("task_definition", "task")
+    _command("change_priority", ids, {"priority": priority}, as_json=as_json, where=where)
+
+
+def set_share(
+    share: Annotated[str, typer.Argument(help="A leaf of the shares.")], ids: TaskIds, as_json: Json = False
+) -> None:
+    """Change shares."""
+    _command("change_share", ids, {"share": share}, as_json=as_json)
+
+
+def _command(
+    verb: str,
+    ids: list[str],
+    body: dict[str, Any],
+    *,
+    as_json: bool,
+    where: tuple[str, str] = ("task_definition", "task"),
+) -> None:
+    """`where`: the service, and what the ids are those of."""
+    client, (service, subject) = connect(), where
     results: list[dict[str, Any]] = []
     first_failure: CommandFailure | None = None
-    for task_id in read_ids(ids):
+    for one in read_ids(ids):
+        row: dict[str, Any] = {f"{subject}_id": one}
         try:
-            answer = client.envelope("POST", "task_definition", f"task/{verb}", json={"task_id": task_id, **body})
-            results.append({"task_id": task_id, "outcome": "accepted", "message": answer.get("message", "")})
+            answer = client.envelope("POST", service, f"{subject}/{verb}", json={**row, **body})
+            results.append({**row, "outcome": "accepted", "message": answer.get("message", "")})
         except Refused as failure:
             first_failure = first_failure or failure
-            results.append({"task_id": task_id, "outcome": "refused", "message": failure.message})
+            results.append({**row, "outcome": "refused", "message": failure.message})
     if as_json:
         print_json(results)
     else:
-        print_table(results, (("task", "task_id"), (verb, "outcome"), ("", "message")))
+        print_table(results, ((subject, f"{subject}_id"), (verb.replace("_", " "), "outcome"), ("", "message")))
     if first_failure is not None:
         raise typer.Exit(first_failure.exit_code)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.events.jobs import JobMove
+from shared.events.jobs import JobMove, ShareMove
 from shared.states.job import FINAL, JobStatus
 
 # Entering one of these means that a pilot asked for work, or that a job started.
@@ -42,6 +42,17 @@ def changes_of(moves: Iterable[JobMove]) -> list[Change]:
             if status is None or status in FINAL:
                 continue
             row = sums[move.queue, move.resource_type, move.gshare, move.user_name, status]
+            row[0] += sign * move.n_jobs
+            row[1] += sign * move.n_cores
+    return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]
+
+
+def changes_of_shares(moves: Iterable[ShareMove]) -> list[Change]:
+    """The same for jobs that wait in another share from now on."""
+    sums: dict[StatisticsKey, list[int]] = defaultdict(lambda: [0, 0])
+    for move in moves:
+        for gshare, sign in ((move.from_gshare, -1), (move.to_gshare, 1)):
+            row = sums[move.queue, move.resource_type, gshare, move.user_name, move.status]
             row[0] += sign * move.n_jobs
             row[1] += sign * move.n_cores
     return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]

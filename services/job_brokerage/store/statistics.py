@@ -20,6 +20,7 @@ from services.job_brokerage.policy.folding import (
     Change,
     StatisticsKey,
     changes_of,
+    changes_of_shares,
     confirmed_drift,
     outcomes_of,
     signs_of_life,
@@ -29,7 +30,7 @@ from shared.cache import Cache
 from shared.db.queries import Queries
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import JobsEvent, JobsGenerated, JobsStarted, StatisticsChanged
+from shared.events import JobsEvent, JobsGenerated, JobsReordered, JobsStarted, StatisticsChanged
 from shared.snapshot.reader import activity_to_json, statistics_key
 
 SQL = Queries.beside(__file__)
@@ -82,6 +83,11 @@ class QueueStatistics:
         if isinstance(event, JobsGenerated) and event.moves:  # the sweep names jobs again, without what is counted
             self._chunks[event.chunk_id] = PUBLISHED_TIMES
             await SQL.run(work.connection, "note_counted", chunk_id=event.chunk_id)
+
+    async def on_jobs_reordered(self, event: JobsReordered, work: UnitOfWork) -> None:
+        """Jobs that wait in another share count there."""
+        await self._add(work, changes_of_shares(event.share_moves))
+        self.mark(move.queue for move in event.share_moves)
 
     async def publish(self, work: UnitOfWork) -> None:
         """Periodic, on every replica: write the changed queues to Redis and tell who keeps them in memory."""

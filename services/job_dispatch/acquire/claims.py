@@ -223,7 +223,9 @@ class Claims:
                 request.key,
                 request.pick.job_id if request.pick else 0,
                 request.offer.queue,
+                request.pick.lane.gshare if request.pick else "",
                 request.pick.lane.shape_id if request.pick else 0,
+                -request.pick.entry[0] if request.pick else 0,
                 request.offer.worker,
                 request.offer.subject,
             )

@@ -39,12 +39,17 @@ CONNECT_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class ClaimLine:
-    """One line of the claim: a request key, and the job picked for it (0: only look the key up)."""
+    """One line of the claim: a request key, and the job picked for it (0: only look the key up).
+
+    `gshare` and `priority` are what the job was picked by: one that has others meanwhile is not taken.
+    """
 
     request_key: str
     job_id: int
     queue: str
+    gshare: str
     shape_id: int
+    priority: int
     worker: str | None
     subject: str | None = None
 
@@ -79,7 +84,9 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
         request_keys=[one.request_key for one in wanted],
         job_ids=[one.job_id for one in wanted],
         queues=[one.queue for one in wanted],
+        gshares=[one.gshare for one in wanted],
         shape_ids=[one.shape_id for one in wanted],
+        priorities=[one.priority for one in wanted],
         workers=[one.worker for one in wanted],
         subjects=[one.subject for one in wanted],
         producer=producer,

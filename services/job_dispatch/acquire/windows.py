@@ -22,7 +22,7 @@ from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
-from shared.events import LaneJob
+from shared.events import LaneJob, ReorderedJob
 from shared.order.ranking import Ranks
 
 log = logging.getLogger(__name__)
@@ -156,6 +156,23 @@ class Windows:
             for lane in lanes:
                 if len(lane) > self.limits.most_of_lane and not lane.refilling:
                     lane.shorten(self.limits.most_of_lane // 2)
+
+    def reorder(self, jobs: Sequence[ReorderedJob]) -> None:
+        """Jobs that wait have another share or priority: their entries of before count no more.
+
+        Those that were taken meanwhile do not come back.
+        """
+        for queue, count in Counter(job.queue for job in jobs).items():
+            if self._is_too_much(queue, count):
+                self.forget(queue)
+        for job in jobs:
+            if job.queue in self._arrived_while_opening:
+                self._arrived_while_opening[job.queue].append(job)
+            opened = self._queues.get(job.queue)
+            if opened is None or job.job_id in self._gone:
+                continue
+            opened.window.leave(job.from_gshare, job.shape_id, job.job_id)
+            opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
 
     def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
         """Jobs were throttled: not offered until they are activated again.

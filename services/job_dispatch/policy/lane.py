@@ -19,12 +19,13 @@ class Lane:
 
     `cursor` is the last entry read from the database; `complete` means that everything was read, so that every arrival
     belongs into the window. While a read is under way arrivals are buffered: it is unknown whether it includes them.
+    A job has one entry that counts, the last that came; one that it had before stays in its heap until it comes first.
     `owns` tells this replica's own ids from those it leaves to others while it can. `on_first` is told of an entry that
     comes before all others of its heap.
     """
 
     __slots__ = (
-        "_buffer", "_heaps", "_members", "_owns", "complete", "cursor", "gshare", "on_first", "refilling", "shape_id",
+        "_buffer", "_entries", "_heaps", "_owns", "complete", "cursor", "gshare", "on_first", "refilling", "shape_id",
     )  # fmt: skip
 
     def __init__(
@@ -36,7 +37,7 @@ class Lane:
         self.complete = complete
         self.refilling = False
         self._heaps: tuple[list[Entry], list[Entry]] = ([], [])
-        self._members: set[int] = set()
+        self._entries: dict[int, Entry] = {}
         self._buffer: list[Entry] = []
         self._owns = owns
         self.on_first: Callable[[Lane, Entry, int], None] | None = None
@@ -45,10 +46,10 @@ class Lane:
         return len(self._heaps[OWN]) + len(self._heaps[FOREIGN])
 
     def push(self, entry: Entry) -> None:
-        """Add an entry unless its job is there already."""
-        if entry[1] in self._members:
+        """Add an entry unless it is there already; it takes the place of another of its job."""
+        if self._entries.get(entry[1]) == entry:
             return
-        self._members.add(entry[1])
+        self._entries[entry[1]] = entry
         own = self._owns is None or self._owns(entry[1])
         which = OWN if own else FOREIGN
         heap = self._heaps[which]
@@ -63,17 +64,18 @@ class Lane:
         elif self.complete or (self.cursor is not None and entry < self.cursor):
             self.push(entry)
 
+    def leave(self, job_id: int) -> None:
+        """The job is no longer of this lane, or has another priority: its entry counts no more."""
+        self._entries.pop(job_id, None)
+
     def shorten(self, most: int) -> None:
         """Keep the first `most` entries; the next read brings the others."""
-        if len(self) <= most:
+        if len(self._entries) <= most:
             return
-        kept = nsmallest(most, [*self._heaps[OWN], *self._heaps[FOREIGN]])
+        kept = nsmallest(most, self._entries.values())
         if self.cursor is None or kept[-1] < self.cursor or self.complete:
             self.cursor, self.complete = kept[-1], False
-        self._heaps = ([], [])
-        self._members.clear()
-        for entry in kept:
-            self.push(entry)
+        self._start_again(kept)
 
     def begin_refill(self) -> Entry | None:
         """Where the read starts; arrivals wait until `end_refill` or `refill_failed`."""
@@ -101,12 +103,12 @@ class Lane:
         """The next entry as (negated priority plus handicap, job id, heap), or None when the window is empty.
 
         A foreign entry is handicapped by `band` points of priority. Entries of `unwanted` jobs at the front (taken by
-        another replica, or being claimed right now) are dropped.
+        another replica, or being claimed right now) are dropped, and so are entries that count no more.
         """
         best: tuple[int, int, int] | None = None
         for which, heap in enumerate(self._heaps):
-            while heap and unwanted(heap[0][1]):
-                self._members.discard(heappop(heap)[1])
+            while heap and (self._entries.get(heap[0][1]) != heap[0] or unwanted(heap[0][1])):
+                self._forget(heappop(heap))
             if heap:
                 candidate = (heap[0][0] + (band if which == FOREIGN else 0), heap[0][1], which)
                 if best is None or candidate < best:
@@ -116,7 +118,7 @@ class Lane:
     def pop(self, which: int) -> Entry:
         """Take the entry that `head` named."""
         entry = heappop(self._heaps[which])
-        self._members.discard(entry[1])
+        self._forget(entry)
         return entry
 
     def some(self, count: int) -> list[Entry]:
@@ -126,9 +128,15 @@ class Lane:
 
     def reclassify(self, owns: Callable[[int], bool] | None) -> None:
         """The replicas changed: sort the entries into own and foreign again."""
-        entries = [*self._heaps[OWN], *self._heaps[FOREIGN]]
         self._owns = owns
-        self._heaps = ([], [])
-        self._members.clear()
+        self._start_again(list(self._entries.values()))
+
+    def _start_again(self, entries: Iterable[Entry]) -> None:
+        self._heaps, self._entries = ([], []), {}
         for entry in entries:
             self.push(entry)
+
+    def _forget(self, entry: Entry) -> None:
+        """An entry has left its heap; another of the same job is not touched."""
+        if self._entries.get(entry[1]) == entry:
+            del self._entries[entry[1]]

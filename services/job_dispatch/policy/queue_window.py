@@ -38,6 +38,13 @@ class QueueWindow:
         lane.arrive(entry)
         return lane
 
+    def leave(self, gshare: str, shape_id: int, job_id: int) -> None:
+        """A job is no longer where it was."""
+        share = self.shares.get(gshare)
+        lane = share.lanes.get(shape_id) if share is not None else None
+        if lane is not None:
+            lane.leave(job_id)
+
     def lanes(self) -> list[Lane]:
         """All lanes of all shares."""
         return [lane for share in self.shares.values() for lane in share.lanes.values()]

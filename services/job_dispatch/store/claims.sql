@@ -1,14 +1,15 @@
 -- name: claim
 -- Everything that waits, in one statement: known request keys get the job they got before, while it is with its pilot;
--- jobs that are still activated are locked (others skipped), their claims written (the unique keys decide a race), and
--- only then moved. A key whose job has ended is free again: its old claim goes before the new one is written.
+-- jobs that are still activated, with the share and priority that they were picked by, are locked (others skipped),
+-- their claims written (the unique keys decide a race), and only then moved. A key whose job has ended is free again:
+-- its old claim goes before the new one is written.
 -- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key.
 WITH wanted AS MATERIALIZED (
-    SELECT w.place, w.request_key, w.job_id, w.queue, w.shape_id, w.worker, w.subject, held.job_id AS known_id,
-           known.job_id AS claimed_id
-      FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :shape_ids::int[], :workers::text[],
-                  :subjects::text[])
-           WITH ORDINALITY AS w (request_key, job_id, queue, shape_id, worker, subject, place)
+    SELECT w.place, w.request_key, w.job_id, w.queue, w.gshare, w.shape_id, w.priority, w.worker, w.subject,
+           held.job_id AS known_id, known.job_id AS claimed_id
+      FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :gshares::text[], :shape_ids::int[],
+                  :priorities::int[], :workers::text[], :subjects::text[])
+           WITH ORDINALITY AS w (request_key, job_id, queue, gshare, shape_id, priority, worker, subject, place)
       LEFT JOIN LATERAL (
         SELECT c.job_id FROM job_claims c WHERE c.request_key = w.request_key LIMIT 1) known ON true
       LEFT JOIN LATERAL (
@@ -20,7 +21,7 @@ WITH wanted AS MATERIALIZED (
         SELECT jobs.job_id FROM jobs
          -- an expression, not the column: without statistics the planner would take the lane index and scan a lane
          WHERE jobs.job_id = w.job_id AND jobs.status || '' = 'activated' AND jobs.queue = w.queue
-           AND jobs.shape_id = w.shape_id
+           AND jobs.shape_id = w.shape_id AND jobs.gshare = w.gshare AND jobs.current_priority = w.priority
          LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) j
      WHERE w.known_id IS NULL
 ), ended AS (

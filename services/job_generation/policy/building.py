@@ -36,8 +36,8 @@ from services.job_generation.policy.values import (
     Unit,
 )
 from shared.model.dataset_types import LOG_TYPES, UNMERGED_TYPES
+from shared.model.priorities import job_priority
 
-SCOUT_PRIORITY = 901
 COPIED = "local"
 
 
@@ -91,15 +91,6 @@ class BuildRequest:
     streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
 
 
-def priority_of(task: Task, kind: str) -> int:
-    """Scouts 901, or one above a task that is at least that urgent; merge jobs 5000."""
-    if kind == "merge":
-        return 5000
-    if kind == "scout":
-        return task.priority + 1 if task.priority >= SCOUT_PRIORITY else SCOUT_PRIORITY
-    return task.priority
-
-
 @dataclass(frozen=True, slots=True)
 class _Named:
     """A template with what is the same for all names made from it."""
@@ -117,7 +108,7 @@ class Builder:
     def __init__(self, request: BuildRequest) -> None:
         self.request = request
         self.task = request.task
-        self.priority = priority_of(request.task, request.kind)
+        self.priority = job_priority(request.kind, request.task.priority, is_analysis=request.task.is_analysis)
         self.texts = task_texts(request.task)
         self.templates = [
             _Named(one, dataset := request.datasets[one.dataset_id], dataset.scope, dataset.type in LOG_TYPES,

@@ -15,8 +15,6 @@ from services.job_generation.policy.values import Dataset, Unit
 from shared.brokerage.smallest_job import MERGED_GB
 from shared.model.units import GB_BYTES
 
-MERGE_PRIORITY = 5000
-
 
 @dataclass(frozen=True)
 class Producer:

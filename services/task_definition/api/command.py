@@ -45,6 +45,8 @@ def command_routes(database: Database, commands: Commands) -> APIRouter:
         routes.reassign,
         routes.avalanche,
         routes.increase_attempts,
+        routes.change_priority,
+        routes.change_share,
     ):
         router.post(f"/{command.__name__}")(command)
     return router
@@ -130,6 +132,22 @@ class CommandRoutes:
     ) -> Response:
         """More attempts for every unit of input that is not processed."""
         return await self._execute(caller, "increase_attempts", task_id, reason, increase=increase)
+
+    async def change_priority(
+        self, caller: Commander, task_id: TaskId, priority: Annotated[int, Body(embed=True)], reason: Reason = ""
+    ) -> Response:
+        """Priority of the task and of its waiting jobs; owners up to what their class allows."""
+        return await self._execute(caller, "change_priority", task_id, reason, priority=priority)
+
+    async def change_share(
+        self,
+        caller: Producer,
+        task_id: TaskId,
+        share: Annotated[str, Body(max_length=200, embed=True)],
+        reason: Reason = "",
+    ) -> Response:
+        """Production: share of the task and of its waiting jobs."""
+        return await self._execute(caller, "change_share", task_id, reason, share=share)
 
 
 def _object(value: dict[str, Any] | str | None) -> dict[str, Any] | None:

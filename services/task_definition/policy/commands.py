@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
 from shared.states import TASK, Owner
-from shared.states.task import REASSIGNABLE, TaskStatus
+from shared.states.task import MEANINGS, REASSIGNABLE, TaskStatus
 
 #: reply codes of the API (PanDA client: task/kill and others)
 OK, FAILED, NOT_FOUND, NOT_PERMITTED, IRRELEVANT, BAD_VALUE = 0, 1, 2, 3, 4, 5
@@ -34,10 +36,31 @@ ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {
     "pause": _sources("paused"),
     "resume": frozenset({"paused", "throttled"}),
     "avalanche": frozenset({"scouting"}),
+    "change_priority": frozenset(MEANINGS) - set(_OVER),
+    "change_share": frozenset(MEANINGS) - set(_OVER),
     "increase_attempts": frozenset({"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}),
 }
 #: states behind which the state to return to is kept: pausing such a task must not lose it
 _KEEPS_OLD_STATUS: tuple[TaskStatus, ...] = ("pending", "throttled")
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The code of the API, one sentence, and the values that were refused."""
+
+    code: int
+    message: str
+    problems: tuple[FieldProblem, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return self.code == OK
+
+
+def refused_value(field: str, value: Any, allowed: str) -> Reply:
+    """The reply to a value that makes no sense."""
+    told = problem(field, value, allowed)
+    return Reply(BAD_VALUE, str(told), (told,))
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,17 @@ class CommandStore:
             nucleus=nucleus,
         )
 
+    async def permissions(self, connection: asyncpg.Connection, task_id: int) -> tuple[str, str]:
+        """The letters of the task's owner, and the group that it is made for."""
+        row = await SQL.row(connection, "permissions_of_owner", task_id=task_id)
+        return ("", "") if row is None else (row["grid_pref"], row["working_group"])
+
+    async def change_priority(self, connection: asyncpg.Connection, task_id: int, priority: int) -> None:
+        await SQL.run(connection, "change_priority", task_id=task_id, priority=priority)
+
+    async def change_share(self, connection: asyncpg.Connection, task_id: int, gshare: str) -> None:
+        await SQL.run(connection, "change_share", task_id=task_id, gshare=gshare)
+
     async def change_parameters(
         self, connection: asyncpg.Connection, task_id: int, parameters: Mapping[str, Any]
     ) -> None:

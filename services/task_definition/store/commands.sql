@@ -8,6 +8,20 @@ UPDATE tasks SET start_time = NULL, end_time = NULL, frozen_time = NULL, current
 UPDATE tasks SET split_rule = :split_rule::jsonb, site = :site, cloud = :cloud, nucleus = :nucleus
  WHERE task_id = :task_id;
 
+-- name: permissions_of_owner
+-- What the owner of a task may do beside others.
+SELECT coalesce(u.grid_pref, '') AS grid_pref, coalesce(t.working_group, '') AS working_group
+  FROM tasks t LEFT JOIN users u ON u.user_name = t.user_name WHERE t.task_id = :task_id;
+
+-- name: change_priority
+-- Set by hand: a retry keeps it.
+UPDATE tasks SET task_priority = :priority, current_priority = :priority, modification_time = orrery_now()
+ WHERE task_id = :task_id;
+
+-- name: change_share
+-- Set by hand.
+UPDATE tasks SET gshare = :gshare, modification_time = orrery_now() WHERE task_id = :task_id;
+
 -- name: change_parameters
 -- The submitted parameters as a retry or a reassignment left them.
 UPDATE task_parameters SET task_parameters = :parameters::jsonb WHERE task_id = :task_id;

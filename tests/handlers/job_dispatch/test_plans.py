@@ -52,9 +52,9 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
         plan = await plan_of(
             connection,
             "claim",
-            "text[], bigint[], text[], int[], text[], text[], text",
-            "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY[1, 1], ARRAY['w', 'w'],"
-            " ARRAY['s', 's'], 'test'",
+            "text[], bigint[], text[], text[], int[], int[], text[], text[], text",
+            "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY['S1', 'S2'], ARRAY[1, 1], ARRAY[1, 2],"
+            " ARRAY['w', 'w'], ARRAY['s', 's'], 'test'",
         )
     finally:
         await connection.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import httpx
+import orjson
 import pytest
 
 from services.task_definition.policy import commands as rules
@@ -261,6 +262,34 @@ async def test_a_user_commands_their_own_tasks_only(
     assert (await command(user, "pause", task_id))["data"] == 0
     assert (await command(operator, "resume", task_id))["data"] == 0
     assert (await command(user, "kill", 999_999))["data"] == rules.NOT_FOUND
+
+
+async def test_priority_and_share_are_changed_within_what_the_caller_may(
+    database: Database, service: Service, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    async with database.pool.acquire() as connection:
+        for name, parent in (("root", None), ("User", "root"), ("Express", "root")):
+            await insert(connection, "shares", {"gshare": name, "value": 50, "parent": parent})
+    task_id, _ = await define(database, service, user, analysis())
+    assert (await command(user, "change_priority", task_id, priority=1001))["data"] == rules.NOT_PERMITTED
+    assert (await command(user, "change_priority", task_id, priority=900))["data"] == 0
+    async with database.pool.acquire() as connection:
+        owner = (await task_row(database, task_id))["user_name"]
+        await insert(connection, "users", {"user_name": owner, "grid_pref": "s"})
+    assert (await command(user, "change_priority", task_id, priority=1500))["data"] == 0
+    assert (await command(user, "change_priority", task_id, priority=1501))["data"] == rules.NOT_PERMITTED
+    assert (await command(producer, "change_priority", task_id, priority=99_999))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "change_share", task_id, share="root"))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "change_share", task_id, share="Express"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["current_priority"], row["task_priority"], row["gshare"]) == (1500, 1500, "Express")
+    assert row["status"] == "ready" and row["command"] is None, "the task goes on as before"
+    bodies = await rows_of(
+        database, "SELECT body FROM outbox WHERE routing_key = 'task.commanded.v1' ORDER BY event_id"
+    )
+    assert [orjson.loads(one["body"])["command"] for one in bodies] == [
+        "change_priority", "change_priority", "change_share",
+    ]  # fmt: skip
 
 
 async def test_reassignment_to_a_nucleus_goes_on_when_queued_jobs_are_gone(

@@ -1,0 +1,78 @@
+"""/api/v1/job/change_priority: the priority of one job while it waits."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from pydantic import Field
+
+from services.job_dispatch.api.body import HEARTBEAT, fields_of
+from services.job_dispatch.api.debugging import NOT_PERMITTED
+from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.requests import RequestFields, parse
+from services.job_dispatch.lifecycle.reordering import Reordering
+from services.job_dispatch.store.jobs import Store
+from services.job_dispatch.store.reordering import SQL
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.model.grid_preferences import most_priority
+from shared.model.priorities import HIGHEST, LOWEST
+from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.values import Id
+
+#: the API's number of a refusal: the job is in a state that does not allow it (PanDA client: task commands)
+IRRELEVANT = 4
+
+
+class ChangePriority(RequestFields):
+    """`job/change_priority`."""
+
+    job_id: Id
+    priority: Annotated[int, Field(strict=True, ge=LOWEST, le=HIGHEST)]
+
+
+class PriorityApi:
+    """For the job's owner up to what the owner's class allows, for production and operators any priority."""
+
+    def __init__(self, database: Database, store: Store, reordering: Reordering) -> None:
+        self._database, self._store, self._reordering = database, store, reordering
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
+        router.add_api_route("/job/change_priority", self.change_priority, methods=["POST"], openapi_extra=_BODY)
+        return router
+
+    async def change_priority(
+        self, request: Request, caller: Annotated[Caller, Depends(require("user", "production"))]
+    ) -> Response:
+        """Give a waiting job another priority; every dispatcher hands it out by that one from now on."""
+        wanted = parse(ChangePriority, await fields_of(request, HEARTBEAT))
+        async with self._database.begin(reason=f"priority changed by {caller.name}") as work:
+            row = await SQL.row(work.connection, "owner_of_job", job_id=wanted.job_id)
+            if row is None:
+                return refused(NOT_FOUND, f"job {wanted.job_id} is not live")
+            if not caller.may("production"):
+                if caller.name != row["user_name"]:
+                    return refused(NOT_PERMITTED, f"job {wanted.job_id} belongs to {row['user_name']}")
+                most = most_priority(row["grid_pref"], has_group=bool(row["working_group"]))
+                if wanted.priority > most:
+                    return refused(NOT_PERMITTED, f"priority: value {wanted.priority}: at most {most} is allowed")
+            changed = await self._reordering.set_priorities(work, {wanted.job_id: wanted.priority})
+            if not changed and row["current_priority"] != wanted.priority:
+                return refused(IRRELEVANT, f"job {wanted.job_id} does not wait any more")
+            await self._store.audit(
+                work.connection,
+                caller=caller.name,
+                roles=sorted(caller.roles),
+                verb="job/change_priority",
+                target=f"job {wanted.job_id}",
+                outcome="done",
+                details={"priority": wanted.priority, "before": row["current_priority"]},
+            )
+        return Envelope({"job_id": wanted.job_id, "priority": wanted.priority})
+
+
+_BODY = body_of({"job_id": 1001, "priority": 900}, ChangePriority.model_json_schema())
