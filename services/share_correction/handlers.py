@@ -1,32 +1,36 @@
-"""The two periodic pieces of work: sample what runs, and correct the shares by what ran."""
+"""Corrects shares, and users within shares, by what they used."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from services.share_correction.collecting import BUCKET_S
 from services.share_correction.parameters import (
     ENABLE_SHARES_CORRECTION,
-    SHARE_CORRECTORS_TO_START,
+    SHARE_CORRECTIONS,
+    TERMS_KEPT_S,
     UPDATE_HISTORY_PERIOD,
-    USAGE_PERIOD_S,
-    WMS_HISTORY,
 )
+from services.share_correction.policy.found import FoundCorrection
 from services.share_correction.policy.plugin import ShareCorrector
+from services.share_correction.policy.slices import UsageRow, usage_of
+from services.share_correction.policy.virtual_organisations import EVERY_VO, parts_by_vo
 from services.share_correction.store import shares as store
+from services.share_correction.store.usage import usage
 from shared.config.parameters import Parameters
 from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import SharesCorrected
-from shared.order.configuration import DEFAULT, ConfigurationError, Instance, instances_of
+from shared.order.configuration import DEFAULT, DEFAULT_TIME_SPAN_S, ConfigurationError, Instance, corrections_of
+from shared.order.tree import Node
 from shared.plugins import PluginError
 
 log = logging.getLogger(__name__)
 
-#: history is kept a little longer than the longest slice reads
-KEEP_LONGER_S = 86400.0
-LONGEST_SPAN_S = 604800.0
+#: instances by corrector
+Correctors = Mapping[str, tuple[Instance, ...]]
 
 
 class ShareCorrection:
@@ -36,65 +40,94 @@ class ShareCorrection:
         self._parameters = parameters
         self._find_corrector = find_corrector
 
-    async def collect_usage(self, work: UnitOfWork) -> None:
-        """One sample of running jobs and cores by share and user."""
-        period_s = self._parameters.read(USAGE_PERIOD_S)
-        if await take_turn(work.connection, "share_usage", period_s) is None:
-            return
-        await store.SQL.run(work.connection, "record_usage")
-        spans = [part.time_span_s for instances in self._correctors().values() for i in instances for part in i.slices]
-        keep_s = max([LONGEST_SPAN_S, *spans]) + KEEP_LONGER_S
-        await store.SQL.run(work.connection, "forget_usage", older_than_s=keep_s)
+    def longest_span_s(self) -> float:
+        """What the longest slice of any VO's correctors reads."""
+        return max([DEFAULT_TIME_SPAN_S, *_spans(self._configured())])
 
     async def correct_shares(self, work: UnitOfWork) -> None:
         """Compute all factors; announce them if one of them changed. Switched off: all factors go back to 1."""
         period_s = self._parameters.read(UPDATE_HISTORY_PERIOD)
         if await take_turn(work.connection, "share_correction", period_s) is None:
             return
-        nodes = await store.shares(work.connection)
-        factors = {node.name: 1.0 for node in nodes}
-        for name, instances in self._correctors().items():
-            try:
-                corrector = self._find_corrector(name)
-            except PluginError as error:
-                log.error("%s", error)
+        nodes, vos = await store.shares(work.connection)
+        configured = self._configured()
+        rows = await usage(work.connection, _spans(configured), BUCKET_S)
+        users = await store.users_of_shares(work.connection)
+        found: list[FoundCorrection] = []
+        for vo, part in parts_by_vo(nodes, vos, configured).items():
+            own = [row for row in rows if vo in (EVERY_VO, row.vo)]
+            for name, instances in configured.get(vo, {}).items():
+                found += self._found(vo, name, instances, part, own, users)
+        await self._store(work, nodes, found)
+
+    async def forget_terms(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: terms of corrections of long ago."""
+        await store.SQL.run(work.connection, "forget_terms", older_than_s=float(self._parameters.read(TERMS_KEPT_S)))
+
+    def _found(
+        self,
+        vo: str,
+        name: str,
+        instances: Sequence[Instance],
+        part: Sequence[Node],
+        rows: Sequence[UsageRow],
+        users: Mapping[str, Sequence[str]],
+    ) -> Iterator[FoundCorrection]:
+        """What one corrector says of a VO's shares and of their users."""
+        try:
+            corrector = self._find_corrector(name)
+        except PluginError as error:
+            log.error("%s", error)
+            return
+        for instance in instances:
+            spans = [slice_.time_span_s for slice_ in instance.slices]
+            if instance.group is None:
+                by_share = usage_of(rows, spans, lambda row: row.gshare)
+                for gshare, correction in corrector.correct_shares(part, by_share, instance).items():
+                    yield FoundCorrection(vo, name, instance, gshare, "", correction)
                 continue
-            for instance in instances:
-                if instance.group is None:
-                    usage = await store.usage_by_share(work.connection, _spans(instance))
-                    found = corrector.correct_shares(nodes, usage, instance)
-                    factors = {
-                        name: factor * found[name].factor if name in found else factor
-                        for name, factor in factors.items()
-                    }
-                else:
-                    await self._correct_users(work, corrector, instance, instance.group)
-        version = await store.set_corrections(work.connection, factors)
-        if version is not None:
-            work.emit(SharesCorrected(shares_version=version))
+            group = instance.group
+            by_user = usage_of([row for row in rows if row.gshare == group], spans, lambda row: row.user_name)
+            owners = sorted({*users.get(group, ()), *(user for one in by_user for user in one)})
+            for user, correction in corrector.correct_users(owners, by_user, instance).items():
+                yield FoundCorrection(vo, name, instance, group, user, correction)
 
-    async def _correct_users(
-        self, work: UnitOfWork, corrector: ShareCorrector, instance: Instance, gshare: str
-    ) -> None:
-        usage = await store.usage_by_user(work.connection, gshare, _spans(instance))
-        users = sorted({*await store.users_of(work.connection, gshare), *(name for one in usage for name in one)})
-        found = corrector.correct_users(users, usage, instance)
-        factors = {user: found[user].factor if user in found else 1.0 for user in users}
-        await store.set_user_corrections(work.connection, gshare, factors)
+    async def _store(self, work: UnitOfWork, nodes: Sequence[Node], found: Sequence[FoundCorrection]) -> None:
+        """Factors of several correctors are multiplied; whatever nobody corrects has the factor 1."""
+        factors = {node.name: 1.0 for node in nodes}
+        of_users: dict[str, dict[str, float]] = defaultdict(dict)
+        for one in found:
+            if one.user_name:
+                users = of_users[one.gshare]
+                users[one.user_name] = users.get(one.user_name, 1.0) * one.correction.factor
+            else:
+                factors[one.gshare] *= one.correction.factor
+        shares_changed = await store.set_corrections(work.connection, factors)
+        users_changed = await store.set_user_corrections(work.connection, of_users)
+        kept = [one for one in found if not one.user_name or (one.gshare, one.user_name) in users_changed]
+        if kept:
+            await store.keep_terms(work.connection, kept)
+        if shares_changed or users_changed:
+            work.emit(SharesCorrected(shares_version=await store.next_version(work.connection)))
 
-    def _correctors(self) -> dict[str, tuple[Instance, ...]]:
-        """What is configured, by corrector; a configuration that cannot be read corrects nothing and says why."""
-        if not self._parameters.read(ENABLE_SHARES_CORRECTION):
-            return {}
-        found = {}
-        for name in self._parameters.read(SHARE_CORRECTORS_TO_START):
-            given = self._parameters.read(replace(WMS_HISTORY, key=str(name)))
-            try:
-                found[str(name)] = instances_of(DEFAULT if given is None else given, str(name))
-            except ConfigurationError as error:
-                log.error("%s.%s is not used: %s", WMS_HISTORY.component, name, error)
+    def _configured(self) -> dict[str, Correctors]:
+        """Correctors by VO, those without a section of their own under EVERY_VO.
+
+        A section that cannot be read corrects nothing and says why.
+        """
+        found: dict[str, Correctors] = {}
+        own = set(self._parameters.vos_of(SHARE_CORRECTIONS)) | set(self._parameters.vos_of(ENABLE_SHARES_CORRECTION))
+        for vo in (EVERY_VO, *sorted(own)):
+            found[vo] = {}
+            if self._parameters.read(ENABLE_SHARES_CORRECTION, vo=vo or None):
+                given = self._parameters.read(SHARE_CORRECTIONS, vo=vo or None)
+                try:
+                    found[vo] = corrections_of(DEFAULT if given is None else given)
+                except ConfigurationError as error:
+                    log.error("%s%s is not used: %s", SHARE_CORRECTIONS.name, f" of VO {vo}" if vo else "", error)
         return found
 
 
-def _spans(instance: Instance) -> list[float]:
-    return [part.time_span_s for part in instance.slices]
+def _spans(configured: Mapping[str, Correctors]) -> list[float]:
+    instances = [one for correctors in configured.values() for some in correctors.values() for one in some]
+    return [part.time_span_s for instance in instances for part in instance.slices]

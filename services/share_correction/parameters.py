@@ -9,10 +9,9 @@ from shared.config.parameter import Parameter
 COMPONENT = "share_correction"
 
 ENABLE_SHARES_CORRECTION = Parameter(COMPONENT, "EnableSharesCorrection", True, "", "false: all factors are 1")
-SHARE_CORRECTORS_TO_START = Parameter(COMPONENT, "ShareCorrectorsToStart", ["WMSHistory"], "", "names of correctors")
-#: the configuration of one corrector; that of a plugin has its name as key
-WMS_HISTORY: Parameter[Any] = Parameter(
-    COMPONENT, "WMSHistory", None, "", "instances with their slices, as DIRAC has them"
+#: one section for each VO that has its own, as DIRAC has it below /Operations/<vo>/.../JobScheduling
+SHARE_CORRECTIONS: Parameter[Any] = Parameter(
+    COMPONENT, "ShareCorrections", None, "", "ShareCorrectorsToStart, and correctors with instances, of a VO or of all"
 )
 UPDATE_HISTORY_PERIOD = Parameter(COMPONENT, "UpdateHistoryPeriod", 900.0, "s", "between two corrections")
-USAGE_PERIOD_S = Parameter(COMPONENT, "USAGE_PERIOD_S", 60.0, "s", "between two samples of usage")
+TERMS_KEPT_S = Parameter(COMPONENT, "TERMS_KEPT_S", 604_800, "s", "for which the terms of corrections are kept", 3600)

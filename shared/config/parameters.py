@@ -123,9 +123,12 @@ class Parameters:
 
     def least(self, parameter: Parameter[float], unset: float) -> float:
         """The least value for any VO; a VO for which nothing, or 0, is set has `unset`."""
+        return min(self.read(parameter, vo=vo) or unset for vo in (None, *self.vos_of(parameter)))
+
+    def vos_of(self, parameter: Parameter[Any]) -> list[str]:
+        """The VOs for which it is set by itself, in the order of their names."""
         wanted = (parameter.app, parameter.component, parameter.key)
-        vos = {place[3] for place in self._values if place[:3] == wanted}
-        return min(self.read(parameter, vo=vo) or unset for vo in (None, *vos))
+        return sorted(place[3] for place in self._values if place[:3] == wanted and place[3] is not None)
 
     def filled(
         self,

@@ -8,16 +8,22 @@ from typing import Any
 
 DEFAULT_TIME_SPAN_S, DEFAULT_WEIGHT, DEFAULT_MAX_CORRECTION = 604800.0, 1.0, 3.0
 DEFAULT_MAX_GLOBAL = 5.0
-_INSTANCE_KEYS = {"Group", "MaxGlobalCorrectionFactor"}
+CORRECTORS_TO_START = "ShareCorrectorsToStart"
+#: the documents' name, and the one that the field's own code reads
+_MAX_GLOBAL_KEYS = ("MaxGlobalCorrectionFactor", "MaxGlobalCorrection")
+_INSTANCE_KEYS = {"Group", *_MAX_GLOBAL_KEYS}
 _SLICE_KEYS = {"TimeSpan", "Weight", "MaxCorrection"}
 
 #: the example of the documents: mostly the last week, and a boost in the first hour of a newcomer
 DEFAULT: dict[str, Any] = {
-    "GroupsInstance": {
-        "MaxGlobalCorrectionFactor": 3,
-        "WeekSlice": {"TimeSpan": 604800, "Weight": 80, "MaxCorrection": 2},
-        "HourSlice": {"TimeSpan": 3600, "Weight": 20, "MaxCorrection": 5},
-    }
+    CORRECTORS_TO_START: "WMSHistory",
+    "WMSHistory": {
+        "GroupsInstance": {
+            "MaxGlobalCorrectionFactor": 3,
+            "WeekSlice": {"TimeSpan": 604800, "Weight": 80, "MaxCorrection": 2},
+            "HourSlice": {"TimeSpan": 3600, "Weight": 20, "MaxCorrection": 5},
+        }
+    },
 }
 
 
@@ -43,6 +49,37 @@ class Instance:
     max_global: float
     slices: tuple[Slice, ...]
     group: str | None = None
+
+
+def corrections_of(section: Any) -> dict[str, tuple[Instance, ...]]:
+    """The instances of each corrector to start, from a section `ShareCorrections` (one for each VO).
+
+    `ShareCorrectorsToStart` is a name or a list of names, and starts none where it is missing; sections of correctors
+    that are not started are read, too, and must be right. Raises ConfigurationError with every problem.
+    Source: DIRAC, Dynamic share corrections.
+    """
+    where = "ShareCorrections"
+    if not isinstance(section, Mapping):
+        raise ConfigurationError(f"{where}: {section!r} must be an object with {CORRECTORS_TO_START} and correctors")
+    problems: list[str] = []
+    names = section.get(CORRECTORS_TO_START, [])
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        problems.append(f"{where}/{CORRECTORS_TO_START}: {names!r} must be the name of a corrector or a list of names")
+        names = []
+    found = {}
+    for name, content in section.items():
+        if name != CORRECTORS_TO_START:
+            try:
+                found[name] = instances_of(content, f"{where}/{name}")
+            except ConfigurationError as error:
+                problems += str(error).splitlines()
+    for name in names:
+        if name not in section:
+            problems.append(f"{where}/{CORRECTORS_TO_START}: {name!r} has no section of its own in {where}")
+    if problems:
+        raise ConfigurationError("\n".join(problems))
+    return {name: found[name] for name in dict.fromkeys(names)}
 
 
 def instances_of(section: Any, where: str = "WMSHistory") -> tuple[Instance, ...]:
@@ -84,7 +121,10 @@ def _instance(where: str, name: str, value: Any, problems: list[str]) -> Instanc
         Slice(s.name, s.time_span_s, s.weight / total if total > 0 else 0.0, s.max_correction) for s in slices
     )
     group = value.get("Group")
-    most = _number(where, "MaxGlobalCorrectionFactor", value, DEFAULT_MAX_GLOBAL, 1.0, problems)
+    factor, alias = _MAX_GLOBAL_KEYS
+    if factor in value and alias in value and value[factor] != value[alias]:
+        problems.append(f"{where}: {factor} is {value[factor]!r} and {alias} {value[alias]!r}; they are the same")
+    most = _number(where, alias if alias in value else factor, value, DEFAULT_MAX_GLOBAL, 1.0, problems)
     return Instance(name, most, normal, None if group is None else str(group))
 
 

@@ -61,7 +61,7 @@ def normalised(nodes: Sequence[Node], *, corrected: bool = False) -> dict[str, f
 def below(nodes: Sequence[Node], usage: Mapping[str, float]) -> dict[str, float]:
     """Usage of each node with everything below it; nodes without any are left out.
 
-    Shares that the tree does not know are left out.
+    Shares that the tree does not know are left out; a node whose parent it does not know is a root.
     """
     groups = children_of(nodes)
     totals: dict[str, float] = {}
@@ -73,6 +73,8 @@ def below(nodes: Sequence[Node], usage: Mapping[str, float]) -> dict[str, float]
             totals[node.name] = found
         return found
 
-    for node in groups.get(None, []):
-        total(node)
+    known = {node.name for node in nodes}
+    for node in nodes:
+        if node.parent not in known:
+            total(node)
     return totals

@@ -23,15 +23,42 @@ from shared.order.configuration import Instance, Slice
 from shared.order.tree import Node, below, children_of
 
 Usage = Mapping[str, float]
-"""Entity -> mean number of running jobs over one slice; only entities that ran something."""
+"""Entity -> what it used in one slice, in any unit; only entities that used something."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """What one slice says of an entity.
+
+    `used`: its part of what these entities used in the slice (0 to 1); `c` is bounded, and counts times `weight`.
+    """
+
+    slice: str
+    used: float
+    c: float
+    weight: float
+
+    @property
+    def weighted(self) -> float:
+        """What the slice adds to the correction."""
+        return self.c * self.weight
 
 
 @dataclass(frozen=True)
 class Correction:
-    """The factor of one entity, and each slice's c times weight that it is made of."""
+    """The factor of one entity with all that it follows from.
+
+    `target`: its part of what is expected (0 to 1); `total`: the sum of the terms, before the global bound.
+    """
 
     factor: float
-    terms: Mapping[str, float]
+    target: float
+    terms: tuple[Term, ...]
+
+    @property
+    def total(self) -> float:
+        """The correction before it is bounded."""
+        return sum(term.weighted for term in self.terms)
 
 
 def clamp(value: float, most: float) -> float:
@@ -51,24 +78,27 @@ def correct(
     total_expected = sum(expected.values())
     if total_expected <= 0 or any(not usage for usage in usage_by_slice):
         return {}
-    terms: dict[str, dict[str, float]] = {name: {} for name in expected}
+    terms: dict[str, list[Term]] = {name: [] for name in expected}
     for part, usage in zip(instance.slices, usage_by_slice, strict=True):
         total_usage = sum(usage.get(name, 0.0) for name in expected)
         if total_usage <= 0:
             continue
         for name, share in expected.items():
-            used = usage.get(name, 0.0) / total_usage
-            terms[name][part.name] = _term(share / total_expected, used, part)
+            terms[name].append(_term(share / total_expected, usage.get(name, 0.0) / total_usage, part))
     return {
-        name: Correction(clamp(sum(parts.values()), instance.max_global), parts)
+        name: Correction(
+            clamp(sum(term.weighted for term in parts), instance.max_global),
+            expected[name] / total_expected,
+            tuple(parts),
+        )
         for name, parts in terms.items()
         if parts
     }
 
 
-def _term(expected: float, used: float, part: Slice) -> float:
+def _term(expected: float, used: float, part: Slice) -> Term:
     c = part.max_correction if used <= 0 else clamp(expected / used, part.max_correction)
-    return c * part.weight
+    return Term(part.name, used, c, part.weight)
 
 
 def correct_siblings(
@@ -76,7 +106,8 @@ def correct_siblings(
 ) -> dict[str, Correction]:
     """Corrections by share: siblings against each other at every level of the tree.
 
-    `usage_by_slice` is by leaf share; inner nodes use what is below them.
+    `usage_by_slice` is by leaf share; inner nodes use what is below them. Nodes of one VO alone are corrected
+    against each other and not against their siblings of other VOs.
     """
     if any(not usage for usage in usage_by_slice):
         return {}

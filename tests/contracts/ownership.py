@@ -183,7 +183,11 @@ TABLES: Mapping[str, Table] = {
         inserts=_only(JB, SC), others=_only(JB, SC), deletes=_only(JB, SC),
         columns=_columns(_only(SC), "correction_factor"),
     ),
-    "usage_history": _whole(SC),
+    # written by the version before this one
+    "usage_history": Table(inserts=frozenset()),
+    "usage_buckets": _whole(SC),
+    "usage_levels": _whole(SC),
+    "correction_terms": _whole(SC),
     "user_corrections": _whole(SC),
     "sweep_marks": _whole(WD),
     "process_locks": Table(inserts=frozenset()),

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import asyncpg
 
+from services.share_correction.policy.found import FoundCorrection, UserOfShare
 from shared.db.queries import Queries
 from shared.model.share import Share, as_columns
 from shared.order.tree import Node
-from shared.order.wms_history import Usage
 
 SQL = Queries.beside(__file__)
 
@@ -17,50 +17,70 @@ SQL = Queries.beside(__file__)
 TOLERANCE = 0.005
 
 
-async def shares(connection: asyncpg.Connection) -> list[Node]:
-    return [
-        Node(row["gshare"], row["value"], row["parent"], row["correction_factor"])
-        for row in await SQL.rows(connection, "shares")
-    ]
+async def shares(connection: asyncpg.Connection) -> tuple[list[Node], dict[str, str | None]]:
+    """The tree, and the VO of each share that states one."""
+    rows = await SQL.rows(connection, "shares")
+    nodes = [Node(row["gshare"], row["value"], row["parent"], row["correction_factor"]) for row in rows]
+    return nodes, {row["gshare"]: row["vo"] for row in rows}
 
 
-async def usage_by_share(connection: asyncpg.Connection, spans_s: Sequence[float]) -> list[Usage]:
-    """One mapping for each span, in their order."""
-    found: dict[float, dict[str, float]] = {span: {} for span in spans_s}
-    for row in await SQL.rows(connection, "usage_by_share", spans_s=sorted(found)):
-        found[row["span_s"]][row["gshare"]] = row["usage"]
-    return [found[span] for span in spans_s]
+async def users_of_shares(connection: asyncpg.Connection) -> dict[str, list[str]]:
+    """Whoever has live jobs, by share."""
+    found: dict[str, list[str]] = {}
+    for row in await SQL.rows(connection, "users_of_shares"):
+        found.setdefault(row["gshare"], []).append(row["user_name"])
+    return found
 
 
-async def usage_by_user(connection: asyncpg.Connection, gshare: str, spans_s: Sequence[float]) -> list[Usage]:
-    """The same for the users of one share."""
-    found: dict[float, dict[str, float]] = {span: {} for span in spans_s}
-    for row in await SQL.rows(connection, "usage_by_user", gshare=gshare, spans_s=sorted(found)):
-        found[row["span_s"]][row["user_name"]] = row["usage"]
-    return [found[span] for span in spans_s]
-
-
-async def users_of(connection: asyncpg.Connection, gshare: str) -> list[str]:
-    return [row["user_name"] for row in await SQL.rows(connection, "users_of_share", gshare=gshare)]
-
-
-async def set_corrections(connection: asyncpg.Connection, factors: Mapping[str, float]) -> int | None:
-    """Write the factors; the new version of the shares, or None if no factor changed worth telling."""
+async def set_corrections(connection: asyncpg.Connection, factors: Mapping[str, float]) -> bool:
+    """Write the factors; whether one changed worth telling."""
     names = sorted(factors)
     rows = await SQL.rows(
         connection, "set_corrections", gshares=names, factors=[factors[name] for name in names], tolerance=TOLERANCE
     )
-    changed = [row["gshare"] for row in rows]
-    return await next_version(connection) if changed else None
+    return bool(rows)
 
 
-async def set_user_corrections(connection: asyncpg.Connection, gshare: str, factors: Mapping[str, float]) -> None:
-    """Write the factors of the users of one share; users without one are deleted."""
-    names = sorted(factors)
-    await SQL.run(
-        connection, "set_user_corrections", gshare=gshare, user_names=names, factors=[factors[name] for name in names]
+async def set_user_corrections(
+    connection: asyncpg.Connection, factors: Mapping[str, Mapping[str, float]]
+) -> set[UserOfShare]:
+    """Write the factors of users by share; those that changed worth telling.
+
+    Users without one are deleted.
+    """
+    listed = sorted((gshare, user, factor) for gshare, of_share in factors.items() for user, factor in of_share.items())
+    gshares, users = [gshare for gshare, _, _ in listed], [user for _, user, _ in listed]
+    changed = await SQL.rows(
+        connection,
+        "set_user_corrections",
+        gshares=gshares,
+        user_names=users,
+        factors=[factor for _, _, factor in listed],
+        tolerance=TOLERANCE,
     )
-    await SQL.run(connection, "forget_user_corrections", gshare=gshare, user_names=names)
+    gone = await SQL.rows(connection, "forget_user_corrections", gshares=gshares, user_names=users)
+    return {(row["gshare"], row["user_name"]) for row in (*changed, *gone)}
+
+
+async def keep_terms(connection: asyncpg.Connection, found: Sequence[FoundCorrection]) -> None:
+    """What these corrections follow from."""
+    await SQL.run(
+        connection,
+        "keep_terms",
+        gshares=[one.gshare for one in found],
+        user_names=[one.user_name for one in found],
+        vos=[one.vo for one in found],
+        correctors=[one.corrector for one in found],
+        instances=[one.instance.name for one in found],
+        targets=[one.correction.target for one in found],
+        factors=[one.correction.factor for one in found],
+        totals=[one.correction.total for one in found],
+        most=[one.instance.max_global for one in found],
+        terms=[
+            {term.slice: {"used": term.used, "c": term.c, "weight": term.weight} for term in one.correction.terms}
+            for one in found
+        ],
+    )
 
 
 async def next_version(connection: asyncpg.Connection) -> int:

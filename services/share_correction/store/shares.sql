@@ -1,41 +1,14 @@
--- Usage, shares and their correction factors.
+-- Shares and their correction factors.
 
--- name: record_usage
--- One sample: what runs now, by share and user. A sample twice at one time is one sample.
-INSERT INTO usage_history (gshare, user_name, at, running_jobs, running_cores)
-SELECT gshare, user_name, orrery_now(), count(*), sum(core_count) FROM jobs
- WHERE status = 'running'
- GROUP BY gshare, user_name
-ON CONFLICT (gshare, user_name, at) DO NOTHING;
-
--- name: forget_usage
--- Samples older than any span that is looked at. Index usage_history_at.
-DELETE FROM usage_history WHERE at < orrery_now() - make_interval(secs => :older_than_s);
-
--- name: usage_by_share
--- Sum of running jobs over the samples of each span; the number of samples is the same for all, so sums compare as means.
-SELECT s.span_s, h.gshare, sum(h.running_jobs)::float8 AS usage
-  FROM unnest(:spans_s::float8[]) AS s (span_s)
-  JOIN usage_history h ON h.at > orrery_now() - make_interval(secs => s.span_s) AND h.at <= orrery_now()
- GROUP BY s.span_s, h.gshare;
-
--- name: usage_by_user
--- Sum of running jobs of the share over the samples of each span, by user. Index usage_history_at.
-SELECT s.span_s, h.user_name, sum(h.running_jobs)::float8 AS usage
-  FROM unnest(:spans_s::float8[]) AS s (span_s)
-  JOIN usage_history h ON h.at > orrery_now() - make_interval(secs => s.span_s) AND h.at <= orrery_now()
- WHERE h.gshare = :gshare
- GROUP BY s.span_s, h.user_name;
-
--- name: users_of_share
--- Whoever has live jobs of the share.
-SELECT DISTINCT user_name FROM queue_statistics WHERE gshare = :gshare AND n_jobs > 0
+-- name: users_of_shares
+-- Whoever has live jobs of each share.
+SELECT DISTINCT gshare, user_name FROM queue_statistics WHERE n_jobs > 0
    AND status NOT IN ('finished', 'failed', 'closed', 'cancelled')
- ORDER BY user_name;
+ ORDER BY gshare, user_name;
 
 -- name: shares
 -- The tree of shares with its correction factors.
-SELECT gshare, value, parent, correction_factor FROM shares ORDER BY position;
+SELECT gshare, value, parent, correction_factor, vo FROM shares ORDER BY position;
 
 -- name: list_shares
 -- The tree of shares with what runs and waits in each, for people.
@@ -61,15 +34,30 @@ UPDATE shares s SET correction_factor = c.factor
 RETURNING s.gshare;
 
 -- name: set_user_corrections
--- Correction factors of a share's users.
-INSERT INTO user_corrections (gshare, user_name, correction_factor)
-SELECT :gshare, c.user_name, c.factor FROM unnest(:user_names::text[], :factors::float8[]) AS c (user_name, factor)
+-- Correction factors of users of shares; those that are new or differ by more than the tolerance.
+INSERT INTO user_corrections AS known (gshare, user_name, correction_factor)
+SELECT * FROM unnest(:gshares::text[], :user_names::text[], :factors::float8[])
 ON CONFLICT (gshare, user_name)
-DO UPDATE SET correction_factor = excluded.correction_factor, corrected_at = excluded.corrected_at;
+DO UPDATE SET correction_factor = excluded.correction_factor, corrected_at = excluded.corrected_at
+ WHERE abs(known.correction_factor - excluded.correction_factor) > :tolerance
+RETURNING gshare, user_name;
 
 -- name: forget_user_corrections
 -- Users without jobs of the share need no correction factor.
-DELETE FROM user_corrections WHERE gshare = :gshare AND user_name <> ALL(:user_names::text[]);
+DELETE FROM user_corrections
+ WHERE (gshare, user_name) NOT IN (SELECT * FROM unnest(:gshares::text[], :user_names::text[]))
+RETURNING gshare, user_name;
+
+-- name: keep_terms
+-- What corrections follow from, for people.
+INSERT INTO correction_terms (gshare, user_name, vo, corrector, instance, target, factor, total, max_global, terms)
+SELECT * FROM unnest(:gshares::text[], :user_names::text[], :vos::text[], :correctors::text[], :instances::text[],
+                     :targets::float8[], :factors::float8[], :totals::float8[], :most::float8[], :terms::jsonb[])
+ON CONFLICT DO NOTHING;
+
+-- name: forget_terms
+-- Terms that are older than anybody asks for. Index correction_terms_at.
+DELETE FROM correction_terms WHERE at < orrery_now() - make_interval(secs => :older_than_s);
 
 -- name: next_shares_version
 -- The shares changed: who keeps a copy reads them again.

@@ -38,7 +38,7 @@ def test_what_the_demo_sets_may_be_set() -> None:
         ("prod_job_throttler", "NQUEUELIMIT_Express_MCORE*", "-1", ("jedi", "-1", "int")),
         ("prio_mgr", "CAP_RUNNING_USER_JOBS", "100", ("pandaserver", "100", "float")),
         ("jobgen", "JOB_SUBMISSION", "off", ("jedi", "off", "bool")),
-        ("share_correction", "WMSHistory", {"A": 1}, ("jedi", '{"A":1}', "json")),
+        ("share_correction", "ShareCorrections", {"A": 1}, ("jedi", '{"A":1}', "json")),
     ],
 )
 def test_a_known_parameter_is_stored_with_the_type_and_application_that_are_read(component, key, value, stored) -> None:
@@ -65,7 +65,7 @@ def test_a_known_parameter_is_stored_with_the_type_and_application_that_are_read
         ("jobgen", "NFILES_Express", "2.5", ["'2.5'", "a whole number from 1 to 50000"]),
         ("jobgen", "JOB_SUBMISSION", "maybe", ["'maybe'", "true or false"]),
         ("jobbroker", "NW_THRESHOLD", "nan", ["'nan'", "a number from 0 to 1,000,000"]),
-        ("share_correction", "WMSHistory", "{", ["'{'", "JSON"]),
+        ("share_correction", "ShareCorrections", "{", ["'{'", "JSON"]),
         ("jobbroker", "NQUEUED_SAT_CUP", "5", ["did you mean jobbroker.NQUEUED_SAT_CAP"]),
         ("taskbroker", "NQUEUED_NUC_CAP", "5", ["did you mean taskbrokerage.NQUEUED_NUC_CAP"]),
         ("anal_jobbroker", "CAP_RUNNING_USER_JOBS", "5", ["did you mean prio_mgr.CAP_RUNNING_USER_JOBS"]),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.order.configuration import ConfigurationError, instances_of
+from shared.order.configuration import DEFAULT, ConfigurationError, corrections_of, instances_of
 from shared.order.tree import Node, below, normalised
 
 
@@ -21,13 +21,78 @@ def test_weights_are_parts_of_one() -> None:
     assert [part.weight for part in instance.slices] == [0.8, 0.2]
 
 
+SLICES = {
+    "WeekSlice": {"TimeSpan": 604800, "Weight": 80, "MaxCorrection": 2},
+    "HourSlice": {"TimeSpan": 3600, "Weight": 20, "MaxCorrection": 5},
+}
+#: the example of the documents, key by key
+DOCUMENTED = {
+    "ShareCorrectorsToStart": "WMSHistory",
+    "WMSHistory": {
+        "GroupsInstance": {"MaxGlobalCorrectionFactor": 3, **SLICES},
+        "lhcb_userInstance": {"Group": "lhcb_user", "MaxGlobalCorrectionFactor": 3, **SLICES},
+    },
+}
+
+
+def test_the_example_of_the_documents_is_two_instances_among_groups_and_among_users_of_one() -> None:
+    found = corrections_of(DOCUMENTED)
+    assert list(found) == ["WMSHistory"]
+    assert [(one.name, one.group, one.max_global) for one in found["WMSHistory"]] == [
+        ("GroupsInstance", None, 3), ("lhcb_userInstance", "lhcb_user", 3),
+    ]  # fmt: skip
+    for instance in found["WMSHistory"]:
+        assert {part.name: (part.time_span_s, part.weight, part.max_correction) for part in instance.slices} == {
+            "WeekSlice": (604800, 0.8, 2), "HourSlice": (3600, 0.2, 5),
+        }  # fmt: skip
+
+
+def test_the_default_is_the_first_instance_of_the_documents() -> None:
+    assert corrections_of(DEFAULT)["WMSHistory"] == corrections_of(DOCUMENTED)["WMSHistory"][:1]
+
+
+@pytest.mark.parametrize(
+    ("names", "started"),
+    [("WMSHistory", ["WMSHistory"]), (["WMSHistory", "Mine"], ["WMSHistory", "Mine"]), ([], []), (None, [])],
+)
+def test_correctors_to_start_are_a_single_name_or_a_list(names: object, started: list[str]) -> None:
+    section = {"WMSHistory": {"G": SLICES}, "Mine": {"H": SLICES}}
+    assert list(corrections_of(section | ({} if names is None else {"ShareCorrectorsToStart": names}))) == started
+
+
+def test_the_greatest_correction_has_the_name_of_the_documents_or_that_of_the_code() -> None:
+    for key in ("MaxGlobalCorrectionFactor", "MaxGlobalCorrection"):
+        assert instances_of({"G": {key: 4, "s": {}}})[0].max_global == 4
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ([], "must be an object"),
+        ({"ShareCorrectorsToStart": 3}, "3 must be the name of a corrector or a list of names"),
+        ({"ShareCorrectorsToStart": ["W", 3]}, "must be the name of a corrector or a list of names"),
+        ({"ShareCorrectorsToStart": "Absent"}, "'Absent' has no section of its own"),
+        ({"WMSHistory": {"G": {}}}, "ShareCorrections/WMSHistory/G: needs at least one slice"),
+    ],
+)
+def test_a_wrong_section_is_refused_with_its_place(section: object, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        corrections_of(section)
+    assert problem in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
         ([], "must be an object"),
         ({"G": 3}, "W/G: 3 must be an object"),
         ({"G": {}}, "W/G: needs at least one slice"),
-        ({"G": {"MaxGlobalCorrection": 3, "s": {}}}, "W/G/MaxGlobalCorrection: is not known"),
+        ({"G": {"MaxCorrection": 3, "s": {}}}, "W/G/MaxCorrection: is not known"),
+        ({"G": {"MaxGlobalCorrection": 0, "s": {}}}, "W/G/MaxGlobalCorrection: 0 must be a number from 1 on"),
+        (
+            {"G": {"MaxGlobalCorrection": 3, "MaxGlobalCorrectionFactor": 4, "s": {}}},
+            "MaxGlobalCorrectionFactor is 4 and MaxGlobalCorrection 3",
+        ),
         ({"G": {"s": {"TimeSpan": 0}}}, "W/G/s/TimeSpan: 0 must be a number from 1 on"),
         ({"G": {"s": {"Weight": -1}}}, "W/G/s/Weight: -1 must be a number from 0 on"),
         ({"G": {"s": {"Weight": 0}}}, "sum above 0"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.order.configuration import DEFAULT, Instance, Slice, instances_of
+from shared.order.configuration import Instance, Slice
 from shared.order.tree import Node
 from shared.order.wms_history import clamp, correct, correct_siblings
 
@@ -69,7 +69,7 @@ def test_one_slice_without_history_discards_the_whole_history() -> None:
 
 def test_a_slice_in_which_these_entities_used_nothing_says_nothing() -> None:
     found = correct({"a": 1, "b": 1}, [{"a": 1, "b": 1}, {"other": 3}], EXAMPLE)
-    assert found["a"].terms == {"week": pytest.approx(0.8)}
+    assert [(term.slice, term.weighted) for term in found["a"].terms] == [("week", pytest.approx(0.8))]
 
 
 def test_slices_are_weighted_and_the_sum_is_bounded_by_the_global_maximum() -> None:
@@ -128,10 +128,15 @@ def test_users_of_a_share_are_all_due_the_same() -> None:
     )
 
 
-def test_the_default_is_the_example_of_the_documents() -> None:
-    (instance,) = instances_of(DEFAULT)
-    assert instance.max_global == 3
-    assert {part.name: (part.time_span_s, part.weight, part.max_correction) for part in instance.slices} == {
-        "WeekSlice": (604800, 0.8, 2),
-        "HourSlice": (3600, 0.2, 5),
-    }
+def test_a_correction_tells_all_that_it_follows_from() -> None:
+    found = correct({"a": 1, "b": 3}, [{"a": 90, "b": 10}, {"b": 5}], EXAMPLE)["a"]
+    assert found.target == 0.25 and found.factor == found.total == pytest.approx(0.8 * 0.5 + 0.2 * 5)
+    assert [(term.slice, term.used, term.c, term.weight) for term in found.terms] == [
+        ("week", 0.9, 0.5, 0.8), ("hour", 0.0, 5.0, 0.2),
+    ]  # fmt: skip
+
+
+def test_shares_of_one_vo_are_corrected_against_each_other_alone() -> None:
+    nodes = [Node("a1", 1, "atlas"), Node("a2", 1, "atlas"), Node("b", 1)]
+    found = correct_siblings(nodes, [{"a1": 30, "a2": 10, "b": 1000}], ONE)
+    assert {name: one.factor for name, one in found.items()} == pytest.approx({"a1": 2 / 3, "a2": 2.0, "b": 1.0})

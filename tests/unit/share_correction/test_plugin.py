@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from shared.order.configuration import DEFAULT, instances_of
+from shared.order.configuration import DEFAULT, corrections_of
 from shared.order.tree import Node
 from shared.plugins.conformance import PluginConformance
 
@@ -15,7 +15,7 @@ class TestWmsHistoryIsAPlugin(PluginConformance):
     methods = ("correct_shares", "correct_users")
 
     def examples(self) -> Iterable[tuple[str, tuple[Any, ...]]]:
-        (instance,) = instances_of(DEFAULT)
+        (instance,) = corrections_of(DEFAULT)["WMSHistory"]
         usage = [{"a": 3.0, "b": 1.0}, {"a": 1.0}]
         yield "correct_shares", ([Node("a", 50), Node("b", 50)], usage, instance)
         yield "correct_users", (["a", "b", "c"], usage, instance)

@@ -1,0 +1,79 @@
+"""Collects what shares, groups and users use, from events about jobs that begin and end to run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from services.share_correction.policy.buckets import (
+    OCCUPIES,
+    Difference,
+    UserKey,
+    bucket_changes,
+    bucket_end,
+    confirmed_differences,
+)
+from services.share_correction.store import usage as store
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.db.turns import take_turn
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import JobsEvent
+from shared.snapshot import KnownGrid
+
+log = logging.getLogger(__name__)
+
+BUCKET_S = 300
+#: buckets are kept a little longer than the longest slice reads
+KEEP_LONGER_S = 86_400.0
+COMPARE, COMPARE_EVERY_S, FORGET_EVERY_S = "usage_compared", 300.0, 3600.0
+
+
+class UsageCollection:
+    """`longest_span_s` gives what the longest slice of any corrector reads."""
+
+    def __init__(self, grid: KnownGrid, longest_span_s: Callable[[], float]) -> None:
+        self._grid = grid
+        self._longest_span_s = longest_span_s
+        self._different: dict[UserKey, Difference] = {}
+        self._powers: Mapping[str, float] = {}
+        self._powers_of = -1
+
+    async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
+        """Fold one event about jobs; the inbox sees to it that each is folded once."""
+        if not any(OCCUPIES in (move.from_status, move.to_status) for move in event.moves):
+            return
+        changes = bucket_changes(
+            event.moves,
+            event.occurred_at or work.now,
+            width_s=BUCKET_S,
+            core_powers_hs06=await self._core_powers(work),
+            usual_hs06=DEFAULT_CORE_POWER_HS06,
+        )
+        if changes:
+            await store.fold(work.connection, changes)
+
+    async def compare(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: compare with the jobs that run, and correct what two looks in a row found.
+
+        Why: a core's benchmark may change while it runs a job, and jobs may change their share.
+        """
+        if await take_turn(work.connection, COMPARE, COMPARE_EVERY_S) is None:
+            return
+        now = await store.differences(work.connection, await self._core_powers(work), DEFAULT_CORE_POWER_HS06)
+        wrong = confirmed_differences(self._different, now)
+        if wrong:
+            log.warning("usage of %d users differed from their running jobs twice and was corrected", len(wrong))
+            await store.correct(work.connection, bucket_end(work.now, BUCKET_S), wrong)
+        self._different = {key: value for key, value in now.items() if key not in wrong}
+
+    async def forget(self, work: UnitOfWork) -> None:
+        """Periodic, on one replica: buckets that no slice reads any more."""
+        await store.forget(work.connection, self._longest_span_s() + KEEP_LONGER_S)
+
+    async def _core_powers(self, work: UnitOfWork) -> Mapping[str, float]:
+        """HS06 of a core at the queues that have a benchmark."""
+        queues = (await self._grid.grid(work.connection)).queues.values()
+        if self._powers_of != self._grid.version:
+            self._powers = {one.name: one.core_power_hs06 for one in queues if one.core_power_hs06 > 0}
+            self._powers_of = self._grid.version
+        return self._powers
