@@ -20,7 +20,7 @@ How an acquire is answered (the windows decide nothing: whatever they say is com
   (`site_requirements`, `picks`); one that does not match stays activated;
 * everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).
 
-HTTP: /api/v1/pilot/* (role pilot; plain Starlette routes, `api.pilot`), /server/panda/* (the same for published pilots,
-with flat answers, `api.legacy`), /api/v1/job/* and /api/v1/statistics/* (`api.job`), /api/v1/site/advertise
-(`api.advert`).
+HTTP: /api/v1/pilot/* (role pilot; acquires and reports as plain ASGI on bytes, the rest Starlette routes, `api.pilot`),
+/server/panda/* (the same for published pilots, with flat answers, `api.legacy`), /api/v1/job/* and /api/v1/statistics/*
+(`api.job`), /api/v1/site/advertise (`api.advert`).
 """

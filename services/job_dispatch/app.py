@@ -168,9 +168,11 @@ def _web(
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
     jobs, commanding = JobQueries(database), Commanding(database, store)
-    pilots = [*PilotApi(acquiring, reporting, activity, jobs).routes(), *WorkerNodes(database).routes()]
+    pilots = PilotApi(acquiring, reporting, activity, jobs)
+    routes = [*pilots.routes(), *WorkerNodes(database).routes()]
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding)
-    web = make_web(pilots, [*legacy.methods(), *credentials.methods()], JobApi(database, store, lifecycle, jobs))
+    methods = [*legacy.methods(), *credentials.methods()]
+    web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
     web.include_router(DebugApi(database, commanding).router())
     web.include_router(SecretsApi(database).router())
     return web

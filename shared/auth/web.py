@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import HTTPException
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
+from starlette.types import Scope
 
 from shared.auth.authentication import Authentication
 from shared.auth.authority import Authority
@@ -40,7 +41,14 @@ async def identify(scope: Any) -> None:
             scope[CALLER] = error
 
 
-def caller_of(request: HTTPConnection) -> Caller:
+class HasScope(Protocol):
+    """A request, of the framework or not."""
+
+    @property
+    def scope(self) -> Scope: ...
+
+
+def caller_of(request: HasScope) -> Caller:
     """Who sent this request; it is looked at once. Raises NotAuthenticated."""
     return caller_of_scope(request.scope)
 

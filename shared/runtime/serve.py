@@ -19,6 +19,7 @@ from shared.config.settings import Settings, SettingsError, load_settings
 from shared.config.variables import unknown_variables
 from shared.messaging.transport import BusUnavailable, Transport
 from shared.runtime import logs
+from shared.runtime.collector import tune_collector
 from shared.runtime.process import Process, StartError, open_process
 from shared.runtime.service import Build
 
@@ -67,6 +68,7 @@ async def run(
     except BaseException:
         await process.stop()
         raise
+    tune_collector()
     log.info("started: %s", ", ".join(builds))
     if on_started is not None:
         on_started(process)

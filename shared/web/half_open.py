@@ -7,6 +7,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from shared.web.whole_answers import takes_whole_answers
+
 #: from the first byte of a request (or from the connection) to the last
 WHOLE_WITHIN_S = 30.0
 #: the request line and all headers; some reads carry thousands of ids in their address
@@ -56,7 +58,10 @@ class WholeRequestProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:
+            takes_whole_answers(self.cycle)
 
     def on_message_complete(self) -> None:
         self._whole = True

@@ -86,10 +86,10 @@ async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Se
     Raises TooMuch before more than the limit is kept, Crowded, BrokenBody for broken gzip, ClientDisconnect when the
     caller has gone. A large one is not copied into other bytes, which would take milliseconds.
     """
-    stated = _header(scope, b"content-length") or b"0"
+    stated = header_of(scope, b"content-length") or b"0"
     if stated.isdigit() and len(stated) < 20 and int(stated) > limits.n_bytes:
         raise TooMuch(f"{int(stated)} bytes are not allowed; at most {limits.n_bytes} are")
-    body = bytearray()
+    body: Raw = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
@@ -97,7 +97,11 @@ async def read_body(scope: Scope, receive: Receive, limits: BodyLimits, seat: Se
         part = message.get("body", b"")
         if seat is not None and part:
             seat.hold(len(part))
-        body += part
+        if not body and not message.get("more_body", False) and len(part) <= SMALL_BYTES:
+            body = part  # as it came
+        else:
+            body = body if isinstance(body, bytearray) else bytearray(body)
+            body += part
         if len(body) > limits.n_bytes:
             raise TooMuch(f"{len(body)} bytes and more are not allowed; at most {limits.n_bytes} are")
         if not message.get("more_body", False):
@@ -183,7 +187,7 @@ class Intake:
         if limits.n_bytes > SMALL_BYTES and not _has_token(scope):
             limits = DEFAULT_LIMITS
         body = await read_body(scope, receive, limits, seat)
-        if b"json" in (_header(scope, b"content-type") or b""):
+        if b"json" in (header_of(scope, b"content-type") or b""):
             try:
                 scope[PARSED] = await parse_json(body, limits)
             except orjson.JSONDecodeError as error:
@@ -202,9 +206,13 @@ def _has_body(scope: Scope) -> bool:
     return any(name in (b"content-length", b"transfer-encoding") and value != b"0" for name, value in scope["headers"])
 
 
-def _header(scope: Scope, wanted: bytes) -> bytes | None:
+def header_of(scope: Scope, wanted: bytes) -> bytes | None:
+    """The first header of this name (in small letters), as it was sent."""
     headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    return next((value for name, value in headers if name == wanted), None)
+    for name, value in headers:
+        if name == wanted:
+            return value
+    return None
 
 
 def _has_token(scope: Scope) -> bool:

@@ -24,6 +24,7 @@ from shared.auth import Authority
 from shared.cache import NullCache
 from shared.config.settings import load_settings
 from shared.db import Database
+from shared.runtime.collector import tune_collector
 from shared.runtime.service import Context, Periodic
 from shared.runtime.web import HttpServer
 from shared.web.service import install
@@ -69,6 +70,7 @@ async def _repeat(database: Database, periodic: Periodic) -> None:
 async def serve(web: Starlette) -> None:
     server = HttpServer(web, host="127.0.0.1", port=0, graceful_stop_s=1)  # as every service is served
     await server.start()
+    tune_collector()
     print(server.port, flush=True)
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.to_thread(sys.stdin.read)

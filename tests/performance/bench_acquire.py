@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, REASON, ClaimL
 from shared.auth import Authority
 from shared.db.codecs import prepare_connection
 from tests import servers
+from tests.performance import http_load, processor_time
 from tests.performance.figures import rate
 from tests.performance.sizes import sized
 
@@ -110,8 +110,8 @@ async def claim_limit(url: str, n_jobs: int, seconds: float) -> float:
 
 
 @contextmanager
-def server(kind: str, **environment: str) -> Iterator[int]:
-    """A server process for the length of a block; its port."""
+def server(kind: str, **environment: str) -> Iterator[tuple[int, int]]:
+    """A server process for the length of a block; its id and port."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.performance.acquire_server", kind],
         cwd=ROOT,
@@ -122,7 +122,7 @@ def server(kind: str, **environment: str) -> Iterator[int]:
     )
     assert process.stdin is not None and process.stdout is not None
     try:
-        yield int(process.stdout.readline())
+        yield process.pid, int(process.stdout.readline())
     finally:
         process.stdin.close()
         try:
@@ -132,25 +132,24 @@ def server(kind: str, **environment: str) -> Iterator[int]:
             process.wait()
 
 
-def measure(port: int, seconds: float, token: str) -> dict[str, Any]:
+def requests_of(token: str) -> list[http_load.LoadRequest]:
     """64 connections, half of them for the hot queue."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
     requests = []
     for number in range(IN_FLIGHT):
         queue = HOT_QUEUE if number % 2 else f"Q{number // 2 % (N_QUEUES - 1):02d}"
         body = json.dumps({"site_name": queue, "memory": 4000, "prod_source_label": "managed", "node": f"n{number}"})
-        headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-        requests.append([PATH, headers, body, '"StatusCode":0'])
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "requests.json"
-        file.write_text(json.dumps(requests), encoding="utf-8")
-        result = subprocess.run(
-            [sys.executable, "-m", "tests.performance.http_load", "127.0.0.1", str(port), str(seconds), str(file)],
-            cwd=ROOT,
-            check=True,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    return dict(json.loads(result.stdout))
+        requests.append(http_load.post(PATH, headers, body, '"StatusCode":0'))
+    return requests
+
+
+def costs(url: str, pid: int, port: int, seconds: float, token: str) -> dict[str, Any]:
+    """A measurement with the processor seconds of the server and of PostgreSQL's sessions."""
+    before = processor_time.used_s([pid]), asyncio.run(processor_time.sessions_of(url))
+    found = http_load.run(port, seconds, requests_of(token))
+    after = processor_time.used_s([pid]), asyncio.run(processor_time.sessions_of(url))
+    found["server_s"], found["database_s"] = (processor_time.spent_s(*one) for one in zip(before, after, strict=True))
+    return found
 
 
 async def counted(url: str) -> tuple[int, int, int]:
@@ -166,6 +165,10 @@ async def counted(url: str) -> tuple[int, int, int]:
 def report(name: str, found: dict[str, Any], limit: float | None = None) -> None:
     print(rate(name, found["per_s"], limit=limit, of="a bare handler"), flush=True)
     print(f"   {'':58} p50 {found['p50_s'] * 1e3:7.1f} ms   p99 {found['p99_s'] * 1e3:7.1f} ms", flush=True)
+    each = {name: found[f"{name}_s"] / found["requests"] * 1e6 for name in ("server", "database")}
+    generator = found["cpu_s"] / found["requests"] * 1e6
+    text = f"server {each['server']:.0f}, PostgreSQL {each['database']:.0f}, load generator {generator:.0f} us each"
+    print(f"   {'':58} processor time: {text}", flush=True)
 
 
 def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
@@ -179,14 +182,14 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
         started = time.perf_counter()
         asyncio.run(fill(url, n_jobs))
         print(f"   {n_jobs:,} jobs in {time.perf_counter() - started:.0f} s", flush=True)
-        with server("bare") as port:
-            measure(port, WARM_UP_S, token)
-            bare = measure(port, seconds / 2, token)
+        with server("bare") as (pid, port):
+            costs(url, pid, port, WARM_UP_S, token)
+            bare = costs(url, pid, port, seconds / 2, token)
         report("bare Starlette handler", bare)
         environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
-        with server("dispatch", **environment) as port:
-            first = measure(port, 2 * WARM_UP_S, token)
-            found = measure(port, seconds, token)
+        with server("dispatch", **environment) as (pid, port):
+            first = costs(url, pid, port, 2 * WARM_UP_S, token)
+            found = costs(url, pid, port, seconds, token)
         report("acquire", found, bare["per_s"])
         print(f"   {'first touch of all queues, slowest requests':58} p99 {first['p99_s'] * 1e3:7.1f} ms", flush=True)
         n_granted = first["wanted"] + found["wanted"]

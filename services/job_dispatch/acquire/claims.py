@@ -13,7 +13,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from services.job_dispatch.acquire.due_calls import DueCalls
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.picks import AwaitedReads, Granted, Picks, Request
@@ -74,6 +76,7 @@ class Claims:
         self._clock = clock
         self._numbers = itertools.count(1)
         self._queue = WaitingRequests()
+        self._due = DueCalls()
         self._free: deque[int] = deque(range(sessions.count))
         self._by_key: dict[str, Request] = {}
         self._running: set[asyncio.Task[None]] = set()
@@ -91,15 +94,15 @@ class Claims:
         if request is None:
             request = self._admit(offer, key)
         request.n_callers += 1
-        limit = asyncio.get_running_loop().call_later(request.deadline - self._clock(), self._expire, request)
         try:
             # others may wait for the same key: then the end of this caller must not end the claim
             return await (request.future if key is None else asyncio.shield(request.future))
         finally:
-            limit.cancel()
             request.n_callers -= 1
             if request.n_callers == 0 and not request.in_flight:
                 request.future.cancel()  # its pilot no longer waits: nothing is picked for it any more
+            if request.future.done():
+                self._due.end(request.limit)
 
     def _admit(self, offer: Offer, key: str | None) -> Request:
         """A new request, on its way."""
@@ -112,6 +115,7 @@ class Claims:
             deadline=self._clock() + self.limits.give_up_after_s,
             future=loop.create_future(),
         )
+        request.limit = self._due.begin(self.limits.give_up_after_s, partial(self._expire, request))
         if key is not None:
             self._by_key[key] = request
             request.future.add_done_callback(lambda _: self._by_key.pop(key, None))

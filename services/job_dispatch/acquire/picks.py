@@ -29,12 +29,13 @@ class Granted:
     repeated: bool
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Request:
     """One acquire on its way. `number` counts arrivals.
 
     `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick. `n_callers`: who waits for it now;
     without a key it is one. `in_flight`: its claim is being made, and its outcome is unknown.
+    `limit`: the number of the call that ends it.
     """
 
     offer: Offer
@@ -48,6 +49,7 @@ class Request:
     n_lost: int = 0
     n_callers: int = 0
     in_flight: bool = False
+    limit: int = -1
 
 
 @dataclass(frozen=True)

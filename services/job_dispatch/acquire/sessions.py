@@ -11,8 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import asyncpg
 
@@ -37,8 +36,7 @@ COMMAND_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 5.0
 
 
-@dataclass(frozen=True)
-class ClaimLine:
+class ClaimLine(NamedTuple):
     """One line of the claim: a request key, and the job picked for it (0: only look the key up).
 
     `gshare` and `priority` are what the job was picked by: one that has others meanwhile is not taken.
@@ -54,8 +52,7 @@ class ClaimLine:
     subject: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimOutcome:
+class ClaimOutcome(NamedTuple):
     """What a line got: its job with its specification as JSON text, claimed now or before; else None."""
 
     job_id: int | None

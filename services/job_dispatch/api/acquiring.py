@@ -6,22 +6,24 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from starlette.requests import Request
-
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import Claims
+from services.job_dispatch.acquire.due_calls import DueCalls
 from services.job_dispatch.acquire.no_match import NoMatch
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.acquire.waiting import Unavailable
+from services.job_dispatch.api.acquire_fields import Wanted, read_acquire
 from services.job_dispatch.api.body import ACQUIRE, fields_of
+from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.departure import WhileConnected
-from services.job_dispatch.api.requests import FAILED, AcquireJobs, BadRequest, parse, request_key, shown
+from services.job_dispatch.api.requests import FAILED, BadRequest, request_key, shown
 from services.job_dispatch.api.secrets import JobSecrets
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.no_match import SHUT, NoJobs
 from shared.auth import caller_of
 from shared.model.problems import FieldProblem
+from shared.web.intake import header_of
 
 LONGEST_KEY = 200
 
@@ -38,8 +40,9 @@ class Acquiring:
         self._no_match = no_match
         self._metrics = metrics
         self._granted = metrics.acquires.labels("job")
+        self._due = DueCalls()
 
-    async def acquire(self, request: Request) -> tuple[AcquireJobs, Sequence[Granted] | NoJobs]:
+    async def acquire(self, request: PilotCall) -> tuple[Wanted, Sequence[Granted] | NoJobs]:
         """What was asked for, and the best jobs for the pilot, now `sent`.
 
         A repeated `Idempotency-Key` (same caller, queue, and worker or node) gets the same job while its pilot has it:
@@ -48,12 +51,12 @@ class Acquiring:
         """
         caller = caller_of(request).name
         try:
-            wanted = parse(AcquireJobs, await fields_of(request, ACQUIRE))
+            wanted = read_acquire(await fields_of(request, ACQUIRE), caller)
             key = _key_of(request)
         except BadRequest:
             self._metrics.acquires.labels("refused").inc()
             raise
-        offer = wanted.offer(caller)
+        offer = wanted.offer
         if key is not None:
             key = request_key(caller, offer, key)
         if not await self._activity.knows(offer.queue):
@@ -63,7 +66,7 @@ class Acquiring:
         if self._activity.known_queues.get(offer.queue) in SHUT:
             offer = replace(offer, takes_new=False)
         try:
-            async with WhileConnected(request.receive):
+            async with WhileConnected(request.receive, self._due):
                 granted = await self._claim(offer, wanted.n_jobs, key)
         except Unavailable:
             self._metrics.acquires.labels("unavailable").inc()
@@ -98,10 +101,13 @@ class Acquiring:
         return granted
 
 
-def _key_of(request: Request) -> str | None:
+def _key_of(request: PilotCall) -> str | None:
     """The `Idempotency-Key`, if one was sent. Raises BadRequest."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not 0 < len(key) <= LONGEST_KEY:
+    sent = header_of(request.scope, b"idempotency-key")
+    if sent is None:
+        return None
+    key = sent.decode("latin-1")
+    if not 0 < len(key) <= LONGEST_KEY:
         allowed = f"1 to {LONGEST_KEY} are"
         said = f"Idempotency-Key: {len(key)} characters are not allowed; {allowed}"
         raise BadRequest(FAILED, [FieldProblem("Idempotency-Key", shown(key), allowed, said)])

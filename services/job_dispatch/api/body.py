@@ -14,11 +14,11 @@ from typing import Any
 from urllib.parse import parse_qsl, quote_plus
 
 import orjson
-from starlette.requests import Request
 
+from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.large_fields import LARGEST_FIELD_BYTES, marked, without_large_fields
 from services.job_dispatch.api.requests import BadBody
-from shared.web.intake import PARSED, SEAT, BrokenBody, read_body
+from shared.web.intake import PARSED, SEAT, BrokenBody, header_of, read_body
 from shared.web.json_text import SMALL_BYTES, BodyLimits, Raw, TooMuch, is_plain, parse_json
 
 KIB, MIB = 1024, 1024 * 1024
@@ -50,7 +50,23 @@ def without_nul(value: Any) -> Any:
     return value
 
 
-async def fields_of(request: Request, limits: BodyLimits) -> dict[str, Any]:
+def usual_object(raw: Raw, limits: BodyLimits) -> dict[str, Any] | None:
+    """The fields of a small JSON object without anything unusual; None for all other bodies."""
+    if raw[:1] != b"{" or len(raw) > limits.n_bytes or b"\\u0000" in raw or not is_plain(raw, limits):
+        return None
+    try:
+        found: dict[str, Any] = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return None
+    return found
+
+
+def content_type_of(request: PilotCall) -> str:
+    """What the caller says the body is."""
+    return (header_of(request.scope, b"content-type") or b"").decode("latin-1")
+
+
+async def fields_of(request: PilotCall, limits: BodyLimits) -> dict[str, Any]:
     """The fields of the body.
 
     Raises BadBody for a body that is beyond the limits, broken, or neither a JSON object nor a form; Crowded when too
@@ -58,12 +74,15 @@ async def fields_of(request: Request, limits: BodyLimits) -> dict[str, Any]:
     """
     try:
         raw = await _sent(request, limits)
-        return await parse_body(raw, request.headers.get("content-type", ""), limits, request.scope.get(PARSED))
+        found = usual_object(raw, limits)
+        if found is not None:
+            return found
+        return await parse_body(raw, content_type_of(request), limits, request.scope.get(PARSED))
     except (TooMuch, BrokenBody) as error:
         raise BadBody(f"body: {error}") from None
 
 
-async def report_fields_of(request: Request, limits: BodyLimits, level: int) -> tuple[dict[str, Any], bool]:
+async def report_fields_of(request: PilotCall, limits: BodyLimits, level: int) -> tuple[dict[str, Any], bool]:
     """The fields of a body with reports, and whether it is small.
 
     Fields of a report that are too large are left out (`left_out` tells), as a pilot does not send a final report
@@ -72,8 +91,10 @@ async def report_fields_of(request: Request, limits: BodyLimits, level: int) -> 
     try:
         most = replace(limits, n_bytes=LARGEST_REPORT_BYTES)
         raw = await _sent(request, most)
+        if len(raw) <= SMALL_BYTES and (found := usual_object(raw, limits)) is not None:
+            return found, True
         text, n_sent = without_leading_blanks(raw), len(raw)
-        content_type = request.headers.get("content-type", "")
+        content_type = content_type_of(request)
         is_json = _is_json(text, content_type)
         if is_json:
             text = await readable(text, limits, level)
@@ -86,7 +107,7 @@ async def report_fields_of(request: Request, limits: BodyLimits, level: int) -> 
         raise BadBody(f"body: {error}") from None
 
 
-async def _sent(request: Request, limits: BodyLimits) -> Raw:
+async def _sent(request: PilotCall, limits: BodyLimits) -> Raw:
     """The body; of a GET its query, which is a form.
 
     A pilot whose disk is full cannot write the file with its form, and sends what it has to say in the address.

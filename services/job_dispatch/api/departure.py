@@ -8,18 +8,23 @@ from types import TracebackType
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from services.job_dispatch.acquire.due_calls import DueCalls
+
 NOTICE_AFTER_S = 0.05
 
 
 class WhileConnected:
-    """`async with WhileConnected(request.receive): ...` ends with ClientDisconnect if the caller has gone.
+    """`async with WhileConnected(...)` ends with ClientDisconnect if the caller has gone.
 
     For requests whose body was read. The connection is looked at from `notice_after_s` on: most requests have been
-    answered by then, and pay for a timer only.
+    answered by then, and pay for an entry in a table only.
     """
 
-    def __init__(self, receive: Receive, notice_after_s: float = NOTICE_AFTER_S) -> None:
+    __slots__ = ("_cancelling", "_due", "_has_gone", "_notice_after_s", "_number", "_receive", "_task", "_watcher")
+
+    def __init__(self, receive: Receive, due: DueCalls, notice_after_s: float = NOTICE_AFTER_S) -> None:
         self._receive = receive
+        self._due = due
         self._notice_after_s = notice_after_s
         self._has_gone = False
         self._watcher: asyncio.Task[None] | None = None
@@ -28,7 +33,7 @@ class WhileConnected:
         task = asyncio.current_task()
         assert task is not None
         self._task, self._cancelling = task, task.cancelling()
-        self._timer = asyncio.get_running_loop().call_later(self._notice_after_s, self._begin)
+        self._number = self._due.begin(self._notice_after_s, self._begin)
 
     def _begin(self) -> None:
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -42,7 +47,7 @@ class WhileConnected:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._timer.cancel()
+        self._due.end(self._number)
         if self._watcher is not None:
             self._watcher.cancel()
         if self._has_gone and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from services.job_dispatch.acquire.waiting import Unavailable
+from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
 from services.job_dispatch.coalescing import TooLate
 from shared.auth import ClaimRefused, NotAuthenticated, caller_of, identify
@@ -17,7 +19,11 @@ from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
 from shared.web.intake import Crowded, crowded
 
-Endpoint = Callable[[Request], Awaitable[Response]]
+C = TypeVar("C", bound=PilotCall)
+A = TypeVar("A")
+#: what answers a request, by a response of the framework or by bytes
+Answering: TypeAlias = Callable[[C], Awaitable[A]]
+Endpoint: TypeAlias = Answering[Request, Response]
 
 
 @dataclass(frozen=True)
@@ -60,11 +66,11 @@ def internal() -> UnansweredRequest:
     return UnansweredRequest(FAILED, "internal error", 500, is_passing=True)
 
 
-def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
+def guarded(form: Form, *roles: str) -> Callable[[Answering[C, A]], Answering[C, A | Response]]:
     """Check the caller, and turn what went wrong into the answer that the method's callers understand."""
 
-    def wrap(endpoint: Endpoint) -> Endpoint:
-        async def call(request: Request) -> Response:
+    def wrap(endpoint: Answering[C, A]) -> Answering[C, A | Response]:
+        async def call(request: C) -> A | Response:
             try:
                 await identify(request.scope)
                 caller = caller_of(request)
@@ -81,7 +87,7 @@ def guarded(form: Form, *roles: str) -> Callable[[Endpoint], Endpoint]:
     return wrap
 
 
-async def answered(endpoint: Endpoint, request: Request, form: Form) -> Response:
+async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Response:
     """The answer of an endpoint, or why there is none."""
     try:
         return await endpoint(request)

@@ -59,7 +59,7 @@ class LegacyApi:
             hint = {"why": found.why, "reason": found.reason, "retry_after_s": found.retry_after_s}
             return flat({"StatusCode": NO_JOBS, "errorDialog": "no jobs in PanDA", **hint})
         specs = [b'{"StatusCode":0,' + (one.spec or "{}").encode().lstrip(b"{ ") for one in found]
-        if "n_jobs" in wanted.model_fields_set:
+        if wanted.says_how_many:
             specs = [b'{"StatusCode":0,"jobs":[' + b",".join(specs) + b"]}"]
         return Response(specs[0], media_type="application/json")
 

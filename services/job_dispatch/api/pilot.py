@@ -21,12 +21,13 @@ from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import BULK, IDS, OF_LIST, OF_LIST_IN_TEXT, fields_of, readable, report_fields_of
+from services.job_dispatch.api.call import Direct, PilotCall
 from services.job_dispatch.api.failures import enveloped, guarded
 from services.job_dispatch.api.reported import note_worker, report_of, reported
 from services.job_dispatch.api.requests import FAILED, MOST_REPORTS, NO_JOBS, OK, ROLE, BadRequest, job_ids_of, shown
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
-from services.job_dispatch.policy.reports import Judgement
+from services.job_dispatch.policy.reports import NO_COMMAND, Judgement
 from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth import Caller, caller_of
 from shared.model.problems import FieldProblem
@@ -34,6 +35,7 @@ from shared.web.envelope import Envelope, refused
 from shared.web.json_text import parse_json
 
 READ_TOGETHER = 16
+_NO_COMMAND = b'{"success":true,"message":"","data":{"StatusCode":0,"command":"NULL"}}'
 PREFIX = "/api/v1/pilot"
 
 
@@ -45,6 +47,11 @@ class PilotApi:
         self._reporting = reporting
         self._activity = activity
         self._jobs = jobs
+
+    def direct(self) -> dict[str, Direct]:
+        """The two calls that are most of all."""
+        pilot = guarded(enveloped, "pilot", "production")
+        return {f"{PREFIX}/acquire_jobs": pilot(self._acquired), f"{PREFIX}/update_job": pilot(self._reported)}
 
     def routes(self) -> list[Route]:
         """All routes of pilots; GET and POST for the reads, as both are used."""
@@ -59,15 +66,21 @@ class PilotApi:
 
     async def acquire_jobs(self, request: Request) -> Response:
         """The best jobs for the pilot, now `sent`."""
-        _, found = await self._acquiring.acquire(request)
-        return _nothing(found) if isinstance(found, NoJobs) else _jobs(found)
+        return _response(await self._acquired(request))
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot."""
+        return _response(await self._reported(request))
+
+    async def _acquired(self, request: PilotCall) -> bytes | Response:
+        _, found = await self._acquiring.acquire(request)
+        return _nothing(found) if isinstance(found, NoJobs) else _jobs(found)
+
+    async def _reported(self, request: PilotCall) -> bytes | Response:
         verdict = await self._reporting.report(await report_of(request))
         if verdict.refusal is not None:
             return refused(_refused_report(verdict), verdict.refusal)
-        return Response(_told(verdict), media_type="application/json")
+        return _told(verdict)
 
     async def update_jobs_bulk(self, request: Request) -> Response:
         """Many reports; each has its own answer, in the order they came."""
@@ -136,11 +149,14 @@ def _nothing(why: NoJobs) -> Response:
     return Envelope(data, f"no jobs: {why.reason}")
 
 
-def _jobs(granted: Sequence[Granted]) -> Response:
+def _response(found: bytes | Response) -> Response:
+    return Response(found, media_type="application/json") if isinstance(found, bytes) else found
+
+
+def _jobs(granted: Sequence[Granted]) -> bytes:
     """The specifications are stored as JSON text and go out as they are."""
-    specs = b",".join((one.spec or "{}").encode() for one in granted)
-    body = b'{"success":true,"message":"","data":{"StatusCode":0,"jobs":[' + specs + b"]}}"
-    return Response(body, media_type="application/json")
+    specs = b",".join([(one.spec or "{}").encode() for one in granted])
+    return b'{"success":true,"message":"","data":{"StatusCode":0,"jobs":[' + specs + b"]}}"
 
 
 def _refused_report(verdict: Judgement) -> dict[str, Any]:
@@ -148,4 +164,6 @@ def _refused_report(verdict: Judgement) -> dict[str, Any]:
 
 
 def _told(verdict: Judgement) -> bytes:
+    if verdict.command == NO_COMMAND:
+        return _NO_COMMAND
     return b'{"success":true,"message":"","data":{"StatusCode":0,"command":' + orjson.dumps(verdict.command) + b"}}"

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.body import HEARTBEAT, OF_ONE, REPORT, fields_of, report_fields_of
+from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.api.requests import FAILED, BadRequest, WorkerUpdate, parse
 from services.job_dispatch.policy.reports import Report
@@ -18,7 +19,7 @@ from shared.auth import Caller, caller_of
 from shared.model.problems import FieldProblem
 
 
-async def report_of(request: Request) -> Report:
+async def report_of(request: PilotCall) -> Report:
     """The one report of a request. Raises BadRequest, Crowded."""
     fields, is_small = await report_fields_of(request, REPORT, OF_ONE)
     return await reported(caller_of(request), fields, is_small)

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from services.job_dispatch.acquire.activity import WorkerStatus
-from services.job_dispatch.policy.fitting import Offer, PilotKind
+from services.job_dispatch.policy.fitting import Offer
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem_of_error
 from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT8
@@ -130,37 +130,6 @@ class AcquireJobs(RequestFields):
     scheduler_id: Text = None
     prod_user_id: Text = None
     working_group: Text = None
-
-    def offer(self, subject: str | None = None) -> Offer:
-        """What the pilot with this subject offers.
-
-        Disk and time are rounded down, so that few kinds of pilots exist; a job never gets less than it needs.
-        """
-        return Offer(
-            queue=self.site_name,
-            kind=PilotKind(
-                prod_source_label=self.prod_source_label or "",
-                resource_type=self.resource_type or "",
-                memory_mb=self.memory or 0,
-                disk_mb=_rounded(self.disk_space or 0, 100),
-                remaining_s=_rounded(self.remaining_time or 0, 60),
-            ),
-            worker=self._worker(),
-            task_id=self.task_id or None,
-            subject=subject,
-            user_name=self.prod_user_id,
-            working_group=self.working_group,
-        )
-
-    def _worker(self) -> str | None:
-        if self.harvester_id and self.worker_id is not None:
-            return f"{self.harvester_id}:{self.worker_id}"[:200]
-        return self.node[:200] if self.node else None
-
-
-def _rounded(value: int, step: int) -> int:
-    """Down to a multiple, but never to 0, which would mean "no limit"."""
-    return value // step * step if value >= step else value
 
 
 class WorkerUpdate(RequestFields):

@@ -14,6 +14,7 @@ from starlette.requests import Request as StarletteRequest
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from services.job_dispatch.api.call import Direct, PlainCall
 from services.job_dispatch.api.document import document_of
 from services.job_dispatch.api.failures import Form, UnansweredRequest, enveloped, internal, later
 from services.job_dispatch.api.job import JobApi
@@ -23,6 +24,7 @@ from services.job_dispatch.api.legacy_methods import LegacyMethod, forms_of, rou
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.requests import FAILED
 from shared.web.intake import SEAT, Crowded, Room
+from shared.web.whole_answers import answer_json
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +37,14 @@ class DispatchWeb(FastAPI):
     Their requests have limits of their own: so many at a time, so many bytes.
     """
 
-    def give_way(self, routes: Sequence[Route], forms: Mapping[str, Form]) -> None:
+    def give_way(self, routes: Sequence[Route], forms: Mapping[str, Form], direct: Mapping[str, Direct]) -> None:
         """Serve these routes by the short way; they stay in the routing table for whoever looks there.
 
-        `forms`: in which form each path tells failures, the envelope where it is not named.
+        `forms`: in which form each path tells failures, the envelope where it is not named. `direct`: POST to these
+        paths, most of all requests, is answered with bytes, without a framework's request and response.
         """
         self.router.routes[:0] = routes
+        self._direct = dict(direct)
         self._room = Room()
         self._forms = forms
         self._short = {
@@ -55,10 +59,18 @@ class DispatchWeb(FastAPI):
             return
         scope["app"] = self
         form = self._forms.get(scope["path"], enveloped)
+        direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
         try:
             with self._room.seat() as seat:
                 scope[SEAT] = seat
-                response = await endpoint(StarletteRequest(scope, receive, send))
+                if direct is None:
+                    response = await endpoint(StarletteRequest(scope, receive, send))
+                else:
+                    found = await direct(PlainCall(scope, receive))
+                    if isinstance(found, bytes):
+                        await answer_json(scope, send, found)
+                        return
+                    response = found
         except Crowded as error:
             response = form(later(str(error)))
         except Exception:
@@ -77,11 +89,13 @@ class DispatchWeb(FastAPI):
         await response(scope, receive, send)
 
 
-def make_web(pilots: Sequence[Route], legacy: Sequence[LegacyMethod], jobs: JobApi) -> FastAPI:
+def make_web(
+    pilots: Sequence[Route], legacy: Sequence[LegacyMethod], jobs: JobApi, direct: Mapping[str, Direct]
+) -> FastAPI:
     """Routes and the document that describes them."""
     web = DispatchWeb(title=TITLE, docs_url="/docs", redoc_url=None)
     web.include_router(jobs.router())
-    web.give_way([*pilots, *routes_of(legacy)], forms_of(legacy))
+    web.give_way([*pilots, *routes_of(legacy)], forms_of(legacy), direct)
 
     def openapi() -> dict[str, Any]:
         if web.openapi_schema is None:
