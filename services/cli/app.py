@@ -32,6 +32,7 @@ from services.cli.commands import (
     submission,
     system,
     task_commands,
+    task_parameters,
     tasks,
     watching,
 )
@@ -70,7 +71,7 @@ def everything(
 
 for module in (submission, tasks, jobs, explain, task_commands, watching, grid, cordons, slots):
     module.register(app)
-for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs):
+for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs, task_parameters):
     module.register(app)
 
 

@@ -8,11 +8,10 @@ inserts of task_datasets and (input) task_files; the schema `catalogue`; the end
 
 What the rows look like that the other services read:
 
-* `tasks.split_rule`: every rule under its JSON name (`nFilesPerJob`, `nEventsPerJob`, `skipScout`, `mergeOutput`, ...;
-  `policy.task_spec.split_rules_of` gives them unit-named), `nEventsPerInputFile` also where it was written
-  `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob is a multiple of nEventsPerInputFile;
-  `dynamicNumEvents` is the number of events of a range where minGranularity (or nEventsPerRange) is given, and
-  `nFilesPerJob` then counts ranges.
+* `tasks.split_rule`: every rule under its JSON name (`nFilesPerJob`, `nEventsPerJob`, `skipScout`, `mergeOutput`,
+  ...), `nEventsPerInputFile` also where it was written `nEventsPerFile`; `nFilesPerJob` is derived where nEventsPerJob
+  is a multiple of nEventsPerInputFile; `dynamicNumEvents` is the number of events of a range where minGranularity (or
+  nEventsPerRange) is given, and `nFilesPerJob` then counts ranges; `destination` is that of the task or of its outputs.
 * input: one `task_datasets` row for each dataset (containers are expanded), type input, `stream_name` IN for all
   masters (`master_id` NULL) and the placeholder's name for secondaries (`master_id` = the first master);
   `attributes` as in `services.task_definition.policy.task_spec_items.ATTRIBUTE_NAMES` (nosplit, repeat, ratio, ...).

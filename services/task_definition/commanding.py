@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.task_definition.announcing import emit_for_status
+from services.task_definition.changing import Changes
 from services.task_definition.ordering import CHANGES, Ordering
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.final_status import parent_is_corrupted
-from services.task_definition.policy.task_spec import CHANGEABLE, parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller
@@ -24,8 +23,6 @@ from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommanded, TaskCommandRequested, TaskCompleted, TaskRegistered, TaskReleased
 from shared.model.analysis import is_analysis
-from shared.model.problems import FieldProblem
-from shared.model.task_spec_problems import problem
 from shared.snapshot import KnownGrid
 from shared.states.file import FileStatus
 from shared.states.task import TaskStatus
@@ -60,6 +57,7 @@ class Commands:
         self._tasks, self._store, self._settle = tasks, store, settle
         self._catalogue, self._grid = catalogue, grid
         self._ordering = Ordering(tasks, store)
+        self._changes = Changes(tasks, store)
         self._verbs: dict[str, Execute] = {
             "kill": self._kill,
             "finish": self._finish,
@@ -71,6 +69,7 @@ class Commands:
             "reassign": self._reassign,
             "avalanche": self._avalanche,
             "increase_attempts": self._increase_attempts,
+            "change_split_rule": self._change_split_rule,
         }
 
     async def execute(self, work: UnitOfWork, command: Command, caller: Caller) -> rules.Reply:
@@ -159,7 +158,7 @@ class Commands:
     async def _retry(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
         if changes:
-            problems = await self._change(work, task, changes)
+            problems = await self._changes.by_retry(work, task, changes)
             if problems:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
             if {"nFiles", "nEvents"} & changes.keys():
@@ -214,32 +213,17 @@ class Commands:
                 retry = Command("retry", child["task_id"], {}, f"its parent {task.task_id} is retried")
                 await self.execute(work, retry, caller)
 
-    async def _change(self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
-        """Put changed parameters in place; the problems if they cannot be."""
-        refused = rules.refused_changes(changes, CHANGEABLE)
-        if refused:
-            allowed = f"allowed: {', '.join(sorted(CHANGEABLE))}"
-            told = [problem(name, changes[name], allowed) for name in refused]
-            return tuple(replace(one, said=f"{one.field} cannot be changed; {allowed}") for one in told)
-        parameters = {**await self._tasks.parameters(work.connection, task.task_id), **changes}
-        try:
-            spec = parse_task(parameters)
-        except InvalidTask as error:
-            return error.problems
-        rule = {**task.split_rule, **{key: value for key, value in spec.split_rule().items() if key in CHANGEABLE}}
-        for name in changes:
-            if changes[name] is None:
-                rule.pop(name, None)
-        await self._store.change_parameters(work.connection, task.task_id, parameters)
-        await self._store.change(
-            work.connection,
-            task.task_id,
-            split_rule=rule,
-            site=spec.parameters.site,
-            cloud=spec.parameters.cloud or task.cloud,
-            nucleus=task.nucleus,
-        )
-        return ()
+    async def _change_split_rule(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
+        """A rule that may change while the task lives; what waits may go on with the new one."""
+        changes = dict(command.details.get("rules") or {})
+        problems = await self._changes.live(work, task, changes)
+        if problems:
+            return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
+        await self._tasks.note_command(work.connection, task.task_id, command.verb, command.details)
+        if task.status == "pending":
+            await self._tasks.release_now(work.connection, task.task_id)
+        changed = ", ".join(f"{name} = {value}" for name, value in sorted(changes.items()))
+        return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on")
 
     async def _reload_input(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """Incremental execution: the input is read again, lost and missing files are tried again."""

@@ -53,6 +53,14 @@ def nucleus_storage(grid: Grid, nucleus: str) -> Storage | None:
     return max(kept, key=lambda one: (one.space_free_gb, one.name), default=None)
 
 
+def destination_storage(grid: Grid, destination: str) -> Storage | None:
+    """Where output is sent: the storage of this name, unless it is tape, else that of the site."""
+    storage = grid.storages.get(destination)
+    if storage is None:
+        return nucleus_storage(grid, destination)
+    return None if storage.is_tape else storage
+
+
 def build_nuclei(grid: Grid, columns: QueueColumns) -> NucleusFacts:
     """The facts of all nuclei of a grid."""
     nuclei = {name: site for name, site in sorted(grid.sites.items()) if site.is_nucleus}

@@ -12,7 +12,7 @@ from shared.model import dataset_types as types
 ROOT = Path(__file__).parents[2]
 ANALYSIS = "shared/model/analysis.py"
 #: the form of a task names the values of its fields
-NAMES_OF_VALUES = {ANALYSIS, "services/task_definition/policy/task_spec_fields.py"}
+NAMES_OF_VALUES = {ANALYSIS, "services/task_definition/policy/task_parameters/identity.py"}
 
 
 def files(*endings: str) -> dict[str, str]:

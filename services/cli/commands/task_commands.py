@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from services.cli.commands.options import Json, TaskIds, connect, help_text
-from services.cli.failures import CommandFailure, Refused
+from services.cli.failures import CommandFailure, Refused, WrongUsage
 from services.cli.identifiers import read_ids
 from services.cli.output import print_json, print_table
 
@@ -17,10 +17,14 @@ _HELP = {
     "retry": "Try again what failed in tasks that ended.",
     "pause": "Stop making and starting jobs until the task is resumed.",
     "resume": "Go on with paused or throttled tasks.",
+    "set-rule": "Change a split rule of live tasks, from their next jobs on.",
 }
 
 
 def register(app: typer.Typer) -> None:
+    app.command("set-rule", help=help_text(_HELP["set-rule"], "task_definition", "user (own tasks), production"))(
+        set_rule
+    )
     for name, function in (("kill", kill), ("finish", finish), ("retry", retry), ("pause", pause), ("resume", resume)):
         app.command(name, help=help_text(_HELP[name], "task_definition", "user (own tasks), production or operator"))(
             function
@@ -82,6 +86,29 @@ def set_share(
 ) -> None:
     """Change shares."""
     _command("change_share", ids, {"share": share}, as_json=as_json)
+
+
+def set_rule(
+    rule: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME=VALUE", help="A parameter or its two letters: nFilesPerJob=5, NF=5; nothing after =: without."
+        ),
+    ],
+    ids: TaskIds,
+    as_json: Json = False,
+) -> None:
+    """Set a rule."""
+    name, equals, value = rule.partition("=")
+    if not equals or not name:
+        raise WrongUsage(f"{rule!r}: allowed: NAME=VALUE, such as nFilesPerJob=5")
+    _command("change_split_rule", ids, {"attribute_name": name, "attribute_value": _value(value)}, as_json=as_json)
+
+
+def _value(text: str) -> int | bool | str | None:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    return int(text) if text.removeprefix("-").isdigit() else text or None
 
 
 def _command(

@@ -8,7 +8,7 @@ from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
 from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
-from shared.brokerage.nuclei import nucleus_storage
+from shared.brokerage.nuclei import destination_storage
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TransfersRequested
 from shared.model.analysis import is_analysis
@@ -55,14 +55,14 @@ class Outputs:
 
     async def _transfer(self, work: UnitOfWork, jobs: Mapping[int, LockedJob], leaving: Sequence[HoldingJob]) -> None:
         ids = [one.job_id for one in leaving]
-        await self._lifecycle.to(work, jobs, ids, "transferring", reason="outputs must go to the nucleus")
+        await self._lifecycle.to(work, jobs, ids, "transferring", reason="outputs must go where they are kept")
         new = [
             NewTransfer(
                 one.task_id,
                 one.job_id,
                 one.activity,
                 one.queue_storage,
-                one.nucleus_storage or "",
+                one.kept_at or "",
                 one.n_files,
                 one.n_bytes,
             )
@@ -85,15 +85,16 @@ class Outputs:
         )
 
     async def arrived(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
-        """Transferring jobs whose outputs are all at the nucleus."""
-        await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are at the nucleus")
+        """Transferring jobs whose outputs are all where they are kept."""
+        await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are where they are kept")
 
 
 def holding_job(grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredReport | None) -> HoldingJob:
     """What decides where a job goes whose outputs are registered."""
     queue = grid.queues.get(job.row.queue)
     analysis = is_analysis(task.task_type, job.prod_source_label)
-    kept_at = nucleus_storage(grid, task.nucleus) if task.nucleus is not None else None
+    destination = task.split_rule.get("destination") or task.nucleus
+    kept_at = destination_storage(grid, destination) if destination is not None else None
     files = JobReport.from_stored(report.report).outputs if report is not None else ()
     return HoldingJob(
         job_id=job.job_id,
@@ -102,8 +103,8 @@ def holding_job(grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredRepo
         task_merges=bool(task.split_rule.get("mergeOutput")),
         queue_site=queue.site if queue is not None else None,
         queue_storage=queue.output_storage(analysis=analysis) if queue is not None else None,
-        nucleus=task.nucleus,
-        nucleus_storage=kept_at.name if kept_at is not None else None,
+        kept_at_site=None if destination in grid.storages else destination,
+        kept_at=kept_at.name if kept_at is not None else None,
         n_files=len(files),
         n_bytes=sum(one.size_bytes for one in files),
         is_urgent=task.is_urgent,

@@ -1,4 +1,4 @@
-"""Where a job goes when its outputs are registered: merging, transfer to the nucleus, or done."""
+"""Where a job goes when its outputs are registered: merging, transfer to where they are kept, or done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from shared.model.link import EXPRESS, PRODUCTION_OUTPUT
 class HoldingJob:
     """A job whose outputs are in the catalogue; sites are names, storages None where there is none.
 
-    `is_urgent`: its task is.
+    `kept_at`: the storage where its outputs are to be kept (that of the nucleus, or the task's destination).
+    `kept_at_site`: the site any storage of which will do as well. `is_urgent`: its task is.
     """
 
     job_id: int
@@ -21,8 +22,8 @@ class HoldingJob:
     task_merges: bool
     queue_site: str | None
     queue_storage: str | None
-    nucleus: str | None
-    nucleus_storage: str | None
+    kept_at_site: str | None
+    kept_at: str | None
     n_files: int
     n_bytes: int
     is_urgent: bool = False
@@ -46,7 +47,7 @@ def plan_outputs(jobs: Sequence[HoldingJob]) -> JobOutputPlan:
     """Where each job's outputs go.
 
     Unmerged outputs stay where they are until the merge job has read them; merged ones, and those of tasks that do not
-    merge, go to the nucleus unless they are there.
+    merge, go where they are to be kept unless they are there.
     """
     merge, transfer, finish = [], [], []
     for job in sorted(jobs, key=lambda one: one.job_id):
@@ -62,8 +63,7 @@ def plan_outputs(jobs: Sequence[HoldingJob]) -> JobOutputPlan:
 def _must_move(job: HoldingJob) -> bool:
     return (
         job.n_files > 0
-        and job.nucleus is not None
-        and job.nucleus_storage is not None
-        and job.queue_site != job.nucleus
-        and job.queue_storage != job.nucleus_storage
+        and job.kept_at is not None
+        and job.queue_storage != job.kept_at
+        and (job.kept_at_site is None or job.queue_site != job.kept_at_site)
     )

@@ -18,6 +18,7 @@ from services.job_generation.policy.job_fields import (
     NO_OUTPUT,
     NOTHING,
     base_fields,
+    copies_to_scratch,
     distinct,
     fields_of_steps,
     guid_of,
@@ -120,7 +121,8 @@ class Builder:
         self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
         self._out_names = ",".join(self._names[one.dataset.dataset_id][0] for one in self.templates)
         # the pilot reads no file directly whose token is local
-        self._block_token = COPIED if request.task.rules.copies_to_scratch else NOTHING
+        copied = copies_to_scratch(request.task, is_merge=request.kind == "merge")
+        self._block_token = COPIED if copied else NOTHING
         self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()

@@ -41,7 +41,7 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
         "homepackage": task.trans_home or NOTHING,
         "swRelease": task.trans_uses or NOTHING,
         "cmtConfig": queue.platform or NOTHING,
-        "transferType": "direct" if queue.reads_directly and not task.rules.copies_to_scratch else NOTHING,
+        "transferType": _transfer_type(task, queue, is_merge=is_merge),
         "coreCount": cores,
         "resource_type": queue.resource_type,
         # the pilot ends a payload that writes nothing for so long; 0 leaves it to the pilot (3 hours for analysis)
@@ -56,6 +56,20 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
     if task.container_name:
         base["container_name"] = task.container_name
     return base
+
+
+def copies_to_scratch(task: Task, *, is_merge: bool) -> bool:
+    """Whether the pilot copies input first: the task's useLocalIO, for merge jobs that of mergeSpec."""
+    merge = task.parameters.get("mergeSpec") or {}
+    return bool(merge.get("useLocalIO")) if is_merge and "useLocalIO" in merge else task.rules.copies_to_scratch
+
+
+def _transfer_type(task: Task, queue: QueueFacts, *, is_merge: bool) -> str:
+    """As the task says; else direct where the queue's input can be read without copying it."""
+    stated = task.parameters.get("transferType")
+    if stated:
+        return str(stated)
+    return "direct" if queue.reads_directly and not copies_to_scratch(task, is_merge=is_merge) else NOTHING
 
 
 def task_texts(task: Task) -> dict[str, str]:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from services.task_definition.commanding import Command, Commands
+from services.task_definition.policy.task_parameters.rule_text import NAME_OF_CODE
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
@@ -47,6 +48,7 @@ def command_routes(database: Database, commands: Commands) -> APIRouter:
         routes.increase_attempts,
         routes.change_priority,
         routes.change_share,
+        routes.change_split_rule,
     ):
         router.post(f"/{command.__name__}")(command)
     return router
@@ -148,6 +150,18 @@ class CommandRoutes:
     ) -> Response:
         """Production: share of the task and of its waiting jobs."""
         return await self._execute(caller, "change_share", task_id, reason, share=share)
+
+    async def change_split_rule(
+        self,
+        caller: Commander,
+        task_id: TaskId,
+        attribute_name: Annotated[str, Body(embed=True, max_length=64)],
+        attribute_value: Annotated[int | bool | str | None, Body(embed=True, union_mode="left_to_right")] = None,
+        reason: Reason = "",
+    ) -> Response:
+        """Change one split rule of a live task, by its name or its two letters; without a value take it away."""
+        name = NAME_OF_CODE.get(attribute_name, attribute_name)
+        return await self._execute(caller, "change_split_rule", task_id, reason, rules={name: attribute_value})
 
 
 def _object(value: dict[str, Any] | str | None) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
+from services.task_definition.policy.task_parameters.rule_text import text_of_rules
 from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.submission import Submission, SubmissionRefused
@@ -159,7 +160,7 @@ class TaskRoutes:
                 return _not_found(task_id)
             if include_parameters:
                 details["task_parameters"] = await self._tasks.parameters(connection, task_id)
-        return Envelope({"jediTaskID": task_id, **details})
+        return Envelope({"jediTaskID": task_id, "splitRule": text_of_rules(details["split_rule"] or {}), **details})
 
     async def get_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
         """Details with the parameters."""

@@ -21,6 +21,11 @@ _OVER: tuple[TaskStatus, ...] = ("finished", "done", "prepared", "broken", "abor
 _ENDED: tuple[TaskStatus, ...] = ("finished", "failed", "aborted", "exhausted")
 
 
+_UNDER_WAY: frozenset[TaskStatus] = frozenset(
+    {"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}
+)
+
+
 def _sources(target: TaskStatus, *without: TaskStatus) -> frozenset[TaskStatus]:
     return frozenset(TASK.sources(target, Owner.TASK_DEFINITION)) - set(without)
 
@@ -38,7 +43,8 @@ ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {
     "avalanche": frozenset({"scouting"}),
     "change_priority": frozenset(MEANINGS) - set(_OVER),
     "change_share": frozenset(MEANINGS) - set(_OVER),
-    "increase_attempts": frozenset({"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}),
+    "increase_attempts": _UNDER_WAY,
+    "change_split_rule": frozenset({*_UNDER_WAY, "registered", "defined", "assigning"}),
 }
 #: states behind which the state to return to is kept: pausing such a task must not lose it
 _KEEPS_OLD_STATUS: tuple[TaskStatus, ...] = ("pending", "throttled")

@@ -61,7 +61,7 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):
-        final = _dataset(item, kind, stream, task_id)
+        final = _dataset(item, kind, stream, task_id, spec.destination)
         datasets.setdefault(final.name, final)
         template = _with_task_id(item.file_name_template(), task_id)
         templates.append(TemplatePlan(final.name, template, stream, kind, 1 + (item.offset or 0)))
@@ -106,7 +106,8 @@ def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
     return found
 
 
-def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputDatasetPlan:
+def _dataset(item: Item, kind: str, stream: str, task_id: int, destination: str | None) -> OutputDatasetPlan:
+    """The dataset of an item; `destination`: where it is to be kept."""
     container = None if item.container is None else bare_name(item.container)
     name = _with_task_id(item.datasets()[0], task_id)
     if container == name:  # the container needs a dataset in it
@@ -118,7 +119,7 @@ def _dataset(item: Item, kind: str, stream: str, task_id: int) -> OutputDatasetP
         stream,
         container,
         item.token,
-        item.destination,
+        destination,
         item.dataset_attributes(),
     )
 

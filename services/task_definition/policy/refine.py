@@ -7,7 +7,7 @@ Source: JEDI, Task Refiner and Contents Feeder. A VO or a label with rules of it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.task_definition.policy.commands import needs_nucleus
@@ -112,7 +112,7 @@ def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
     if waits_for_parent and not given.no_wait_parent:
         return Postponed(f"parent task {given.parent_task_id} is {facts.parent_status}: waits for it to end")
     unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in facts.datasets})
-    if unknown:
+    if unknown and not (given.ignore_missing_in_ds and _enough_is_known(spec, facts)):
         reason = f"input datasets unknown to the catalogue: {', '.join(unknown)}"
         return Postponed(reason) if given.wait_input or waits_for_parent else DefinitionRefused(reason)
     inputs = _inputs(spec, facts.datasets)
@@ -170,6 +170,11 @@ def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
     return rules
 
 
+def _enough_is_known(spec: TaskSpec, facts: DefinitionFacts) -> bool:
+    """Whether each input has a dataset that the catalogue knows; ignoreMissingInDS leaves out the others."""
+    return all(any(name in facts.datasets for name in item.datasets()) for item in spec.inputs)
+
+
 def _offset(spec: TaskSpec, placeholder: str) -> int | None:
     """The offset of a number; None where no item asks for the number at all."""
     for item in spec.parameters.job_parameters:
@@ -183,6 +188,8 @@ def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[Input
     plans: list[InputDatasetPlan] = []
     for position, item in enumerate(spec.inputs):
         for named in item.datasets():
+            if named not in datasets:
+                continue
             facts = datasets[named]
             names = facts.constituents if facts.kind == "container" else (named,)
             for name in names:
@@ -194,9 +201,28 @@ def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[Input
                     return plan
                 plans.append(plan)
     masters = [plan for plan in plans if plan.is_master]
+    if spec.parameters.reuse_sec_on_demand:
+        plans = _reused_on_demand(plans, datasets)
     if spec.inputs and not masters and not spec.parameters.allow_empty_input:
         return DefinitionRefused(f"container {spec.inputs[0].dataset} is empty")
     return tuple(plans)
+
+
+def _reused_on_demand(plans: list[InputDatasetPlan], datasets: Mapping[str, DatasetFacts]) -> list[InputDatasetPlan]:
+    """Secondary input that follows a ratio is read again from its start where its files are too few.
+
+    Example: 10 master files with a ratio of 2 need 20 files; a secondary of 15 becomes reusable, one of 20 does not.
+    """
+    n_masters = sum(datasets[one.name].n_files for one in plans if one.is_master)
+    n_files: dict[str, int] = {}
+    for one in plans:
+        n_files[one.stream] = n_files.get(one.stream, 0) + datasets[one.name].n_files
+    return [
+        replace(one, attributes={**one.attributes, "reusable": True}, files_per_master_file=None)
+        if one.files_per_master_file is not None and n_files[one.stream] < n_masters * one.files_per_master_file
+        else one
+        for one in plans
+    ]
 
 
 def _input(

@@ -2,7 +2,7 @@
 
 `parse_task` is the only way in. `TaskSpec.columns` is the part of table `tasks` that follows from the JSON alone;
 `TaskSpec.split_rule` is every other rule under its JSON name (`nFilesPerJob`, `skipScout`, `ipConnectivity`, ...): what
-`tasks.split_rule` holds. `split_rules_of` reads it back into unit-named fields.
+`tasks.split_rule` holds; job generation reads it into its `SplitRules`, whose fields have units.
 """
 
 from __future__ import annotations
@@ -13,40 +13,39 @@ from typing import Any
 
 import orjson
 
+from services.task_definition.policy.task_parameters.identity import CarriedFields
+from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
+from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_checks import checks_between_fields, units_of_malformed
-from services.task_definition.policy.task_spec_fields import UNSUPPORTED, TaskParameters
 from services.task_definition.policy.task_spec_items import Item
 from services.task_definition.policy.task_spec_parts import check_items, model_of
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.steps import Steps, at_once
 from shared.model.task_spec_problems import problem, unstorable_in_steps
-
-#: retrying or resubmitting a task may change only these (JEDI: Task retry and resubmission)
-CHANGEABLE = frozenset(
-    {"site", "cloud", "includedSite", "excludedSite", "nFilesPerJob", "nGBPerJob", "nFiles", "nEvents",
-     "ignoreMissingInDS"}
-)  # fmt: skip
 
 #: column of `tasks` -> field of the JSON model, where the value goes as it is
 _COLUMNS = (
     "prod_source_label", "task_name", "working_group", "vo", "core_count", "task_type", "processing_type",
     "trans_uses", "trans_home", "trans_path", "out_disk_count", "out_disk_unit", "work_disk_count", "work_disk_unit",
     "io_intensity", "io_intensity_unit", "disk_io", "disk_io_unit", "cloud", "site", "nucleus", "req_id",
-    "country_group", "ticket_id", "ticket_system_type", "campaign", "merge_ram_count", "merge_core_count",
-    "cpu_efficiency", "base_walltime", "base_ram_count", "request_type", "walltime", "walltime_unit", "container_name",
+    "country_group", "ticket_id", "ticket_system_type", "campaign", "merge_ram_count", "merge_ram_unit",
+    "merge_core_count", "cpu_efficiency", "base_walltime", "base_ram_count", "request_type", "walltime",
+    "walltime_unit", "container_name",
 )  # fmt: skip
 _UNIT_OF = {
     "ram_count": "ram_unit", "out_disk_count": "out_disk_unit", "work_disk_count": "work_disk_unit",
     "cpu_time": "cpu_time_unit", "io_intensity": "io_intensity_unit", "disk_io": "disk_io_unit",
-    "walltime": "walltime_unit",
+    "walltime": "walltime_unit", "merge_ram_count": "merge_ram_unit",
 }  # fmt: skip
 #: kept in columns of their own, in the templates or in the parameters: not rules
 _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "task_priority", "current_priority", "architecture", "job_parameters",
-    "log", "log_merge", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
+    "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
     "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "multi_step_exec",
-    "n_events_per_file", "n_events_per_input_file", "min_granularity", "n_events_per_range", "os_info",
+    "n_events_per_file", "n_events_per_input_file", "min_granularity", "n_events_per_range",
+    *CarriedFields.model_fields,
 }  # fmt: skip
 
 
@@ -112,6 +111,17 @@ class TaskSpec:
         """Whether its jobs are counted by pseudo files."""
         return self.parameters.no_input or not self.inputs
 
+    @property
+    def destination(self) -> str | None:
+        """The storage or site where its outputs are to be kept; without one, they are kept at its nucleus."""
+        return next((item.destination for item in self.outputs if item.destination), self.parameters.destination)
+
+    @property
+    def outputs(self) -> tuple[Item, ...]:
+        """Its output and log items."""
+        items = (item for item in self.parameters.job_parameters if item.param_type in FINAL_OUTPUT_TYPES)
+        return (*items, *self.parameters.logs())
+
     def columns(self) -> dict[str, Any]:
         """Columns of `tasks` that follow from the JSON alone (share, resource type and work queue do not)."""
         given, default = self.parameters, self.defaults
@@ -150,6 +160,8 @@ class TaskSpec:
             rules["nEventsPerInputFile"] = self.parameters.events_per_file()
         if self.parameters.granularity():
             rules["dynamicNumEvents"] = self.parameters.granularity()
+        if self.destination:
+            rules["destination"] = self.destination
         if self.defaults.scout_success_rate is not None:
             rules.setdefault("scoutSuccessRate", self.defaults.scout_success_rate)
         return rules
@@ -175,11 +187,11 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
     """The same, an item of its lists in each step."""
     if not isinstance(parameters, Mapping):
         raise InvalidTask([problem("task_parameters", parameters, "allowed: an object")])
-    rest = {name: value for name, value in parameters.items() if name not in UNSUPPORTED}
+    rest = {name: value for name, value in parameters.items() if name not in REFUSED}
     problems = [
-        problem(name, parameters[name], UNSUPPORTED[name])
+        problem(name, parameters[name], REFUSED[name])
         for name in parameters
-        if name in UNSUPPORTED and parameters[name] not in (None, False, 0, "")
+        if name in REFUSED and parameters[name] not in SAYS_NO
     ]
     unstorable = yield from unstorable_in_steps(parameters)
     wrong = yield from check_items(rest)
@@ -195,50 +207,3 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
     if problems:
         raise InvalidTask(problems, spec)
     return spec
-
-
-@dataclass(frozen=True)
-class SubmittedSplitRules:
-    """Rules of splitting with their units; None means no such limit."""
-
-    n_files_per_job: int | None = None
-    n_events_per_job: int | None = None
-    n_events_per_input_file: int | None = None
-    tgt_num_events_per_job: int | None = None
-    n_gb_per_job: int | None = None
-    n_max_files_per_job: int | None = None
-    max_events_per_job: int | None = None
-    max_walltime_s: int | None = None
-    tgt_max_output_gb: int | None = None
-    skip_scout: bool = False
-    scout_success_rate: int | None = None
-    merge_output: bool = False
-    n_files_per_merge_job: int | None = None
-    n_max_files_per_merge_job: int | None = None
-    n_gb_per_merge_job: int | None = None
-    n_events_per_merge_job: int | None = None
-    respect_lumi_blocks: bool = False
-
-
-def split_rules_of(rule: Mapping[str, Any]) -> SubmittedSplitRules:
-    """`tasks.split_rule` in unit-named fields."""
-    hours = rule.get("maxWalltime")
-    return SubmittedSplitRules(
-        n_files_per_job=rule.get("nFilesPerJob"),
-        n_events_per_job=rule.get("nEventsPerJob"),
-        n_events_per_input_file=rule.get("nEventsPerInputFile"),
-        tgt_num_events_per_job=rule.get("tgtNumEventsPerJob"),
-        n_gb_per_job=rule.get("nGBPerJob"),
-        n_max_files_per_job=rule.get("nMaxFilesPerJob"),
-        max_events_per_job=rule.get("maxEventsPerJob"),
-        max_walltime_s=None if hours is None else hours * 3600,
-        tgt_max_output_gb=rule.get("tgtMaxOutputForNG"),
-        skip_scout=bool(rule.get("skipScout")),
-        scout_success_rate=rule.get("scoutSuccessRate"),
-        merge_output=bool(rule.get("mergeOutput")),
-        n_files_per_merge_job=rule.get("nFilesPerMergeJob"),
-        n_max_files_per_merge_job=rule.get("nMaxFilesPerMergeJob"),
-        n_gb_per_merge_job=rule.get("nGBPerMergeJob"),
-        n_events_per_merge_job=rule.get("nEventsPerMergeJob"),
-        respect_lumi_blocks=bool(rule.get("respectLB")),
-    )

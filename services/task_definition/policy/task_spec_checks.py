@@ -14,7 +14,7 @@ from services.task_definition.policy.allowed_names import (
     is_scope,
     is_task_name,
 )
-from services.task_definition.policy.task_spec_fields import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
 from shared.model.architecture import InvalidArchitecture, parse_architecture
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
@@ -28,10 +28,11 @@ from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_outp
 MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
 UNMERGED_PREFIX = "panda.um."
 Row = Mapping[str, Any]
-_AMOUNTS = ("ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
+_AMOUNTS = ("ram_count", "merge_ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
 _UNITS = {
-    "ram_unit": "ramUnit", "out_disk_unit": "outDiskUnit", "work_disk_unit": "workDiskUnit",
-    "cpu_time_unit": "cpuTimeUnit", "io_intensity_unit": "ioIntensityUnit", "disk_io_unit": "diskIOUnit",
+    "ram_unit": "ramUnit", "merge_ram_unit": "mergeRamUnit", "out_disk_unit": "outDiskUnit",
+    "work_disk_unit": "workDiskUnit", "cpu_time_unit": "cpuTimeUnit", "io_intensity_unit": "ioIntensityUnit",
+    "disk_io_unit": "diskIOUnit",
 }  # fmt: skip
 
 
@@ -52,8 +53,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
         if item.param_type not in (None, "log"):
             found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
         found += _output(name, item)
-    if given.log_merge is not None:
-        found += _output("log_merge", given.log_merge)
+    found += _destinations(given)
     for one in chain(_streams(given), _placeholders(given)):
         if one is None:
             yield
@@ -69,6 +69,7 @@ def units_of(row: Row) -> Iterable[FieldProblem]:
     amounts = {name: row.get(name) for name in _AMOUNTS}
     conversions: tuple[tuple[str, Callable[[], object]], ...] = (
         ("ramUnit", lambda: parse_ram(amounts["ram_count"], row["ram_unit"])),
+        ("mergeRamUnit", lambda: parse_ram(amounts["merge_ram_count"], row["merge_ram_unit"])),
         ("outDiskUnit", lambda: parse_output_size(amounts["out_disk_count"], row["out_disk_unit"])),
         ("workDiskUnit", lambda: parse_size("workDiskCount", amounts["work_disk_count"], row["work_disk_unit"])),
         ("cpuTimeUnit", lambda: parse_cpu_time(amounts["cpu_time"], row["cpu_time_unit"])),
@@ -99,8 +100,23 @@ def _architecture(row: Row) -> Iterable[FieldProblem]:
         yield problem("architecture", row["architecture"], str(error))
 
 
+def _destinations(given: TaskParameters) -> Iterable[FieldProblem]:
+    """The outputs of a job are moved together: a task has one destination."""
+    items = [(f"jobParameters.{index}", item) for index, item in enumerate(given.job_parameters)]
+    logs = [(f"log.{n}" if isinstance(given.log, list) else "log", item) for n, item in enumerate(given.logs())]
+    named = [(f"{name}.destination", item.destination) for name, item in (*items, *logs) if item.destination]
+    first = given.destination or (named[0][1] if named else None)
+    for name, destination in named:
+        if destination != first:
+            yield problem(name, destination, f"allowed: one destination for all outputs of a task ({first})")
+
+
 def _input(given: TaskParameters) -> Iterable[FieldProblem]:
     inputs = [item for item in given.job_parameters if item.param_type == "input"]
+    for index, item in enumerate(given.job_parameters):
+        if inputs and item.param_type == "pseudo_input":
+            allowed = "not allowed together with an item of param_type 'input', which says how many jobs there are"
+            yield problem(f"jobParameters.{index}.param_type", "pseudo_input", allowed)
     if given.no_input and inputs:
         yield problem("noInput", True, "not allowed together with an item of param_type 'input'")
     if inputs:

@@ -28,9 +28,23 @@ ATTRIBUTE_NAMES = {
     "cc": "check", "check": "check", "ud": "usedup", "usedup": "usedup",
     "an": "allowNoOutput", "allowNoOutput": "allowNoOutput", "mo": "mergeOnly", "mergeOnly": "mergeOnly",
     "tr": "transient", "transient": "transient", "nr": "num_records", "num_records": "num_records",
-    "ps": "pseudo", "pseudo": "pseudo", "os": "objectstore", "objectstore": "objectstore", "ns": "nostaging",
-    "cvmfs": "cvmfs", "st": "cvmfs",
+    "ps": "pseudo", "pseudo": "pseudo", "os": "objectstore", "objectstore": "objectstore",
+    "ns": "nostaging", "nostaging": "nostaging", "cvmfs": "cvmfs", "st": "cvmfs",
 }  # fmt: skip
+_NO_MOVE = "is not supported by this version: input is moved to where its job runs"
+#: attributes that this version does not carry out -> why
+REFUSED_ATTRIBUTES = {
+    "manytime": "is not supported by this version: no copy has a lifetime",
+    "cvmfs": _NO_MOVE,
+    "nostaging": _NO_MOVE,
+    "objectstore": _NO_MOVE,
+    "indexConsistent": "is not supported by this version: files of secondary datasets follow the order of their names",
+    "check": "is not supported by this version: give ratio, which is checked when the task is defined",
+    "usedup": "is not supported by this version: a file that is listed twice is used once",
+    "num_records": "is not supported by this version: give nEvents",
+    "transient": "is not supported by this version: only datasets that are merged are cleaned away",
+    "pseudo": "is not supported by this version: give noInput",
+}
 _NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
 
 
@@ -101,7 +115,11 @@ _CAMEL = {
 
 
 class Item(BaseModel):
-    """One item as submitted."""
+    """One item as submitted.
+
+    `expand` is how every container is read: its datasets take the place of its name. `consolidate`, the name of a
+    container for the listed datasets, is taken and not needed: no container is made.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=lambda name: _CAMEL.get(name, name))
 
@@ -173,6 +191,9 @@ class Item(BaseModel):
             "pseudo": self.pseudo, "offset": self.offset,
         }  # fmt: skip
         found.update({name: value for name, value in written.items() if value not in (None, False)})
+        for name in found:
+            if name in REFUSED_ATTRIBUTES:
+                raise ValueError(f"attribute {name} {REFUSED_ATTRIBUTES[name]}")
         return found
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.task_definition.policy.task_spec_fields import MOST_ITEMS, UNSUPPORTED, TaskParameters, known_fields
+from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS
+from services.task_definition.policy.task_parameters.refused import REFUSED
+from services.task_definition.policy.task_parameters.table import TaskParameters, known_fields
 from services.task_definition.policy.task_spec_items import FileName, Item
 from services.task_definition.policy.task_spec_problems import problems_of_task
 from shared.model.batches import batches
@@ -75,7 +77,7 @@ def model_of(rest: Mapping[str, Any], wrong: list[FieldProblem]) -> tuple[TaskPa
         return model, []
     items_told = any(one.field.startswith("jobParameters") for one in wrong)
     others = [one for one in others if not (items_told and one.field == "jobParameters")]
-    order = dict.fromkeys(UNSUPPORTED, -1)
+    order = dict.fromkeys(REFUSED, -1)
     order |= {field.alias or name: place for place, (name, field) in enumerate(TaskParameters.model_fields.items())}
     found = sorted([*wrong, *others], key=lambda one: order.get(one.field.partition(".")[0], len(order)))
     return (None, found) if others or items_told else (model, [])

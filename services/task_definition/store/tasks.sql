@@ -21,16 +21,16 @@ INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, wor
                    split_rule, walltime, walltime_unit, out_disk_count, out_disk_unit, work_disk_count, work_disk_unit,
                    ram_count, ram_unit, io_intensity, io_intensity_unit, work_queue_id, cloud, site, req_id,
                    country_group, parent_tid, ticket_id, ticket_system_type, campaign, merge_ram_count,
-                   merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime, nucleus,
-                   base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
+                   merge_ram_unit, merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime,
+                   nucleus, base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
                    fixed_units, ip_connectivity, container_name, num_throttled, unique_name)
 SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
        r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
        r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
        r.work_disk_unit, r.ram_count, r.ram_unit, r.io_intensity, r.io_intensity_unit, r.work_queue_id, r.cloud, r.site,
        coalesce(r.req_id, :task_id), r.country_group, r.parent_tid, r.ticket_id, r.ticket_system_type, r.campaign,
-       r.merge_ram_count, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency, r.base_walltime,
-       r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
+       r.merge_ram_count, r.merge_ram_unit, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency,
+       r.base_walltime, r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
        r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
        coalesce(r.unique_name, false)
   FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r

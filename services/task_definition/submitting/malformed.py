@@ -8,7 +8,7 @@ from typing import Any
 import asyncpg
 from pydantic import ValidationError
 
-from services.task_definition.policy.task_spec_fields import MOST_ITEMS
+from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS
 from services.task_definition.policy.task_spec_items import Item
 from services.task_definition.store.tasks import TaskStore
 from shared.brokerage.matchmaking import requirements_in

@@ -5,6 +5,7 @@ Every problem is listed at once, and nothing is written unless there is none.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +25,8 @@ from services.task_definition.submitting.malformed import (
     unreadable_requirements,
 )
 from shared.auth import Caller
-from shared.catalogue.port import Catalogue
+from shared.brokerage.nuclei import destination_storage
+from shared.catalogue.port import Catalogue, DatasetFacts
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
 from shared.model.analysis import ANALYSIS
@@ -147,7 +149,7 @@ class Submission:
         named += [("includedSite", name) for name in given.included_site or ()]
         named += [("excludedSite", name) for name in given.excluded_site or ()]
         nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
-        if not named and not nucleus:
+        if not named and not nucleus and not spec.destination:
             return []
         grid = await self._grid.grid(connection)
         found = [
@@ -160,6 +162,9 @@ class Submission:
             for field, name in nucleus
             if not grid.has_nucleus(name)
         ]
+        if spec.destination and grid.sites and destination_storage(grid, spec.destination) is None:
+            allowed = "allowed: a storage of the grid that is not tape, or a site that has one for output"
+            found.append(problem("destination", spec.destination, allowed))
         return found
 
     async def _expressions(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
@@ -189,7 +194,7 @@ class Submission:
             found += [
                 problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
                 for index, name in inputs
-                if name not in known
+                if name not in known and not _left_out(spec, index, known)
             ]
             found += _cannot_be_refined(spec, DefinitionFacts(known)) if not found else []
         outputs = [one for one in plan_outputs(spec, 0).datasets if "$" not in one.name]
@@ -275,6 +280,12 @@ def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
         if value:
             found.append(problem(name, value, "needs the role production"))
     return found
+
+
+def _left_out(spec: TaskSpec, index: int, known: Mapping[str, DatasetFacts]) -> bool:
+    """Whether unknown datasets of an item do no harm: ignoreMissingInDS, and another of the item is known."""
+    item = spec.parameters.job_parameters[index]
+    return spec.parameters.ignore_missing_in_ds and any(name in known for name in item.datasets())
 
 
 def _cannot_be_refined(spec: TaskSpec, world: DefinitionFacts) -> list[FieldProblem]:

@@ -70,6 +70,8 @@ class WatchedJob:
     label: str
     queue_name: str
     queue: WatchedQueue = field(default_factory=WatchedQueue)
+    #: its task says disableReassign: no rule sends it elsewhere
+    stays: bool = False
 
     def begin(self, since: Since) -> datetime:
         """When the time that `since` names began to run."""
@@ -199,9 +201,16 @@ def _rules_of(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Iterator
             continue
         if rule.high_only and job.priority < HIGH_PRIORITY:
             continue
+        if job.stays and rule.action == "closed":
+            continue
         limit = limits.of(rule, job)
         if limit > timedelta():
             yield rule, limit
+
+
+def only_moves(state: JobStatus) -> bool:
+    """Whether every rule for this state sends the job elsewhere: none for a job that stays where it is."""
+    return all(rule.action == "closed" for rule in RULES if state in rule.states)
 
 
 @dataclass(frozen=True)

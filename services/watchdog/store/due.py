@@ -11,7 +11,7 @@ from typing import cast
 import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, Search, WatchedJob, WatchedQueue
+from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, Search, WatchedJob, WatchedQueue, only_moves
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
     ENDED_PARENTS,
@@ -95,6 +95,7 @@ async def overdue_jobs(
         high_priority=HIGH_PRIORITY,
         changed_before=max(changed, default=None),
         created_before=max(created, default=None),
+        only_moves=only_moves(status),
         most=most,
     )
     return [_job_facts(row, queues) for row in rows]
@@ -114,6 +115,7 @@ def _job_facts(row: asyncpg.Record, queues: dict[str, WatchedQueue]) -> WatchedJ
         label=row["prod_source_label"],
         queue_name=row["queue"],
         queue=queues.get(row["queue"], _UNKNOWN_QUEUE),
+        stays=row["stays"],
     )
 
 

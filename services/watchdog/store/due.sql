@@ -27,14 +27,17 @@ WITH kinds AS MATERIALIZED (
                       AS l (kind, is_high, is_analysis, changed, silent, created)
 )
 SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, j.queue
+       j.prod_source_label, j.queue, x.stays
   FROM jobs j LEFT JOIN kinds k ON k.queue = j.queue
   JOIN latest l ON l.kind = coalesce(k.kind, 0) AND l.is_high = (j.current_priority >= :high_priority)
                AND l.is_analysis = orrery_is_analysis(NULL, j.prod_source_label)
+  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id
+                                        AND t.split_rule ? 'disableReassign') AS stays) x
  WHERE j.status = :status
    AND (j.state_change_time < :changed_before::timestamptz OR j.creation_time < :created_before::timestamptz)
    AND (j.state_change_time < l.changed OR j.creation_time < l.created
         OR greatest(j.heartbeat_at, j.state_change_time) < l.silent)
+   AND NOT (x.stays AND :only_moves)
  ORDER BY j.state_change_time, j.job_id
  LIMIT :most;
 
@@ -59,19 +62,19 @@ SELECT j.queue, j.gshare, count(*) FILTER (WHERE j.status <> :running) AS n_queu
  GROUP BY j.queue, j.gshare;
 
 -- name: jobs_to_rebroker
--- The oldest waiting jobs of each queue and share, as many as it may lose. Left where they are: merge jobs and tasks
--- with one queue to go to, for they would come back; and work that did come back to the queue it was taken from within
+-- The oldest waiting jobs of each queue and share, as many as it may lose. Left where they are: merge jobs, jobs
+-- of tasks that are not to be moved, and of tasks with one queue to go to, for they would come back; and work that did come back to the queue it was taken from within
 -- the last :again_s seconds, for brokerage found no better place.
 WITH wanted AS (
     SELECT * FROM unnest(:queues::text[], :gshares::text[], :n_jobs::int[]) AS w (queue, gshare, n_jobs)
 ), ranked AS (
     SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-           j.prod_source_label, j.queue, j.gshare, w.n_jobs,
+           j.prod_source_label, j.queue, j.gshare, w.n_jobs, false AS stays,
            row_number() OVER (PARTITION BY j.queue, j.gshare ORDER BY j.creation_time, j.job_id) AS place
       FROM jobs j JOIN wanted w ON w.queue = j.queue AND w.gshare = j.gshare
       JOIN tasks t ON t.task_id = j.task_id
      WHERE j.status = ANY(:waiting::text[]) AND j.job_type <> 'merge'
-       AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%')
+       AND (coalesce(t.site, '') = '' OR t.site LIKE '%,%') AND NOT t.split_rule ? 'disableReassign'
        AND NOT EXISTS (SELECT FROM work_queues r WHERE r.queue_id = t.work_queue_id AND r.queue_function = 'Resource')
        -- counted job by job: a join could read the whole archive
        AND 0 = (

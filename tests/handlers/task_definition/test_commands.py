@@ -323,6 +323,46 @@ async def test_more_attempts_re_open_units_that_were_given_up(
     assert (await command(producer, "increase_attempts", task_id, increase=0))["data"] == rules.BAD_VALUE
 
 
+async def test_a_split_rule_changes_while_the_task_lives_and_undoes_nothing(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    change = {"attribute_name": "nGBPerJob", "attribute_value": 3}
+    assert (await command(producer, "change_split_rule", task_id, **change))["data"] == 0
+    assert (await command(producer, "change_split_rule", task_id, attribute_name="NF"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["split_rule"]["nGBPerJob"], "nFilesPerJob" in row["split_rule"], row["nucleus"]) == (3, False, "BETA")
+    details = (await producer.get("/api/v1/task/get_details", params={"task_id": task_id})).json()["data"]
+    assert "NG=3" in details["splitRule"].split(",")
+    parameters = (await producer.get("/api/v1/task/get_task_parameters", params={"task_id": task_id})).json()["data"]
+    assert parameters["nGBPerJob"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("nEventsPerJob", 5, "nEventsPerJob cannot be changed; allowed: allowIncompleteInDS, "),
+        ("nGBPerJob", 0, "nGBPerJob = 0: allowed: 1 or more"),
+        ("nFilesPerJob", "many", "nFilesPerJob = 'many': allowed: a whole number"),
+    ],
+)
+async def test_a_rule_that_may_not_change_or_a_wrong_value_is_refused(
+    database: Database, producer: httpx.AsyncClient, task_id: int, name: str, value: object, told: str
+) -> None:
+    before = await task_row(database, task_id)
+    reply = await command(producer, "change_split_rule", task_id, attribute_name=name, attribute_value=value)
+    assert reply["data"] == rules.BAD_VALUE and told in reply["message"]
+    assert (await task_row(database, task_id))["split_rule"] == before["split_rule"]
+
+
+async def test_a_task_that_ended_has_no_live_rules(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await put(database, task_id, "done")
+    reply = await command(producer, "change_split_rule", task_id, attribute_name="NG", attribute_value=3)
+    assert reply["data"] == rules.IRRELEVANT
+
+
 async def test_avalanche_is_for_scouting_tasks(database: Database, producer: httpx.AsyncClient, task_id: int) -> None:
     assert (await command(producer, "avalanche", task_id))["data"] == rules.IRRELEVANT
     await put(database, task_id, "scouting")

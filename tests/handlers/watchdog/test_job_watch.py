@@ -93,6 +93,20 @@ async def test_nothing_expires_at_a_paused_queue(stage: Stage, connection: async
     assert await stage.run(stage.watchdog.watch_jobs_with_pilots) == []
 
 
+async def test_jobs_of_a_task_that_disables_reassignment_wait_where_they_are(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    stays = await rows.task(connection, split_rule={"disableReassign": True})
+    goes = await rows.task(connection)
+    old = START - 60 * HOUR
+    waiting = [await rows.job(connection, task, status="activated", state_change_time=old) for task in (stays, goes)]
+    silent = await rows.job(connection, stays, status="running", state_change_time=old, heartbeat_at=old)
+    await seasoned(stage)
+    events = await stage.run(stage.watchdog.watch_queued_jobs)
+    events += await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert sorted(number for event in events for number in event.job_ids) == [waiting[1], silent]
+
+
 async def test_a_heartbeat_that_arrives_while_the_watchdog_judges_saves_the_job(
     stage: Stage, connection: asyncpg.Connection
 ) -> None:

@@ -184,4 +184,19 @@ def test_a_nucleus_keeps_output_at_its_default_storage_else_at_its_disk_with_mos
     grid = a_grid(a_queue({}), storages, default=default)
     row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
     job = LockedJob(row, 1, 100, "normal", "managed")
-    assert holding_job(grid, job, TaskOfJobs(1, "running", "prod", SITE, {}), None).nucleus_storage == expected
+    assert holding_job(grid, job, TaskOfJobs(1, "running", "prod", SITE, {}), None).kept_at == expected
+
+
+@pytest.mark.parametrize(
+    ("destination", "kept_at", "any_storage_of"),
+    [("D4", "D4", None), (ELSEWHERE, "D4", ELSEWHERE), ("D2", None, None), ("NOWHERE", None, "NOWHERE")],
+)
+def test_outputs_are_kept_at_the_storage_or_site_that_the_task_names_and_never_on_tape(
+    destination: str, kept_at: str | None, any_storage_of: str | None
+) -> None:
+    storages = {"D1": (SITE, False), "D2": (SITE, True), "D4": (ELSEWHERE, False)}
+    grid = a_grid(a_queue({}), storages, default="D1")
+    row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
+    task = TaskOfJobs(1, "running", "prod", SITE, {"destination": destination})
+    found = holding_job(grid, LockedJob(row, 1, 100, "normal", "managed"), task, None)
+    assert (found.kept_at, found.kept_at_site) == (kept_at, any_storage_of)

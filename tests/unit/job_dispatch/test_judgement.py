@@ -176,7 +176,7 @@ def test_missing_input_is_moved_and_everything_else_decided_by_the_task() -> Non
 def holding(**changes: Any) -> HoldingJob:
     values: dict[str, Any] = {
         "job_id": 1, "task_id": 1, "job_type": "normal", "task_merges": False, "queue_site": "A",
-        "queue_storage": "A_DISK", "nucleus": "N", "nucleus_storage": "N_DISK", "n_files": 2, "n_bytes": 9,
+        "queue_storage": "A_DISK", "kept_at_site": "N", "kept_at": "N_DISK", "n_files": 2, "n_bytes": 9,
     }  # fmt: skip
     return HoldingJob(**{**values, **changes})
 
@@ -184,8 +184,9 @@ def holding(**changes: Any) -> HoldingJob:
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
-        ({}, "transfer"), ({"nucleus": None}, "finish"), ({"queue_site": "N"}, "finish"), ({"n_files": 0}, "finish"),
-        ({"nucleus_storage": None}, "finish"), ({"queue_storage": "N_DISK"}, "finish"),
+        ({}, "transfer"), ({"kept_at_site": None}, "transfer"), ({"queue_site": "N"}, "finish"),
+        ({"n_files": 0}, "finish"), ({"queue_site": "N", "kept_at_site": None}, "transfer"),
+        ({"kept_at": None}, "finish"), ({"queue_storage": "N_DISK"}, "finish"),
         ({"task_merges": True}, "merge"), ({"task_merges": True, "job_type": "scout"}, "merge"),
         ({"task_merges": True, "job_type": "merge"}, "transfer"),
         ({"task_merges": True, "job_type": "build", "queue_site": "N"}, "finish"),

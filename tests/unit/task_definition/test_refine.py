@@ -215,3 +215,22 @@ def test_a_speed_up_shortens_waiting_and_moving() -> None:
     assert duration_s(100 * 1024**2, 10.0, Speed(1.0, 5.0)) == pytest.approx(15.0)
     assert duration_s(100 * 1024**2, 10.0, Speed(100.0, 5.0)) == pytest.approx(0.15)
     assert [fails(0.049, Speed(failure_percent=5)), fails(0.05, Speed(failure_percent=5))] == [True, False]
+
+
+def test_unknown_input_is_left_out_where_the_task_ignores_what_is_missing_and_has_other_input() -> None:
+    inputs = [an_input("mc.evnt,mc.gone")]
+    assert isinstance(refine(spec_of(inputs=inputs), 7, DefinitionFacts(KNOWN)), DefinitionRefused)
+    plan = plan_of(inputs=inputs, ignoreMissingInDS=True)
+    assert [one.name for one in plan.inputs] == ["mc.evnt"]
+    only_gone = spec_of(inputs=[an_input("mc.gone")], ignoreMissingInDS=True)
+    assert isinstance(refine(only_gone, 7, DefinitionFacts(KNOWN)), DefinitionRefused)
+
+
+@pytest.mark.parametrize(("n_files", "reused"), [(39, True), (40, False)])
+def test_secondary_input_is_reused_on_demand_only_where_its_files_are_too_few(n_files: int, reused: bool) -> None:
+    datasets = {**KNOWN, "mc.more": DatasetFacts("mc.more", "mc", "dataset", "frozen", n_files, 0, 0)}
+    inputs = [an_input(), an_input("mc.more", "MORE", ratio=2.0)]
+    plan = plan_of(datasets, inputs=inputs, reuseSecOnDemand=True)
+    assert [one.attributes.get("reusable", False) for one in plan.inputs] == [False, reused]
+    assert [one.files_per_master_file for one in plan.inputs] == [None, None if reused else 2.0]
+    assert not plan_of(datasets, inputs=inputs).inputs[1].attributes.get("reusable")

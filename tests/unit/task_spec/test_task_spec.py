@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.task_definition.policy.task_spec import parse_task, split_rules_of
-from services.task_definition.policy.task_spec_fields import known_fields
+from services.job_generation.policy.rules import rules_of
+from services.task_definition.policy.task_parameters.table import known_fields
+from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.names import bare_name, scope_of
 from tests.handlers.task_definition.world import an_input, log, output, production
@@ -200,8 +201,8 @@ def test_rules_keep_their_json_names_and_come_back_with_units() -> None:
         "skipScout": True,
         "ipConnectivity": "http",
     }
-    rules = split_rules_of(rule)
-    assert (rules.max_walltime_s, rules.n_events_per_input_file, rules.skip_scout) == (43_200, 500, True)
+    rules = rules_of(rule)
+    assert (rules.max_walltime_h, rules.n_events_per_input_file, rules.skip_scout) == (12, 500, True)
 
 
 def test_scopes_and_names() -> None:

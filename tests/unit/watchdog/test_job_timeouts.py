@@ -93,6 +93,17 @@ def test_nothing_expires_at_a_paused_queue_or_one_that_disables_reassignment(sta
     assert overdue(job(status, 100 * DAY, queue=queue), JobTimeLimits(), NOW) is None
 
 
+@pytest.mark.parametrize(
+    ("status", "ends"),
+    [("defined", False), ("activated", False), ("sent", True), ("running", True), ("starting", True)],
+)
+def test_a_job_of_a_task_that_disables_reassignment_is_not_sent_elsewhere_but_its_pilot_may_be_lost(
+    status: str, ends: bool
+) -> None:
+    verdict = overdue(job(status, 100 * DAY, stays=True), JobTimeLimits(), NOW)
+    assert (verdict is not None) == ends and (verdict is None or verdict.to_status == "failed")
+
+
 def test_an_offline_queue_has_the_usual_limits() -> None:
     assert overdue(job("activated", 3 * DAY, queue=WatchedQueue(status="offline")), JobTimeLimits(), NOW) is not None
 

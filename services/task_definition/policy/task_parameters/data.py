@@ -1,0 +1,27 @@
+"""Parameters that say how a task takes its input."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from services.task_definition.policy.task_parameters.about import About, TaskFields
+from services.task_definition.policy.task_spec_items import Flag
+
+_REFINE = "services.task_definition.policy.refine"
+_RULES = "services.job_generation.policy.rules"
+
+
+class DataFields(TaskFields):
+    """How it takes its input."""
+
+    no_input: Annotated[Flag, About("services.task_definition.policy.task_spec")] = False
+    input_pre_staging: Annotated[Flag, About("services.task_brokerage.policy.request")] = False
+    wait_input: Annotated[Flag, About(_REFINE)] = False
+    no_wait_parent: Annotated[Flag, About(_REFINE)] = False
+    ignore_missing_in_ds: Annotated[Flag, About(_REFINE, retry=True, live=True)] = False
+    reuse_sec_on_demand: Annotated[Flag, About(_REFINE)] = False
+    allow_incomplete_in_ds: Annotated[Flag, About(kept="incomplete datasets are always taken", live=True)] = False
+    run_until_closed: Annotated[Flag, About(_RULES)] = False
+    allow_empty_input: Annotated[Flag, About("services.task_definition.defining.contents")] = False
+    use_local_io: Annotated[Flag, About(_RULES, live=True)] = False
+    allow_input_lan: Annotated[Literal["use", "only"] | None, About(_RULES, live=True)] = None

@@ -1,0 +1,114 @@
+"""Parameters that say what a task is: names, owner, payload, command line, priority and share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from services.task_definition.policy.task_parameters.about import About, TaskFields
+from services.task_definition.policy.task_parameters.kinds import (
+    MOST_ITEMS,
+    Identifier,
+    MergeSpec,
+    MultiStepExec,
+    Priority,
+    Text20,
+    Ticket,
+)
+from services.task_definition.policy.task_spec_items import (
+    MOST_LOGS,
+    Flag,
+    Item,
+    LongText,
+    Text16,
+    Text32,
+    Text64,
+    Text128,
+    Text256,
+    at_most,
+)
+
+_SUBMISSION = "services.task_definition.submitting.submission"
+_JOB_FIELDS = "services.job_generation.policy.job_fields"
+_OUTPUTS = "services.task_definition.policy.outputs"
+_SHARES = "services.task_definition.policy.shares"
+_REFINE = "services.task_definition.policy.refine"
+_LOOKED_UP = "tasks are found by it; nothing else is decided by it"
+
+
+class WhatFields(TaskFields):
+    """What the task is."""
+
+    task_name: Annotated[
+        Annotated[str, Field(min_length=1, max_length=132, strict=True)],
+        About("services.task_definition.policy.task_spec_checks"),
+    ]
+    user_name: Annotated[Text128 | None, About(_SUBMISSION)] = None
+    vo: Annotated[
+        Annotated[str, Field(min_length=1, max_length=16, strict=True)],
+        About("services.task_definition.defining.definition"),
+    ]
+    prod_source_label: Annotated[
+        Annotated[str, Field(min_length=1, max_length=20, strict=True)], About("services.task_definition.policy.shares")
+    ]
+    task_type: Annotated[Literal["prod", "anal"], About("services.task_definition.policy.task_spec")]
+    unique_task_name: Annotated[Flag, About(_SUBMISSION)] = False
+    task_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
+    current_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
+    gshare: Annotated[Text64 | None, About(_SHARES)] = None
+    work_queue_name: Annotated[Text32 | None, About(_SHARES)] = None
+    working_group: Annotated[Text32 | None, About(_SHARES)] = None
+    campaign: Annotated[Text32 | None, About(_SHARES)] = None
+    processing_type: Annotated[Text64 | None, About(_SHARES)] = None
+    country_group: Annotated[Text20 | None, About(kept=_LOOKED_UP)] = None
+    request_type: Annotated[Text32 | None, About(kept=_LOOKED_UP)] = None
+    req_id: Annotated[Identifier | None, About("services.job_generation.policy.job_fields")] = None
+    ticket_id: Annotated[Ticket | None, About(kept=_LOOKED_UP)] = None
+    ticket_system_type: Annotated[Text16 | None, About(kept=_LOOKED_UP)] = None
+    parent_task_id: Annotated[Identifier | None, About(_REFINE)] = None
+    # the payload
+    architecture: Annotated[
+        Annotated[str, Field(max_length=256)] | dict[str, Any] | None, About("shared.model.architecture")
+    ] = None
+    trans_uses: Annotated[Text64 | None, About(_JOB_FIELDS)] = None
+    trans_home: Annotated[Text128 | None, About(_JOB_FIELDS)] = None
+    trans_path: Annotated[Text128 | None, About(_JOB_FIELDS)] = None
+    container_name: Annotated[Text256 | None, About(_JOB_FIELDS)] = None
+    multi_step_exec: Annotated[MultiStepExec | None, About("services.job_generation.policy.building")] = None
+    no_exec_str_cnv: Annotated[Flag, About(_JOB_FIELDS)] = False
+    source_url: Annotated[LongText | None, About(_OUTPUTS)] = None
+    transfer_type: Annotated[Text32 | None, About(_JOB_FIELDS)] = None
+    use_secrets: Annotated[Flag, About(_JOB_FIELDS)] = False
+    debug_mode: Annotated[Flag, About(_JOB_FIELDS)] = False
+    no_looping_check: Annotated[Flag, About(_JOB_FIELDS, live=True)] = False
+    official: Annotated[Flag, About(_SUBMISSION)] = False
+    # command lines
+    job_parameters: Annotated[
+        Annotated[list[Item], Field(min_length=1, max_length=MOST_ITEMS)],
+        About("services.task_definition.policy.outputs"),
+    ]
+    log: Annotated[Annotated[Item | list[Item] | None, at_most(MOST_LOGS)], About(_OUTPUTS)] = None
+    destination: Annotated[Annotated[str, Field(max_length=60, strict=True)] | None, About(_OUTPUTS)] = None
+    # merge jobs
+    merge_output: Annotated[Flag, About("services.job_generation.policy.rules", code="MO")] = False
+    merge_spec: Annotated[MergeSpec | None, About(_OUTPUTS)] = None
+    um_name_at_end: Annotated[Flag, About(_OUTPUTS)] = False
+
+
+class CarriedFields(TaskFields):
+    """What clients send along: kept with the task and shown, nothing is decided by it."""
+
+    cli_params: Annotated[
+        Annotated[str, Field(max_length=100_000, strict=True)] | None, About(kept="the command that was typed")
+    ] = None
+    framework: Annotated[Text64 | None, About(kept="says by what the task was made")] = None
+    os_info: Annotated[Text256 | None, About(kept="says on what machine the task was submitted")] = None
+    fixed_sandbox: Annotated[LongText | None, About(kept="no sandbox is ever replaced: each task keeps its own")] = None
+    no_email: Annotated[Flag, About(kept="no e-mail is sent")] = False
+    message_driven: Annotated[Flag, About(kept="every task is driven by messages")] = False
+    push_status_changes: Annotated[Flag, About(kept="the changes of every task are published")] = False
+    ttcr_timestamp: Annotated[Text32 | None, About(kept="says by when the owner would like to have it")] = None
+    ds_for: Annotated[
+        dict[Text32, LongText] | None, About(kept="says again which datasets a stream has: dsForIN and its like")
+    ] = None

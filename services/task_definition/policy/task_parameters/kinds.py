@@ -1,0 +1,75 @@
+"""Types of task parameters with their ranges: what is outside is refused with the range."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from services.task_definition.policy.task_spec_items import Flag, LongText, Text64, Text128
+from shared.model.queue import Connectivity
+from shared.model.whole_numbers import LARGEST_ID
+
+MOST_ITEMS = 1000
+
+
+def _known_connectivity(stated: str) -> str:
+    """`network_connectivity#ip_stack`, either part may be left out."""
+    network, _, stack = stated.partition("#")
+    if network not in ("", *Connectivity) or stack not in ("", "IPv4", "IPv6"):
+        raise ValueError(f"allowed: {', '.join(Connectivity)}, followed by #IPv4 or #IPv6 if only that stack will do")
+    return stated
+
+
+def _as_text(value: Any) -> Any:
+    return str(value) if type(value) is int else value
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if type(value) is int else value
+
+
+Text20 = Annotated[str, Field(min_length=1, max_length=20, strict=True)]
+Files = Annotated[int, Field(ge=1, le=10**9, strict=True)]
+Events = Annotated[int, Field(ge=1, le=10**12, strict=True)]
+Gigabytes = Annotated[int, Field(ge=1, le=10**6, strict=True)]
+Cores = Annotated[int, Field(ge=0, le=1024, strict=True)]
+Memory = Annotated[int, Field(ge=0, le=10**7, strict=True)]
+Amount = Annotated[int, Field(ge=0, le=10**12, strict=True)]
+Percent = Annotated[int, Field(ge=0, le=1000, strict=True)]
+Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
+Priority = Annotated[int, Field(ge=-10_000, le=100_000, strict=True)]
+Identifier = Annotated[int, Field(ge=0, le=LARGEST_ID, strict=True)]
+Identifiers = Annotated[list[Identifier], BeforeValidator(_as_list)]
+Ticket = Annotated[str, BeforeValidator(_as_text), Field(max_length=50)]
+Network = Annotated[str, AfterValidator(_known_connectivity)]
+
+
+class MergeSpec(BaseModel):
+    """How merge jobs are run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    trans_path: Text128 | None = Field(None, alias="transPath")
+    job_parameters: LongText | None = Field(None, alias="jobParameters")
+    use_local_io: Flag = Field(False, alias="useLocalIO")
+
+
+class Step(BaseModel):
+    """A program that runs before, beside or after the payload.
+
+    ${TRF} and ${TRF_ARGS} stand for the payload's own program and arguments.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    command: LongText
+    args: LongText = ""
+
+
+class MultiStepExec(BaseModel):
+    """The steps of a payload, and how its container is started."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    preprocess: Step | None = None
+    coprocess: Step | None = None
+    postprocess: Step | None = None
+    container_options: dict[Text64, LongText] | None = Field(None, alias="containerOptions", max_length=20)

@@ -1,0 +1,43 @@
+"""Parameters that say where a task may run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from services.task_definition.policy.task_parameters.about import About, TaskFields
+from services.task_definition.policy.task_parameters.kinds import Network
+from services.task_definition.policy.task_spec_items import Flag, LongText, NameList, Text32
+
+_REQUEST = "shared.brokerage.request_of_task"
+_NUCLEUS = "services.task_brokerage.policy.request"
+
+
+class PlaceFields(TaskFields):
+    """Where it may run."""
+
+    cloud: Annotated[
+        Annotated[str, Field(max_length=10, strict=True)] | None,
+        About("services.task_definition.policy.commands", retry=True),
+    ] = None
+    site: Annotated[LongText | None, About("services.task_definition.policy.commands", retry=True)] = None
+    nucleus: Annotated[
+        Annotated[str, Field(max_length=52, strict=True)] | None, About("services.task_definition.policy.commands")
+    ] = None
+    included_site: Annotated[NameList | None, About(_REQUEST, retry=True)] = None
+    excluded_site: Annotated[NameList | None, About(_REQUEST, retry=True)] = None
+    sam_stations: Annotated[NameList | None, About(_REQUEST)] = None
+    requirements: Annotated[LongText | None, About(_REQUEST)] = None
+    ip_connectivity: Annotated[Network | None, About("shared.model.needs", code="IP")] = None
+    ip_stack: Annotated[Literal["IPv4", "IPv6", ""] | None, About("shared.model.needs", code="IK")] = None
+    t1_weight: Annotated[
+        Annotated[int, Field(ge=-1, le=10_000, strict=True)] | None,
+        About("services.job_brokerage.policy.weights", unit="weight", code="TW", live=True),
+    ] = None
+    avoid_vp: Annotated[Flag, About("services.job_brokerage.policy.request", live=True)] = False
+    disable_reassign: Annotated[Flag, About("services.watchdog.store.due", code="DI")] = False
+    full_chain: Annotated[Literal["only", "require", "capable"] | None, About(_NUCLEUS)] = None
+    only_tags_for_fc: Annotated[Flag, About("shared.brokerage.software", live=True)] = False
+    alt_stage_out: Annotated[Text32 | None, About("services.job_generation.policy.job_fields")] = None
+    task_broker_on_master: Annotated[Flag, About(_NUCLEUS)] = False

@@ -1,0 +1,108 @@
+"""Split rules as text of two-letter codes, as the field's tools write them: ``NF=5,NG=10``.
+
+Source: JEDI, split rules.
+
+Orrery stores rules as an object under their JSON names; this is the way in from, and out to, tools that know the codes.
+Rules without a code have no place in the text: `text_of_rules` leaves them out and `rules_without_code` names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.task_definition.policy.task_parameters.table import FACTS, TaskParameters
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem, problem_of_error
+
+#: two letters -> JSON name; DY and RS stand for rules that definition works out
+NAME_OF_CODE: Mapping[str, str] = {about.code: name for name, about in FACTS.items() if about.code} | {
+    "DY": "dynamicNumEvents",
+    "RS": "randomSeedOffset",
+}
+CODE_OF_NAME: Mapping[str, str] = {name: code for code, name in NAME_OF_CODE.items()}
+_DERIVED = ("dynamicNumEvents", "randomSeedOffset")
+
+
+class InvalidRuleText(ValueError):
+    """A text of split rules that cannot be read; `problems` names each part and what is allowed."""
+
+    def __init__(self, problems: list[FieldProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(one) for one in problems))
+
+
+def text_of_rules(rules: Mapping[str, Any]) -> str:
+    """Rules as text, in the order of their codes; what is true is 1.
+
+    Example: {"nGBPerJob": 10, "mergeOutput": true, "skipScout": true} is "MO=1,NG=10": skipScout has no code.
+    """
+    coded = {CODE_OF_NAME[name]: value for name, value in rules.items() if name in CODE_OF_NAME}
+    return ",".join(
+        f"{code}={_written(value)}" for code, value in sorted(coded.items()) if value is not None and value is not False
+    )
+
+
+def rules_without_code(rules: Mapping[str, Any]) -> list[str]:
+    """Names of rules that the text leaves out, sorted."""
+    return sorted(name for name in rules if name not in CODE_OF_NAME)
+
+
+def rules_of_text(text: str) -> dict[str, Any]:
+    """Rules under their JSON names. Raises InvalidRuleText with every problem.
+
+    Example: "NF=5,MO=1" is {"nFilesPerJob": 5, "mergeOutput": true}. A value is checked by the type and range of its
+    parameter.
+    """
+    found: dict[str, Any] = {}
+    problems: list[FieldProblem] = []
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        code, equals, value = part.partition("=")
+        name = NAME_OF_CODE.get(code.strip())
+        if not equals or name is None:
+            problems.append(problem("splitRule", part, f"allowed: CODE=value with {', '.join(sorted(NAME_OF_CODE))}"))
+        elif name in found:
+            problems.append(problem("splitRule", part, f"{code} is given twice"))
+        else:
+            try:
+                found[name] = checked_value(name, _read(value.strip()))
+            except InvalidRuleText as error:
+                problems += error.problems
+    if problems:
+        raise InvalidRuleText(problems)
+    return found
+
+
+def checked_value(name: str, value: Any) -> Any:
+    """One rule's value, checked by its parameter. Raises InvalidRuleText, also for an unknown name."""
+    if name in _DERIVED:
+        if type(value) is int and value >= 0:
+            return value
+        raise InvalidRuleText([problem(name, value, "allowed: a whole number, 0 or more")])
+    if name not in FACTS:
+        raise InvalidRuleText([problem(name, value, f"unknown; allowed: {', '.join(sorted(CODE_OF_NAME))}")])
+    try:
+        return _type_of(name).validate_python(value)
+    except ValidationError as error:
+        told = [problem_of_error(dict(one), sorted(FACTS), "") for one in error.errors(include_url=False)]
+        raise InvalidRuleText([replace(one, field=name) for one in told]) from None
+
+
+@cache
+def _type_of(name: str) -> TypeAdapter[Any]:
+    """What checks the values of one parameter."""
+    [field] = [one for key, one in TaskParameters.model_fields.items() if (one.alias or key) == name]
+    kind: Any = Annotated[(field.annotation, *field.metadata)]
+    return TypeAdapter(kind)
+
+
+def _written(value: Any) -> str:
+    return "1" if value is True else str(value)
+
+
+def _read(value: str) -> Any:
+    return int(value) if value.removeprefix("-").isdigit() else value

@@ -1,0 +1,196 @@
+"""The table of task parameters: each is read by whom it says, or refused by name; text of two-letter codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import tokenize
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.task_definition.policy.task_parameters.about import About
+from services.task_definition.policy.task_parameters.refused import REFUSED
+from services.task_definition.policy.task_parameters.rule_text import (
+    NAME_OF_CODE,
+    InvalidRuleText,
+    rules_of_text,
+    rules_without_code,
+    text_of_rules,
+)
+from services.task_definition.policy.task_parameters.table import (
+    CHANGED_BY_RETRY,
+    CHANGED_LIVE,
+    FACTS,
+    TaskParameters,
+    described,
+)
+from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_items import REFUSED_ATTRIBUTES
+from services.task_definition.policy.task_spec_problems import InvalidTask
+from tests.handlers.task_definition.world import production
+
+#: names of task parameters that the field's documents list (JEDI: task parameters), without dsFor<STREAM>
+LISTED_NAMES = """
+taskName userName vo prodSourceLabel taskType taskPriority currentPriority architecture transUses transHome
+transPath processingType jobParameters log workingGroup countryGroup campaign requestType reqID ticketID
+ticketSystemType cloud site nucleus includedSite excludedSite coreCount mergeCoreCount maxCoreCount ramCount ramUnit
+ramCountUnit baseRamCount mergeRamCount cpuTime cpuTimeUnit cpuEfficiency baseWalltime walltime walltimeUnit
+outDiskCount outDiskUnit workDiskCount workDiskUnit ioIntensity ioIntensityUnit goal failWhenGoalUnreached
+useExhausted disableAutoFinish maxAttempt maxFailure disableAutoRetry skipScout scoutSuccessRate respectSplitRule
+osInfo container_name framework ttcrTimestamp workQueueName gshare nFiles nEvents nFilesPerJob nEventsPerJob
+tgtNumEventsPerJob nEventsPerInputFile nEventsPerFile nGBPerJob nMaxFilesPerJob maxEventsPerJob maxWalltime
+tgtMaxOutputForNG nEventsPerRange minGranularity skipFilesUsedBy skipShortInput skipShortOutput useRealNumEvents
+orderInputBy noInputPooling nEventsPerWorker nEsConsumers nSitesPerJob maxAttemptES maxAttemptEsJob mergeEsOnOS
+notDiscardEvents decAttOnFailedES resurrectConsumers registerEsFiles inFilePosEvtNum useJobCloning esmergeSpec
+objectStore fineGrainedProc esFraction esConvertible nJumboJobs maxJumboPerSite mergeOutput mergeSpec umNameAtEnd
+nGBPerMergeJob nFilesPerMergeJob nMaxFilesPerMergeJob nEventsPerMergeJob onSiteMerging buildSpec preproSpec
+inputPreStaging waitInput noWaitParent ignoreMissingInDS runUntilClosed allowEmptyInput allowIncompleteInDS
+useLocalIO allowInputLAN allowInputWAN pfnList noInput taskBrokerOnMaster t1Weight ipConnectivity ipStack avoidVP
+altStageOut disableReassign fullChain osMatching onlyTagsForFC cliParams sourceURL fixedSandbox destination official
+debugMode noLoopingCheck noThrottle noAutoPause messageDriven pushStatusChanges encJobParams useSecrets
+multiStepExec segmentSpecs hpoWorkflow hpoRequestData respectLB orderByLB releasePerLB groupBoundaryID mergeRamUnit
+noEmail reuseSecOnDemand getNumEventsInMetadata transferType termCondition retryRamOffset retryRamStep retryRamMax
+minCpuEfficiency log_merge
+"""
+
+
+def code_of(module: str) -> str:
+    """A module without its comments and docstrings, with the statements beside it."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None and spec.origin is not None
+    path = Path(spec.origin)
+    tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
+    words = [one.string for one in tokens if one.type != tokenize.COMMENT and not one.string.startswith('"""')]
+    statements = path.with_suffix(".sql")
+    return " ".join(words) + (statements.read_text() if statements.exists() else "")
+
+
+@pytest.mark.parametrize("name", LISTED_NAMES.split())
+def test_a_listed_name_is_carried_out_or_refused_with_the_reason(name: str) -> None:
+    assert (name in FACTS) != (name in REFUSED)
+
+
+FIELD_OF = {field.alias or name: name for name, field in TaskParameters.model_fields.items()}
+
+
+@pytest.mark.parametrize(("name", "about"), sorted(FACTS.items()))
+def test_a_parameter_is_read_by_the_module_that_the_table_names(name: str, about: About) -> None:
+    if about.kept:
+        assert about.reader == ""
+        return
+    code = code_of(about.reader)
+    assert name in code or FIELD_OF[name] in code
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_parameter_that_is_not_carried_out_is_refused_by_name(name: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(**{name: {"any": "thing"}}))
+    assert [(one.field, one.allowed) for one in refused.value.problems] == [(name, REFUSED[name])]
+
+
+@pytest.mark.parametrize("value", [None, False, 0, "", "none"])
+def test_a_refused_parameter_that_says_no_is_taken(value: Any) -> None:
+    assert "orderInputBy" not in parse_task(production(orderInputBy=value)).split_rule()
+
+
+@pytest.mark.parametrize("attribute", sorted(REFUSED_ATTRIBUTES))
+def test_an_attribute_of_a_dataset_that_is_not_carried_out_is_refused(attribute: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        first, *others = production()["jobParameters"]
+        parse_task(production(jobParameters=[{**first, "attributes": f"nosplit,{attribute}=1"}, *others]))
+    assert attribute in str(refused.value) and REFUSED_ATTRIBUTES[attribute] in str(refused.value)
+
+
+def test_datasets_of_streams_are_kept_and_are_no_rules() -> None:
+    spec = parse_task(production(dsForIN="mc:a,mc:b", dsForDBR="mc:c"))
+    assert spec.parameters.ds_for == {"IN": "mc:a,mc:b", "DBR": "mc:c"}
+    assert not {"dsFor", "dsForIN", "osInfo"} & parse_task(production(osInfo="el9", dsForIN="x")).split_rule().keys()
+
+
+def test_what_may_change_is_what_the_documents_list() -> None:
+    assert sorted(CHANGED_BY_RETRY) == [
+        "cloud", "excludedSite", "ignoreMissingInDS", "includedSite", "nEvents", "nFiles", "nFilesPerJob", "nGBPerJob",
+        "site",
+    ]  # fmt: skip
+    assert sorted(CHANGED_LIVE) == [
+        "allowIncompleteInDS", "allowInputLAN", "avoidVP", "ignoreMissingInDS", "maxCoreCount", "nFilesPerJob",
+        "nGBPerJob", "nMaxFilesPerJob", "noLoopingCheck", "onlyTagsForFC", "t1Weight", "useLocalIO",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("", {}),
+        ("NF=5", {"nFilesPerJob": 5}),
+        ("NF=5, MO=1", {"nFilesPerJob": 5, "mergeOutput": True}),
+        ("IP=http,TW=-1,SS=7", {"ipConnectivity": "http", "t1Weight": -1, "scoutSuccessRate": 7}),
+        ("DY=100,RS=0", {"dynamicNumEvents": 100, "randomSeedOffset": 0}),
+    ],
+)
+def test_text_of_codes_is_read_as_rules(text: str, rules: dict[str, Any]) -> None:
+    assert rules_of_text(text) == rules
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("XX=1", "splitRule = 'XX=1': allowed: CODE=value with "),
+        ("NF", "splitRule = 'NF': allowed: CODE=value"),
+        ("NF=0", "nFilesPerJob = 0: allowed: 1 or more"),
+        ("NF=many", "nFilesPerJob = 'many': allowed: a whole number"),
+        ("MO=7", "mergeOutput = 7: allowed: true or false"),
+        ("NF=1,NF=2", "splitRule = 'NF=2': NF is given twice"),
+        ("RS=-1", "randomSeedOffset = -1: allowed: a whole number, 0 or more"),
+    ],
+)
+def test_text_that_is_no_rule_is_refused_with_its_place(text: str, told: str) -> None:
+    with pytest.raises(InvalidRuleText) as refused:
+        rules_of_text(text)
+    assert str(refused.value).startswith(told)
+
+
+_COUNT = st.integers(1, 1000)
+RULES = st.fixed_dictionaries(
+    {},
+    optional={
+        "nFilesPerJob": _COUNT, "nGBPerJob": _COUNT, "nEventsPerJob": _COUNT, "mergeOutput": st.just(True),
+        "ipConnectivity": st.sampled_from(["full", "http"]), "t1Weight": st.integers(-1, 10),
+        "skipScout": st.just(True), "disableReassign": st.just(True), "groupBoundaryID": st.integers(1, 4),
+    },
+)  # fmt: skip
+
+
+@given(RULES)
+def test_rules_with_a_code_come_back_from_their_text(rules: dict[str, Any]) -> None:
+    without = rules_without_code(rules)
+    assert without == (["skipScout"] if "skipScout" in rules else [])
+    assert rules_of_text(text_of_rules(rules)) == {name: one for name, one in rules.items() if name not in without}
+
+
+def test_each_code_is_of_one_rule() -> None:
+    codes = [about.code for about in FACTS.values() if about.code]
+    assert len(codes) == len(set(codes)) and set(codes) < set(NAME_OF_CODE)
+
+
+def test_the_table_for_people_says_type_unit_range_and_changes() -> None:
+    rows = {row["name"]: row for row in described()}
+    assert rows["nGBPerJob"] == {
+        "name": "nGBPerJob", "code": "NG", "type": "integer", "unit": "GB", "allowed": "1 to 1e+06", "default": "",
+        "changes": "retry, live", "reader": "services.job_generation.policy.rules",
+    }  # fmt: skip
+    assert rows["vo"]["default"] == "needed" and rows["noEmail"]["reader"] == "nobody: no e-mail is sent"
+
+
+def test_outputs_have_one_destination() -> None:
+    task = production(destination="A_DISK")
+    assert parse_task(task).split_rule()["destination"] == "A_DISK"
+    task["log"] = {**task["log"], "destination": "B_DISK"}
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(task)
+    assert [one.field for one in refused.value.problems] == ["log.destination"]
