@@ -7,8 +7,9 @@ Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.reordered, jobs.dispa
 jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested.
 Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
 watchdog expires), heartbeat_at, start_time, worker and command of jobs, priority and share of jobs that wait;
-job_claims, job_reports, job_order_changes, workers, queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but
-for CurMatches, which job_generation raises); inserts transfers.
+job_claims, job_reports, job_order_changes, workers, what pilots do with event_ranges, event_range_files,
+queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
+transfers, and the next attempts of failed event ranges.
 
 How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 
@@ -22,5 +23,5 @@ How an acquire is answered (the windows decide nothing: whatever they say is com
 
 HTTP: /api/v1/pilot/* (role pilot; acquires and reports as plain ASGI on bytes, the rest Starlette routes, `api.pilot`),
 /server/panda/* (the same for published pilots, with flat answers, `api.legacy`), /api/v1/job/* and /api/v1/statistics/*
-(`api.job`), /api/v1/site/advertise (`api.advert`).
+(`api.job`), /api/v1/event/* (`api.event_ranges`), /api/v1/site/advertise (`api.advert`).
 """

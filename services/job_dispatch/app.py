@@ -24,6 +24,7 @@ from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
 from services.job_dispatch.api.body import IDS
 from services.job_dispatch.api.debugging import DebugApi
+from services.job_dispatch.api.event_ranges import EventRangesApi
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_credentials import LegacyCredentials
@@ -37,6 +38,7 @@ from services.job_dispatch.environment import DispatchSettings
 from services.job_dispatch.handlers import Handlers, NewsHandlers
 from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
 from services.job_dispatch.lifecycle.commanding import Commanding
+from services.job_dispatch.lifecycle.event_ranges import EventRanges
 from services.job_dispatch.lifecycle.inputs import Inputs
 from services.job_dispatch.lifecycle.outputs import Outputs
 from services.job_dispatch.lifecycle.reordering import SLICE as REORDER_SLICE
@@ -131,9 +133,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
             await one.close()
 
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
-    web = _web(
-        database, store, lifecycle, acquiring=acquiring, reporting=reporting, activity=activity, credentials=credentials
-    )
+    web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials)
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
     web.include_router(PriorityApi(database, store, reordering).router())
     of_users = [UserCaps(lifecycle, parameters).periodic()]
@@ -160,7 +160,7 @@ def _web(
     database: Database,
     store: Store,
     lifecycle: Lifecycle,
-    *,
+    parameters: Parameters,
     acquiring: Acquiring,
     reporting: Reporting,
     activity: PilotActivity,
@@ -171,8 +171,10 @@ def _web(
     pilots = PilotApi(acquiring, reporting, activity, jobs)
     routes = [*pilots.routes(), *WorkerNodes(database).routes()]
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding)
-    methods = [*legacy.methods(), *credentials.methods()]
+    ranges = EventRangesApi(EventRanges(database, store, parameters))
+    methods = [*legacy.methods(), *credentials.methods(), *ranges.methods()]
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
+    web.include_router(ranges.router())
     web.include_router(DebugApi(database, commanding).router())
     web.include_router(SecretsApi(database).router())
     return web

@@ -1,5 +1,6 @@
 """The life of an event range (JEDI: Transition of event status). The attempt counter counts down."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 from shared.states.graph import Graph, Owner, Transition, arrows
@@ -22,11 +23,18 @@ MEANINGS: dict[EventRangeStatus, str] = {
     "merged": "in a merged file",
     "corrupted": "its output is bad; processed again",
 }
+#: the number of each state in the table
+CODES: Mapping[EventRangeStatus, int] = {
+    "ready": 0, "sent": 1, "running": 2, "finished": 3, "cancelled": 4, "discarded": 5, "done": 6, "failed": 7,
+    "fatal": 8, "merged": 9, "corrupted": 10,
+}  # fmt: skip
+STATUS_OF_CODE: Mapping[int, EventRangeStatus] = {code: status for status, code in CODES.items()}
 FINAL: frozenset[EventRangeStatus] = frozenset({"cancelled", "discarded", "failed", "fatal", "merged", "corrupted"})
 _JG, _JD = Owner.JOB_GENERATION, Owner.JOB_DISPATCH
 
 TRANSITIONS: tuple[Transition, ...] = (
-    Transition(None, "ready", "event-service job generated, or copy of a failed range", _JG),
+    Transition(None, "ready", "event-service job generated", _JG),
+    Transition(None, "ready", "copy of a failed range", _JD),
     *arrows(["ready"], ["sent"], "a pilot asked", _JD),
     *arrows(["sent"], ["running"], "pilot report", _JD),
     *arrows(["sent", "running"], ["finished", "failed"], "pilot report", _JD),

@@ -133,10 +133,14 @@ TABLES: Mapping[str, Table] = {
     "task_queues": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "event_ranges": Table(
-        inserts=_only(JG),
+        inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed
         others=_only(JG),
-        columns=_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
+        columns={
+            **_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
+            **_columns(_only(JD), "error_diag"),
+        },
     ),
+    "event_range_files": _whole(JD),
     "chunks": _whole(JG),
     "jobs_archive": _whole(JG),
     "job_specs": _whole(JG),

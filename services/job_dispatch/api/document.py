@@ -12,6 +12,7 @@ from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.legacy_credentials import GetKeyPair, GetProxy, GetUserSecrets
 from services.job_dispatch.api.legacy_methods import PREFIX as LEGACY
 from services.job_dispatch.api.pilot import PREFIX
+from services.job_dispatch.api.range_reports import AcquireEventRanges, UpdateEventRanges
 from services.job_dispatch.api.report_fields import UpdateJob
 from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, RequestFields, WorkerUpdate
 from services.job_dispatch.api.worker_nodes import WorkerNode, WorkerNodeGpu
@@ -54,6 +55,8 @@ METHODS = (
     Method(f"{LEGACY}/getProxy", "A proxy certificate for those whom the configuration names", GetProxy),
     Method(f"{LEGACY}/getKeyPair", "A key pair for those whom the configuration names", GetKeyPair),
     Method(f"{LEGACY}/get_user_secrets", "[true, values by key] of what the caller keeps", GetUserSecrets),
+    Method(f"{LEGACY}/getEventRanges", "Take ranges of events of a job's input", AcquireEventRanges),
+    Method(f"{LEGACY}/updateEventRanges", "Report ranges: `Returns` for each, `Command` by job", UpdateEventRanges),
     Method(f"{LEGACY}/getStatus", "States and attempts of `ids`, joined by commas", ids="ids"),
 )
 _ENVELOPE = {

@@ -47,7 +47,8 @@ LEGACY_NAMES = {
     "totWCHAR": "tot_wchar", "totRBYTES": "tot_rbytes", "totWBYTES": "tot_wbytes",
     "rateRCHAR": "rate_rchar", "rateWCHAR": "rate_wchar", "rateRBYTES": "rate_rbytes", "rateWBYTES": "rate_wbytes",
     "site": "site_name", "workerID": "worker_id", "harvesterID": "harvester_id", "pandaID": "job_id", "modeOn": "mode",
-    "publicKeyName": "public_key_name", "privateKeyName": "private_key_name",
+    "publicKeyName": "public_key_name", "privateKeyName": "private_key_name", "jobsetID": "jobset_id",
+    "nRanges": "n_ranges", "eventRanges": "event_ranges",
 }  # fmt: skip
 
 

@@ -36,11 +36,11 @@ async def second_live_job(connection: asyncpg.Connection, story: Story) -> None:
 
 
 async def event_range_in_two_rows(connection: asyncpg.Connection, story: Story) -> None:
-    for status in (2, 3):
+    for attempts, status in ((10, 2), (9, 3)):  # an index refuses two rows of one attempt
         await rows.insert(
             connection, "event_ranges",
             {"task_id": story.task, "dataset_id": story.input, "file_id": story.running_file, "status": status,
-             "job_id": story.live_job, "def_min_event_id": 1, "def_max_event_id": 10},
+             "job_id": story.live_job, "def_min_event_id": 1, "def_max_event_id": 10, "attempt_nr": attempts},
         )  # fmt: skip
 
 

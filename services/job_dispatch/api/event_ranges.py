@@ -1,0 +1,149 @@
+"""Ranges of events over HTTP: /server/panda/getEventRanges and updateEventRanges, /api/v1/event/*.
+
+For pilots and production, each for the jobs that they acquired; statuses are for any caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+
+from services.job_dispatch.api.body import ACQUIRE, HEARTBEAT, REPORT, fields_of
+from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.legacy_answers import always_json, sent_again, told
+from services.job_dispatch.api.legacy_methods import LegacyMethod
+from services.job_dispatch.api.range_reports import (
+    AcquireEventRanges,
+    UpdateEventRanges,
+    UpdateSingleEventRange,
+    pairs_of,
+    reports_of,
+)
+from services.job_dispatch.api.requests import INVALID, OK, parse
+from services.job_dispatch.lifecycle.event_ranges import EventRanges, NotTheJobs, RangeAnswers
+from services.job_dispatch.store.event_ranges import TakenRange
+from shared.auth import Caller, caller_of, require
+from shared.web.envelope import Envelope, refused
+from shared.web.json_route import JsonRoute
+
+PILOTS = require("pilot", "production")
+ANYBODY = require()
+
+
+class EventRangesApi:
+    """The calls of both interfaces."""
+
+    def __init__(self, ranges: EventRanges) -> None:
+        self._ranges = ranges
+
+    def methods(self) -> list[LegacyMethod]:
+        """Those of published pilots."""
+        pilots = ("pilot", "production")
+        return [
+            LegacyMethod("getEventRanges", ("POST",), self.get_event_ranges, always_json, pilots),
+            LegacyMethod("updateEventRanges", ("POST",), self.update_ranges, sent_again, pilots),
+        ]
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/event", tags=["event ranges"])
+        for name, method, body in (
+            ("acquire_event_ranges", self.acquire, _ACQUIRE),
+            ("update_event_ranges", self.update, _UPDATE),
+            ("update_single_event_range", self.update_single, _SINGLE),
+        ):
+            router.add_api_route(f"/{name}", method, methods=["POST"], openapi_extra=body)
+        router.add_api_route("/get_available_event_range_count", self.available, methods=["GET"])
+        router.add_api_route("/get_event_range_statuses", self.statuses, methods=["GET"])
+        return router
+
+    async def get_event_ranges(self, request: Request) -> Response:
+        """Ranges for a job of the caller; an empty list when all are taken."""
+        wanted = parse(AcquireEventRanges, await fields_of(request, ACQUIRE))
+        try:
+            found = await self._ranges.acquire(caller_of(request), wanted.job_id, wanted.task_id, wanted.n_ranges)
+        except NotTheJobs as error:
+            return told(request, {"StatusCode": INVALID, "errorDialog": str(error), "eventRanges": []})
+        return told(request, {"StatusCode": OK, "eventRanges": [_as_told(one) for one in found]})
+
+    async def update_ranges(self, request: Request) -> Response:
+        """Reports on ranges: `Returns` for each, `Command` for the pilots of their jobs."""
+        answers = await self._reported(request)
+        return told(request, {"StatusCode": OK, "Returns": answers.told, "Command": _commands(answers)})
+
+    async def _reported(self, request: Request) -> RangeAnswers:
+        wanted = parse(UpdateEventRanges, await fields_of(request, REPORT))
+        reports = await asyncio.to_thread(reports_of, wanted.event_ranges)
+        return await self._ranges.report(caller_of(request), reports, wanted.version)
+
+    async def acquire(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+        """Take ranges of a job's input that nobody has; an empty list when all are taken."""
+        wanted = parse(AcquireEventRanges, await fields_of(request, ACQUIRE))
+        try:
+            found = await self._ranges.acquire(caller, wanted.job_id, wanted.task_id, wanted.n_ranges)
+        except NotTheJobs as error:
+            return refused(INVALID, str(error))
+        return Envelope([_as_told(one) for one in found])
+
+    async def update(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+        """Report ranges: `Returns` true, false or null (skipped) for each, `Commands` by job."""
+        answers = await self._reported(request)
+        message = "; ".join(answers.reasons[:20])
+        return Envelope({"Returns": answers.told, "Commands": _commands(answers)}, message)
+
+    async def update_single(self, request: Request, caller: Annotated[Caller, Depends(PILOTS)]) -> Response:
+        """Report one range; `Command` for the pilot of its job, null where there is none."""
+        wanted = parse(UpdateSingleEventRange, await fields_of(request, HEARTBEAT))
+        answers = await self._ranges.report(caller, [wanted.report], 0)
+        data = {"Command": next(iter(answers.commands.values()), None)}
+        return refused(data, answers.reasons[0]) if answers.told == [False] else Envelope(data)
+
+    async def available(
+        self,
+        request: Request,
+        caller: Annotated[Caller, Depends(PILOTS)],
+        job_id: str,
+        task_id: str | None = None,
+        jobset_id: str | None = None,
+    ) -> Response:
+        """How many ranges a job of the caller could be given now."""
+        wanted = parse(AcquireEventRanges, {"job_id": job_id, "task_id": task_id, "jobset_id": jobset_id})
+        try:
+            return Envelope(await self._ranges.available(caller, wanted.job_id, wanted.task_id))
+        except NotTheJobs as error:
+            return refused(INVALID, str(error))
+
+    async def statuses(
+        self, request: Request, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(ANYBODY)]
+    ) -> Response:
+        """States of the ranges that jobs have or had, by job and range."""
+        found: dict[str, dict[str, dict[str, Any]]] = {}
+        for one in await self._ranges.states(pairs_of(job_task_ids)):
+            state = {"status": one.status, "error": one.error_code, "dialog": one.error_diag}
+            found.setdefault(str(one.range_id.job_id), {})[str(one.range_id)] = state
+        return Envelope(found)
+
+
+def _as_told(one: TakenRange) -> dict[str, Any]:
+    """A range in the protocol's words, without what is not known: JSON null is not expected there."""
+    fields = {
+        "eventRangeID": str(one.range_id), "LFN": one.lfn, "GUID": one.guid, "scope": one.scope,
+        "startEvent": one.first_event, "lastEvent": one.last_event,
+    }  # fmt: skip
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _commands(answers: RangeAnswers) -> dict[str, str]:
+    return {str(job_id): command for job_id, command in answers.commands.items()}
+
+
+_ACQUIRE = body_of({"job_id": 1001, "task_id": 7, "n_ranges": 10}, AcquireEventRanges.model_json_schema())
+_UPDATE = body_of(
+    {"event_ranges": [{"eventRangeID": "7-1001-52-3-10", "eventStatus": "finished"}], "version": 0},
+    UpdateEventRanges.model_json_schema(),
+)
+_SINGLE = body_of(
+    {"event_range_id": "7-1001-52-3-10", "event_range_status": "finished"}, UpdateSingleEventRange.model_json_schema()
+)

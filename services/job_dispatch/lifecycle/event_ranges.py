@@ -1,0 +1,228 @@
+"""Gives ranges of events to the pilots that have jobs, and takes their reports."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from services.job_dispatch.parameters import REPORTERS
+from services.job_dispatch.policy.event_ranges import (
+    RangeId,
+    RangeRow,
+    RangeVerdict,
+    ReportedRangeStatus,
+    judge_range,
+)
+from services.job_dispatch.policy.reports import NO_COMMAND, TO_BE_KILLED, Report, ReportedJob, may_report
+from services.job_dispatch.store.event_ranges import (
+    RangeDetails,
+    RangeState,
+    TakenRange,
+    WrittenFile,
+    copy_failed,
+    count_ready,
+    lock_ranges,
+    move_ranges,
+    note_files,
+    range_states,
+    take_ranges,
+)
+from services.job_dispatch.store.jobs import LockedJob, Store
+from shared.auth import Caller
+from shared.auth.named import is_named
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.states.event_range import EventRangeStatus
+from shared.states.job import ON_NODE
+
+GIVEN = "a pilot asked"
+COPIED = "copy of a failed range"
+
+
+class NotTheJobs(Exception):
+    """The caller may take no ranges for the job: it is not live, not theirs, or of another task."""
+
+
+@dataclass(frozen=True)
+class RangeReport:
+    """One range in a pilot's report; `range_id` is None where the name of the range is none.
+
+    `status` is None for a state that pilots cannot report.
+    """
+
+    name: str
+    range_id: RangeId | None
+    status: ReportedRangeStatus | None
+    error_code: int | None = None
+    error_diag: str | None = None
+    obj_store_id: int | None = None
+    file: WrittenFile | None = None
+
+
+@dataclass(frozen=True)
+class RangeAnswers:
+    """True, False or None for each range in the order of the report; commands by job; why not."""
+
+    told: list[bool | None]
+    commands: dict[int, str]
+    reasons: list[str]
+
+
+class EventRanges:
+    """Every call is one transaction that holds the rows of its jobs: after its end a job takes no range."""
+
+    def __init__(self, database: Database, store: Store, parameters: Parameters) -> None:
+        self._database = database
+        self._store = store
+        self._parameters = parameters
+
+    async def acquire(self, caller: Caller, job_id: int, task_id: int | None, n_ranges: int) -> list[TakenRange]:
+        """Up to so many ranges that nobody has, now the job's; none when all are taken. Raises NotTheJobs."""
+        async with self._database.begin(reason=GIVEN) as work:
+            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            why_not = self._why_not(caller, job_id, task_id, jobs)
+            if why_not is not None:
+                raise NotTheJobs(why_not)
+            task = jobs[job_id].row.task_id
+            taken = await take_ranges(work.connection, task, job_id, n_ranges)
+            ids = [one.event_range_id for one in taken]
+            await _log(work, task, ids, "ready", "sent", GIVEN)
+        return taken
+
+    async def available(self, caller: Caller, job_id: int, task_id: int | None) -> int:
+        """How many ranges the job could be given now. Raises NotTheJobs."""
+        async with self._database.begin(reason=GIVEN) as work:
+            jobs = await self._store.lock_jobs(work.connection, [job_id])
+            why_not = self._why_not(caller, job_id, task_id, jobs)
+            if why_not is not None:
+                raise NotTheJobs(why_not)
+            return await count_ready(work.connection, jobs[job_id].row.task_id, job_id)
+
+    async def states(self, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
+        """Ranges of (task, job)."""
+        async with self._database.read() as connection:
+            return await range_states(connection, pairs)
+
+    async def report(self, caller: Caller, reports: Sequence[RangeReport], version: int) -> RangeAnswers:
+        """What pilots say of ranges, judged one after another, stored in one transaction."""
+        known = [one.range_id for one in reports if one.range_id is not None]
+        async with self._database.begin(reason="reported by the pilot") as work:
+            jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in known])
+            rows = await lock_ranges(work.connection, known)
+            changes = _Changes()
+            verdicts = [self._judge(caller, one, jobs, rows, changes, version) for one in reports]
+            await changes.apply(work)
+        return RangeAnswers(
+            [one.told for one in verdicts],
+            _commands(jobs, known),
+            [one.reason for one in verdicts if not one.told],
+        )
+
+    def _judge(
+        self,
+        caller: Caller,
+        report: RangeReport,
+        jobs: Mapping[int, LockedJob],
+        rows: dict[RangeId, RangeRow],
+        changes: _Changes,
+        version: int,
+    ) -> RangeVerdict:
+        """The verdict; what it changes is seen by the reports after it."""
+        if report.range_id is None or report.status is None:
+            wrong = "there is no such id" if report.range_id is None else "pilots do not report that state"
+            return RangeVerdict((), False, f"{report.name[:120]}: {wrong}")
+        why_not = self._why_not(caller, report.range_id.job_id, report.range_id.task_id, jobs)
+        found = rows.get(report.range_id)
+        verdict = judge_range(report.status, report.range_id, found, why_not, version)
+        if found is not None and verdict.steps:
+            changes.add(report, found, verdict)
+            rows[report.range_id] = replace(found, status=verdict.steps[-1], job_id=report.range_id.job_id)
+        return verdict
+
+    def _why_not(self, caller: Caller, job_id: int, task_id: int | None, jobs: Mapping[int, LockedJob]) -> str | None:
+        """Why the caller may neither take nor report ranges for the job; None where they may."""
+        if job_id not in jobs or jobs[job_id].row.status not in ON_NODE:
+            return f"job {job_id} is not with a pilot"
+        row: ReportedJob = jobs[job_id].row
+        if task_id not in (None, row.task_id):
+            return f"job {job_id} is of task {row.task_id}, not {task_id}"
+        asker = Report(job_id, "running", subject=caller.name, is_trusted=caller.may("production"))
+        if not may_report(asker, row, lambda queue, name: is_named(self._parameters.read(REPORTERS), queue, name)):
+            return f"job {job_id} was acquired by {row.claimed_by}: {caller.name} may not report for it"
+        return None
+
+
+class _Changes:
+    """Steps of many ranges, made together: those of the first steps, then those of the second ones."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[int, EventRangeStatus, EventRangeStatus, RangeReport]] = []
+        self._copied: dict[int, int] = {}
+
+    def add(self, report: RangeReport, row: RangeRow, verdict: RangeVerdict) -> None:
+        before = row.status
+        for step in verdict.steps:
+            self._steps.append((row.event_range_id, before, step, report))
+            before = step
+        if verdict.has_copy and report.range_id is not None:
+            self._copied[row.event_range_id] = report.range_id.task_id
+
+    async def apply(self, work: UnitOfWork) -> None:
+        files = [one.file for *_, one in self._steps if one.file is not None]
+        file_ids = await note_files(work.connection, files) if files else {}
+        for (before, after), details in self._waves(file_ids):
+            moved = await move_ranges(work.connection, after, {key: one for key, (_, one) in details.items()})
+            for task_id, ids in _by_task(moved, {key: task for key, (task, _) in details.items()}).items():
+                await _log(work, task_id, ids, before, after, "reported by the pilot")
+        for task_id, ids in _by_task(sorted(self._copied), self._copied).items():
+            await _log(work, task_id, await copy_failed(work.connection, ids), None, "ready", COPIED)
+
+    def _waves(
+        self, file_ids: Mapping[tuple[int, str], int]
+    ) -> list[tuple[tuple[EventRangeStatus, EventRangeStatus], dict[int, tuple[int, RangeDetails]]]]:
+        """Steps that may be made together, in an order in which each range's own come one after another."""
+        made: defaultdict[int, int] = defaultdict(int)
+        waves: dict[tuple[int, EventRangeStatus, EventRangeStatus], dict[int, tuple[int, RangeDetails]]] = {}
+        for event_range_id, before, after, report in self._steps:
+            assert report.range_id is not None
+            zip_row_id = file_ids[report.file.key] if report.file is not None else None
+            details = RangeDetails(
+                report.range_id.job_id, report.error_code, report.error_diag, report.obj_store_id, zip_row_id
+            )
+            key = (made[event_range_id], before, after)
+            waves.setdefault(key, {})[event_range_id] = (report.range_id.task_id, details)
+            made[event_range_id] += 1
+        return [((before, after), waves[number, before, after]) for number, before, after in sorted(waves)]
+
+
+def _by_task(ids: Sequence[int], tasks: Mapping[int, int]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for one in ids:
+        found.setdefault(tasks[one], []).append(one)
+    return found
+
+
+def _commands(jobs: Mapping[int, LockedJob], known: Sequence[RangeId]) -> dict[int, str]:
+    """What the pilots of these jobs are told: the job's command, or to kill what is theirs no more."""
+    commands: dict[int, str] = {}
+    for job_id in sorted({one.job_id for one in known}):
+        is_live = job_id in jobs and jobs[job_id].row.status in ON_NODE
+        command = (jobs[job_id].row.command or NO_COMMAND) if is_live else TO_BE_KILLED
+        if command != NO_COMMAND:
+            commands[job_id] = command
+    return commands
+
+
+async def _log(
+    work: UnitOfWork,
+    task_id: int,
+    ids: Sequence[int],
+    before: EventRangeStatus | None,
+    after: EventRangeStatus,
+    why: str,
+) -> None:
+    await work.log_files(
+        entity="event_range", task_id=task_id, ids=sorted(ids), from_status=before, to_status=after, reason=why
+    )

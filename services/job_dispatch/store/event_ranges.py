@@ -1,0 +1,166 @@
+"""Ranges of events in PostgreSQL: given out, reported, and the files that they were written to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from services.job_dispatch.policy.event_ranges import RangeId, RangeRow
+from shared.db.queries import Queries
+from shared.states.event_range import CODES, EVENT_RANGE, STATUS_OF_CODE, EventRangeStatus
+from shared.states.graph import Owner
+
+SQL = Queries.beside(__file__)
+OWNER = Owner.JOB_DISPATCH
+#: ranges of jobs that are told at once
+MOST_TOLD = 20_000
+
+
+@dataclass(frozen=True)
+class TakenRange:
+    """A range that a job has now, as its pilot is told."""
+
+    event_range_id: int
+    range_id: RangeId
+    lfn: str
+    guid: str | None
+    scope: str | None
+    first_event: int | None
+    last_event: int | None
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file with the events of ranges; `kind`: a zip file of several, or the output of one."""
+
+    task_id: int
+    job_id: int
+    kind: str
+    lfn: str
+    obj_store_id: int | None = None
+    size_bytes: int | None = None
+    adler32: str | None = None
+    n_events: int | None = None
+    path_convention: int | None = None
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.job_id, self.lfn
+
+
+@dataclass(frozen=True)
+class RangeDetails:
+    """What a report says beside the state; None leaves what is stored."""
+
+    job_id: int
+    error_code: int | None = None
+    error_diag: str | None = None
+    obj_store_id: int | None = None
+    zip_row_id: int | None = None
+
+
+@dataclass(frozen=True)
+class RangeState:
+    """A range as people and clients see it."""
+
+    range_id: RangeId
+    status: EventRangeStatus
+    error_code: int | None
+    error_diag: str | None
+
+
+def allowed_sources(target: EventRangeStatus) -> list[int]:
+    """The numbers of the states from which this service may move a range."""
+    return [CODES[status] for status in EVENT_RANGE.sources(target, OWNER)]
+
+
+async def take_ranges(connection: asyncpg.Connection, task_id: int, job_id: int, n_ranges: int) -> list[TakenRange]:
+    """Ranges of the job's input that nobody has, now `sent` to it, in the order of files and events."""
+    rows = await SQL.rows(
+        connection, "take_ranges", task_id=task_id, job_id=job_id, n_ranges=n_ranges, to_status=CODES["sent"],
+        allowed=allowed_sources("sent"),
+    )  # fmt: skip
+    return [
+        TakenRange(
+            row["event_range_id"],
+            RangeId(row["task_id"], job_id, row["file_id"], row["job_process_id"], row["attempt_nr"]),
+            row["lfn"], row["guid"], row["scope"], row["def_min_event_id"], row["def_max_event_id"],
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:
+    """Ranges that the job could be given now."""
+    return int(await SQL.value(connection, "count_ready", task_id=task_id, job_id=job_id))
+
+
+async def lock_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> dict[RangeId, RangeRow]:
+    """The rows that pilots name so, locked in the order of their ids."""
+    wanted = sorted(set(range_ids))
+    rows = await SQL.rows(
+        connection, "lock_ranges",
+        task_ids=[one.task_id for one in wanted], job_ids=[one.job_id for one in wanted],
+        file_ids=[one.file_id for one in wanted], process_ids=[one.process_id for one in wanted],
+        attempts=[one.attempt_nr for one in wanted],
+    )  # fmt: skip
+    return {
+        wanted[row["place"]]: RangeRow(
+            row["event_range_id"], STATUS_OF_CODE[row["status"]], row["job_id"], row["attempt_nr"], row["is_input"]
+        )
+        for row in rows
+    }
+
+
+async def move_ranges(
+    connection: asyncpg.Connection, to_status: EventRangeStatus, details: dict[int, RangeDetails]
+) -> list[int]:
+    """Ranges by id that took this step; those that may not take it are left as they are."""
+    said = list(details.values())
+    rows = await SQL.rows(
+        connection, "move_ranges",
+        to_status=CODES[to_status], allowed=allowed_sources(to_status), is_processed=to_status == "finished",
+        ids=list(details), job_ids=[one.job_id for one in said], error_codes=[one.error_code for one in said],
+        error_diags=[one.error_diag for one in said], obj_store_ids=[one.obj_store_id for one in said],
+        zip_row_ids=[one.zip_row_id for one in said],
+    )  # fmt: skip
+    return [row["event_range_id"] for row in rows]
+
+
+async def copy_failed(connection: asyncpg.Connection, event_range_ids: Sequence[int]) -> list[int]:
+    """The rows of the next attempts of failed ranges, ready."""
+    rows = await SQL.rows(connection, "copy_failed", ids=list(event_range_ids), to_status=CODES["ready"])
+    return [row["event_range_id"] for row in rows]
+
+
+async def note_files(connection: asyncpg.Connection, files: Sequence[WrittenFile]) -> dict[tuple[int, str], int]:
+    """Record files; the id of each by job and name. Of two reports of one file the later is kept."""
+    last = {one.key: one for one in files}
+    kept = [last[key] for key in sorted(last)]
+    rows = await SQL.rows(
+        connection, "note_files",
+        task_ids=[one.task_id for one in kept], job_ids=[one.job_id for one in kept],
+        kinds=[one.kind for one in kept], lfns=[one.lfn for one in kept],
+        obj_store_ids=[one.obj_store_id for one in kept], sizes=[one.size_bytes for one in kept],
+        adler32s=[one.adler32 for one in kept], n_events=[one.n_events for one in kept],
+        path_conventions=[one.path_convention for one in kept],
+    )  # fmt: skip
+    return {(row["job_id"], row["lfn"]): row["zip_row_id"] for row in rows}
+
+
+async def range_states(connection: asyncpg.Connection, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
+    """Ranges of (task, job); at most `MOST_TOLD`."""
+    distinct = sorted(set(pairs))
+    rows = await SQL.rows(
+        connection, "statuses", task_ids=[task for task, _ in distinct], job_ids=[job for _, job in distinct],
+        at_most=MOST_TOLD,
+    )  # fmt: skip
+    return [
+        RangeState(
+            RangeId(row["task_id"], row["job_id"], row["file_id"], row["job_process_id"], row["attempt_nr"]),
+            STATUS_OF_CODE[row["status"]], row["error_code"], row["error_diag"],
+        )
+        for row in rows
+    ]  # fmt: skip

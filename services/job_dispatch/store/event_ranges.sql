@@ -1,0 +1,76 @@
+-- name: take_ranges
+-- Ranges of the job's input files that nobody has, now the job's; those that another transaction holds are left to it.
+-- Index event_ranges_ready.
+WITH free AS MATERIALIZED (
+    SELECT r.event_range_id
+      FROM job_files i CROSS JOIN LATERAL (
+        SELECT e.event_range_id, e.job_process_id FROM event_ranges e
+         WHERE e.file_id = i.file_id AND e.status = 0 AND e.attempt_nr > 0 AND e.task_id = i.task_id
+         ORDER BY e.job_process_id LIMIT :n_ranges FOR NO KEY UPDATE SKIP LOCKED) r
+     WHERE i.job_id = :job_id AND i.task_id = :task_id
+     ORDER BY i.file_id, r.job_process_id LIMIT :n_ranges
+), taken AS (
+    UPDATE event_ranges r SET status = :to_status, job_id = :job_id
+      FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
+    RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr, r.def_min_event_id,
+              r.def_max_event_id
+)
+SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t.def_min_event_id, t.def_max_event_id,
+       f.lfn, f.guid, f.scope
+  FROM taken t JOIN task_files f ON f.file_id = t.file_id ORDER BY t.file_id, t.job_process_id;
+
+-- name: count_ready
+-- Ranges that a job could be given now. Index event_ranges_ready.
+SELECT count(*) FROM job_files i JOIN event_ranges e ON e.file_id = i.file_id AND e.task_id = i.task_id
+ WHERE i.job_id = :job_id AND i.task_id = :task_id AND e.status = 0 AND e.attempt_nr > 0;
+
+-- name: lock_ranges
+-- Ranges by what pilots name them, each with the place of its name. Index event_ranges_number.
+SELECT w.place - 1 AS place, r.event_range_id, r.status, r.job_id, r.attempt_nr,
+       EXISTS (SELECT FROM job_files i WHERE i.job_id = w.job_id AND i.file_id = r.file_id) AS is_input
+  FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
+       WITH ORDINALITY AS w (task_id, job_id, file_id, process_id, attempt_nr, place)
+  JOIN event_ranges r ON r.file_id = w.file_id AND r.job_process_id = w.process_id AND r.attempt_nr = w.attempt_nr
+   AND r.task_id = w.task_id
+ ORDER BY r.event_range_id FOR NO KEY UPDATE OF r;
+
+-- name: move_ranges
+-- One step of ranges that were judged; what the report does not say stays.
+UPDATE event_ranges r
+   SET status = :to_status, job_id = w.job_id, error_code = coalesce(w.error_code, r.error_code),
+       error_diag = coalesce(w.error_diag, r.error_diag), obj_store_id = coalesce(w.obj_store_id, r.obj_store_id),
+       zip_row_id = coalesce(w.zip_row_id, r.zip_row_id),
+       processed_up_to_event_id = CASE WHEN :is_processed::boolean THEN r.def_max_event_id
+                                       ELSE r.processed_up_to_event_id END
+  FROM unnest(:ids::bigint[], :job_ids::bigint[], :error_codes::int[], :error_diags::text[], :obj_store_ids::int[],
+              :zip_row_ids::bigint[]) AS w (event_range_id, job_id, error_code, error_diag, obj_store_id, zip_row_id)
+ WHERE r.event_range_id = w.event_range_id AND r.status = ANY(:allowed::smallint[])
+RETURNING r.event_range_id;
+
+-- name: copy_failed
+-- The next attempts of failed ranges, which nobody has. A range whose attempts are used up gets a row that is not given
+-- out: whether its task goes on without it is not decided here.
+INSERT INTO event_ranges (task_id, dataset_id, file_id, status, job_process_id, def_min_event_id, def_max_event_id,
+                          attempt_nr, event_offset, is_jumbo)
+SELECT task_id, dataset_id, file_id, :to_status, job_process_id, def_min_event_id, def_max_event_id, attempt_nr - 1,
+       event_offset, is_jumbo
+  FROM event_ranges WHERE event_range_id = ANY(:ids::bigint[])
+ON CONFLICT DO NOTHING
+RETURNING event_range_id;
+
+-- name: note_files
+-- Files that ranges were written to; a file that is reported again is the same.
+INSERT INTO event_range_files (task_id, job_id, kind, lfn, obj_store_id, size_bytes, adler32, n_events, path_convention)
+SELECT * FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :kinds::text[], :lfns::text[], :obj_store_ids::int[],
+                     :sizes::bigint[], :adler32s::text[], :n_events::bigint[], :path_conventions::int[])
+ON CONFLICT (job_id, lfn) DO UPDATE SET
+    obj_store_id = excluded.obj_store_id, size_bytes = excluded.size_bytes, adler32 = excluded.adler32,
+    n_events = excluded.n_events, path_convention = excluded.path_convention
+RETURNING job_id, lfn, zip_row_id;
+
+-- name: statuses
+-- Ranges that jobs have or had. Index event_ranges_job.
+SELECT r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr, r.status, r.error_code, r.error_diag
+  FROM unnest(:task_ids::bigint[], :job_ids::bigint[]) AS w (task_id, job_id)
+  JOIN event_ranges r ON r.job_id = w.job_id AND r.task_id = w.task_id
+ ORDER BY r.job_id, r.file_id, r.job_process_id, r.attempt_nr DESC LIMIT :at_most;
