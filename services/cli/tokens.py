@@ -30,6 +30,7 @@ def issue(
     *,
     lifetime_s: float = LIFETIME_S,
     is_key: bool = False,
+    rights: Sequence[str] | None = None,
 ) -> str:
     """A token signed with the development key, or (`is_key`) a key that renews a pilot's token.
 
@@ -38,6 +39,7 @@ def issue(
     from shared.auth import (
         AUDIENCE,
         KEY_AUDIENCE,
+        RIGHTS,
         ROLES,
         Authority,
     )  # cryptography takes long to load: not where a token is given
@@ -45,16 +47,41 @@ def issue(
     for role in roles:
         if role not in ROLES:
             raise WrongUsage(f"role: value {role!r}: allowed are {', '.join(ROLES)}")
+    for right in rights or ():
+        if right not in RIGHTS:
+            raise WrongUsage(f"right: value {right!r}: allowed are {', '.join(RIGHTS)}")
     path = key_file(addresses)
     if path is None:
         raise WrongUsage(f"no token: set {TOKEN_VARIABLE}, or ORRERY_TOKEN_KEY_FILE to the development issuer's key")
     try:
         audience = KEY_AUDIENCE if is_key else AUDIENCE
-        return Authority.from_file(path).issue(name, roles, groups, lifetime_s=lifetime_s, audience=audience)
+        authority = Authority.from_file(path)
+        return authority.issue(name, roles, groups, lifetime_s=lifetime_s, audience=audience, rights=rights or None)
     except OSError as error:
         raise WrongUsage(f"the issuer's key {path} cannot be read: {error.strerror}") from None
     except (ValueError, PermissionError) as error:
         raise WrongUsage(f"the issuer's key {path}: {error}") from None
+
+
+def names_of(token: str) -> tuple[str, float | None]:
+    """What a revocation names a token by, and when it expires; its signature is nobody's concern here.
+
+    Raises WrongUsage for what is no token.
+    """
+    import jwt
+
+    from shared.auth.authority import ISSUER
+    from shared.auth.caller import digest_of
+
+    try:
+        claims = jwt.decode(token, options={"verify_signature": False})
+    except jwt.InvalidTokenError as error:
+        raise WrongUsage(f"token: this is none: {error}") from None
+    token_id, issuer, expires_at = claims.get("jti"), claims.get("iss"), claims.get("exp")
+    until = float(expires_at) if isinstance(expires_at, int | float) else None
+    if not isinstance(token_id, str) or not token_id:
+        return digest_of(token), until
+    return token_id if issuer == ISSUER else f"{issuer}#{token_id}", until
 
 
 def key_file(addresses: Addresses) -> Path | None:

@@ -23,6 +23,7 @@ from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
 from services.job_dispatch.api.body import IDS
+from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.event_ranges import EventRangesApi
 from services.job_dispatch.api.job import JobApi
@@ -126,14 +127,15 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands, reordering)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics)
-    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics)
+    call_limits = CallLimits(parameters, metrics, clock)
+    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics, call_limits)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
             await one.close()
 
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
-    web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials)
+    web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
     web.include_router(PriorityApi(database, store, reordering).router())
     of_users = [UserCaps(lifecycle, parameters).periodic()]
@@ -165,12 +167,13 @@ def _web(
     reporting: Reporting,
     activity: PilotActivity,
     credentials: LegacyCredentials,
+    limits: CallLimits,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
     jobs, commanding = JobQueries(database), Commanding(database, store)
-    pilots = PilotApi(acquiring, reporting, activity, jobs)
+    pilots = PilotApi(acquiring, reporting, activity, jobs, limits)
     routes = [*pilots.routes(), *WorkerNodes(database).routes()]
-    legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding)
+    legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding, limits)
     ranges = EventRangesApi(EventRanges(database, store, parameters))
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods()]
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())

@@ -48,5 +48,11 @@ class DispatchMetrics:
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
             registry=registry,
         )
+        self.over_limit = Counter(
+            "orrery_calls_over_limit",
+            "Calls of pilots that were put off because there are too many of one subject or from one address",
+            ["limit"],
+            registry=registry,
+        )
         self.open_queues = Gauge("orrery_window_queues", "Queues with windows in memory", registry=registry)
         self.window_entries = Gauge("orrery_window_entries", "Jobs in the windows", registry=registry)

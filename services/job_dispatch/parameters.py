@@ -18,6 +18,13 @@ SILENT_WORKERS_KEPT_S = Parameter(
     COMPONENT, "SILENT_WORKERS_KEPT_S", 345_600, "s", "after which a silent worker is forgotten", 60
 )
 STDOUT_KEPT_S = Parameter(COMPONENT, "STDOUT_KEPT_S", 604_800, "s", "for which output of debug mode is kept", 60)
+CALLS_PER_SUBJECT_PER_S = Parameter(
+    COMPONENT, "CALLS_PER_SUBJECT_PER_S", 0.0, "calls/s", "of one subject at each dispatcher; 0: no limit", 0, 1e6
+)
+CALLS_PER_ADDRESS_PER_S = Parameter(
+    COMPONENT, "CALLS_PER_ADDRESS_PER_S", 0.0, "calls/s", "from one address at each dispatcher; 0: no limit", 0, 1e6
+)
+CALL_BURST_S = Parameter(COMPONENT, "CALL_BURST_S", 60.0, "s", "whose calls may come at once, after a pause", 1, 3600)
 REPORTERS: Parameter[Any] = Parameter(
     COMPONENT, "REPORTERS", None, "", "{queue or *: [subject]} that may report for others' jobs there"
 )

@@ -11,6 +11,7 @@ from services.task_definition.api.explain import explain_routes
 from services.task_definition.api.system import system_routes
 from services.task_definition.api.task import submission_routes, task_routes
 from services.task_definition.api.task_files import task_file_routes
+from services.task_definition.api.token import token_routes
 from services.task_definition.commanding import Commands
 from services.task_definition.completing import Completion
 from services.task_definition.defining.definition import Definition
@@ -80,6 +81,7 @@ def _web(
     web.include_router(task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid))
     web.include_router(catalogue_routes(context.database, tasks, grid))
     web.include_router(config_routes(context.database, tasks))
+    web.include_router(token_routes(context.database, tasks))
     web.include_router(explain_routes(context.database, Explanation(reading, grid, parameters)))
     web.include_router(system_routes())
     return web

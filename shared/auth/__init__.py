@@ -13,7 +13,7 @@ from shared.auth.authority import AUDIENCE, KEY_AUDIENCE, Authority
 from shared.auth.caller import RIGHTS, ROLES, Caller, ClaimRefused, NotAuthenticated, Role
 
 if TYPE_CHECKING:
-    from shared.auth.web import authentication_of, caller_of, give_authority, identify, require
+    from shared.auth.web import authentication_of, caller_of, caller_of_scope, give_authority, identify, require
 
 __all__ = [
     "AUDIENCE",
@@ -27,6 +27,7 @@ __all__ = [
     "Role",
     "authentication_of",
     "caller_of",
+    "caller_of_scope",
     "give_authority",
     "identify",
     "require",
@@ -35,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The web half is loaded when it is first asked for: the command line issues tokens and has no use for FastAPI."""
-    if name in ("authentication_of", "caller_of", "give_authority", "identify", "require"):
+    if name in ("authentication_of", "caller_of", "caller_of_scope", "give_authority", "identify", "require"):
         from shared.auth import web
 
         return getattr(web, name)

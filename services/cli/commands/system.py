@@ -1,16 +1,17 @@
-"""`orrery run --all`: every service in one process; `orrery token`: a token of the development issuer."""
+"""`orrery run --all`: every service in one process; `orrery token`: issues a token, or revokes some."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from services.cli.addresses import find_addresses
-from services.cli.commands.options import Json
+from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json
-from services.cli.tokens import caller_name, issue
+from services.cli.output import print_json, print_table
+from services.cli.tokens import caller_name, issue, names_of
 
 
 def register(app: typer.Typer) -> None:
@@ -19,11 +20,14 @@ def register(app: typer.Typer) -> None:
         help="Run every service in this process (settings as for one service, ORRERY_...).\n\n"
         "Service: none. Role: none.",
     )(run)
-    app.command(
-        "token",
-        help="Issue a token with the development issuer's key.\n\n"
-        "Service: none. Role: none, but the key must be readable.",
-    )(token)
+    group = typer.Typer(invoke_without_command=True)
+    issues = "Issue a token with the development issuer's key.\n\n"
+    group.callback(help=issues + "Service: none. Role: none, but the key must be readable.")(token)
+    does = "No longer believe a token, or any that a subject got so far; in force within seconds."
+    group.command("revoke", help=help_text(does, "task_definition", "operator, or the subject"))(revoke)
+    shows = "What is revoked, by whom, and until when that matters."
+    group.command("revocations", help=help_text(shows, "task_definition", "operator"))(revocations)
+    app.add_typer(group, name="token")
 
 
 def run(every: Annotated[bool, typer.Option("--all", help="All eight services; needed.")] = False) -> None:
@@ -36,6 +40,7 @@ def run(every: Annotated[bool, typer.Option("--all", help="All eight services; n
 
 
 def token(
+    context: typer.Context,
     name: Annotated[str | None, typer.Option("--name", help="The subject of the token (default: you).")] = None,
     roles: Annotated[
         list[str] | None, typer.Option("--role", "-r", help="user, pilot, production, operator; may be repeated.")
@@ -45,13 +50,47 @@ def token(
     is_key: Annotated[
         bool, typer.Option("--key", help="A key with which a pilot renews its token (get_access_token), no token.")
     ] = False,
+    rights: Annotated[
+        list[str] | None,
+        typer.Option("--right", help="Limit it to submit, cancel, modify; may be repeated."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Printed on standard output: export ORRERY_TOKEN=$(orrery token --role production)."""
+    if context.invoked_subcommand is not None:
+        return
     chosen = ["pilot"] if is_key else roles or ["user"]
     who, lifetime_s = name or caller_name(), hours * 3600
-    text = issue(find_addresses(), who, chosen, groups or [], lifetime_s=lifetime_s, is_key=is_key)
+    text = issue(find_addresses(), who, chosen, groups or [], lifetime_s=lifetime_s, is_key=is_key, rights=rights)
     if as_json:
-        print_json({"token": text, "name": who, "roles": chosen, "groups": groups or []})
+        told = {"token": text, "name": who, "roles": chosen, "groups": groups or []}
+        print_json({**told, "rights": rights} if rights else told)
     else:
         typer.echo(text)
+
+
+def revoke(
+    which: Annotated[str | None, typer.Argument(metavar="[TOKEN]", help="A token; - reads it from the input.")] = None,
+    subject: Annotated[str | None, typer.Option("--subject", help="All that this subject got so far.")] = None,
+    token_id: Annotated[str | None, typer.Option("--id", help="The token with this id (claim jti).")] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever asks.")] = "",
+) -> None:
+    """The token itself is not sent, only its id."""
+    if [which, subject, token_id].count(None) != 2:
+        raise WrongUsage("token revoke: name one of a token, --subject, --id")
+    expires_at = None
+    if which is not None:
+        token_id, expires_at = names_of((sys.stdin.read() if which == "-" else which).strip())
+    sent = {"subject": subject, "token_id": token_id, "expires_at": expires_at, "reason": reason}
+    connect().post("task_definition", "token/revoke", {name: one for name, one in sent.items() if one is not None})
+    typer.echo(f"revoked: {'all that ' + subject + ' got so far' if subject else 'token ' + str(token_id)}")
+
+
+def revocations(as_json: Json = False) -> None:
+    """The newest first."""
+    rows = rows_of(connect().get("task_definition", "token/revocations"), "revocations")
+    if as_json:
+        print_json(rows)
+        return
+    columns = ("kind", "name", "revoked_at", "until", "revoked_by", "reason")
+    print_table(rows, [(name.replace("_", " "), name) for name in columns])

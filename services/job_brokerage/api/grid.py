@@ -28,7 +28,7 @@ from shared.web.json_route import JsonRoute
 from shared.web.slices import in_slices
 
 ANYBODY = require("user", "pilot", "production", "operator")
-OPERATOR = require("operator")
+OPERATOR = require("operator", right="modify")
 # Disk quotas and usage of people are in a world.
 WORLD_READER = require("production", "operator")
 

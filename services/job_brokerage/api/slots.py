@@ -17,7 +17,7 @@ from shared.db.database import Database
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 
-SETS_SLOTS = require("pilot", "production", "operator")
+SETS_SLOTS = require("pilot", "production", "operator", right="modify")
 MAX_SLOTS = 10_000_000
 
 

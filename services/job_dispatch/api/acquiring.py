@@ -15,6 +15,7 @@ from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.acquire_fields import Wanted, read_acquire
 from services.job_dispatch.api.body import ACQUIRE, fields_of
 from services.job_dispatch.api.call import PilotCall
+from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.requests import FAILED, BadRequest, request_key, shown
 from services.job_dispatch.api.secrets import JobSecrets
@@ -32,8 +33,15 @@ class Acquiring:
     """Takes the best jobs for one request, and counts what was answered."""
 
     def __init__(
-        self, claims: Claims, activity: PilotActivity, no_match: NoMatch, secrets: JobSecrets, metrics: DispatchMetrics
+        self,
+        claims: Claims,
+        activity: PilotActivity,
+        no_match: NoMatch,
+        secrets: JobSecrets,
+        metrics: DispatchMetrics,
+        limits: CallLimits,
     ) -> None:
+        self._limits = limits
         self._claims = claims
         self._secrets = secrets
         self._activity = activity
@@ -47,8 +55,9 @@ class Acquiring:
 
         A repeated `Idempotency-Key` (same caller, queue, and worker or node) gets the same job while its pilot has it:
         sent, starting or running. Later the key is free again, and the answer is what a new request would get. Raises
-        BadRequest, Unavailable, Crowded, ClientDisconnect.
+        BadRequest, TooManyCalls, Unavailable, Crowded, ClientDisconnect.
         """
+        self._limits.check(request.scope)
         caller = caller_of(request).name
         try:
             wanted = read_acquire(await fields_of(request, ACQUIRE), caller)

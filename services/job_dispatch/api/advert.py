@@ -26,6 +26,8 @@ from shared.web.json_route import JsonRoute
 Jobs = Annotated[int, Field(ge=0, le=10_000_000)]
 Words = Annotated[str, Field(min_length=1, max_length=500)]
 
+ADVERTISER = require("pilot", "production", "operator", right="modify")
+
 
 class SiteAdvertisement(RequestFields):
     """The field's names; `Attributes` are anything else that Requirements of jobs may ask for."""
@@ -94,7 +96,9 @@ class AdvertApi:
         return router
 
     async def advertise(
-        self, request: Request, caller: Annotated[Caller, Depends(require("pilot", "production", "operator"))]
+        self,
+        request: Request,
+        caller: Annotated[Caller, Depends(ADVERTISER)],
     ) -> Response:
         """Replace the site's advertisement; it is believed for five minutes.
 

@@ -25,6 +25,7 @@ from shared.web.values import Id, Truth, absent
 NOT_PERMITTED = 3
 
 ANYBODY = require("user", "pilot", "production", "operator")
+DEBUGGER = require("user", "pilot", "production", "operator", right="modify")
 
 
 def _command(value: Any) -> Any:
@@ -76,7 +77,7 @@ class DebugApi:
         wanted = parse(SetCommand, await fields_of(request, HEARTBEAT))
         return await self._told(caller, wanted.job_id, wanted.command)
 
-    async def set_debug_mode(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    async def set_debug_mode(self, request: Request, caller: Annotated[Caller, Depends(DEBUGGER)]) -> Response:
         """Turn debug mode on or off: the pilot sends the end of its output with frequent reports."""
         wanted = parse(SetDebugMode, await fields_of(request, HEARTBEAT))
         return await self._told(caller, wanted.job_id, wanted.command)

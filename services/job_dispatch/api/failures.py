@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.call import PilotCall
+from services.job_dispatch.api.call_limits import TooManyCalls
 from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
 from services.job_dispatch.coalescing import TooLate
 from shared.auth import ClaimRefused, NotAuthenticated, caller_of, identify
@@ -39,6 +40,7 @@ class UnansweredRequest:
     status: int = 200
     problems: Sequence[FieldProblem] = ()
     is_passing: bool = False
+    retry_after_s: int | None = None
 
 
 Form = Callable[[UnansweredRequest], Response]
@@ -49,7 +51,9 @@ def enveloped(failure: UnansweredRequest) -> Response:
     if failure.status == 503:
         return crowded(failure.text, {"StatusCode": failure.code})
     if failure.status != 200:
-        return Envelope({"StatusCode": failure.code}, failure.text, success=False, status_code=failure.status)
+        headers = {"Retry-After": str(failure.retry_after_s)} if failure.retry_after_s is not None else None
+        told = {"StatusCode": failure.code}
+        return Envelope(told, failure.text, success=False, status_code=failure.status, headers=headers)
     data: dict[str, object] = {"StatusCode": failure.code, "errorDialog": failure.text}
     if failure.problems:
         data["problems"] = [one.as_sent() for one in failure.problems]
@@ -82,6 +86,7 @@ def guarded(form: Form, *roles: str) -> Callable[[Answering[C, A]], Answering[C,
                 return form(UnansweredRequest(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
             return await answered(endpoint, request, form)
 
+        call.asks_for = roles  # type: ignore[attr-defined]  # for the contract of endpoints
         return call
 
     return wrap
@@ -93,6 +98,9 @@ async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Res
         return await endpoint(request)
     except BadRequest as error:
         return form(UnansweredRequest(error.code, str(error), problems=error.problems))
+    except TooManyCalls as error:
+        text, wait_s = str(error), error.retry_after_s
+        return form(UnansweredRequest(TIMEOUT, text, 429, is_passing=True, retry_after_s=wait_s))
     except ClientDisconnect:
         return Response(status_code=499)
     except (Unavailable, TooLate, Crowded) as error:

@@ -104,7 +104,7 @@ class JobApi:
             found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
         return Envelope(found)
 
-    async def kill(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
+    async def kill(self, request: Request, caller: Annotated[Caller, Depends(require(right="cancel"))]) -> Response:
         """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report."""
         fields = await fields_of(request, IDS)
         ids = job_ids_of(fields.get("job_ids"))

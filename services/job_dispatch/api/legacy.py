@@ -11,6 +11,7 @@ from starlette.responses import Response
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
+from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.failures import UnansweredRequest
 from services.job_dispatch.api.legacy_answers import always_json, as_text, flat, sent_again, told
@@ -34,7 +35,9 @@ class LegacyApi:
         activity: PilotActivity,
         jobs: JobQueries,
         commanding: Commanding,
+        limits: CallLimits,
     ) -> None:
+        self._limits = limits
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity
@@ -65,7 +68,7 @@ class LegacyApi:
 
     async def update_job(self, request: Request) -> Response:
         """One report of a pilot; the answer carries the command for it, "NULL" for none."""
-        verdict = await self._reporting.report(await report_of(request))
+        verdict = await self._reporting.report(await report_of(request, self._limits))
         code = OK if verdict.refusal is None else ROLE
         return told(request, {"StatusCode": code, "command": verdict.command, "errorDialog": verdict.refusal})
 

@@ -57,7 +57,8 @@ def sent_again(failure: UnansweredRequest) -> Response:
     """A text that the caller answers by sending the same once more, or the final refusal as JSON."""
     if not failure.is_passing:
         return always_json(failure)
-    headers = {"Retry-After": RETRY_AFTER_S} if failure.status == 503 else None
+    wait_s = failure.retry_after_s or (RETRY_AFTER_S if failure.status == 503 else None)
+    headers = {"Retry-After": str(wait_s)} if wait_s else None
     return Response(f"{failure.text}\n", failure.status, headers, media_type="text/plain")
 
 

@@ -22,8 +22,9 @@ from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import BULK, IDS, OF_LIST, OF_LIST_IN_TEXT, fields_of, readable, report_fields_of
 from services.job_dispatch.api.call import Direct, PilotCall
+from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.failures import enveloped, guarded
-from services.job_dispatch.api.reported import note_worker, report_of, reported
+from services.job_dispatch.api.reported import is_final, note_worker, report_of, reported
 from services.job_dispatch.api.requests import FAILED, MOST_REPORTS, NO_JOBS, OK, ROLE, BadRequest, job_ids_of, shown
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
@@ -42,7 +43,15 @@ PREFIX = "/api/v1/pilot"
 class PilotApi:
     """The methods in their envelopes."""
 
-    def __init__(self, acquiring: Acquiring, reporting: Reporting, activity: PilotActivity, jobs: JobQueries) -> None:
+    def __init__(
+        self,
+        acquiring: Acquiring,
+        reporting: Reporting,
+        activity: PilotActivity,
+        jobs: JobQueries,
+        limits: CallLimits,
+    ) -> None:
+        self._limits = limits
         self._acquiring = acquiring
         self._reporting = reporting
         self._activity = activity
@@ -77,7 +86,7 @@ class PilotApi:
         return _nothing(found) if isinstance(found, NoJobs) else _jobs(found)
 
     async def _reported(self, request: PilotCall) -> bytes | Response:
-        verdict = await self._reporting.report(await report_of(request))
+        verdict = await self._reporting.report(await report_of(request, self._limits))
         if verdict.refusal is not None:
             return refused(_refused_report(verdict), verdict.refusal)
         return _told(verdict)
@@ -95,6 +104,8 @@ class PilotApi:
             allowed = f"must be a list of at most {MOST_REPORTS} objects"
             one = FieldProblem("job_list", shown(fields.get("job_list")), allowed, f"job_list: {allowed}")
             raise BadRequest(FAILED, [one])
+        if not any(is_final(one) for one in wanted):
+            self._limits.check(request.scope)
         answers: list[asyncio.Task[dict[str, Any]]] = []
         for number, one in enumerate(wanted):  # reading a report takes a while: others come in between
             answers.append(asyncio.create_task(self._one_of_many(caller_of(request), one, is_small)))

@@ -12,17 +12,21 @@ from starlette.requests import Request
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.body import HEARTBEAT, OF_ONE, REPORT, fields_of, report_fields_of
 from services.job_dispatch.api.call import PilotCall
+from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.api.requests import FAILED, BadRequest, WorkerUpdate, parse
-from services.job_dispatch.policy.reports import Report
+from services.job_dispatch.policy.reports import FINAL_REPORTED, Report
 from shared.auth import Caller, caller_of
 from shared.model.problems import FieldProblem
 
 
-async def report_of(request: PilotCall) -> Report:
-    """The one report of a request. Raises BadRequest, Crowded."""
+async def report_of(request: PilotCall, limits: CallLimits) -> Report:
+    """The one report of a request. Raises BadRequest, Crowded; TooManyCalls for one that is not final."""
     fields, is_small = await report_fields_of(request, REPORT, OF_ONE)
-    return await reported(caller_of(request), fields, is_small)
+    report = await reported(caller_of(request), fields, is_small)
+    if report.job_status not in FINAL_REPORTED:
+        limits.check(request.scope)
+    return report
 
 
 async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) -> Report:
@@ -32,6 +36,11 @@ async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) ->
     """
     report = read_report(fields) if is_small else await asyncio.to_thread(read_report, fields)
     return replace(report, subject=caller.name, is_trusted=caller.may("production"))
+
+
+def is_final(fields: Any) -> bool:
+    """Whether one of the reports of a list tells the end of a job."""
+    return isinstance(fields, dict) and (fields.get("job_status") or fields.get("state")) in FINAL_REPORTED
 
 
 async def note_worker(activity: PilotActivity, request: Request) -> str | None:

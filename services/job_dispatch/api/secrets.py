@@ -26,6 +26,7 @@ from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 
 ANYBODY = require("user", "pilot", "production", "operator")
+CHANGER = require("user", "pilot", "production", "operator", right="modify")
 #: what stands in the specification of a job whose task uses secrets; no text inside it can be taken for it
 _MARK = '"useSecrets"'
 LONGEST_VALUE = 50_000
@@ -72,7 +73,7 @@ class SecretsApi:
         router.add_api_route("/get_user_secrets", self.get_secrets, methods=["GET"])
         return router
 
-    async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(CHANGER)]) -> Response:
         """Keep a value under a key, or forget the key."""
         wanted = parse(SetSecret, await fields_of(request, HEARTBEAT))
         async with self._database.begin(reason=f"secret of {caller.name}") as work:

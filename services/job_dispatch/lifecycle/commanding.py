@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.job_dispatch.policy.pilot_commands import DEBUG_OFF, OF_DEBUG_MODE, is_of_debug_mode
+from services.job_dispatch.policy.pilot_commands import DEBUG_OFF, ENDING, OF_DEBUG_MODE, is_of_debug_mode
 from services.job_dispatch.store.jobs import Store
 from shared.auth import Caller
 from shared.db.database import Database
@@ -27,8 +27,11 @@ class Commanding:
         """Leave a command for a job, or take it back (None; debugoff: whatever belongs to debug mode).
 
         Production and operators may give every command; the job's owner those of debug mode, and so may the pilot that
-        has the job. Raises NotLive, CommandNotAllowed.
+        has the job. What ends the job needs the right cancel, the rest modify. Raises NotLive, CommandNotAllowed.
         """
+        right = "cancel" if command in ENDING else "modify"
+        if not caller.has_right(right):
+            raise CommandNotAllowed(f"{caller.name} needs the right {right}, to which the token is not limited")
         async with self._database.begin(reason=f"command by {caller.name}") as work:
             jobs = await self._store.lock_jobs(work.connection, [job_id])
             if job_id not in jobs:

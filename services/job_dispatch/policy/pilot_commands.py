@@ -6,6 +6,7 @@ import re
 
 #: what people who run the system may order
 OF_OPERATORS = ("tobekilled", "softkill", "nocleanup")
+ENDING = ("tobekilled", "softkill")
 DEBUG, DEBUG_OFF = "debug", "debugoff"
 #: programs that a pilot runs in debug mode, with what they are given where nothing is said; None: it must be said.
 #: Published pilots know such a command by its blank.

@@ -18,7 +18,7 @@ from shared.order.tree import Node, normalised
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 
-Operator = Annotated[Caller, Depends(require("operator"))]
+Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
 Anyone = Annotated[Caller, Depends(require("user", "production"))]
 
 

@@ -25,7 +25,7 @@ from shared.web.json_route import JsonRoute
 from shared.web.values import Page, Text, Truth
 
 Anyone = Annotated[Caller, Depends(require())]
-Producer = Annotated[Caller, Depends(require("production"))]
+Producer = Annotated[Caller, Depends(require("production", right="modify"))]
 Name = Annotated[str, Query(min_length=1, max_length=300)]
 FILES_SHOWN = 10_000
 

@@ -1,7 +1,7 @@
 """/api/v1/task: commands.
 
-Users may command their own tasks, production and operators all; data is 0 or a code from 1 to 5 (2 not found, 3 not
-permitted, 4 irrelevant status, 5 wrong value).
+Users may command their own tasks, production and operators all. The right for kill and finish is cancel, for the others
+modify. Data is 0 or a code from 1 to 5 (2 not found, 3 not permitted, 4 irrelevant status, 5 wrong value).
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id
 
-Commander = Annotated[Caller, Depends(require("user", "production"))]
-Producer = Annotated[Caller, Depends(require("production"))]
+Canceller = Annotated[Caller, Depends(require("user", "production", right="cancel"))]
+Commander = Annotated[Caller, Depends(require("user", "production", right="modify"))]
+Producer = Annotated[Caller, Depends(require("production", right="modify"))]
 TaskId = Annotated[Id, Body(embed=True)]
 Reason = Annotated[str, Body(max_length=500, embed=True)]
 Choice = Annotated[bool, Body(embed=True)]
@@ -68,11 +69,11 @@ class CommandRoutes:
             return Envelope(reply.code, reply.message)
         return refused(reply.code, reply.message, reply.problems)
 
-    async def kill(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
+    async def kill(self, caller: Canceller, task_id: TaskId, reason: Reason = "") -> Response:
         """End a task and its jobs: aborted."""
         return await self._execute(caller, "kill", task_id, reason)
 
-    async def finish(self, caller: Commander, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
+    async def finish(self, caller: Canceller, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
         """End a task with what it has; soft waits for the jobs that run."""
         return await self._execute(caller, "finish", task_id, reason, soft=soft)
 

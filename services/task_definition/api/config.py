@@ -22,7 +22,7 @@ from shared.web.json_route import JsonRoute
 from shared.web.values import Text
 
 Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator"))]
+Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
 Name = Annotated[str, Body(min_length=1, max_length=200, pattern=r"^[^\s]+$")]
 Asked = Annotated[str, Query(min_length=1, max_length=200)]
 

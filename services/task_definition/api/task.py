@@ -1,6 +1,6 @@
 """/api/v1/task: submitting and asking.
 
-Anybody with a role may ask; users, production and operators may submit.
+Anybody with a role may ask; users, production and operators may submit, if their token is not limited to other rights.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from shared.web.problems import WrongRequest
 from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
 
 Anyone = Annotated[Caller, Depends(require())]
-Submitter = Annotated[Caller, Depends(require("user", "production"))]
+Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
 FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}

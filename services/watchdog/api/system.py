@@ -20,6 +20,7 @@ from shared.web.json_route import JsonRoute
 from shared.web.values import Id, MaybeId, Page, Text
 
 Operator = Annotated[Caller, Depends(require("operator"))]
+Repairer = Annotated[Caller, Depends(require("operator", right="modify"))]
 
 
 class ReplayRequest(BaseModel):
@@ -75,7 +76,7 @@ def _add_bus(web: FastAPI, database: Database) -> None:
         return Envelope([asdict(message) for message in found])
 
     @web.post("/api/v1/bus/replay")
-    async def replay(caller: Operator, request: ReplayRequest) -> Envelope:
+    async def replay(caller: Repairer, request: ReplayRequest) -> Envelope:
         """Send parked messages to their consumers again."""
         wanted = sorted(set(request.parked_ids))
         async with database.begin(reason=f"parked messages replayed by {caller.name}") as work:

@@ -1,5 +1,6 @@
 import json
 
+import jwt
 import pytest
 
 from services.cli.addresses import find_addresses
@@ -67,6 +68,32 @@ def test_a_given_token_is_used_as_it_is(record, tmp_path, monkeypatch):
 def test_an_unknown_role_is_refused_with_those_allowed(record, tmp_path):
     with pytest.raises(WrongUsage, match="allowed are user, pilot"):
         issue(find_addresses(tmp_path), "somebody", ["emperor"])
+
+
+def test_a_token_is_limited_to_rights_and_an_unknown_one_is_refused(record, tmp_path):
+    found = find_addresses(tmp_path)
+    limited = jwt.decode(issue(found, "x", ["user"], rights=["submit"]), options={"verify_signature": False})
+    assert limited["scope"] == "compute.read compute.create"
+    assert "scope" not in jwt.decode(issue(found, "x", ["user"]), options={"verify_signature": False})
+    with pytest.raises(WrongUsage, match="allowed are submit, cancel, modify"):
+        issue(found, "x", ["user"], rights=["delete"])
+
+
+def test_a_token_is_revoked_by_its_id_and_is_not_sent_itself(record, services, orrery, tmp_path):
+    services.says("token/revoke", {"revocations_version": 1})
+    token = issue(find_addresses(tmp_path), "x", ["user"])
+    claims = jwt.decode(token, options={"verify_signature": False})
+    assert orrery("token", "revoke", token, "--reason", "lost").code == 0
+    assert services.asked("token/revoke") == [
+        {"token_id": claims["jti"], "expires_at": claims["exp"], "reason": "lost"}
+    ]
+    other = jwt.encode({"iss": "https://iam.example", "jti": "7"}, "k" * 32)
+    assert orrery("token", "revoke", "-", stdin=f"{other}\n").code == 0
+    assert services.asked("token/revoke")[-1] == {"token_id": "https://iam.example#7", "reason": ""}
+    assert orrery("token", "revoke", "--subject", "pilot-1").out == "revoked: all that pilot-1 got so far\n"
+    assert services.asked("token/revoke")[-1] == {"subject": "pilot-1", "reason": ""}
+    for wrong in ((), ("x",), ("--id", "1", "--subject", "a")):
+        assert orrery("token", "revoke", *wrong).code == WrongUsage.exit_code
 
 
 def test_a_key_that_cannot_be_read_is_a_configuration_error(record, tmp_path, monkeypatch):

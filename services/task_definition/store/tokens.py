@@ -1,0 +1,7 @@
+"""Revocations of tokens."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

@@ -1,0 +1,25 @@
+-- name: revoke
+-- A token, or all that a subject got so far, is no longer believed; until it has expired for certain.
+INSERT INTO revocations (kind, name, until, revoked_by, reason)
+VALUES (:kind, :name, coalesce(to_timestamp(:expires_at::float8), orrery_now() + make_interval(secs => :kept_s::float8)),
+        :revoked_by, :reason)
+ON CONFLICT (kind, name) DO UPDATE
+   SET revoked_at = excluded.revoked_at, until = greatest(revocations.until, excluded.until),
+       revoked_by = excluded.revoked_by, reason = excluded.reason;
+
+-- name: forget_over
+-- Revocations of tokens that have expired since.
+DELETE FROM revocations WHERE until <= orrery_now();
+
+-- name: next_version
+-- Revocations changed: every process reads them again.
+UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name = 'revocations' RETURNING version;
+
+-- name: config_version
+-- The version of the parameters, which the news of revocations repeats.
+SELECT version FROM versions WHERE name = 'config';
+
+-- name: revoked
+-- What is revoked, the newest first.
+SELECT kind, name, revoked_at, until, revoked_by, reason FROM revocations
+ WHERE until > orrery_now() ORDER BY revoked_at DESC, kind, name LIMIT :at_most::int;

@@ -1,0 +1,98 @@
+"""Every endpoint says who may call it, and whoever changes something needs a right that a token can lack."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+from starlette.routing import Route
+
+from services.cli.addresses import SERVICES
+from shared.auth import RIGHTS
+from shared.runtime.service import Context
+
+#: open to anybody, with the reason
+FOR_ANYBODY = {
+    "/cache/schedconfig/{file:str}": "queue data, which pilots read before they have a token",
+    "/cache/schedconfig.json": "the same for all queues",
+    "/cache/ddmendpoints.json": "storages, likewise",
+    "/api/v1/system/is_alive": "clients ask whether somebody is there",
+    "/server/panda/get_access_token": "it looks at its caller itself: a key, no token",
+}
+#: what asks for a right of its own, by what is ordered
+CHECKED_INSIDE = {
+    "/api/v1/job/set_command": "tobekilled needs cancel, debug mode needs modify",
+    "/api/v1/token/revoke": "whoever lost a token may say so with a token of any kind",
+}
+#: pilots work for others: what they report is fenced by their claim, not by a right
+OF_PILOTS = ("/api/v1/pilot/", "/server/panda/", "/api/v1/event/")
+DOCUMENTS = ("/docs", "/redoc", "/openapi.json", "/livez", "/readyz", "/metrics")
+
+
+def routes_of(service: str, context: Context) -> list[Any]:
+    web = importlib.import_module(f"services.{service}.app").build(context).web
+    routes = list(_flat(web.routes)) if web is not None else []
+    return [one for one in routes if not one.path.startswith(DOCUMENTS)]
+
+
+def _flat(routes: Any) -> Iterator[Any]:
+    for route in routes:
+        inner = getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", None)
+        if inner:
+            yield from _flat(inner)
+        elif isinstance(route, Route):
+            yield route
+
+
+def asked_for(route: Any) -> tuple[tuple[str, ...], str | None] | None:
+    """Roles and right that a route asks for; None: it asks nobody who they are."""
+    if not isinstance(route, APIRoute):
+        found = getattr(route.endpoint, "asks_for", None)
+        return (found, None) if found is not None else None
+    return next(_dependencies(route.dependant), None)
+
+
+def _dependencies(dependant: Dependant) -> Iterator[tuple[tuple[str, ...], str | None]]:
+    if (found := getattr(dependant.call, "asks_for", None)) is not None:
+        yield found
+    for one in dependant.dependencies:
+        yield from _dependencies(one)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_every_endpoint_says_who_may_call_it(service: str, context: Context) -> None:
+    silent = {route.path for route in routes_of(service, context) if asked_for(route) is None}
+    assert silent <= set(FOR_ANYBODY), f"say who may call (require, guarded): {silent - set(FOR_ANYBODY)}"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_what_changes_something_needs_a_right(service: str, context: Context) -> None:
+    changing = [one for one in routes_of(service, context) if "POST" in (one.methods or ())]
+    without = {
+        route.path
+        for route in changing
+        if not route.path.startswith(OF_PILOTS)
+        and route.path not in CHECKED_INSIDE
+        and (asked_for(route) or ((), None))[1] not in RIGHTS
+    }
+    assert without == set(), "name the right: require(..., right='modify')"
+
+
+async def test_cancelling_and_submitting_need_rights_of_their_own(context: Context) -> None:
+    rights = {
+        route.path: (asked_for(route) or ((), None))[1]
+        for service in ("task_definition", "job_dispatch")
+        for route in routes_of(service, context)
+    }
+    assert rights["/api/v1/task/submit"] == "submit"
+    cancelling = ("/api/v1/task/kill", "/api/v1/task/finish", "/api/v1/job/kill")
+    assert {rights[path] for path in cancelling} == {"cancel"}
+
+
+async def test_the_exceptions_exist(context: Context) -> None:
+    paths = {route.path for service in SERVICES for route in routes_of(service, context)}
+    assert {*FOR_ANYBODY, *CHECKED_INSIDE} <= paths
