@@ -46,7 +46,7 @@ class PriorityApi:
         return router
 
     async def change_priority(
-        self, request: Request, caller: Annotated[Caller, Depends(require("user", "production"))]
+        self, request: Request, caller: Annotated[Caller, Depends(require("user", "production", right="modify"))]
     ) -> Response:
         """Give a waiting job another priority; every dispatcher hands it out by that one from now on."""
         wanted = parse(ChangePriority, await fields_of(request, HEARTBEAT))
