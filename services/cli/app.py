@@ -28,6 +28,7 @@ from services.cli.commands import (
     grid,
     invariants,
     jobs,
+    shares,
     slots,
     submission,
     system,
@@ -69,7 +70,7 @@ def everything(
     """What all verbs have in common."""
 
 
-for module in (submission, tasks, jobs, explain, task_commands, watching, grid, cordons, slots):
+for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, cordons, slots):
     module.register(app)
 for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs, task_parameters):
     module.register(app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.share_correction.api.shares import web_application
 from services.share_correction.collecting import FORGET_EVERY_S, UsageCollection
+from services.share_correction.explaining import Explanations
 from services.share_correction.handlers import ShareCorrection
 from services.share_correction.policy.plugin import GROUP, ShareCorrector
 from shared.config.parameters import Parameters
@@ -28,7 +29,8 @@ def find_corrector(name: str) -> ShareCorrector:
 def build(context: Context) -> Service:
     parameters = Parameters()
     correction = ShareCorrection(parameters, find_corrector)
-    usage = UsageCollection(KnownGrid(context.cache), correction.longest_span_s)
+    grid = KnownGrid(context.cache)
+    usage = UsageCollection(grid, correction.longest_span_s)
     service = Service(
         name="share-correction",
         body_limits={"/api/v1/share/load": BodyLimits(2**20, n_values=50_000)},
@@ -39,6 +41,6 @@ def build(context: Context) -> Service:
             Periodic("correction", TICK_S, correction.correct_shares),
             Periodic("forget-terms", FORGET_EVERY_S, correction.forget_terms),
         ],
-        web=web_application(context.database),
+        web=web_application(context.database, Explanations(context.database, grid)),
     )
     return with_parameters(parameters, context.database, service)

@@ -16,7 +16,10 @@ FILE = "shares.json"
 
 @dataclass(frozen=True)
 class Share:
-    """One node; `value` is percent among its siblings; None for an expression means that it is not asked."""
+    """One node; `value` is percent among its siblings; None for an expression means that it is not asked.
+
+    `stretchable`: it goes before its siblings where others do not use what they are due.
+    """
 
     name: str
     value: float
@@ -30,6 +33,7 @@ class Share:
     vo: str | None = None
     queue_id: int | None = None
     throttled: bool = True
+    stretchable: bool = False
 
 
 #: what the columns of table `shares` are called in the statements that store a tree, and the fields that fill them
@@ -37,6 +41,7 @@ _STORED = {
     "gshares": "name", "percents": "value", "parents": "parent", "prod_source_labels": "prodsourcelabel",
     "working_groups": "workinggroup", "campaigns": "campaign", "processing_types": "processingtype",
     "trans_paths": "transpath", "resource_types": "rtype", "vos": "vo", "throttled": "throttled",
+    "stretchable": "stretchable",
 }  # fmt: skip
 
 
@@ -60,6 +65,7 @@ class _Node(BaseModel):
     vo: str | None = None
     queue_id: Annotated[int, Field(ge=0)] | None = None
     throttled: Annotated[str, Field(pattern="^[YN]$")] = "Y"
+    stretchable: Annotated[str, Field(pattern="^[YN]$")] = "N"
 
     @field_validator("prodsourcelabel", "workinggroup", "campaign", "processingtype", "transpath", "rtype")
     @classmethod
@@ -89,7 +95,9 @@ def shares_from_list(content: Any, problems: list[Problem]) -> tuple[Share, ...]
         if node.name in shares:
             problems.append(Problem(FILE, key, "name", "is listed twice"))
             continue
-        shares[node.name] = Share(**{**node.model_dump(), "throttled": node.throttled == "Y"})
+        shares[node.name] = Share(
+            **{**node.model_dump(), "throttled": node.throttled == "Y", "stretchable": node.stretchable == "Y"}
+        )
     for share in shares.values():
         if share.parent is not None and share.parent not in shares:
             problems.append(Problem(FILE, share.name, "parent", f"{share.parent!r} is not a share"))

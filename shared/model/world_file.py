@@ -9,7 +9,7 @@ files: the field's names and units, unchanged. The rest is what a live system co
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -171,6 +171,9 @@ class WorldFile(BaseModel):
     history: QueueHistory = QueueHistory()
     nucleus_remaining_work: list[RemainingWorkRow] = []
     share_usage: dict[str, float] = Field({}, description="running cores by share")
+    share_corrections: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="factors of shares, from what was used before; 1 where none is named"
+    )
     user_usage: dict[str, UserUsage] = {}
     group_usage: dict[str, GroupUsage] = {}
     site_adverts: list[SiteAdvert] = []

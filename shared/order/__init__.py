@@ -6,6 +6,7 @@ arguments.
 ===============  ==================================================================================================
 `tree`           the tree of shares: what is due to each node, and what is used below it
 `ranking`        leaves in the order served, each with the numbers it was placed by
+`standing`       who borrows and who is starved
 `share_order`    the order between two readings of what executes
 `wms_history`    the corrector of the documents: who ran more than its share gets less
 `configuration`  instances and slices of a corrector, in the form of the field

@@ -31,6 +31,7 @@ class ShareOrder:
         self._executing_hs06: Mapping[str, float] = {}
         #: HS06 granted, by second of the clock and by share
         self._granted_hs06: dict[int, dict[str, float]] = {}
+        self._n_queued: Mapping[str, int] | None = None
         self._ordered_at_s = float("-inf")
 
     def read(
@@ -39,11 +40,13 @@ class ShareOrder:
         executing_hs06: Mapping[str, float],
         core_powers_hs06: Mapping[str, float],
         now_s: float,
+        n_queued: Mapping[str, int] | None = None,
     ) -> Ranks:
         """The order after a reading; what was granted more than `LAG_S` ago is part of it.
 
-        `core_powers_hs06`: of a core at queues that have a benchmark.
+        `core_powers_hs06`: of a core at queues that have a benchmark. `n_queued`: waiting jobs by share.
         """
+        self._n_queued = n_queued
         self._nodes, self._executing_hs06, self._powers = nodes, executing_hs06, core_powers_hs06
         for second in [second for second in self._granted_hs06 if second + 1 < now_s - LAG_S]:
             del self._granted_hs06[second]
@@ -68,4 +71,4 @@ class ShareOrder:
         for granted in self._granted_hs06.values():
             for gshare, hs06 in granted.items():
                 used_hs06[gshare] += hs06
-        return rank_shares(self._nodes, used_hs06)
+        return rank_shares(self._nodes, used_hs06, self._n_queued)

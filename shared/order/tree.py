@@ -8,12 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Node:
-    """One share; `value` counts among its siblings only, and is multiplied by its correction factor."""
+    """One share; `value` counts among its siblings only, and is multiplied by its correction factor.
+
+    `is_stretchable`: it goes before its siblings where some of them do not use what they are due.
+    """
 
     name: str
     value: float
     parent: str | None = None
     correction: float = 1.0
+    is_stretchable: bool = False
 
     @property
     def corrected(self) -> float:

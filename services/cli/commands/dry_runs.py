@@ -67,6 +67,8 @@ def register(app: typer.Typer) -> None:
         ("analysis-brokerage", "Rank queues for a chunk of an analysis task."),
     ):
         group.command(name, help=f"{does}\n\nService: none. Role: none.")(_runner(name))
+    text = "Order the shares as dispatch would, with every number that places them.\n\nService: none. Role: none."
+    group.command("shares", help=text)(order_shares)
     app.add_typer(group, name="dry-run")
     app.command("schema", help="Print the JSON Schema of a file.\n\nService: none. Role: none.")(schema)
 
@@ -122,6 +124,19 @@ def _runner(brokerage: str) -> Any:
             raise typer.Exit(Refused.exit_code)
 
     return run
+
+
+def order_shares(world: World) -> None:
+    """JSON, one row for each share."""
+    from services.cli.dry_run.shares import order_of_shares  # what other verbs need not wait for
+    from shared.model.problems import InvalidGrid
+    from shared.model.world_file import parse_world
+
+    try:
+        print_json(order_of_shares(parse_world(read_world(world), world.name)))
+    except InvalidGrid as error:
+        problems = [RejectedField("", "", str(one)) for one in error.problems]
+        raise WrongUsage(f"{world}: is not a world file", problems) from None
 
 
 def decide(

@@ -1,4 +1,4 @@
-"""`orrery grid load`, `orrery queues`, `orrery shares`: the world as brokerage and dispatch see it."""
+"""`orrery grid load`, `orrery queues`: the world as brokerage and dispatch see it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ QUEUE_COLUMNS = (
 )
 #: left out where the terminal is narrow, in this order
 QUEUE_MAY_GO = ("site", "type", "slots", "last start", "pilots", "last pilot")
-#: of shares, what is always shown, and what is left out after the rules by which tasks get a share
-SHARE_FIRST = ("gshare", "due percent", "corrected percent", "running cores", "queued jobs")
-SHARE_MAY_GO = ("value", "running jobs", "correction factor", "parent")
 
 
 def counts(row: dict) -> dict:
@@ -43,9 +40,6 @@ def register(app: typer.Typer) -> None:
     group.command("load", help=help_text("Check a grid folder and load it whole.", "job_brokerage", "operator"))(load)
     app.add_typer(group, name="grid")
     app.command("queues", help=help_text(f"List queues with their jobs. {NARROW}", "job_brokerage", "user"))(queues)
-    app.command(
-        "shares", help=help_text(f"List shares: target, usage, correction. {NARROW}", "share_correction", "user")
-    )(shares)
 
 
 def load(
@@ -98,16 +92,3 @@ def queues(
         print_fitting(rows, QUEUE_COLUMNS, may_go=QUEUE_MAY_GO, cut="queue")
     if unknown:
         raise Refused(f"there is no queue {', '.join(unknown)}")
-
-
-def shares(as_json: Json = False) -> None:
-    """One line per share."""
-    rows = rows_of(connect().get("share_correction", "share/list"), "shares")
-    if as_json:
-        print_json(rows)
-        return
-    names = dict.fromkeys(["gshare", *(name for row in rows for name in row)])
-    told = [name for name in names if name == "gshare" or any(row.get(name) not in (None, "") for row in rows)]
-    columns = [(name.replace("_", " "), name) for name in told]
-    rules = [heading for heading, _ in columns if heading not in {*SHARE_FIRST, *SHARE_MAY_GO}]
-    print_fitting(rows, columns, may_go=[*rules, *SHARE_MAY_GO], cut=SHARE_FIRST[0])

@@ -72,15 +72,16 @@ SELECT * FROM unnest(:names::text[], :positions::int[], :min_cores::int[], :max_
 -- name: upsert_shares
 -- Parents and children in one statement. The correction factor of a share that stays is kept.
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
-                    resource_type, vo, throttled, position)
+                    resource_type, vo, throttled, stretchable, position)
 SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
                      :working_groups::text[], :campaigns::text[], :processing_types::text[], :trans_paths::text[],
-                     :resource_types::text[], :vos::text[], :throttled::boolean[]) WITH ORDINALITY
+                     :resource_types::text[], :vos::text[], :throttled::boolean[], :stretchable::boolean[])
+       WITH ORDINALITY
 ON CONFLICT (gshare) DO UPDATE
 SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
     working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
     trans_path = excluded.trans_path, resource_type = excluded.resource_type, vo = excluded.vo,
-    throttled = excluded.throttled, position = excluded.position;
+    throttled = excluded.throttled, stretchable = excluded.stretchable, position = excluded.position;
 
 -- name: forget_shares
 -- Shares that the new tree does not have.

@@ -49,7 +49,8 @@ async def _grid(connection: asyncpg.Connection) -> dict[str, Any]:
         "software_map": {row["queue"]: row["data"] for row in software},
         "resource_types": types,
         "shares": [
-            {key: value for key, value in row.items() if value is not None} | {"throttled": "NY"[row["throttled"]]}
+            {key: value for key, value in row.items() if value is not None}
+            | {"throttled": "NY"[row["throttled"]], "stretchable": "NY"[row["stretchable"]]}
             for row in shares
         ],
     }
@@ -90,6 +91,10 @@ async def _usage(connection: asyncpg.Connection) -> dict[str, Any]:
     )
     return {
         "share_usage": running,
+        "share_corrections": {
+            row["gshare"]: row["correction_factor"]
+            for row in await _rows(SQL, connection, "share_corrections_of_world")
+        },
         "user_usage": {row.pop("user_name"): row for row in users},
         "group_usage": {row.pop("working_group"): row for row in groups},
         "site_adverts": await _rows(SQL, connection, "adverts_of_world"),

@@ -11,8 +11,12 @@ FROM resource_types ORDER BY position;
 -- name: shares_of_world
 -- The tree of shares under the names of a world file.
 SELECT gshare AS name, value, parent, prod_source_label AS prodsourcelabel, working_group AS workinggroup, campaign,
-       processing_type AS processingtype, trans_path AS transpath, resource_type AS rtype, vo, throttled
+       processing_type AS processingtype, trans_path AS transpath, resource_type AS rtype, vo, throttled, stretchable
 FROM shares ORDER BY position, gshare;
+
+-- name: share_corrections_of_world
+-- What history makes of shares, where it makes anything.
+SELECT gshare, correction_factor FROM shares WHERE correction_factor <> 1 ORDER BY gshare;
 
 -- name: statistics_of_world
 -- What the counts of a queue, resource type and state come to is what decides: a row below nothing is kept.

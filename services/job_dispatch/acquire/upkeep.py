@@ -92,16 +92,20 @@ class Upkeep:
         tree = await SQL.rows(work.connection, "share_tree")
         queues = (await self._grid.grid(work.connection)).queues.values()
         powers = {one.name: one.core_power_hs06 for one in queues if one.core_power_hs06 > 0}
-        executing = await SQL.rows(
+        used = await SQL.rows(
             work.connection,
-            "executing_by_share",
+            "use_of_shares",
             queues=list(powers),
             core_powers_hs06=list(powers.values()),
             usual_hs06=DEFAULT_CORE_POWER_HS06,
         )
-        nodes = [Node(row["gshare"], row["value"], row["parent"], row["correction_factor"]) for row in tree]
-        executing_hs06 = {row["gshare"]: row["hs06"] for row in executing}
-        self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock()))
+        nodes = [
+            Node(row["gshare"], row["value"], row["parent"], row["correction_factor"], row["stretchable"])
+            for row in tree
+        ]
+        executing_hs06 = {row["gshare"]: row["hs06"] for row in used}
+        n_queued = {row["gshare"]: row["n_queued"] for row in used}
+        self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock(), n_queued))
 
     async def read_queues(self, work: UnitOfWork) -> None:
         """Which queues hand out jobs: news of another grid may be lost."""

@@ -32,11 +32,15 @@ DELETE FROM dispatch_replicas WHERE seen_at < orrery_now() - make_interval(secs 
 
 -- name: share_tree
 -- The tree of shares with its correction factors.
-SELECT gshare, value, parent, correction_factor FROM shares ORDER BY gshare;
+SELECT gshare, value, parent, correction_factor, stretchable FROM shares ORDER BY gshare;
 
--- name: executing_by_share
--- HS06 that each share uses now, by the benchmark of a core at each queue: the usual one at a queue without its own.
-SELECT st.gshare, sum(st.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8))::float8 AS hs06
+-- name: use_of_shares
+-- HS06 that each share uses now, by the benchmark of a core at each queue (the usual one at a queue without its own),
+-- and its jobs that wait for pilots.
+SELECT st.gshare,
+       coalesce(sum(st.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8))
+                FILTER (WHERE st.status IN ('sent', 'running')), 0)::float8 AS hs06,
+       greatest(coalesce(sum(st.n_jobs) FILTER (WHERE st.status = 'activated'), 0), 0)::bigint AS n_queued
   FROM queue_statistics st
   LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06) ON q.queue = st.queue
- WHERE st.status IN ('sent', 'running') GROUP BY st.gshare ORDER BY st.gshare;
+ WHERE st.status IN ('sent', 'running', 'activated') GROUP BY st.gshare ORDER BY st.gshare;

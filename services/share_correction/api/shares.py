@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict
 
+from services.share_correction.explaining import Explanations
+from services.share_correction.policy.tree_changes import changes, leaves_of
 from services.share_correction.store import shares as store
 from shared.auth import Caller
 from shared.auth.web import require
@@ -18,6 +21,8 @@ from shared.order.tree import Node, normalised
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 
+#: terms are kept for a week unless a parameter says otherwise
+LONGEST_H = 8784.0
 Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
 Anyone = Annotated[Caller, Depends(require("user", "production"))]
 
@@ -27,9 +32,11 @@ class LoadRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     shares: list[dict[str, Any]]
+    #: only say what would change, or why it is refused
+    dry_run: bool = False
 
 
-def web_application(database: Database) -> FastAPI:
+def web_application(database: Database, explanations: Explanations) -> FastAPI:
     """Routes under /api/v1/share; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery shares")
     web.router.route_class = JsonRoute
@@ -42,31 +49,50 @@ def web_application(database: Database) -> FastAPI:
             users = [dict(row) for row in await store.SQL.rows(connection, "user_corrections")]
         return Envelope({"shares": _explained(rows), "user_corrections": users})
 
+    @web.get("/api/v1/share/explain")
+    async def explain(
+        caller: Anyone,
+        gshare: Annotated[str | None, Query(max_length=64)] = None,
+        hours: Annotated[float, Query(gt=0, le=LONGEST_H)] = 24.0,
+    ) -> Envelope:
+        """What each share is due and uses, who borrows, who is starved, and why it is corrected.
+
+        With `gshare` only that share, with the terms of its corrections in the last `hours` and those of its users.
+        """
+        rows = await explanations.of_all()
+        if gshare is None:
+            return Envelope({"shares": rows})
+        rows = [row for row in rows if row["gshare"] == gshare]
+        if not rows:
+            problem = Problem("gshare", gshare, "", "is not a share")
+            return _refused([problem])
+        return Envelope({"shares": rows, **await explanations.over_time(gshare, hours * 3600.0)})
+
     @web.post("/api/v1/share/load")
     async def load(caller: Operator, request: LoadRequest) -> Envelope:
-        """Put this tree in the place of the present one, or refuse it with every problem."""
+        """Put this tree in the place of the present one, or refuse it with every problem; say what changes.
+
+        It is checked against live tasks and applied in one transaction, which tells every dispatcher.
+        """
         problems: list[Problem] = []
         tree = shares_from_list(request.shares, problems)
         if not tree and not problems:
             problems.append(Problem("shares.json", "", "", "must name at least one share"))
         if problems:
             return _refused(problems)
-        return await _load(database, caller, tree)
+        return await _load(database, caller, tree, dry_run=request.dry_run)
 
     return web
 
 
-async def _load(database: Database, caller: Caller, tree: tuple[Share, ...]) -> Envelope:
-    names = [share.name for share in tree]
+async def _load(database: Database, caller: Caller, tree: tuple[Share, ...], *, dry_run: bool) -> Envelope:
     async with database.begin(reason=f"shares loaded by {caller.name}") as work:
-        used = await store.SQL.rows(work.connection, "shares_in_use", gshares=names)
+        different = changes(await store.tree(work.connection), tree)
+        used = await store.SQL.rows(work.connection, "shares_in_use", leaves=leaves_of(tree))
         if used:
-            return _refused(
-                [
-                    Problem("shares.json", row["gshare"], "", f"is missing, but {row['n_tasks']} live tasks have it")
-                    for row in used
-                ]
-            )
+            return _refused([_in_use(row["gshare"], row["n_tasks"], tree) for row in used])
+        if dry_run:
+            return Envelope({"n_shares": len(tree), "changes": different}, "nothing was changed")
         version = await store.load_tree(work.connection, tree)
         await store.SQL.run(
             work.connection,
@@ -76,10 +102,15 @@ async def _load(database: Database, caller: Caller, tree: tuple[Share, ...]) -> 
             verb="share load",
             target="shares",
             outcome="accepted",
-            details={"shares": names, "version": version},
+            details={"shares": [share.name for share in tree], "version": version, "changes": different},
         )
         work.emit(SharesCorrected(shares_version=version))
-    return Envelope({"n_shares": len(tree)}, f"{len(tree)} shares loaded")
+    return Envelope({"n_shares": len(tree), "changes": different}, f"{len(tree)} shares loaded")
+
+
+def _in_use(gshare: str, n_tasks: int, tree: Sequence[Share]) -> Problem:
+    what = "has shares below it" if any(share.name == gshare for share in tree) else "is missing"
+    return Problem("shares.json", gshare, "", f"{what}, but {n_tasks} live tasks have it")
 
 
 def _refused(problems: list[Problem]) -> Envelope:

@@ -20,7 +20,9 @@ TOLERANCE = 0.005
 async def shares(connection: asyncpg.Connection) -> tuple[list[Node], dict[str, str | None]]:
     """The tree, and the VO of each share that states one."""
     rows = await SQL.rows(connection, "shares")
-    nodes = [Node(row["gshare"], row["value"], row["parent"], row["correction_factor"]) for row in rows]
+    nodes = [
+        Node(row["gshare"], row["value"], row["parent"], row["correction_factor"], row["stretchable"]) for row in rows
+    ]
     return nodes, {row["gshare"]: row["vo"] for row in rows}
 
 
@@ -85,6 +87,25 @@ async def keep_terms(connection: asyncpg.Connection, found: Sequence[FoundCorrec
 
 async def next_version(connection: asyncpg.Connection) -> int:
     return int(await SQL.value(connection, "next_shares_version"))
+
+
+async def tree(connection: asyncpg.Connection) -> tuple[Share, ...]:
+    """The present tree, locked until the end of the transaction."""
+    return tuple(Share(**dict(row)) for row in await SQL.rows(connection, "tree"))
+
+
+async def use_of_shares(
+    connection: asyncpg.Connection, core_powers_hs06: Mapping[str, float], usual_hs06: float
+) -> tuple[dict[str, float], dict[str, int]]:
+    """HS06 that each share uses now, and its waiting jobs."""
+    rows = await SQL.rows(
+        connection,
+        "use_of_shares",
+        queues=list(core_powers_hs06),
+        core_powers_hs06=list(core_powers_hs06.values()),
+        usual_hs06=usual_hs06,
+    )
+    return {row["gshare"]: row["hs06"] for row in rows}, {row["gshare"]: row["n_queued"] for row in rows}
 
 
 async def load_tree(connection: asyncpg.Connection, tree: Sequence[Share]) -> int:

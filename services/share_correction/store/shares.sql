@@ -8,7 +8,7 @@ SELECT DISTINCT gshare, user_name FROM queue_statistics WHERE n_jobs > 0
 
 -- name: shares
 -- The tree of shares with its correction factors.
-SELECT gshare, value, parent, correction_factor, vo FROM shares ORDER BY position;
+SELECT gshare, value, parent, correction_factor, vo, stretchable FROM shares ORDER BY position;
 
 -- name: list_shares
 -- The tree of shares with what runs and waits in each, for people.
@@ -66,23 +66,64 @@ UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name 
 -- name: load_shares
 -- Parents and children in one statement. The correction factor of a share that stays is kept.
 INSERT INTO shares (gshare, value, parent, prod_source_label, working_group, campaign, processing_type, trans_path,
-                    resource_type, vo, throttled, position)
+                    resource_type, vo, throttled, stretchable, position)
 SELECT * FROM unnest(:gshares::text[], :percents::float8[], :parents::text[], :prod_source_labels::text[],
                      :working_groups::text[], :campaigns::text[], :processing_types::text[], :trans_paths::text[],
-                     :resource_types::text[], :vos::text[], :throttled::boolean[]) WITH ORDINALITY
+                     :resource_types::text[], :vos::text[], :throttled::boolean[], :stretchable::boolean[])
+       WITH ORDINALITY
 ON CONFLICT (gshare) DO UPDATE
 SET value = excluded.value, parent = excluded.parent, prod_source_label = excluded.prod_source_label,
     working_group = excluded.working_group, campaign = excluded.campaign, processing_type = excluded.processing_type,
     trans_path = excluded.trans_path, resource_type = excluded.resource_type, vo = excluded.vo,
-    throttled = excluded.throttled, position = excluded.position;
+    throttled = excluded.throttled, stretchable = excluded.stretchable, position = excluded.position;
 
 -- name: shares_in_use
--- Shares that live tasks have and the new tree would not.
+-- Shares that live tasks have and that the new tree does not have, or not as leaves.
 SELECT gshare, count(*) AS n_tasks FROM tasks
- WHERE gshare IS NOT NULL AND gshare <> ALL(:gshares::text[])
+ WHERE gshare IS NOT NULL AND gshare <> ALL(:leaves::text[])
    AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
    AND EXISTS (SELECT FROM shares s WHERE s.gshare = tasks.gshare)
  GROUP BY gshare ORDER BY gshare;
+
+-- name: tree
+-- The whole tree, as it is loaded; in one order for everybody, and held until the end of the transaction.
+SELECT gshare AS name, value, parent, prod_source_label AS prodsourcelabel, working_group AS workinggroup, campaign,
+       processing_type AS processingtype, trans_path AS transpath, resource_type AS rtype, vo, throttled, stretchable
+  FROM shares ORDER BY position FOR UPDATE;
+
+-- name: use_of_shares
+-- HS06 that each share uses now, by the benchmark of a core at each queue (the usual one at a queue without its own),
+-- and its jobs that wait for pilots.
+SELECT st.gshare,
+       coalesce(sum(st.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8))
+                FILTER (WHERE st.status IN ('sent', 'running')), 0)::float8 AS hs06,
+       greatest(coalesce(sum(st.n_jobs) FILTER (WHERE st.status = 'activated'), 0), 0)::bigint AS n_queued
+  FROM queue_statistics st
+  LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06) ON q.queue = st.queue
+ WHERE st.status IN ('sent', 'running', 'activated') GROUP BY st.gshare ORDER BY st.gshare;
+
+-- name: latest_terms
+-- What the latest corrections of shares follow from. Primary key, backwards.
+SELECT t.* FROM shares s
+ CROSS JOIN LATERAL (
+    SELECT * FROM correction_terms c WHERE c.gshare = s.gshare AND c.user_name = ''
+     ORDER BY c.at DESC, c.corrector, c.instance LIMIT 1) t
+ ORDER BY s.position;
+
+-- name: terms_of_share
+-- What corrections of a share follow from over time, the newest first. Primary key.
+SELECT at, vo, corrector, instance, target, factor, total, max_global, terms FROM correction_terms
+ WHERE gshare = :gshare AND user_name = '' AND at > orrery_now() - make_interval(secs => :span_s)
+ ORDER BY at DESC, corrector, instance LIMIT :size::int;
+
+-- name: users_of_share
+-- Users of a share whose correction is in force, with what the latest one follows from.
+SELECT u.user_name, u.correction_factor, u.corrected_at, t.target, t.total, t.max_global, t.instance, t.terms
+  FROM user_corrections u
+  LEFT JOIN LATERAL (
+    SELECT * FROM correction_terms c WHERE c.gshare = u.gshare AND c.user_name = u.user_name
+     ORDER BY c.at DESC LIMIT 1) t ON true
+ WHERE u.gshare = :gshare ORDER BY u.user_name LIMIT :size::int;
 
 -- name: forget_shares
 -- Shares that the new tree does not have.

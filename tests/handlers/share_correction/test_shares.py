@@ -88,3 +88,79 @@ async def test_users_may_look_and_only_operators_may_load(client: httpx.AsyncCli
     user = {"Authorization": f"Bearer {authority.issue('ulla', ['user'])}"}
     assert (await client.get("/api/v1/share/list", headers=user)).status_code == 200
     assert (await client.post("/api/v1/share/load", json={"shares": TREE}, headers=user)).status_code == 403
+
+
+async def test_a_leaf_that_live_tasks_have_does_not_become_a_branch(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    await client.post("/api/v1/share/load", json={"shares": TREE})
+    async with database.read() as connection:
+        await rows.task(connection, gshare="MC")
+        await rows.task(connection, gshare="MC")
+    below = [*TREE, {"name": "Deep", "value": 1, "parent": "MC"}]
+    answer = (await client.post("/api/v1/share/load", json={"shares": below})).json()
+    assert answer["success"] is False
+    assert "MC: has shares below it, but 2 live tasks have it" in answer["message"]
+
+
+async def test_a_load_says_what_changes_and_a_dry_run_changes_nothing(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    await client.post("/api/v1/share/load", json={"shares": TREE})
+    changed = [{**TREE[0], "value": 40}, {**TREE[1], "value": 60}, *TREE[2:]]
+    for dry_run in (True, False):
+        data = (await client.post("/api/v1/share/load", json={"shares": changed, "dry_run": dry_run})).json()["data"]
+        found = {row["gshare"]: (row["due_percent_before"], row["due_percent_after"]) for row in data["changes"]}
+        assert found == {"Production": (60, 40), "Analysis": (40, 60), "MC": (45, 30), "Data": (15, 10)}
+        listed = (await client.get("/api/v1/share/list")).json()["data"]["shares"]
+        assert listed[0]["due_percent"] == (60 if dry_run else 40)
+    async with database.read() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM outbox WHERE routing_key = 'shares.corrected.v1'") == 2
+
+
+async def test_stretchable_is_a_letter_of_the_file(client: httpx.AsyncClient) -> None:
+    tree = [{"name": "A", "value": 1, "stretchable": "Y"}, {"name": "B", "value": 1}]
+    assert (await client.post("/api/v1/share/load", json={"shares": tree})).json()["success"] is True
+    listed = (await client.get("/api/v1/share/list")).json()["data"]["shares"]
+    assert [row["stretchable"] for row in listed] == [True, False]
+    answer = (await client.post("/api/v1/share/load", json={"shares": [{**tree[0], "stretchable": "yes"}]})).json()
+    assert answer["success"] is False and "stretchable" in answer["message"]
+
+
+async def test_shares_are_explained_with_use_queue_and_the_terms_of_their_corrections(
+    client: httpx.AsyncClient, database: Database
+) -> None:
+    await client.post("/api/v1/share/load", json={"shares": TREE})
+    async with database.read() as connection:
+        for gshare, status, count in (("MC", "running", 30), ("Data", "running", 10), ("Data", "activated", 5)):
+            await connection.execute(
+                "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores)"
+                " VALUES ('Q', 'SCORE', $1, 'ann', $2, $3, $3)", gshare, status, count,
+            )  # fmt: skip
+        await connection.execute("INSERT INTO user_corrections VALUES ('MC', 'ann', 0.5)")
+        for user, ago_h in (("", 0), ("", 48), ("ann", 0)):
+            await connection.execute(
+                "INSERT INTO correction_terms VALUES ('MC', $1, orrery_now() - make_interval(hours => $2), '',"
+                " 'WMSHistory', 'G', 0.75, 0.5, 0.5, 3, $3)", user, ago_h,
+                {"week": {"used": 1.0, "c": 0.5, "weight": 1.0}},
+            )  # fmt: skip
+    found = (await client.get("/api/v1/share/explain")).json()["data"]
+    told = {row["gshare"]: (row["used_percent"], row["standing"], row["queued_jobs"]) for row in found["shares"]}
+    assert told["MC"] == (75.0, "borrows", 0) and told["Analysis"] == (0.0, "idle", 0)
+    assert told["Data"][1:] == ("borrows", 5)
+    assert "history" not in found
+    one = (await client.get("/api/v1/share/explain", params={"gshare": "MC"})).json()["data"]
+    assert [row["gshare"] for row in one["shares"]] == ["MC"]
+    assert [row["slices"]["week"]["adds"] for row in one["history"]] == [0.5]  # that of two days ago is left out
+    assert [(user["user_name"], user["correction_factor"]) for user in one["users"]] == [("ann", 0.5)]
+    more = (await client.get("/api/v1/share/explain", params={"gshare": "MC", "hours": 72})).json()["data"]
+    assert len(more["history"]) == 2
+
+
+async def test_who_may_explain_shares_and_what_is_refused(client: httpx.AsyncClient, authority: Authority) -> None:
+    await client.post("/api/v1/share/load", json={"shares": TREE})
+    answer = (await client.get("/api/v1/share/explain", params={"gshare": "Nowhere"})).json()
+    assert answer["success"] is False and "Nowhere: is not a share" in answer["message"]
+    for role, code in (("user", 200), ("production", 200), ("pilot", 403)):
+        headers = {"Authorization": f"Bearer {authority.issue('ulla', [role])}"}
+        assert (await client.get("/api/v1/share/explain", headers=headers)).status_code == code
