@@ -10,7 +10,6 @@ from typing import Any
 
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters
-from services.job_generation.policy import command_line
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING
@@ -36,6 +35,7 @@ from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
+from shared.model import command_line
 from shared.model.batches import batches
 from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
 from shared.model.whole_numbers import SEED_BITS

@@ -8,8 +8,8 @@ from typing import Any
 from services.job_generation.generating import Generating, JobSource, Undefinable
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters
-from services.job_generation.policy import command_line, outcomes
 from services.job_generation.policy import merging as policy
+from services.job_generation.policy import outcomes
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.placing import PlacedJob, Placement
@@ -25,15 +25,15 @@ from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, ChunkOffered, JobsFailed, JobsFinished, QueueChoice, moves_of
+from shared.model import command_line
 from shared.model.batches import batches
 from shared.model.priorities import FIXED_PRIORITIES
 from shared.states.file import FileStatus
 from shared.states.job import LIVE, JobStatus
 from shared.states.task import TaskStatus
 
-MERGEABLE: tuple[TaskStatus, ...] = (
-    "ready", "scouting", "scouted", "running", "finishing", "pending", "throttled", "exhausted",
-)  # fmt: skip
+_AT_WORK: tuple[TaskStatus, ...] = ("ready", "scouting", "scouted", "running", "finishing")
+MERGEABLE: tuple[TaskStatus, ...] = (*_AT_WORK, "pending", "throttled", "exhausted")
 BEFORE_MERGING = tuple(status for status in LIVE if status != "merging")
 
 

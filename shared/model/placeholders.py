@@ -25,6 +25,7 @@ ALLOWED_FORMULA = "allowed: numbers and # with + - * / // % and brackets"
 #: placeholders that the field has and that no job of this version has a value for
 WITHOUT_VALUE = {
     "LIB": "${LIB} is the output of a build job, and build jobs are not supported by this version",
+    "MIDDLENAME": "${MIDDLENAME} is a part of an input's name, which this version puts into no other name",
 }
 
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.job_generation.policy import command_line
 from services.job_generation.policy.job_fields import (
     NO_INPUT,
     NO_OUTPUT,
@@ -36,6 +35,7 @@ from services.job_generation.policy.values import (
     Template,
     Unit,
 )
+from shared.model import command_line
 from shared.model.dataset_types import LOG_TYPES, UNMERGED_TYPES
 from shared.model.priorities import job_priority
 

@@ -78,7 +78,6 @@ def task_texts(task: Task) -> dict[str, str]:
         "TASKID": str(task.task_id),
         "SURL": str(task.parameters.get("sourceURL") or ""),
         "USERNAME": task.user_name,
-        "MIDDLENAME": "",
     }
 
 

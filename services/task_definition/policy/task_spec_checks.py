@@ -14,12 +14,12 @@ from services.task_definition.policy.allowed_names import (
     is_scope,
     is_task_name,
 )
+from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
 from shared.model.architecture import InvalidArchitecture, parse_architecture
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.names import scope_of
-from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.model.task_spec_problems import problem
@@ -54,7 +54,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
             found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
         found += _output(name, item)
     found += _destinations(given)
-    for one in chain(_streams(given), _placeholders(given)):
+    for one in chain(_streams(given), placeholder_problems(given)):
         if one is None:
             yield
         else:
@@ -184,17 +184,6 @@ def _item(name: str, item: Item) -> Iterable[FieldProblem]:
         item.dataset_attributes()
     except ValueError as error:
         yield problem(f"{name}.attributes", item.attributes, str(error))
-
-
-def _placeholders(given: TaskParameters) -> Iterable[FieldProblem | None]:
-    """Texts that jobs could only get wrong are refused where they stand."""
-    for index, item in enumerate(given.job_parameters):
-        yield None  # a place to rest
-        for why in () if item.es_only else unusable_placeholders(item.value):
-            yield problem(f"jobParameters.{index}.value", item.value, why)
-    merged = given.merge_spec.job_parameters if given.merge_spec is not None else None
-    for why in unusable_placeholders(merged or ""):
-        yield problem("mergeSpec.jobParameters", merged, why)
 
 
 def _input_item(name: str, item: Item) -> Iterable[FieldProblem]:

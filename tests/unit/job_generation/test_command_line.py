@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.command_line import (
+from shared.model.command_line import (
     UnresolvedPlaceholder,
     Values,
     compact,

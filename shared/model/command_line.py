@@ -4,7 +4,8 @@ A template is cut once into pieces; each job then only fills them in. Known are:
 `${LOG0}`, joined `${A,B}`, sliced `${IN[0:2]}`) with the decorators /L (comma; /LS or /S blank; /A quoted), /T (list
 as text), /E (URL-decoded), /F (tmpin_DATASET, the file that lists the names), /M[formula with #] (arithmetic); numbers
 (`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`, `${FIRSTEVENT}`); `${SURL}`, `${ATTEMPTNR}`,
-`$JEDITASKID`; and for merge jobs pairs of streams (`${TRN_OUTPUT:OUTPUT}`).
+`$JEDITASKID`, `$ORIGINPANDAID` (the job's own id, for each attempt is a job of its own); and for merge jobs pairs of
+streams (`${TRN_OUTPUT:OUTPUT}`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,20 @@ from urllib.parse import unquote
 
 from shared.model.placeholders import computed, formula_of
 
-_PLACEHOLDER = re.compile(r"\$\{([^${}]+)\}|\$(JEDITASKID)\b|<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL)
+_PLACEHOLDER = re.compile(
+    r"\$\{([^${}]+)\}|\$(JEDITASKID|ORIGINPANDAID)\b|<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL
+)
 _SLICE = re.compile(r"^(.*?)\[(-?\d*):(-?\d*)\]$")
 _DIGITS = re.compile(r"\d+")
 _ATTEMPT = re.compile(r"\.\d+$")
 SERIAL_WIDTH = 6
+#: `$JEDITASKID` and `$ORIGINPANDAID` are texts, too
+_WITHOUT_BRACES = {"JEDITASKID": "TASKID", "ORIGINPANDAID": "PANDAID"}
+#: texts that are the same for every job of a task, and those that each job has besides
+TEXTS_OF_TASKS = ("TASKID", "SURL", "USERNAME")
+TEXTS_OF_JOBS = (
+    *TEXTS_OF_TASKS, "SN", "RNDMSEED", "MAXEVENTS", "SKIPEVENTS", "FIRSTEVENT", "ATTEMPTNR", "PANDAID", "SEQNUMBER",
+)  # fmt: skip
 LIST_FILE = "F"
 _CUT = "\0"
 _ABSENT = "\1"
@@ -78,7 +88,7 @@ def pieces_of(template: str) -> tuple[_Piece, ...]:
             pieces.append(_Piece(template[end : match.start()]))
         end = match.end()
         if match.group(2):
-            pieces.append(_Piece("", "TASKID"))
+            pieces.append(_Piece("", _WITHOUT_BRACES[match.group(2)]))
         elif match.group(1):
             name, _, decorator = match.group(1).partition("/")
             pieces.append(_Piece("", name, decorator))

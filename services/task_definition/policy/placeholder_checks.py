@@ -1,0 +1,84 @@
+"""Whether jobs can fill in the placeholders of a task: asked of the code that fills them in.
+
+It gets sample values. Source: JEDI, task parameters (placeholders).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_spec_items import Item
+from shared.model.command_line import (
+    TEXTS_OF_JOBS,
+    TEXTS_OF_TASKS,
+    UnresolvedPlaceholder,
+    Values,
+    around_serial,
+    fill,
+)
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
+from shared.model.placeholders import unusable_placeholders
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
+
+_SAMPLE = "1"
+_OF_TASK = dict.fromkeys(TEXTS_OF_TASKS, _SAMPLE)
+
+
+def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]:
+    """Texts that jobs could not fill in, with their place; None between two items, as a place to rest."""
+    normal = Values(_streams(given), dict.fromkeys(TEXTS_OF_JOBS, _SAMPLE), dict.fromkeys(_inputs(given), "dataset"))
+    for index, item in enumerate(given.job_parameters):
+        yield None
+        if not item.es_only:
+            yield from _told(f"jobParameters.{index}.value", item.value, normal)
+        if item.param_type in FINAL_OUTPUT_TYPES:
+            yield from _name_told(f"jobParameters.{index}.value", item)
+    for index, item in enumerate(given.logs()):
+        yield from _name_told(f"log.{index}.value" if isinstance(given.log, list) else "log.value", item)
+    if given.merge_spec is not None and given.merge_spec.job_parameters:
+        merged = Values(_merge_streams(given), normal.texts, {})
+        yield from _told("mergeSpec.jobParameters", given.merge_spec.job_parameters, merged)
+
+
+def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
+    """What is wrong with one text; the first unknown name of it."""
+    found = [problem(field, text, why) for why in unusable_placeholders(text)]
+    if not found:
+        try:
+            fill(text, values)
+        except UnresolvedPlaceholder as error:
+            if "by zero" not in str(error):  # that depends on the value
+                found.append(problem(field, text, str(error)))
+    return found
+
+
+def _name_told(field: str, item: Item) -> Iterable[FieldProblem]:
+    """A file's name knows its serial number and what is the same for all jobs of the task."""
+    try:
+        around_serial(item.file_name_template(), 1, _OF_TASK)
+    except UnresolvedPlaceholder as error:
+        yield problem(field, item.value, str(error))
+
+
+def _inputs(given: TaskParameters) -> list[str]:
+    """Streams of input: the first is called IN where its text names no other."""
+    items = [item for item in given.job_parameters if item.param_type == "input"]
+    return [item.stream("IN" if place == 0 else f"IN{place + 1}") for place, item in enumerate(items)]
+
+
+def _outputs(given: TaskParameters) -> list[str]:
+    """OUTPUT0, OUTPUT1, ... and LOG0, ..."""
+    n_outputs = sum(item.param_type == "output" for item in given.job_parameters)
+    n_logs = sum(item.param_type == "log" for item in given.job_parameters) + len(given.logs())
+    return [*(f"OUTPUT{n}" for n in range(n_outputs)), *(f"LOG{n}" for n in range(n_logs))]
+
+
+def _streams(given: TaskParameters) -> dict[str, list[str]]:
+    return {name: [_SAMPLE] for name in (*_inputs(given), *_outputs(given))}
+
+
+def _merge_streams(given: TaskParameters) -> dict[str, list[str]]:
+    outputs = _outputs(given)
+    return {name: [_SAMPLE] for name in (*outputs, *(f"TRN_{name}" for name in outputs))}
