@@ -21,6 +21,12 @@ _JOB = {"chunk_id": 1, "shape_id": 1, "current_priority": 100, "core_count": 1, 
         "status": "activated", "queue": "Q1", "resource_type": "SCORE", "gshare": "MC", "user_name": "alice",
         "prod_source_label": "managed", "job_type": "normal"}  # fmt: skip
 
+#: copies live jobs into the archive as they are; a condition follows
+ARCHIVE = (
+    "INSERT INTO jobs_archive SELECT (jsonb_populate_record(NULL::jobs_archive,"
+    " to_jsonb(j) || jsonb_build_object('archived_at', orrery_now()))).* FROM jobs j"
+)
+
 
 async def insert(connection: asyncpg.Connection, table: str, values: dict[str, Any], returning: str = "") -> Any:
     """One row, without triggers and foreign keys (the test's connection is a superuser's)."""

@@ -12,12 +12,15 @@ from fastapi import FastAPI
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import ClaimLimits, Claims
 from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.no_match import NoMatch
 from services.job_dispatch.acquire.picks import Picks
 from services.job_dispatch.acquire.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
 from services.job_dispatch.acquire.shapes import KnownShapes
+from services.job_dispatch.acquire.site_limits import SiteLimits
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
+from services.job_dispatch.acquire.task_queues import TaskQueues
 from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.api.acquiring import Acquiring
@@ -110,14 +113,15 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     store, reads = Store(), ReadSessions(settings.database_url, database, settings.read_sessions)
     reader = DatabaseLaneReader(database.read if simulated else reads.read)
     limits = WindowLimits(refill_below=0) if simulated else WindowLimits()
-    windows = Windows(reader, KnownShapes(reader), clock=clock, random=context.random, limits=limits)
+    queues = TaskQueues(database.read, parameters, grid, SiteLimits(parameters, clock), random=context.random)
+    facts = LaneFacts(KnownShapes(reader), queues)
+    windows = Windows(reader, facts, clock=clock, random=context.random, limits=limits)
     sessions: Sessions = (
         SharedSession(database) if simulated else OwnSessions(settings.database_url, database, settings.claim_sessions)
     )
-    claim_limits = ClaimLimits(settings.claim_batch_limit)
     sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
-    picks = Picks(windows, sites)
-    claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=claim_limits)
+    picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
+    claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=most)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
     activity = PilotActivity(database, parameters, grid, clock)
@@ -125,7 +129,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
     reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands, reordering)
-    upkeep = Upkeep(windows, activity, parameters, metrics, grid, identity=identity, clock=clock)
+    upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics)
     call_limits = CallLimits(parameters, metrics, clock)
     acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics, call_limits)
@@ -230,6 +234,8 @@ async def _start(
         await identity.take_number(work)
         await upkeep.rank(work)
         await upkeep.count_replicas(work)
+        await upkeep.read_queues(work)
+        await upkeep.recheck(work)
         await sites.refresh(work.connection)
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from services.job_generation.matching import take_matches
+from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
@@ -17,13 +18,7 @@ from services.job_generation.policy.placing import Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.splitting import Pool
-from services.job_generation.policy.values import (
-    Dataset,
-    QueueFacts,
-    Task,
-    Template,
-    Unit,
-)
+from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template, Unit
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
@@ -185,7 +180,8 @@ class Generating:
         """Insert jobs and announce them."""
         task = definition.task
         shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
-        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes)
+        keys = await order_keys_of_jobs(work, self._parameters, task, chunk.kind, jobs)
+        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes, keys)
         await store_jobs.insert(work, batch, shapes)
         await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
         for part in batches(jobs, IDS_OF_EVENT):

@@ -19,6 +19,7 @@ from shared.config.parameter import Parameter, declared_by
 #: in the order in which they are listed; a contract holds that no other module declares one
 DECLARING_MODULES = (
     "shared.brokerage.limits",
+    "shared.order.parameters",
     "services.job_generation.parameters",
     "services.job_generation.policy.throttle",
     "services.job_generation.policy.outcomes",

@@ -44,7 +44,8 @@ class Parameter(Generic[T]):
     None: what is sensible in that unit).
 
     `suffixes`: what may stand behind the key, such as <gshare>; `only_family`: the key alone is not read. `also_in`:
-    other components that may hold it. `governs`: names of the checks of brokerage that compare with it.
+    other components that may hold it. `governs`: names of the checks of brokerage that compare with it. `choices`: the
+    only values of a text.
     """
 
     component: str
@@ -61,6 +62,7 @@ class Parameter(Generic[T]):
     also_in: tuple[str, ...] = ()
     app: str = JEDI
     governs: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.kind:
@@ -93,7 +95,7 @@ class Parameter(Generic[T]):
     @property
     def allowed(self) -> str:
         """The values that may be set, in words."""
-        words = TYPE_WORDS[self.kind]
+        words = TYPE_WORDS[self.kind] if not self.choices else f"one of {', '.join(self.choices)}"
         if self.kind in ("int", "float"):
             words += f" from {_shown(self.low)} to {_shown(self.highest)}"
         return f"{words} ({self.unit})" if self.unit else words
@@ -119,6 +121,8 @@ class Parameter(Generic[T]):
             fits = self.default is None or isinstance(value, type(self.default))
         else:
             fits = _KINDS.get(type(value)) == self.kind
+        if self.choices and value not in self.choices:
+            fits = False
         if not fits or (is_number and not self.low <= value <= self.highest):
             raise ValueError(f"allowed: {self.allowed}")
         found: T = value

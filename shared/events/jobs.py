@@ -85,6 +85,7 @@ class LaneJob(BaseModel):
     gshare: str
     shape_id: int
     priority: int
+    order_key_id: int = 0
 
 
 class JobsActivated(JobsEvent):

@@ -130,7 +130,9 @@ TABLES: Mapping[str, Table] = {
     "users": _whole(TD),
     "user_groups": _whole(TD),
     # interned with the jobs that they are made for; deleted by the dispatcher when they are empty
-    "task_queues": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
+    "task_queues": Table(
+        inserts=_only(JG), others=_only(JG), deletes=_only(JD), columns=_columns(_only(JD), "empty_since")
+    ),
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "event_ranges": Table(
         inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed

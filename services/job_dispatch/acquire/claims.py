@@ -119,7 +119,7 @@ class Claims:
         if key is not None:
             self._by_key[key] = request
             request.future.add_done_callback(lambda _: self._by_key.pop(key, None))
-        is_known = offer.is_for_all and self.windows.is_open(offer.queue) and not self.windows.shapes.has_missing
+        is_known = offer.is_for_all and self.windows.is_open(offer.queue) and not self.windows.facts.has_unknown
         if is_known or not offer.takes_new:
             self._enter(request)
         else:
@@ -145,10 +145,10 @@ class Claims:
         try:
             if not offer.is_for_all:
                 request.candidates = await self._candidates(offer)
-            elif not self.windows.is_open(offer.queue):
+            if self.windows.facts.picks_for(offer) and not self.windows.is_open(offer.queue):
                 await self.windows.open(offer.queue)
-            if self.windows.shapes.has_missing:
-                await self.windows.shapes.load_missing()
+            if self.windows.facts.has_unknown:
+                await self.windows.facts.load_unknown()
         except Exception as error:
             away = Unavailable(f"the jobs of {offer.queue} could not be read: {error}")
             fail(request, away if is_retryable(error) else error)
@@ -157,11 +157,15 @@ class Claims:
 
     async def _candidates(self, offer: Offer) -> deque[PickedJob]:
         found = await self._reader.candidates(offer, self._picks.candidates_wanted(offer))
-        for _, shape_id, _ in found:
-            self.windows.shapes.expect(shape_id)
-        await self.windows.shapes.load_missing()
-        fits = self.windows.shapes.fits(offer.kind)
-        return deque(PickedJob(Lane(gshare, shape_id), entry) for gshare, shape_id, entry in found if fits(shape_id))
+        for (_, order_key_id, shape_id), _ in found:
+            self.windows.facts.expect(order_key_id, shape_id)
+        await self.windows.facts.load_unknown()
+        fits = self.windows.facts.fitting(offer)
+        return deque(
+            PickedJob(Lane(gshare, shape_id, order_key_id=order_key_id), entry)
+            for (gshare, order_key_id, shape_id), entry in found
+            if fits(order_key_id, shape_id)
+        )
 
     # -- batches
 

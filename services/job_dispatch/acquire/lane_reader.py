@@ -48,7 +48,10 @@ class DatabaseLaneReader:
     async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]:
         async with self._read() as connection:
             rows = await SQL.rows(connection, "lanes_of", queue=queue)
-        return {(row["gshare"], row["shape_id"]): (row["negated_priority"], row["job_id"]) for row in rows}
+        return {
+            (row["gshare"], row["order_key_id"], row["shape_id"]): (row["negated_priority"], row["job_id"])
+            for row in rows
+        }
 
     async def read_lanes(self, queue: str, cursors: Mapping[LaneKey, Entry | None], size: int) -> Entries:
         """The next entries of some lanes, at most `size` of each; a cursor of None reads from the start."""
@@ -58,15 +61,16 @@ class DatabaseLaneReader:
                 connection,
                 "read_lanes",
                 queue=queue,
-                gshares=[gshare for gshare, _ in cursors],
-                shape_ids=[shape_id for _, shape_id in cursors],
+                gshares=[gshare for gshare, _, _ in cursors],
+                order_key_ids=[order_key_id for _, order_key_id, _ in cursors],
+                shape_ids=[shape_id for _, _, shape_id in cursors],
                 after_priorities=[priority for priority, _ in after],
                 after_ids=[job_id for _, job_id in after],
                 size=size,
             )
         found: Entries = {key: [] for key in cursors}
-        for gshare, shape_id, negated_priority, job_id in rows:
-            found[gshare, shape_id].append((negated_priority, job_id))
+        for gshare, order_key_id, shape_id, negated_priority, job_id in rows:
+            found[gshare, order_key_id, shape_id].append((negated_priority, job_id))
         return found
 
     async def still_activated(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[LaneJob]:
@@ -86,8 +90,11 @@ class DatabaseLaneReader:
             row["job_id"]: JobFacts.of(dict(row), core_count=row["core_count"], ram_mb=row["ram_mb"]) for row in rows
         }
 
-    async def candidates(self, offer: Offer, size: int) -> list[tuple[str, int, Entry]]:
-        """Activated jobs of the task, user or working group that the offer asks for, at its queue, best first."""
+    async def candidates(self, offer: Offer, size: int) -> list[tuple[LaneKey, Entry]]:
+        """Activated jobs of the task, user or working group that the offer asks for, at its queue, best first.
+
+        Of a user or group only those without a task queue.
+        """
         async with self._read() as connection:
             if offer.task_id is not None:
                 rows = await SQL.rows(
@@ -106,4 +113,7 @@ class DatabaseLaneReader:
                 rows = await SQL.rows(
                     connection, "candidates_of_group", working_group=offer.working_group, queue=offer.queue, size=size
                 )
-        return [(row["gshare"], row["shape_id"], (row["negated_priority"], row["job_id"])) for row in rows]
+        return [
+            ((row["gshare"], row["order_key_id"], row["shape_id"]), (row["negated_priority"], row["job_id"]))
+            for row in rows
+        ]

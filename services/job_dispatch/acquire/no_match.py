@@ -37,7 +37,9 @@ class NoMatch:
         waiting = self._windows.waiting_shapes(offer.queue)
         misfits = self._windows.shapes.misfits(offer.kind, waiting)
         status, refused = self._activity.known_queues.get(offer.queue), self._sites.refused(offer.queue)
-        found = no_match(offer, AtQueue(status, len(waiting), misfits, refused), self._parameters.read(NO_JOB_RETRY_S))
+        held, unmatched = self._windows.why_no_task_queue(offer)
+        at_queue = AtQueue(status, len(waiting), misfits, refused, held, unmatched)
+        found = no_match(offer, at_queue, self._parameters.read(NO_JOB_RETRY_S))
         self._metrics.no_match.labels(found.why).inc()
         if status is not None:
             self._activity.got_nothing(offer.queue, found)

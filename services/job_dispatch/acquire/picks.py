@@ -95,10 +95,13 @@ class Picks:
     def _best(self, request: Request) -> PickedJob | NeedsRefill | None:
         if request.candidates is None:
             return self._windows.pick(request.offer)
+        if request.offer.task_id is None:
+            found = self._windows.pick(request.offer)  # of task queues
+            if found is not None:
+                return found
         while request.candidates:
             candidate = request.candidates.popleft()
-            if candidate.job_id not in self._windows.in_flight:
-                self._windows.in_flight.add(candidate.job_id)
+            if self._windows.take(request.offer.queue, candidate):
                 return candidate
         return None
 

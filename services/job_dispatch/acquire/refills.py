@@ -37,15 +37,14 @@ class Refills:
         return running
 
     def _nearly_empty(self, lane: Lane, window: QueueWindow | None) -> list[Lane]:
-        share = window.shares.get(lane.gshare) if window is not None else None
-        others = () if share is None else share.lanes.values()
+        others = () if window is None else window.lanes_beside(lane)
         return [
             one for one in others if one is not lane and len(one) <= 1 and not one.complete and one not in self._running
         ]
 
     async def _read(self, queue: str, lanes: Sequence[Lane]) -> None:
         size = max(2, min(self._limits.refill_size, self._limits.read_together // len(lanes)))
-        cursors = {(lane.gshare, lane.shape_id): lane.begin_refill() for lane in lanes}
+        cursors = {lane.key: lane.begin_refill() for lane in lanes}
         try:
             found = await self._reader.read_lanes(queue, cursors, size)
         except BaseException:
@@ -53,7 +52,7 @@ class Refills:
                 lane.refill_failed()
             raise
         for lane in lanes:
-            entries = found[lane.gshare, lane.shape_id]
+            entries = found[lane.key]
             self._were_read(entries)
             lane.end_refill(entries, size)
 

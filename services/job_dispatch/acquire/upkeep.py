@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.task_queue_upkeep import TaskQueueUpkeep
+from services.job_dispatch.acquire.task_queues import TaskQueues
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import (
@@ -48,11 +50,13 @@ class Upkeep:
         parameters: Parameters,
         metrics: DispatchMetrics,
         grid: KnownGrid,
+        task_queues: TaskQueues,
         *,
         identity: Identity,
         clock: Callable[[], float],
     ) -> None:
         self._windows = windows
+        self._task_queues = TaskQueueUpkeep(task_queues, parameters, clock)
         self._clock = clock
         self._share_order = ShareOrder(DEFAULT_CORE_POWER_HS06)
         self._activity = activity
@@ -76,8 +80,9 @@ class Upkeep:
         ]
 
     async def recheck(self, work: UnitOfWork) -> None:
-        """Lost picks, 1 to 2 s later."""
+        """Lost picks, 1 to 2 s later; task queues and limits of sites, where they are due."""
         await self._windows.recheck_lost(work.connection)
+        await self._task_queues.look(work.connection, self._replicas, self._identity.name)
 
     async def sweep(self, work: UnitOfWork) -> None:
         """Windows that are due are read again; those of idle queues go."""
@@ -110,9 +115,11 @@ class Upkeep:
     async def read_queues(self, work: UnitOfWork) -> None:
         """Which queues hand out jobs: news of another grid may be lost."""
         await self._activity.read_queues(work.connection)
+        await self._task_queues.read_grid(work.connection)
 
     def granted(self, moves: Iterable[JobMove]) -> None:
         """Jobs that any replica handed out since the last reading count as executing."""
+        self._task_queues.heard_of_jobs()
         grants = [(move.gshare, move.queue, move.n_cores) for move in moves]
         self._serve(self._share_order.granted(grants, self._clock()))
 
@@ -138,6 +145,7 @@ class Upkeep:
         await SQL.run(work.connection, "forget_workers", older_than_s=workers_s, silent_s=silent_s)
         await SQL.run(work.connection, "forget_replicas", dead_s=REPLICA_DEAD_S)
         await SQL.run(work.connection, "forget_pilots_without_a_job", older_than_s=NO_JOBS_KEPT_S)
+        await self._task_queues.forget(work.connection)
 
     async def forget_said(self, work: UnitOfWork) -> None:
         """What pilots said of jobs that ended without a report, old output, machines of long ago."""

@@ -10,13 +10,13 @@ import logging
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import asyncpg
 
+from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import LaneReader
+from services.job_dispatch.acquire.open_queue import OpenQueue, shorten
 from services.job_dispatch.acquire.refills import Refills
-from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
@@ -30,35 +30,20 @@ log = logging.getLogger(__name__)
 LANES_TOGETHER = 256
 
 
-@dataclass
-class OpenQueue:
-    """A queue's window, when it was last used and when it is read again from the start."""
-
-    window: QueueWindow
-    used_at: float
-    sweep_at: float
-
-
-def _shorten(ids: OrderedDict[int, None], most: int) -> None:
-    """The oldest go."""
-    while len(ids) > most:
-        ids.popitem(last=False)
-
-
 class Windows:
     """`clock` is the monotonic clock of the process (time-outs only), `random` spreads the sweeps."""
 
     def __init__(
         self,
         reader: LaneReader,
-        shapes: KnownShapes,
+        facts: LaneFacts,
         *,
         clock: Callable[[], float],
         random: random.Random,
         limits: WindowLimits | None = None,
     ) -> None:
         self.reader = reader
-        self.shapes = shapes
+        self.facts, self.shapes = facts, facts.shapes
         self.limits = limits or WindowLimits()
         self.ranks = Ranks()
         self.in_flight: set[int] = set()
@@ -91,12 +76,25 @@ class Windows:
         if opened is None:
             return None
         opened.used_at = self._clock()
-        found = opened.window.pick(self.ranks, self.shapes.fits(offer.kind), self._unwanted, band=self.limits.band)
+        view = self.facts.view(offer, opened.window)
+        if view is None and not offer.is_for_all:
+            return None  # the jobs of one user that have no task queue are not picked by lane
+        fits, band = self.shapes.fits(offer.kind), self.limits.band
+        found = opened.window.pick(self.ranks, fits, self._unwanted, band=band, view=view)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
+            self.facts.picked(offer.queue, found)
             if len(found.lane) < self.limits.refill_below and not found.lane.complete:
                 self.refill(offer.queue, found.lane)
         return found
+
+    def take(self, queue: str, candidate: PickedJob) -> bool:
+        """Pick a job that was read by itself; False where another request has it, or a limit holds it back."""
+        if candidate.job_id in self.in_flight or self.facts.is_held(queue, candidate):
+            return False
+        self.facts.picked(queue, candidate)
+        self.in_flight.add(candidate.job_id)
+        return True
 
     def _unwanted(self, job_id: int) -> bool:
         return job_id in self._gone or job_id in self.in_flight or job_id in self._held_back
@@ -105,29 +103,32 @@ class Windows:
 
     def taken(self, job_ids: Iterable[int]) -> None:
         """Claimed, by this replica or another: never to be offered again."""
+        self.facts.claimed(job_ids)
         for job_id in job_ids:
             self.in_flight.discard(job_id)
             self._gone[job_id] = None
-        _shorten(self._gone, self.limits.remembered_ids)
+        shorten(self._gone, self.limits.remembered_ids)
 
     def lost(self, job_id: int) -> None:
         """Not claimed: it was locked or is no longer activated, or the outcome is unknown.
 
         Looked at again soon, because the transaction that held it may have rolled back.
         """
-        self.in_flight.discard(job_id)
+        self.set_aside(job_id)
         self._lost[job_id] = self._clock() + self.limits.recheck_after_s
 
     def set_aside(self, job_id: int) -> None:
         """Picked, but not to be handed out now: it is found again when its queue is read again."""
         self.in_flight.discard(job_id)
+        self.facts.not_claimed(job_id)
 
     def unused(self, queue: str, picked: PickedJob) -> None:
         """Picked, but the request had its job already: back into the window."""
-        self.in_flight.discard(picked.job_id)
+        self.set_aside(picked.job_id)
         opened = self._queues.get(queue)
         if opened is not None:
-            opened.window.lane(picked.lane.gshare, picked.lane.shape_id, complete=True).push(picked.entry)
+            gshare, order_key_id, shape_id = picked.lane.key
+            opened.window.lane(gshare, shape_id, complete=True, order_key_id=order_key_id).push(picked.entry)
 
     # -- arrivals
 
@@ -145,12 +146,13 @@ class Windows:
             self._gone.pop(job.job_id, None)
             self._held_back.pop(job.job_id, None)
             self._lost.pop(job.job_id, None)
-            self.shapes.expect(job.shape_id)
+            self.facts.expect(job.order_key_id, job.shape_id)
             if job.queue in self._arrived_while_opening:
                 self._arrived_while_opening[job.queue].append(job)
             opened = self._queues.get(job.queue)
             if opened is not None:
-                lane = opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+                entry = (-job.priority, job.job_id)
+                lane = opened.window.arrive(job.gshare, job.shape_id, entry, job.order_key_id)
                 touched.setdefault(job.queue, set()).add(lane)
         for lanes in touched.values():
             for lane in lanes:
@@ -171,8 +173,8 @@ class Windows:
             opened = self._queues.get(job.queue)
             if opened is None or job.job_id in self._gone:
                 continue
-            opened.window.leave(job.from_gshare, job.shape_id, job.job_id)
-            opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+            opened.window.leave(job.from_gshare, job.shape_id, job.job_id, job.order_key_id)
+            opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
 
     def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
         """Jobs were throttled: not offered until they are activated again.
@@ -184,7 +186,7 @@ class Windows:
                 self.forget(queue)
         for job_id in job_ids:
             self._held_back[job_id] = None
-        _shorten(self._held_back, self.limits.remembered_ids)
+        shorten(self._held_back, self.limits.remembered_ids)
 
     def _is_too_much(self, queue: str, count: int) -> bool:
         return self._news.is_too_much(queue, count, now=self._clock(), most=self.limits.most_news)
@@ -218,9 +220,8 @@ class Windows:
 
     def _read(self, entries: Iterable[Entry]) -> None:
         """They are activated, whatever news of them was missed."""
-        if self._held_back:
-            for _, job_id in entries:
-                self._held_back.pop(job_id, None)
+        for _, job_id in entries if self._held_back else ():
+            self._held_back.pop(job_id, None)
 
     def _start_opening(self, queue: str) -> asyncio.Task[None]:
         task = self._opening.get(queue)
@@ -243,18 +244,19 @@ class Windows:
         first = await self.reader.lanes_of(queue)
         lanes, limit = read_ahead(list(first), self.ranks, self.limits)
         ahead = await self.reader.read_lanes(queue, dict.fromkeys(lanes), limit) if lanes else {}
-        for number, ((gshare, shape_id), head) in enumerate(first.items()):
+        for number, (key, head) in enumerate(first.items()):
             if number % LANES_TOGETHER == 0:
                 await asyncio.sleep(0)
-            entries, limit_of_lane = (ahead[gshare, shape_id], limit) if (gshare, shape_id) in ahead else ([head], 1)
-            self.shapes.expect(shape_id)
-            lane = window.lane(gshare, shape_id, complete=False)
+            entries, limit_of_lane = (ahead[key], limit) if key in ahead else ([head], 1)
+            gshare, order_key_id, shape_id = key
+            self.facts.expect(order_key_id, shape_id)
+            lane = window.lane(gshare, shape_id, complete=False, order_key_id=order_key_id)
             self._read(entries)
             lane.begin_refill()
             lane.end_refill(entries, limit_of_lane)
-        await self.shapes.load_missing()
+        await self.facts.load_unknown()
         for job in self._arrived_while_opening.get(queue, ()):
-            window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id))
+            window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
         now = self._clock()
         previous = self._queues.get(queue)
         spread = self.limits.sweep_spread_s * (2 * self._random.random() - 1)
@@ -276,7 +278,8 @@ class Windows:
             opened = self._queues.get(job.queue)
             self._held_back.pop(job.job_id, None)
             if opened is not None and job.job_id not in self.in_flight:
-                opened.window.lane(job.gshare, job.shape_id, complete=True).push((-job.priority, job.job_id))
+                lane = opened.window.lane(job.gshare, job.shape_id, complete=True, order_key_id=job.order_key_id)
+                lane.push((-job.priority, job.job_id))
         return len(found)
 
     async def sweep(self) -> int:
@@ -301,6 +304,11 @@ class Windows:
         """The shapes that wait at a queue, as far as is known here."""
         opened = self._queues.get(queue)
         return {lane.shape_id for lane in opened.window.lanes() if len(lane)} if opened is not None else set()
+
+    def why_no_task_queue(self, offer: Offer) -> tuple[str | None, str | None]:
+        """The limit that holds task queues back at the queue, and why one does not match; None: nothing does."""
+        opened = self._queues.get(offer.queue)
+        return self.facts.why_nothing(offer, opened.window if opened is not None else None)
 
     def sizes(self) -> tuple[int, int]:
         """Open queues and entries in memory, for the metrics."""

@@ -7,11 +7,11 @@ refuses; a test holds both against each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from services.job_dispatch.api.requests import LEGACY_NAMES, MOST_JOBS, AcquireJobs, parse
+from services.job_dispatch.api.requests import LEGACY_NAMES, MOST_JOBS, TASK_QUEUE_FIELDS, AcquireJobs, parse
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from shared.model.whole_numbers import LARGEST_INT8
 from shared.web.values import absent
@@ -44,7 +44,13 @@ def read_acquire(fields: Mapping[str, Any], subject: str) -> Wanted:
     if usual is not None:
         return Wanted(offer_of(usual, subject), usual.get("n_jobs", 1), "n_jobs" in usual)
     model = parse(AcquireJobs, fields)
-    return Wanted(offer_of(model.__dict__, subject), model.n_jobs, "n_jobs" in model.model_fields_set)
+    return Wanted(offer_of_model(model, subject), model.n_jobs, "n_jobs" in model.model_fields_set)
+
+
+def offer_of_model(model: AcquireJobs, subject: str | None) -> Offer:
+    """What the pilot offers, to task queues too. Raises BadRequest."""
+    offer, task_queues = offer_of(model.__dict__, subject), model.task_queues()
+    return offer if task_queues is None else replace(offer, kind=replace(offer.kind, task_queues=task_queues))
 
 
 def offer_of(fields: Mapping[str, Any], subject: str | None) -> Offer:
@@ -90,6 +96,8 @@ def usual_fields(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     for sent, value in fields.items():
         name = _NAMES.get(sent)
         if name is None:
+            if sent in TASK_QUEUE_FIELDS:
+                return None
             continue
         if name in _TEXTS:
             if type(value) is not str:

@@ -20,6 +20,7 @@ from services.job_dispatch.policy.fitting import Offer
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem_of_error
 from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT8
+from shared.order.matching import BANNABLE, TaskQueueOffer, offered_tags, required_beyond_offered
 from shared.web.problems import WrongRequest
 from shared.web.values import absent, ids_of
 
@@ -101,6 +102,36 @@ Number = Annotated[Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+def _names(value: Any) -> Any:
+    """A list, or a text with commas."""
+    if absent(value) is None:
+        return ()
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _banned(value: Any) -> Any:
+    """{field: value or list of values} as pairs."""
+    value = orjson.loads(value) if isinstance(value, str) and absent(value) is not None else absent(value)
+    if value is None:
+        return ()
+    unknown = sorted(set(value) - set(BANNABLE)) if isinstance(value, dict) else [repr(value)[:80]]
+    if unknown:
+        raise ValueError(
+            f"{', '.join(map(str, unknown))} cannot be banned; allowed: an object with {', '.join(BANNABLE)}"
+        )
+    return [(field, str(one)) for field, listed in value.items() for one in _names(listed)]
+
+
+Tags = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=100)], ...], BeforeValidator(_names)]
+Flag = Annotated[bool, BeforeValidator(lambda value: False if absent(value) is None else value)]
+Banned = Annotated[tuple[tuple[str, str], ...], BeforeValidator(_banned)]
+#: what a pilot says to task queues only
+TASK_QUEUE_FIELDS = frozenset(
+    {"tags", "required_tags", "platform", "task_queue_job_type", "cpu_time", "max_ram", "number_of_processors",
+     "whole_node", "banned"}
+)  # fmt: skip
+
+
 class RequestFields(BaseModel):
     """Unknown fields are ignored."""
 
@@ -112,6 +143,9 @@ class AcquireJobs(RequestFields):
 
     `task_id`, `prod_user_id` and `working_group` narrow the choice. What else pilots send (cpu, timeout, background,
     job_type, country_group, via_topic, ...) decides nothing: the label, the shares and the queue do.
+
+    `tags` to `banned` are for the task queues of VOs that use them: cpu_time in s, max_ram in MB, `banned` by field
+    ({"user_name": ["ann"]}). Raises BadRequest for required tags that are not offered.
     """
 
     site_name: Name
@@ -131,6 +165,35 @@ class AcquireJobs(RequestFields):
     scheduler_id: Text = None
     prod_user_id: Text = None
     working_group: Text = None
+    tags: Tags = ()
+    required_tags: Tags = ()
+    platform: Text = None
+    task_queue_job_type: Text = None
+    cpu_time: Amount = None
+    max_ram: Amount = None
+    number_of_processors: Amount = None
+    whole_node: Flag = False
+    banned: Banned = ()
+
+    def task_queues(self) -> TaskQueueOffer | None:
+        """What it offers to task queues; None: nothing. Raises BadRequest."""
+        if not self.model_fields_set & TASK_QUEUE_FIELDS:
+            return None
+        max_ram_mb, n_processors = self.max_ram or 0, self.number_of_processors or 0
+        tags = offered_tags(self.tags, max_ram_mb=max_ram_mb, n_processors=n_processors, whole_node=self.whole_node)
+        missing = required_beyond_offered(tags | offered_tags(max_ram_mb=self.memory or 0), self.required_tags)
+        if missing:
+            shown_tags, allowed = ", ".join(missing), "those that are offered as tags, too, are"
+            said = f"required_tags: value {shown_tags} is not allowed; {allowed}"
+            raise BadRequest(FAILED, [FieldProblem("required_tags", shown_tags, allowed, said)])
+        return TaskQueueOffer(
+            cpu_time_s=self.cpu_time or None,
+            platform=self.platform,
+            job_type=self.task_queue_job_type,
+            tags=tags,
+            required_tags=frozenset(self.required_tags),
+            banned=frozenset(self.banned),
+        )
 
 
 class WorkerUpdate(RequestFields):

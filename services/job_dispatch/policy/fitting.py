@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from shared.model.analysis import ANALYSIS_LABELS
+from shared.order.matching import TaskQueueOffer
 
 #: what of a shape may not fit, in the order in which it is looked at
 Requirement = Literal["label", "resource_type", "memory", "disk", "time"]
@@ -34,13 +35,17 @@ class Shape:
 
 @dataclass(frozen=True)
 class PilotKind:
-    """What decides whether a job fits, in the pilot interface's units; 0 and "" mean "no limit stated"."""
+    """What decides whether a job fits, in the pilot interface's units; 0 and "" mean "no limit stated".
+
+    `task_queues`: what it says to task queues, where it says anything.
+    """
 
     prod_source_label: str = ""
     resource_type: str = ""
     memory_mb: int = 0
     disk_mb: int = 0
     remaining_s: int = 0
+    task_queues: TaskQueueOffer | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""One lane's window: the head of (queue, share, shape) in memory, in the order in which it is served.
+"""The head of one lane (queue, share, order key, shape) in memory, in the order it is served.
 
 A window decides nothing. An entry may be stale (the claim then fails) but an activated job must not be missing for
 long: what is before the cursor came by a read or by news, what is behind it will come by the next read.
@@ -25,13 +25,21 @@ class Lane:
     """
 
     __slots__ = (
-        "_buffer", "_entries", "_heaps", "_owns", "complete", "cursor", "gshare", "on_first", "refilling", "shape_id",
+        "_buffer", "_entries", "_heaps", "_owns", "complete", "cursor", "gshare", "on_first", "order_key_id",
+        "refilling", "shape_id",
     )  # fmt: skip
 
     def __init__(
-        self, gshare: str, shape_id: int, *, complete: bool = False, owns: Callable[[int], bool] | None = None
+        self,
+        gshare: str,
+        shape_id: int,
+        *,
+        order_key_id: int = 0,
+        complete: bool = False,
+        owns: Callable[[int], bool] | None = None,
     ) -> None:
         self.gshare = gshare
+        self.order_key_id = order_key_id
         self.shape_id = shape_id
         self.cursor: Entry | None = None
         self.complete = complete
@@ -44,6 +52,11 @@ class Lane:
 
     def __len__(self) -> int:
         return len(self._heaps[OWN]) + len(self._heaps[FOREIGN])
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What names it at its queue: share, order key (0: none), shape."""
+        return self.gshare, self.order_key_id, self.shape_id
 
     def push(self, entry: Entry) -> None:
         """Add an entry unless it is there already; it takes the place of another of its job."""

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from services.job_dispatch.policy.fitting import Misfit, Offer, Requirement
 from shared.model.queue import QueueStatus
 
-Why = Literal["unknown_queue", "queue_status", "nothing_queued", "requirements", "taken"] | Requirement
+Why = Literal["unknown_queue", "queue_status", "nothing_queued", "requirements", "limit", "taken"] | Requirement
 CLASSES: tuple[str, ...] = tuple(name for part in get_args(Why) for name in (get_args(part) or (part,)))
 #: states of a queue in which brokerage sends it nothing that it was not named for
 _CLOSED = frozenset({QueueStatus.BROKEROFF, QueueStatus.OFFLINE, QueueStatus.PAUSED, QueueStatus.STANDBY})
@@ -18,6 +18,8 @@ _CLOSED = frozenset({QueueStatus.BROKEROFF, QueueStatus.OFFLINE, QueueStatus.PAU
 SHUT = frozenset({QueueStatus.OFFLINE, QueueStatus.PAUSED})
 #: a pilot that was only too late need not wait as long as one for which there is nothing
 _SOONER = 10
+#: a limit of a site may have been lifted after so long
+LIMITS_ARE_READ_EVERY_S = 10
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,17 @@ class NoJobs:
 
 @dataclass(frozen=True)
 class AtQueue:
-    """What is known of a queue: its status, how many shapes wait, which do not fit, what its site refused."""
+    """What is known of a queue: its status, how many shapes wait, which do not fit, what its site refused.
+
+    Of task queues: the limit or delay of the site that holds one back, and why one does not match.
+    """
 
     status: QueueStatus | None
     n_waiting: int = 0
     misfits: Sequence[Misfit] = ()
     refused: str | None = None
+    held: str | None = None
+    unmatched: str | None = None
 
 
 def no_match(offer: Offer, found: AtQueue, longest_wait_s: int) -> NoJobs:
@@ -59,6 +66,12 @@ def no_match(offer: Offer, found: AtQueue, longest_wait_s: int) -> NoJobs:
         return NoJobs("queue_status", reason, longest_wait_s)
     if not found.n_waiting:
         return NoJobs("nothing_queued", f"no activated jobs at {queue}", longest_wait_s)
+    if found.held is not None and len(found.misfits) < found.n_waiting:
+        retry_s = min(longest_wait_s, LIMITS_ARE_READ_EVERY_S)
+        return NoJobs("limit", f"jobs are waiting at {queue} but its site is at a limit: {found.held}", retry_s)
+    if found.unmatched is not None and len(found.misfits) < found.n_waiting:
+        reason = f"jobs are waiting at {queue} but no task queue matches: {found.unmatched}"
+        return NoJobs("requirements", reason, longest_wait_s)
     if found.misfits:
         why, _ = Counter(one.what for one in found.misfits).most_common(1)[0]
         first = next(one for one in found.misfits if one.what == why)

@@ -1,74 +1,118 @@
 """All lanes of one queue, and the pick.
 
-The first share in rank order that has a fitting job is picked, then its best lane.
+The first share in rank order that has a fitting job is picked, then its best lane, or one of its task queues is drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
+from services.job_dispatch.policy.task_queue_lanes import (
+    NO_SLOTS,
+    QueuesOfShare,
+    TaskQueueLanes,
+    TaskQueueView,
+    rank_of,
+)
 from shared.order.ranking import Ranks
 
 
 class QueueWindow:
-    """Lanes by share, then by shape; `owns` tells this replica's own ids from those it leaves to others."""
+    """Lanes by share, then by shape; `owns` tells this replica's own ids from those it leaves to others.
+
+    Those of task queues are by order key, then by shape.
+    """
 
     def __init__(self, queue: str, *, owns: Callable[[int], bool] | None = None) -> None:
         self.queue = queue
         self.owns = owns
         self.shares: dict[str, ShareLanes] = {}
-        self._order: tuple[Ranks | None, int, list[str]] = (None, -1, [])
+        self.task_queues = TaskQueueLanes()
+        self._order: tuple[Ranks | None, int, Mapping[str, QueuesOfShare], list[str]] = (None, -1, NO_SLOTS, [])
 
-    def lane(self, gshare: str, shape_id: int, *, complete: bool) -> Lane:
+    def lane(self, gshare: str, shape_id: int, *, complete: bool, order_key_id: int = 0) -> Lane:
         """The lane, made if it is not there; `complete` for a new lane that news announced."""
-        share = self.shares.get(gshare)
-        if share is None:
-            share = self.shares[gshare] = ShareLanes()
+        share = self.task_queues.lanes((gshare, order_key_id)) if order_key_id else self._share(gshare)
         lane = share.lanes.get(shape_id)
         if lane is None:
-            lane = Lane(gshare, shape_id, complete=complete, owns=self.owns)
+            lane = Lane(gshare, shape_id, order_key_id=order_key_id, complete=complete, owns=self.owns)
             share.add(lane)
         return lane
 
-    def arrive(self, gshare: str, shape_id: int, entry: Entry) -> Lane:
+    def _share(self, gshare: str) -> ShareLanes:
+        share = self.shares.get(gshare)
+        if share is None:
+            share = self.shares[gshare] = ShareLanes(on_first=lambda: self.task_queues.has_plain_job(gshare))
+            self.task_queues.has_other_shares()
+        return share
+
+    def arrive(self, gshare: str, shape_id: int, entry: Entry, order_key_id: int = 0) -> Lane:
         """A job was activated at this queue. A lane that was not there had nothing: the window is all of it."""
-        lane = self.lane(gshare, shape_id, complete=True)
+        lane = self.lane(gshare, shape_id, complete=True, order_key_id=order_key_id)
         lane.arrive(entry)
         return lane
 
-    def leave(self, gshare: str, shape_id: int, job_id: int) -> None:
+    def leave(self, gshare: str, shape_id: int, job_id: int, order_key_id: int = 0) -> None:
         """A job is no longer where it was."""
-        share = self.shares.get(gshare)
+        share = self.task_queues.members.get((gshare, order_key_id)) if order_key_id else self.shares.get(gshare)
         lane = share.lanes.get(shape_id) if share is not None else None
         if lane is not None:
             lane.leave(job_id)
 
     def lanes(self) -> list[Lane]:
         """All lanes of all shares."""
-        return [lane for share in self.shares.values() for lane in share.lanes.values()]
+        return [lane for share in (*self.shares.values(), *self.task_queues) for lane in share.lanes.values()]
+
+    def lanes_beside(self, lane: Lane) -> Iterable[Lane]:
+        """All lanes of the share or order key that a lane belongs to."""
+        share = (
+            self.task_queues.members.get((lane.gshare, lane.order_key_id))
+            if lane.order_key_id
+            else self.shares.get(lane.gshare)
+        )
+        return () if share is None else share.lanes.values()
 
     def __len__(self) -> int:
         return sum(len(lane) for lane in self.lanes())
 
-    def order(self, ranks: Ranks) -> list[str]:
+    def order(self, ranks: Ranks, slots: Mapping[str, QueuesOfShare] = NO_SLOTS) -> list[str]:
         """The shares present here, the most deserving first.
 
-        Kept until the ranks are swapped or a share appears.
+        A VO that does without shares is as deserving as the best share of its jobs. Kept until the ranks are swapped, a
+        share appears, or anything about order keys changes.
         """
-        known_ranks, n_shares, order = self._order
-        if known_ranks is not ranks or n_shares != len(self.shares):
-            order = sorted(self.shares, key=ranks.key)
-            self._order = (ranks, len(self.shares), order)
+        known_ranks, n_shares, known_slots, order = self._order
+        if known_ranks is not ranks or n_shares != len(self.shares) or known_slots is not slots:
+            order = sorted(
+                self.shares.keys() | slots.keys(),
+                key=lambda one: rank_of(one, slots[one].gshares if one in slots else None, ranks),
+            )
+            self._order = (ranks, len(self.shares), slots, order)
         return order
 
     def pick(
-        self, ranks: Ranks, fits: Fits, unwanted: Callable[[int], bool], *, band: int = 0
+        self,
+        ranks: Ranks,
+        fits: Fits,
+        unwanted: Callable[[int], bool],
+        *,
+        band: int = 0,
+        view: TaskQueueView | None = None,
     ) -> PickedJob | NeedsRefill | None:
-        """The best job for an offer, taken out of the window; None when nothing here fits."""
-        for share in self.order(ranks):
-            found = self.shares[share].pick(fits, unwanted, band)
+        """The best job for an offer, taken out of the window; None when nothing here fits.
+
+        Without a `view` of task queues those are left out.
+        """
+        slots = self.task_queues.slots(view.orders, self.shares) if view is not None else NO_SLOTS
+        for share in self.order(ranks, slots):
+            if view is not None and share in slots:
+                found = self.task_queues.pick(slots[share], self.shares, fits, view, unwanted, band)
+            elif view is None or view.takes_others:
+                found = self.shares[share].pick(fits, unwanted, band)
+            else:
+                continue
             if found is not None:
                 return found
         return None

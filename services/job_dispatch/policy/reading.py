@@ -12,7 +12,8 @@ from shared.order.ranking import Ranks
 
 NEWS_TOGETHER_S = 1.0
 
-LaneKey = tuple[str, int]
+#: share, order key, shape
+LaneKey = tuple[str, int, int]
 
 
 @dataclass
@@ -35,7 +36,7 @@ class WindowLimits:
 
 
 def read_ahead(lanes: Sequence[LaneKey], ranks: Ranks, limits: WindowLimits) -> tuple[list[LaneKey], int]:
-    """Which lanes (share, shape) to read at the first use of a queue, and how many entries of each.
+    """Which lanes to read at the first use of a queue, and how many entries of each.
 
     All of them where they are few, else those of the share that is served first. Of the others their first job is
     known, and more is read when it is taken.
@@ -44,8 +45,8 @@ def read_ahead(lanes: Sequence[LaneKey], ranks: Ranks, limits: WindowLimits) -> 
     the two lanes of the share that is served first have four each.
     """
     if len(lanes) * limits.refill_below > limits.first_read:
-        served_first = min({gshare for gshare, _ in lanes}, key=ranks.key)
-        lanes = [lane for lane in lanes if lane[0] == served_first]
+        served_first = min({lane[0] for lane in lanes}, key=ranks.key)
+        lanes = [lane for lane in lanes if lane[0] == served_first][: max(1, limits.first_read // 2)]
     return list(lanes), max(2, min(limits.refill_size, limits.first_read // max(1, len(lanes))))
 
 

@@ -36,6 +36,7 @@ class WaitingJob:
     core_count: int
     gshare: str
     priority: int
+    order_key_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ def lane_jobs_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -> 
             shape_id=job.shape_id,
             priority=orders[job.job_id].priority,
             from_gshare=job.gshare,
+            order_key_id=job.order_key_id,
         )
         for job in jobs
         if job.status == "activated"

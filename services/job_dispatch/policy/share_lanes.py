@@ -71,11 +71,16 @@ class Heads:
 
 
 class ShareLanes:
-    """Lanes by shape. A lane that was read to its end and is empty is removed; news makes it again."""
+    """Lanes by shape, of one share or order key.
 
-    __slots__ = ("_empty", "_heads", "lanes")
+    A lane that was read to its end and is empty is removed; news makes it again. `on_first` is told when a lane gets a
+    job that comes before its others.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_empty", "_heads", "_on_first", "lanes")
+
+    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
+        self._on_first = on_first
         self.lanes: dict[int, Lane] = {}
         self._heads: dict[Fits, Heads] = {}
         self._empty: dict[int, Lane] = {}
@@ -157,3 +162,5 @@ class ShareLanes:
             if fits(lane.shape_id):
                 handicap = heads.band if which == FOREIGN else 0
                 heads.better((entry[0] + handicap, entry[1], lane.shape_id))
+        if self._on_first is not None:
+            self._on_first()

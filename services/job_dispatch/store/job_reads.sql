@@ -11,7 +11,11 @@ SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt
 -- name: list_jobs
 -- The newest jobs under filters that may be NULL, those of the archive included.
 WITH found AS (
-    (SELECT * FROM jobs
+    (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
+            resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
+            start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
+            error_dialog
+       FROM jobs
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
         AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)

@@ -32,6 +32,7 @@ class LockedJob:
     current_priority: int
     job_type: str
     prod_source_label: str
+    order_key_id: int = 0
 
     @property
     def job_id(self) -> int:
@@ -44,6 +45,7 @@ class LockedJob:
             gshare=self.row.gshare,
             shape_id=self.shape_id,
             priority=self.current_priority,
+            order_key_id=self.order_key_id,
         )
 
 
@@ -283,6 +285,7 @@ def _locked(rows: Sequence[asyncpg.Record]) -> dict[int, LockedJob]:
             row["current_priority"],
             row["job_type"],
             row["prod_source_label"],
+            row["order_key_id"],
         )
         for row in rows
     }

@@ -2,50 +2,54 @@
 -- The lanes of a queue that hold activated jobs, each with its first job: a loose scan, one index probe per lane however
 -- many jobs it holds.
 WITH RECURSIVE lane AS (
-    (SELECT gshare, shape_id, -current_priority AS negated_priority, job_id FROM jobs
+    (SELECT gshare, order_key_id, shape_id, -current_priority AS negated_priority, job_id FROM jobs
       WHERE queue = :queue AND status = 'activated'
-      ORDER BY gshare, shape_id, (-current_priority), job_id LIMIT 1)
+      ORDER BY gshare, order_key_id, shape_id, (-current_priority), job_id LIMIT 1)
     UNION ALL
-    SELECT next.gshare, next.shape_id, next.negated_priority, next.job_id
+    SELECT next.gshare, next.order_key_id, next.shape_id, next.negated_priority, next.job_id
       FROM lane CROSS JOIN LATERAL (
-        SELECT j.gshare, j.shape_id, -j.current_priority AS negated_priority, j.job_id FROM jobs j
-         WHERE j.queue = :queue AND j.status = 'activated' AND (j.gshare, j.shape_id) > (lane.gshare, lane.shape_id)
-         ORDER BY j.gshare, j.shape_id, (-j.current_priority), j.job_id LIMIT 1) next
+        SELECT j.gshare, j.order_key_id, j.shape_id, -j.current_priority AS negated_priority, j.job_id FROM jobs j
+         WHERE j.queue = :queue AND j.status = 'activated'
+           AND (j.gshare, j.order_key_id, j.shape_id) > (lane.gshare, lane.order_key_id, lane.shape_id)
+         ORDER BY j.gshare, j.order_key_id, j.shape_id, (-j.current_priority), j.job_id LIMIT 1) next
 )
-SELECT gshare, shape_id, negated_priority, job_id FROM lane;
+SELECT gshare, order_key_id, shape_id, negated_priority, job_id FROM lane;
 
 -- name: read_lanes
 -- The next entries of each of these lanes of a queue, behind its cursor. Index jobs_lane.
-SELECT lane.gshare, lane.shape_id, next.negated_priority, next.job_id
-  FROM unnest(:gshares::text[], :shape_ids::int[], :after_priorities::int[], :after_ids::bigint[])
-       AS lane (gshare, shape_id, after_priority, after_id)
+SELECT lane.gshare, lane.order_key_id, lane.shape_id, next.negated_priority, next.job_id
+  FROM unnest(:gshares::text[], :order_key_ids::int[], :shape_ids::int[], :after_priorities::int[],
+              :after_ids::bigint[])
+       AS lane (gshare, order_key_id, shape_id, after_priority, after_id)
  CROSS JOIN LATERAL (
     SELECT -j.current_priority AS negated_priority, j.job_id FROM jobs j
-     WHERE j.queue = :queue AND j.gshare = lane.gshare AND j.shape_id = lane.shape_id AND j.status = 'activated'
+     WHERE j.queue = :queue AND j.gshare = lane.gshare AND j.order_key_id = lane.order_key_id
+       AND j.shape_id = lane.shape_id AND j.status = 'activated'
        AND ((-j.current_priority), j.job_id) > (lane.after_priority, lane.after_id)
      ORDER BY (-j.current_priority), j.job_id LIMIT :size::int) next;
 
 -- name: still_activated
 -- Of jobs that were lost to a window, those that can still be taken. By primary key.
-SELECT j.job_id, j.queue, j.gshare, j.shape_id, j.current_priority AS priority
+SELECT j.job_id, j.queue, j.gshare, j.shape_id, j.current_priority AS priority, j.order_key_id
   FROM unnest(:job_ids::bigint[]) AS lost (job_id)
  CROSS JOIN LATERAL (
     SELECT * FROM jobs WHERE jobs.job_id = lost.job_id AND jobs.status || '' = 'activated' LIMIT 1) j;
 
 -- name: candidates_of_task
 -- For a pilot that asks for one task only.
-SELECT job_id, gshare, shape_id, -current_priority AS negated_priority FROM jobs
+SELECT job_id, gshare, order_key_id, shape_id, -current_priority AS negated_priority FROM jobs
  WHERE task_id = :task_id AND status = 'activated' AND queue = :queue
  ORDER BY current_priority DESC, job_id LIMIT :size::int;
 
 -- name: candidates_of_user
 -- For a pilot that asks for the jobs of one user only, of one working group of theirs perhaps. Indexes tasks_user,
 -- jobs_task.
-SELECT best.job_id, best.gshare, best.shape_id, best.negated_priority FROM tasks t
+SELECT best.job_id, best.gshare, best.order_key_id, best.shape_id, best.negated_priority FROM tasks t
  CROSS JOIN LATERAL (
-    SELECT j.job_id, j.gshare, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
+    SELECT j.job_id, j.gshare, j.order_key_id, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
      -- an expression, not the column: the lane index would lead through all that waits at the queue
      WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
+       AND j.order_key_id = 0  -- those of task queues are picked by lane
      ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
  WHERE t.user_name = :user_name AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
    AND (:working_group::text IS NULL OR t.working_group = :working_group)
@@ -53,11 +57,12 @@ SELECT best.job_id, best.gshare, best.shape_id, best.negated_priority FROM tasks
 
 -- name: candidates_of_group
 -- For a pilot that asks for the jobs of one working group only. Indexes tasks_of_live_group, jobs_task.
-SELECT best.job_id, best.gshare, best.shape_id, best.negated_priority FROM tasks t
+SELECT best.job_id, best.gshare, best.order_key_id, best.shape_id, best.negated_priority FROM tasks t
  CROSS JOIN LATERAL (
-    SELECT j.job_id, j.gshare, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
+    SELECT j.job_id, j.gshare, j.order_key_id, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
      -- an expression, not the column: the lane index would lead through all that waits at the queue
      WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
+       AND j.order_key_id = 0  -- those of task queues are picked by lane
      ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
  WHERE t.working_group = :working_group AND t.working_group <> ''
    AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')

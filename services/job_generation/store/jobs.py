@@ -21,6 +21,7 @@ SQL = Queries.beside(__file__)
 _JOBS = (
     "job_id", "task_id", "chunk_id", "shape_id", "current_priority", "core_count", "attempt_number", "status", "queue",
     "resource_type", "gshare", "user_name", "prod_source_label", "job_type", "creation_time", "state_change_time",
+    "order_key_id",
 )  # fmt: skip
 _SPECS = ("job_id", "task_id", "spec")
 _JOB_FILES = ("job_id", "file_id", "dataset_id", "task_id", "type", "is_master", "attempt_nr")
@@ -42,7 +43,7 @@ class Seeds:
 
 @dataclass
 class Batch:
-    """What is inserted in one transaction."""
+    """What is inserted in one transaction; `order_keys` of jobs that have one, by job id."""
 
     task: Task
     chunk_id: int
@@ -51,6 +52,7 @@ class Batch:
     datasets: Mapping[int, Dataset]
     seeds: Seeds | None = None
     changes: CounterChanges = field(default_factory=CounterChanges)
+    order_keys: Mapping[int, int] = field(default_factory=dict)
 
 
 class ShapeIds:
@@ -151,6 +153,7 @@ def _job_rows(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, int])
             batch.kind,
             now,
             now,
+            batch.order_keys.get(job.job_id, 0),
         )
         for job in batch.jobs
     ]

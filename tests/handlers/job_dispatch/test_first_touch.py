@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader, Entries
 from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.windows import Windows
@@ -59,7 +60,7 @@ async def test_the_first_touch_of_all_queues_asks_twice_for_each_and_reads_no_mo
     reader.reads = Counter()
     limits = WindowLimits(first_read=first_read, refill_below=4, refill_size=10)
     windows = Windows(
-        reader, KnownShapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
+        reader, LaneFacts(KnownShapes(reader)), clock=rows.database.monotonic, random=random.Random(1), limits=limits
     )
     for queue in QUEUES:
         await windows.open(queue)
@@ -76,7 +77,7 @@ async def test_lanes_of_a_share_of_which_only_the_first_job_is_known_are_read_to
     reader.reads = Counter()
     limits = WindowLimits(first_read=1, refill_below=4, refill_size=10)
     windows = Windows(
-        reader, KnownShapes(reader), clock=rows.database.monotonic, random=random.Random(1), limits=limits
+        reader, LaneFacts(KnownShapes(reader)), clock=rows.database.monotonic, random=random.Random(1), limits=limits
     )
     windows.ranks = Ranks(("MC", "User Analysis"))
     await windows.open("Q1")

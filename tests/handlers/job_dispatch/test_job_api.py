@@ -12,6 +12,7 @@ from tests.applications import application_of
 from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.rows import ARCHIVE
 
 
 async def test_jobs_are_listed_newest_first_by_filter_and_page(rows: Rows, parts: Parts, authority: Authority) -> None:
@@ -19,7 +20,7 @@ async def test_jobs_are_listed_newest_first_by_filter_and_page(rows: Rows, parts
     first = await rows.jobs(3)
     second = await rows.jobs(2, task_id=2, queue="Q2", status="running")
     async with rows.database.pool.acquire() as connection:
-        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = $1", first[0])
+        await connection.execute(f"{ARCHIVE} WHERE job_id = $1", first[0])
         await connection.execute("DELETE FROM jobs WHERE job_id = $1", first[0])
     async with client(parts, authority, "bob", "user") as bob:
 

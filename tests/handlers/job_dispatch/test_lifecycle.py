@@ -33,6 +33,7 @@ async def test_jobs_without_input_are_activated_at_once_with_their_lanes(rows: R
         "gshare": "MC",
         "shape_id": rows.shapes["small"],
         "priority": 77,
+        "order_key_id": 0,
     }
     assert event["moves"][0]["from_status"] == "defined" and event["moves"][0]["n_jobs"] == 3
 

@@ -71,8 +71,8 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
         ("lanes_of", "text", "'Q1'"),
         (
             "read_lanes",
-            "text[], int[], int[], bigint[], text, int",
-            "ARRAY['S1'], ARRAY[1], ARRAY[-5], ARRAY[9], 'Q1', 256",
+            "text[], int[], int[], int[], bigint[], text, int",
+            "ARRAY['S1'], ARRAY[0], ARRAY[1], ARRAY[-5], ARRAY[9], 'Q1', 256",
         ),
     ],
 )

@@ -18,6 +18,7 @@ from shared.model.job_report import JobReport
 from tests.handlers.job_dispatch.calls import update
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.rows import ARCHIVE
 
 
 async def test_a_job_lives_from_sent_to_holding(rows: Rows, pilot: httpx.AsyncClient) -> None:
@@ -120,7 +121,7 @@ async def test_a_repeated_final_report_is_known_after_the_job_was_archived(
     (job_id,) = await rows.jobs(1, status="running")
     await update(pilot, job_id, "failed", trans_exit_code=3)
     async with rows.database.pool.acquire() as connection:
-        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = $1", job_id)
+        await connection.execute(f"{ARCHIVE} WHERE job_id = $1", job_id)
         await connection.execute("DELETE FROM jobs WHERE job_id = $1", job_id)
     assert await update(pilot, job_id, "failed", trans_exit_code=3, attempt_nr=1) == "alreadydone"
     assert await update(pilot, job_id, "failed", trans_exit_code=3, attempt_nr=2) == "tobekilled"

@@ -7,6 +7,7 @@ import asyncio
 from shared.events import JobsExpired, JobsFailed, JobsFinished, TaskPrepared, TaskProgressed
 from tests.handlers.events import deliver
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+from tests.rows import ARCHIVE
 
 
 async def test_finished_jobs_finish_their_files_and_the_task_is_prepared(story: Story) -> None:
@@ -188,8 +189,7 @@ async def test_the_text_of_a_job_is_forgotten_a_week_after_it_left(story: Story)
     async with story.database.begin(reason="test") as work:
         for job_id, days in zip(jobs, (6, 8), strict=True):
             await work.connection.execute(
-                "INSERT INTO jobs_archive SELECT j.*, orrery_now() - make_interval(days => $2) FROM jobs j"
-                " WHERE job_id = $1",
+                ARCHIVE.replace("orrery_now()", "orrery_now() - make_interval(days => $2)") + " WHERE job_id = $1",
                 job_id,
                 days,
             )

@@ -10,7 +10,7 @@ from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, value_of
 from tests.handlers.task_definition.world import analysis, production, small_catalogue
-from tests.rows import insert, job
+from tests.rows import ARCHIVE, insert, job
 
 
 async def get(client: httpx.AsyncClient, path: str, **query: object) -> dict:
@@ -45,7 +45,7 @@ async def test_a_list_has_files_and_jobs_by_state_and_can_be_filtered(
         await job(connection, first, job_id=1, status="running")
         await job(connection, first, job_id=2, status="activated")
         await job(connection, first, job_id=3, status="finished")
-        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = 3")
+        await connection.execute(f"{ARCHIVE} WHERE job_id = 3")
         await connection.execute("DELETE FROM jobs WHERE job_id = 3")
     listed = (await get(user, "task/list"))["data"]
     assert [one["task_id"] for one in listed] == [second, first]
@@ -202,7 +202,7 @@ async def test_jobs_of_a_task_are_described_with_text_state_and_error_the_newest
         await insert(
             connection, "job_specs", {"job_id": 2, "task_id": task_id, "spec": {"PandaID": 2, "jobPars": "--x"}}
         )
-        await connection.execute("INSERT INTO jobs_archive SELECT * FROM jobs WHERE job_id = 3")
+        await connection.execute(f"{ARCHIVE} WHERE job_id = 3")
         await connection.execute("DELETE FROM jobs WHERE job_id = 3")
     every = (await get(user, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="False"))["data"]
     assert [(one["PandaID"], one["jobStatus"]) for one in every] == [

@@ -94,8 +94,8 @@ FILES = [
 ]  # fmt: skip
 JOBS = [
     ("a lane of the dispatcher",
-     "SELECT job_id FROM jobs WHERE queue = $1 AND gshare = $2 AND shape_id = $3 AND status = 'activated'"
-     " ORDER BY -current_priority, job_id LIMIT 256", ("Q3", "MC", 1), "jobs_lane"),
+     "SELECT job_id FROM jobs WHERE queue = $1 AND gshare = $2 AND order_key_id = 0 AND shape_id = $3"
+     " AND status = 'activated' ORDER BY -current_priority, job_id LIMIT 256", ("Q3", "MC", 1), "jobs_lane"),
     ("live jobs of a task", "SELECT count(*) FROM jobs WHERE task_id = $1 AND status = 'running'", (77,), "jobs_task"),
     ("ends that were not counted",
      "SELECT job_id FROM jobs WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed',"

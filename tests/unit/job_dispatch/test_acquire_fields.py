@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_dispatch.api.acquire_fields import offer_of, read_acquire, usual_fields
+from services.job_dispatch.api.acquire_fields import offer_of_model, read_acquire, usual_fields
 from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, BadRequest, parse
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 
@@ -24,9 +24,10 @@ VALUES = st.one_of(
 def by_the_model(fields: dict[str, Any]) -> tuple[Offer, int, bool] | str:
     try:
         model = parse(AcquireJobs, fields)
+        offer = offer_of_model(model, "pilot")
     except BadRequest as error:
         return str(error)
-    return offer_of(model.__dict__, "pilot"), model.n_jobs, "n_jobs" in model.model_fields_set
+    return offer, model.n_jobs, "n_jobs" in model.model_fields_set
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), VALUES), st.one_of(st.none(), st.just("CERN")))

@@ -56,6 +56,10 @@ class WhatFields(TaskFields):
     unique_task_name: Annotated[Flag, About(_SUBMISSION)] = False
     task_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
     current_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
+    user_priority: Annotated[
+        Annotated[int, Field(ge=-1000, le=1000, strict=True)] | None,
+        About("services.job_generation.policy.order_facts"),
+    ] = None
     gshare: Annotated[Text64 | None, About(_SHARES)] = None
     work_queue_name: Annotated[Text32 | None, About(_SHARES)] = None
     working_group: Annotated[Text32 | None, About(_SHARES)] = None

@@ -29,6 +29,7 @@ class PlaceFields(TaskFields):
     excluded_site: Annotated[NameList | None, About(_REQUEST, retry=True)] = None
     sam_stations: Annotated[NameList | None, About(_REQUEST)] = None
     requirements: Annotated[LongText | None, About(_REQUEST)] = None
+    tags: Annotated[NameList | None, About("services.job_generation.policy.order_facts")] = None
     ip_connectivity: Annotated[Network | None, About("shared.model.needs", code="IP")] = None
     ip_stack: Annotated[Literal["IPv4", "IPv6", ""] | None, About("shared.model.needs", code="IK")] = None
     t1_weight: Annotated[

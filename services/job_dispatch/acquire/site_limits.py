@@ -1,0 +1,187 @@
+"""Running limits and matching delays of sites (DIRAC: matching, limits and delays).
+
+What runs is read every ten seconds and soon after news of jobs that were handed out; what this process hands out in
+between is counted at once. Several dispatchers divide what is left of a limit. As what another one hands out is known
+only at the next reading, they may pass a limit for a moment; one dispatcher alone never does.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from shared.config.parameters import Parameters
+from shared.order.identity import TaskQueueIdentity
+from shared.order.parameters import MATCHING_DELAYS, RUNNING_LIMITS
+from shared.order.site_limits import EVERY_SITE, InvalidLimits, SiteRule, room, rules_of
+
+log = logging.getLogger(__name__)
+
+#: a rule by its place among all of its kind, and the site that it is asked for
+_At = tuple[int, str]
+
+
+@dataclass
+class _Grant:
+    """A job that this process picked and that no reading has counted yet."""
+
+    limits: Sequence[_At]
+    delays: Sequence[tuple[_At, float]]
+    claimed_at: float | None = None
+
+
+class SiteLimits:
+    """One per process; `clock` is its monotonic clock."""
+
+    def __init__(self, parameters: Parameters, clock: Callable[[], float]) -> None:
+        self._parameters = parameters
+        self._clock = clock
+        self._config_version = -1
+        self._limits: tuple[SiteRule, ...] = ()
+        self._delays: tuple[SiteRule, ...] = ()
+        self._rooms: dict[_At, int] = {}
+        self._granted: Counter[_At] = Counter()
+        self._until: dict[_At, float] = {}
+        self._meant: dict[tuple[str, int], tuple[Sequence[_At], Sequence[_At]]] = {}
+        self._grants: dict[int, _Grant] = {}
+        self._next_end = float("inf")
+        self._version = 0
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether any limit or delay is configured."""
+        return bool(self._limits or self._delays)
+
+    @property
+    def counts(self) -> bool:
+        """Whether what becomes of picks must be told."""
+        return bool(self._grants)
+
+    def version(self) -> int:
+        """What was held back may be let go since another version."""
+        if self._clock() >= self._next_end:
+            self._version += 1
+            now = self._clock()
+            self._next_end = min((end for end in self._until.values() if end > now), default=float("inf"))
+        return self._version
+
+    def configure(self) -> None:
+        """Read the rules where the configuration changed; if one is wrong they stay as they were."""
+        if self._config_version == self._parameters.version:
+            return
+        self._config_version = self._parameters.version
+        try:
+            limits = rules_of(self._parameters.read(RUNNING_LIMITS), RUNNING_LIMITS.key)
+            delays = rules_of(self._parameters.read(MATCHING_DELAYS), MATCHING_DELAYS.key)
+        except InvalidLimits as error:
+            log.error("limits of sites are left as they were: %s", error)
+            return
+        if (limits, delays) != (self._limits, self._delays):
+            self._limits, self._delays = limits, delays
+            self._meant.clear()
+            self._rooms.clear()
+            self._granted.clear()
+            self._grants.clear()
+            self._until.clear()
+            self._version += 1
+
+    def were_read(
+        self,
+        running: Iterable[tuple[str, TaskQueueIdentity, int]],
+        read_at: float,
+        *,
+        place: int = 0,
+        n_replicas: int = 1,
+    ) -> None:
+        """What runs (site, task queue, how many) by a reading that began at `read_at`."""
+        counted: Counter[_At] = Counter()
+        for site, identity, count in running:
+            for number, rule in enumerate(self._limits):
+                if rule.site in (site, EVERY_SITE) and rule.criteria.hold_for(identity):
+                    counted[number, site] += count
+        for job_id, grant in list(self._grants.items()):
+            if grant.claimed_at is not None and grant.claimed_at < read_at:
+                self._granted.subtract(grant.limits)
+                del self._grants[job_id]
+        before = self._rooms
+        self._rooms = {at: room(self._limits[at[0]].number, n, place, n_replicas) for at, n in counted.items()}
+        self._place, self._n_replicas = place, n_replicas
+        if any(self._left(at) > 0 for at, left in before.items() if left <= 0) or before.keys() - self._rooms.keys():
+            self._version += 1
+
+    _place, _n_replicas = 0, 1
+
+    def _left(self, at: _At) -> int:
+        given = self._rooms.get(at)
+        if given is None:
+            given = room(self._limits[at[0]].number, 0, self._place, self._n_replicas)
+        return given - self._granted[at]
+
+    def _rules(
+        self, sites: Mapping[str, str], queue: str, number: int, identity: TaskQueueIdentity
+    ) -> tuple[Sequence[_At], Sequence[_At]]:
+        """The limits and delays that a task queue is meant by, at a queue."""
+        found = self._meant.get((queue, number))
+        if found is None:
+            site = sites.get(queue, queue)
+            found = self._meant[queue, number] = (
+                _meant(self._limits, site, identity),
+                _meant(self._delays, site, identity),
+            )
+        return found
+
+    def held(self, sites: Mapping[str, str], queue: str, number: int, identity: TaskQueueIdentity) -> SiteRule | None:
+        """The rule that holds jobs of a task queue back at a queue now, or None.
+
+        `sites`: of each queue; `number`: of the task queue.
+        """
+        if not self.has_rules:
+            return None
+        limits, delays = self._rules(sites, queue, number, identity)
+        for at in limits:
+            if self._left(at) <= 0:
+                return self._limits[at[0]]
+        for at in delays:
+            if self._clock() < self._until.get(at, 0.0):
+                return self._delays[at[0]]
+        return None
+
+    def picked(
+        self, sites: Mapping[str, str], queue: str, number: int, identity: TaskQueueIdentity, job_id: int
+    ) -> None:
+        """A job is being claimed: it counts from now on."""
+        if not self.has_rules:
+            return
+        limits, delays = self._rules(sites, queue, number, identity)
+        if not limits and not delays:
+            return
+        self._grants[job_id] = _Grant(limits, [(at, self._until.get(at, 0.0)) for at in delays])
+        self._granted.update(limits)
+        for at in delays:
+            self._until[at] = self._clock() + self._delays[at[0]].number
+            self._next_end = min(self._next_end, self._until[at])
+
+    def claimed(self, job_ids: Iterable[int]) -> None:
+        """These were handed out, by this process or another."""
+        for job_id in job_ids:
+            grant = self._grants.get(job_id)
+            if grant is not None:
+                grant.claimed_at = self._clock()
+
+    def not_claimed(self, job_id: int) -> None:
+        """A pick came to nothing: it does not count, and delays nothing."""
+        grant = self._grants.pop(job_id, None)
+        if grant is not None:
+            self._granted.subtract(grant.limits)
+            self._until.update(grant.delays)
+            self._version += 1
+
+
+def _meant(rules: Sequence[SiteRule], site: str, identity: TaskQueueIdentity) -> Sequence[_At]:
+    return tuple(
+        (number, site)
+        for number, rule in enumerate(rules)
+        if rule.site in (site, EVERY_SITE) and rule.criteria.hold_for(identity)
+    )

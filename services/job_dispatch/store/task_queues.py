@@ -1,0 +1,65 @@
+"""Task queues, their groups, and what waits and runs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+
+from shared.db.queries import Queries
+from shared.order.task_queues import Corrections, Entity, GroupName, GroupProperties
+
+SQL = Queries.beside(__file__)
+
+
+async def groups_of_users(connection: asyncpg.Connection) -> dict[GroupName, GroupProperties]:
+    """What each group is due, and how it is divided."""
+    rows = await SQL.rows(connection, "groups")
+    return {
+        (row["vo"], row["name"]): GroupProperties(row["job_share"], row["job_sharing"], row["allows_background"])
+        for row in rows
+    }
+
+
+async def corrections(connection: asyncpg.Connection, groups: Sequence[GroupName]) -> Corrections:
+    """Factors that share correction found for the shares named like these groups, and for their users."""
+    names = sorted({name for _, name in groups})
+    by_share = await SQL.rows(connection, "corrections_of_groups", names=names)
+    by_user = await SQL.rows(connection, "corrections_of_users", names=names)
+    of_groups: dict[str, float] = {row["gshare"]: row["correction_factor"] for row in by_share}
+    of_users: dict[Entity, float] = {
+        (vo, name, row["user_name"]): row["correction_factor"]
+        for vo, name in groups
+        for row in by_user
+        if row["gshare"] == name
+    }
+    return Corrections({one: of_groups[one[1]] for one in groups if one[1] in of_groups}, of_users)
+
+
+async def waiting_jobs(connection: asyncpg.Connection, order_key_ids: Sequence[int] | None = None) -> dict[int, int]:
+    """How many activated jobs each order key has; of all keys, or of these."""
+    if order_key_ids is None:
+        rows = await SQL.rows(connection, "waiting_of_all")
+    else:
+        rows = await SQL.rows(connection, "waiting_of_some", order_key_ids=list(order_key_ids))
+    return {row["order_key_id"]: row["n_jobs"] for row in rows}
+
+
+async def order_keys(connection: asyncpg.Connection, order_key_ids: Sequence[int]) -> Sequence[Any]:
+    """Rows of these order keys with the identities of their task queues."""
+    rows: Sequence[Any] = await SQL.rows(connection, "order_keys", order_key_ids=list(order_key_ids))
+    return rows
+
+
+async def at_pilots(connection: asyncpg.Connection) -> list[tuple[str, int, int]]:
+    """Jobs with an order key that pilots have: queue, order key, how many."""
+    rows = await SQL.rows(connection, "at_pilots")
+    return [(row["queue"], row["order_key_id"], row["n_jobs"]) for row in rows]
+
+
+async def forget_empty(connection: asyncpg.Connection, kept_s: float) -> int:
+    """Note which task queues are empty, and delete those that have been for so long; how many."""
+    await SQL.run(connection, "note_empty")
+    rows = await SQL.rows(connection, "forget_empty", kept_s=kept_s)
+    return len(rows)

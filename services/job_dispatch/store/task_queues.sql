@@ -1,0 +1,55 @@
+-- name: groups
+-- What each group of users is due, and how it is divided.
+SELECT vo, name, job_share, job_sharing, allows_background FROM user_groups;
+
+-- name: corrections_of_groups
+-- Factors of the shares that are named like groups of users.
+SELECT gshare, correction_factor FROM shares WHERE gshare = ANY(:names::text[]) AND correction_factor <> 1;
+
+-- name: corrections_of_users
+-- Factors of the users of these.
+SELECT gshare, user_name, correction_factor FROM user_corrections WHERE gshare = ANY(:names::text[]);
+
+-- name: waiting_of_all
+-- How many jobs wait for pilots, by order key. Index jobs_order_key.
+SELECT order_key_id, count(*)::int AS n_jobs FROM jobs WHERE order_key_id <> 0 AND status = 'activated'
+ GROUP BY order_key_id;
+
+-- name: waiting_of_some
+-- The same for some keys only. Index jobs_order_key.
+SELECT wanted.order_key_id, found.n_jobs
+  FROM unnest(:order_key_ids::int[]) AS wanted (order_key_id)
+ CROSS JOIN LATERAL (
+    SELECT count(*)::int AS n_jobs FROM jobs
+     WHERE jobs.order_key_id = wanted.order_key_id AND jobs.order_key_id <> 0 AND jobs.status = 'activated') found
+ WHERE found.n_jobs > 0;
+
+-- name: order_keys
+-- These order keys with the identities of their task queues.
+SELECT k.order_key_id, k.user_priority, q.task_queue_id, q.vo, q.user_name, q.user_group, q.cpu_segment_s, q.sites,
+       q.banned_sites, q.platforms, q.tags, q.job_types
+  FROM order_keys k JOIN task_queues q USING (task_queue_id) WHERE k.order_key_id = ANY(:order_key_ids::int[])
+ ORDER BY k.order_key_id;
+
+-- name: at_pilots
+-- Jobs of task queues that pilots have now. Index jobs_waiting.
+SELECT queue, order_key_id, count(*)::int AS n_jobs FROM jobs
+ WHERE status IN ('sent', 'starting', 'running') AND order_key_id <> 0 GROUP BY queue, order_key_id;
+
+-- name: note_empty
+-- Since when task queues have no jobs at all. Index jobs_order_key.
+UPDATE task_queues q SET empty_since = CASE WHEN now_empty.is_empty THEN orrery_now() END
+  FROM (SELECT t.task_queue_id,
+               NOT EXISTS (SELECT FROM order_keys k JOIN jobs j ON j.order_key_id = k.order_key_id
+                            WHERE k.task_queue_id = t.task_queue_id AND j.order_key_id <> 0) AS is_empty
+          FROM task_queues t) now_empty
+ WHERE q.task_queue_id = now_empty.task_queue_id AND (q.empty_since IS NOT NULL) <> now_empty.is_empty;
+
+-- name: forget_empty
+-- Whoever makes jobs for one locks it first or has used it within a minute: it is not deleted under them.
+DELETE FROM task_queues q
+ WHERE q.empty_since < orrery_now() - make_interval(secs => :kept_s)
+   AND q.used_at < orrery_now() - make_interval(secs => :kept_s)
+   AND NOT EXISTS (SELECT FROM order_keys k JOIN jobs j ON j.order_key_id = k.order_key_id
+                    WHERE k.task_queue_id = q.task_queue_id AND j.order_key_id <> 0)
+RETURNING q.task_queue_id;
