@@ -17,10 +17,13 @@ INVARIANTS: dict[str, str] = {
     "I3": "counters equal contents at every commit",
     "I4": "final states of jobs never change; others are re-opened only by a recorded command",
     "I5": "only transitions of the published graphs occur, each with actor, reason and time",
+    "I6": "a report changes the attempt that it reports, while its pilot has the job",
     "I7": "a job goes to at most one pilot",
+    "I8": "each event range is merged once, and merged ranges are those that were processed",
     "I9": "attempts stay within their limits; only failures of the payload count as failed attempts",
     "I10": "each committed change has its event, published in the end and applied once per consumer",
     "I11": "output names, serial numbers and random seeds are unique in a task",
+    "I12": "shares add up, and what is tried again counts once",
     "I13": "Redis and RabbitMQ decide nothing: PostgreSQL alone knows what comes next",
     "I14": "contents and catalogue agree on every finished output",
 }

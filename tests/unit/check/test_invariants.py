@@ -11,6 +11,7 @@ from services.watchdog.checking import CHECKS, run_checks
 from services.watchdog.checking.invariants import INVARIANTS
 from shared.db import Database
 from tests import rows
+from tests.unit.check.plants_of_dispatch import PLANTS_OF_DISPATCH
 from tests.unit.check.story import Story, tell
 
 Plant = Callable[[asyncpg.Connection, Story], Awaitable[None]]
@@ -206,6 +207,7 @@ async def test_a_finished_output_that_the_catalogue_has_not_or_has_otherwise_is_
 
 
 PLANTS: dict[str, Plant] = {
+    **PLANTS_OF_DISPATCH,
     "i1_file_succeeded_twice": second_success,
     "i1_file_in_two_live_jobs": second_live_job,
     "i1_event_range_twice": event_range_in_two_rows,
