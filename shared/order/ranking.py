@@ -23,9 +23,13 @@ NO_PLEDGE_RATIO = 1e6
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Leaf shares in the order served; swapped as a whole. A share that is not listed comes last, by name."""
+    """Leaf shares in the order served; swapped as a whole. A share that is not listed comes last, by name.
+
+    `not_above_due`: those that use no more than they are due.
+    """
 
     order: tuple[str, ...] = ()
+    not_above_due: frozenset[str] = frozenset()
     places: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +62,8 @@ def rank_shares(
     nodes: Sequence[Node], executing_hs06: Mapping[str, float], n_queued: Mapping[str, int] | None = None
 ) -> Ranks:
     """The leaves of the tree, the furthest below its pledge first; ties by value, then by name."""
-    return Ranks(tuple(one.name for one in place_shares(nodes, executing_hs06, n_queued) if one.is_leaf))
+    leaves = [one for one in place_shares(nodes, executing_hs06, n_queued) if one.is_leaf]
+    return Ranks(tuple(one.name for one in leaves), frozenset(one.name for one in leaves if one.ratio <= 1.0))
 
 
 def place_shares(

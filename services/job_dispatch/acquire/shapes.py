@@ -19,6 +19,8 @@ class KnownShapes:
     def __init__(self, reader: LaneReader) -> None:
         self._reader = reader
         self._shapes: dict[int, Shape] = {}
+        #: shapes of urgent work
+        self.urgent: set[int] = set()
         self._missing: set[int] = set()
         self._fits: dict[PilotKind, Callable[[int], bool]] = {}
 
@@ -40,6 +42,8 @@ class KnownShapes:
         for shape in found:
             self._shapes[shape.shape_id] = shape
             self._missing.discard(shape.shape_id)
+            if shape.is_urgent:
+                self.urgent.add(shape.shape_id)
         if found:
             self._fits.clear()  # a shape that fitted no pilot because it was unknown is compared again
 

@@ -16,6 +16,7 @@ from services.job_dispatch.parameters import (
     FINISHED_WORKERS_KEPT_S,
     OWN_IDS_BAND,
     SILENT_WORKERS_KEPT_S,
+    SLOPPY_DISPATCH_RATIO,
     STDOUT_KEPT_S,
 )
 from services.job_dispatch.store.progress import forget_said
@@ -94,6 +95,7 @@ class Upkeep:
     async def rank(self, work: UnitOfWork) -> None:
         """Swap the order of the shares, and say how much of a window the replicas divide among them."""
         self._windows.limits.band = self._parameters.read(OWN_IDS_BAND)
+        self._windows.limits.sloppy_percent = float(self._parameters.read(SLOPPY_DISPATCH_RATIO))
         tree = await SQL.rows(work.connection, "share_tree")
         queues = (await self._grid.grid(work.connection)).queues.values()
         powers = {one.name: one.core_power_hs06 for one in queues if one.core_power_hs06 > 0}
@@ -124,7 +126,8 @@ class Upkeep:
         self._serve(self._share_order.granted(grants, self._clock()))
 
     def _serve(self, ranks: Ranks | None) -> None:
-        if ranks is not None and ranks.order != self._windows.ranks.order:
+        known = self._windows.ranks
+        if ranks is not None and (ranks.order, ranks.not_above_due) != (known.order, known.not_above_due):
             self._windows.ranks = ranks
 
     async def count_replicas(self, work: UnitOfWork) -> None:

@@ -31,7 +31,7 @@ LANES_TOGETHER = 256
 
 
 class Windows:
-    """`clock` is the monotonic clock of the process (time-outs only), `random` spreads the sweeps."""
+    """`clock` is for time-outs of this process only; `random` spreads sweeps and draws picks by age."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Windows:
         view = self.facts.view(offer, opened.window)
         if view is None and not offer.is_for_all:
             return None  # the jobs of one user that have no task queue are not picked by lane
-        fits, band = self.shapes.fits(offer.kind), self.limits.band
-        found = opened.window.pick(self.ranks, fits, self._unwanted, band=band, view=view)
+        fits, how = self.shapes.fits(offer.kind), self.limits.how(len(opened.window.shares), self._random.random)
+        found = opened.window.pick(self.ranks, fits, self._unwanted, how, view=view, urgent=self.shapes.urgent)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
             self.facts.picked(offer.queue, found)

@@ -22,7 +22,7 @@ EVERY_LABEL = frozenset({"", "unified", "any"})
 
 @dataclass(frozen=True)
 class Shape:
-    """The requirements that all jobs of a lane share."""
+    """The requirements that all jobs of a lane share; urgent ones ignore shares (JEDI: Express transfers)."""
 
     shape_id: int
     prod_source_label: str
@@ -31,6 +31,7 @@ class Shape:
     ram_mb: int
     disk_mb: int
     walltime_s: int
+    is_urgent: bool = False
 
 
 @dataclass(frozen=True)

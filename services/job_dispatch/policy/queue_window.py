@@ -5,9 +5,12 @@ The first share in rank order that has a fitting job is picked, then its best la
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
+from services.job_dispatch.policy.beside_shares import oldest_share, pick_urgent
 from services.job_dispatch.policy.lane import Entry, Lane
+from services.job_dispatch.policy.reading import IN_ORDER, Picking
 from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
 from services.job_dispatch.policy.task_queue_lanes import (
     NO_SLOTS,
@@ -17,6 +20,8 @@ from services.job_dispatch.policy.task_queue_lanes import (
     rank_of,
 )
 from shared.order.ranking import Ranks
+
+NOTHING_URGENT: frozenset[int] = frozenset()
 
 
 class QueueWindow:
@@ -30,6 +35,7 @@ class QueueWindow:
         self.owns = owns
         self.shares: dict[str, ShareLanes] = {}
         self.task_queues = TaskQueueLanes()
+        self._shape_ids: set[int] = set()
         self._order: tuple[Ranks | None, int, Mapping[str, QueuesOfShare], list[str]] = (None, -1, NO_SLOTS, [])
 
     def lane(self, gshare: str, shape_id: int, *, complete: bool, order_key_id: int = 0) -> Lane:
@@ -39,6 +45,7 @@ class QueueWindow:
         if lane is None:
             lane = Lane(gshare, shape_id, order_key_id=order_key_id, complete=complete, owns=self.owns)
             share.add(lane)
+            self._shape_ids.add(shape_id)
         return lane
 
     def _share(self, gshare: str) -> ShareLanes:
@@ -77,6 +84,16 @@ class QueueWindow:
     def __len__(self) -> int:
         return sum(len(lane) for lane in self.lanes())
 
+    def _lanes_of(self, shape_ids: AbstractSet[int], fits: Fits, view: TaskQueueView | None) -> Iterator[Lane]:
+        """The lanes of those of the shapes that fit, of shares and of task queues that may be served."""
+        fitting = [shape_id for shape_id in self._shape_ids & shape_ids if fits(shape_id)]
+        served = list(self.shares.values()) if view is None or view.takes_others else []
+        if view is not None:
+            members = self.task_queues.members.items()
+            served += [one for (_, key), one in members if view.fits(key) and not view.is_held(key)]
+        for lanes in served:
+            yield from (lanes.lanes[shape_id] for shape_id in fitting if shape_id in lanes.lanes)
+
     def order(self, ranks: Ranks, slots: Mapping[str, QueuesOfShare] = NO_SLOTS) -> list[str]:
         """The shares present here, the most deserving first.
 
@@ -97,15 +114,26 @@ class QueueWindow:
         ranks: Ranks,
         fits: Fits,
         unwanted: Callable[[int], bool],
+        how: Picking = IN_ORDER,
         *,
-        band: int = 0,
         view: TaskQueueView | None = None,
+        urgent: AbstractSet[int] = NOTHING_URGENT,
     ) -> PickedJob | NeedsRefill | None:
         """The best job for an offer, taken out of the window; None when nothing here fits.
 
-        Without a `view` of task queues those are left out.
+        Without a `view` of task queues those are left out. Jobs of `urgent` shapes come before all others.
         """
+        band = how.band
+        if not urgent.isdisjoint(self._shape_ids):
+            found = pick_urgent(self._lanes_of(urgent, fits, view), unwanted, band)
+            if found is not None:
+                return found
         slots = self.task_queues.slots(view.orders, self.shares) if view is not None else NO_SLOTS
+        if how.by_age and (view is None or view.takes_others):
+            oldest = oldest_share(self.shares, ranks.not_above_due - slots.keys(), fits, unwanted, band)
+            found = self.shares[oldest].pick(fits, unwanted, band) if oldest is not None else None
+            if found is not None:
+                return found
         for share in self.order(ranks, slots):
             if view is not None and share in slots:
                 found = self.task_queues.pick(slots[share], self.shares, fits, view, unwanted, band)

@@ -5,8 +5,9 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared.order.ranking import Ranks
 
@@ -14,6 +15,20 @@ NEWS_TOGETHER_S = 1.0
 
 #: share, order key, shape
 LaneKey = tuple[str, int, int]
+
+
+class Picking(NamedTuple):
+    """How one job is picked.
+
+    `band`: by so many points of priority jobs of other replicas are behind; `by_age`: the next job is that of the share
+    with the oldest, of those that are not above their due.
+    """
+
+    band: int = 0
+    by_age: bool = False
+
+
+IN_ORDER = Picking()
 
 
 @dataclass
@@ -33,6 +48,12 @@ class WindowLimits:
     recheck_after_s: float = 1.5
     remembered_ids: int = 100_000
     band: int = 50
+    sloppy_percent: float = 0.0  # of picks that do without the order of shares
+
+    def how(self, n_shares: int, random: Callable[[], float]) -> Picking:
+        """How one job is picked at a queue where jobs of so many shares wait; one share needs no draw."""
+        by_age = n_shares > 1 and self.sloppy_percent > 0 and 100.0 * random() < self.sloppy_percent
+        return Picking(self.band, by_age)
 
 
 def read_ahead(lanes: Sequence[LaneKey], ranks: Ranks, limits: WindowLimits) -> tuple[list[LaneKey], int]:

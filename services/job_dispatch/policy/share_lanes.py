@@ -122,6 +122,13 @@ class ShareLanes:
                 return PickedJob(lane, lane.pop(head[2]))
         return None
 
+    def next_job(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> int | None:
+        """The id of the job that comes next, as far as the heap knows; None when nothing fits."""
+        heads = self._heads.get(fits)
+        if heads is None or heads.band != band:
+            heads = self._heads_of(fits, unwanted, band)
+        return heads.heap[0][1] if heads.heap else None
+
     def _heads_of(self, fits: Fits, unwanted: Callable[[int], bool], band: int) -> Heads:
         if len(self._heads) >= MOST_KINDS:
             self._heads.clear()

@@ -11,6 +11,7 @@ from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_
 from shared.brokerage.smallest_job import counted_events
 from shared.model.needs import WorkNeeds, cores_of_merge_job
 from shared.model.units import MB_BYTES
+from shared.model.urgency import URGENT_PROCESSING
 from shared.model.whole_numbers import LARGEST_INT4
 
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
@@ -18,7 +19,10 @@ RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
 
 @dataclass(frozen=True)
 class Requirement:
-    """What a pilot must offer; jobs with the same requirement share one row of `requirement_shapes`."""
+    """What a pilot must offer; jobs with the same requirement share one row of `requirement_shapes`.
+
+    `is_urgent`: whoever fits takes it before the order of shares is looked at.
+    """
 
     prod_source_label: str
     resource_type: str
@@ -26,6 +30,7 @@ class Requirement:
     ram_mb: int
     disk_mb: int
     walltime_s: int
+    is_urgent: bool = False
 
 
 def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
@@ -64,6 +69,7 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
         _up(ram, RAM_STEP_MB, queue.max_rss_mb),
         _up(disk_mb, DISK_STEP_MB, queue.max_work_dir_mb),
         0 if wall is None else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
+        task.processing_type == URGENT_PROCESSING,
     )
 
 

@@ -56,6 +56,43 @@ async def test_ranks_follow_what_executes(rows: Rows, parts: Parts) -> None:
     assert [one.job_id for one in granted if one] == [monte_carlo, data]
 
 
+async def test_urgent_work_is_taken_before_the_order_of_shares_is_looked_at(rows: Rows, parts: Parts) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO shares (gshare, value) VALUES ('MC', 50), ('Data', 50)")
+        await connection.execute("INSERT INTO queue_statistics VALUES ('Q1', 'SCORE', 'Data', 'u', 'running', 9, 9)")
+        await connection.execute(
+            "UPDATE requirement_shapes SET is_urgent = true WHERE shape_id = $1", rows.shapes["small"]
+        )
+    (monte_carlo,) = await rows.jobs(1, gshare="MC", priority=900, shape="large")
+    (urgent,) = await rows.jobs(1, gshare="Data", priority=1, shape="small")
+    await parts.windows.open("Q1")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.rank(work)
+    granted = [await parts.claims.acquire(Offer("Q1")) for _ in range(2)]
+    assert [one.job_id for one in granted if one] == [urgent, monte_carlo]
+
+
+async def test_a_part_of_the_picks_goes_by_age(rows: Rows, parts: Parts) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO shares (gshare, value) VALUES ('MC', 90), ('Data', 10)")
+        await connection.execute(
+            "INSERT INTO parameters (app, component, key, value, type)"
+            " VALUES ('pandaserver', 'jobdispatch', 'SLOPPY_DISPATCH_RATIO', '100', 'float')"
+        )
+        await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+    (refresh,) = (one for one in parts.service.periodic if one.name == "parameters")
+    async with rows.database.begin(reason="test") as work:
+        await refresh.run(work)
+    (data,) = await rows.jobs(1, gshare="Data")
+    (monte_carlo,) = await rows.jobs(1, gshare="MC")
+    async with rows.database.begin(reason="test") as work:
+        await parts.upkeep.rank(work)
+    assert parts.windows.ranks.order == ("MC", "Data")
+    await parts.windows.open("Q1")
+    granted = [await parts.claims.acquire(Offer("Q1")) for _ in range(2)]
+    assert [one.job_id for one in granted if one] == [data, monte_carlo]
+
+
 async def test_what_was_granted_since_the_last_reading_counts_as_executing(rows: Rows, parts: Parts) -> None:
     async with rows.database.pool.acquire() as connection:
         await connection.execute("INSERT INTO shares (gshare, value) VALUES ('MC', 50), ('Data', 50)")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_dispatch.policy.queue_window import QueueWindow
+from services.job_dispatch.policy.reading import Picking
 from services.job_dispatch.policy.share_lanes import MOST_KINDS, NeedsRefill, PickedJob
 from shared.order.ranking import Ranks
 
@@ -63,7 +64,7 @@ def test_a_pick_is_the_best_of_all_jobs_whatever_happened_before(seed: int, shar
         else:
             ranks, fits = rng.choice(RANKS), rng.choice((every_shape, odd_shapes, small_shapes))
             band = rng.choice((0, 30))
-            found = window.pick(ranks, fits, taken.__contains__, band=band)
+            found = window.pick(ranks, fits, taken.__contains__, Picking(band))
             assert not isinstance(found, NeedsRefill)
             wanted = expected(jobs, ranks, fits, taken, band, shared=shared)
             assert (found and found.job_id) == wanted

@@ -262,6 +262,12 @@ def test_counters_are_differences_of_what_states_add() -> None:
     assert (rows[2].n_files, rows[2].n_files_used, rows[2].n_files_on_hold) == (2, 0, 2)
 
 
+@pytest.mark.parametrize(("processing_type", "is_urgent"), [("urgent", True), ("evgen", False), (None, False)])
+def test_jobs_of_a_task_that_is_called_urgent_have_a_requirement_of_their_own(processing_type, is_urgent) -> None:
+    task = a_task(processing_type=processing_type)
+    assert requirement_of(task, a_queue(), "normal", Totals(1), None).is_urgent is is_urgent
+
+
 def test_requirements_are_on_a_grid_but_never_above_what_the_queue_has() -> None:
     needs = WorkNeeds(ram_mb=1000, ram_per_core=True, base_ram_mb=500, cpu_time_hs06_s_per_event=90, work_dir_bytes=GB)
     totals = Totals(1, 0, 100, 2 * GB, 2.0 * GB)

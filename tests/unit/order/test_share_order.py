@@ -71,3 +71,30 @@ def test_shares_get_their_targets_in_ten_hours_of_saturated_demand(values: tuple
     for node in nodes:
         got = 100 * used_s[node.name] / used_s.total()
         assert got == pytest.approx(node.value, abs=2), dict(used_s)
+
+
+def test_picks_by_age_do_not_take_shares_from_their_targets() -> None:
+    """As above; a tenth of the picks goes by age, and the oldest jobs are all of the smallest share."""
+    nodes = [Node(f"S{number}", value) for number, value in enumerate((50, 30, 15, 5))]
+    order, rng, n_slots, hours = ShareOrder(10.0), random.Random(7), 1000, 10
+    ends: list[tuple[float, str]] = sorted((rng.uniform(0, 3600), "S0") for _ in range(n_slots))
+    running, used_s, n_by_age = Counter({"S0": n_slots}), Counter[str](), 0
+    read_at, known = 0.0, dict(running)
+    ranks = order.read(nodes, {name: 10.0 * n for name, n in known.items()}, {}, 0.0)
+    while ends[0][0] < hours * 3600:
+        now, ended = heappop(ends)
+        if now - read_at >= 10.0:
+            read_at, known = now, dict(running)
+            ranks = order.read(nodes, {name: 10.0 * n for name, n in known.items()}, {}, now)
+        running[ended] -= 1
+        by_age = rng.random() < 0.1 and "S3" in ranks.not_above_due
+        share, length = "S3" if by_age else ranks.order[0], rng.uniform(600, 6600)
+        n_by_age += by_age
+        heappush(ends, (now + length, share))
+        running[share] += 1
+        if now > 7200:
+            used_s[share] += int(min(length, hours * 3600 - now))
+        ranks = order.granted([(share, "Q", 1)], now) or ranks
+    assert n_by_age > 100
+    for node in nodes:
+        assert 100 * used_s[node.name] / used_s.total() == pytest.approx(node.value, abs=2), dict(used_s)
