@@ -17,40 +17,40 @@ class LaneFacts:
 
     def __init__(self, shapes: KnownShapes, task_queues: TaskQueues | None = None) -> None:
         self.shapes = shapes
-        self._task_queues = task_queues
+        self.task_queues = task_queues
 
     def expect(self, order_key_id: int, shape_id: int) -> None:
         """A job of this order key and shape exists."""
         self.shapes.expect(shape_id)
-        if order_key_id and self._task_queues is not None:
-            self._task_queues.expect(order_key_id)
+        if order_key_id and self.task_queues is not None:
+            self.task_queues.expect(order_key_id)
 
     @property
     def has_unknown(self) -> bool:
         """Whether shapes or task queues were met that were not read yet."""
-        return self.shapes.has_missing or (self._task_queues is not None and self._task_queues.has_missing)
+        return self.shapes.has_missing or (self.task_queues is not None and self.task_queues.has_missing)
 
     async def load_unknown(self) -> None:
         """Read them."""
         await self.shapes.load_missing()
-        if self._task_queues is not None and self._task_queues.has_missing:
-            await self._task_queues.load_missing()
+        if self.task_queues is not None and self.task_queues.has_missing:
+            await self.task_queues.load_missing()
 
     def picks_for(self, offer: Offer) -> bool:
         """Whether jobs for it are picked by lane: anybody's, and those of users with task queues."""
-        has_task_queues = self._task_queues is not None and self._task_queues.in_use
+        has_task_queues = self.task_queues is not None and self.task_queues.in_use
         return offer.is_for_all or (has_task_queues and offer.task_id is None)
 
     def view(self, offer: Offer, window: QueueWindow) -> TaskQueueView | None:
         """The task queues of a window as the offer's kind of pilot sees them; None: it has none."""
-        if self._task_queues is None or not window.task_queues.members:
+        if self.task_queues is None or not window.task_queues.members:
             return None
-        return self._task_queues.view(offer)
+        return self.task_queues.view(offer)
 
     def fitting(self, offer: Offer) -> Callable[[int, int], bool]:
         """Whether jobs of an order key and a shape fit the offer."""
         fits = self.shapes.fits(offer.kind)
-        view = self._task_queues.view(offer) if self._task_queues is not None else None
+        view = self.task_queues.view(offer) if self.task_queues is not None else None
         return lambda order_key_id, shape_id: (
             fits(shape_id) and (not order_key_id or (view is not None and view.fits(order_key_id)))
         )
@@ -58,31 +58,31 @@ class LaneFacts:
     def is_held(self, queue: str, candidate: PickedJob) -> bool:
         """Whether a limit of the site holds a job back now."""
         key = candidate.lane.order_key_id
-        return bool(key) and self._task_queues is not None and self._task_queues.holding(queue, key) is not None
+        return bool(key) and self.task_queues is not None and self.task_queues.holding(queue, key) is not None
 
     def picked(self, queue: str, found: PickedJob) -> None:
         """A job is being claimed: it counts for limits of the site."""
-        if found.lane.order_key_id and self._task_queues is not None:
-            self._task_queues.picked(queue, found.lane.order_key_id, found.job_id)
+        if found.lane.order_key_id and self.task_queues is not None:
+            self.task_queues.picked(queue, found.lane.order_key_id, found.job_id)
 
     def claimed(self, job_ids: Iterable[int]) -> None:
         """These were handed out."""
-        if self._task_queues is not None and self._task_queues.limits.counts:
-            self._task_queues.limits.claimed(job_ids)
+        if self.task_queues is not None and self.task_queues.limits.counts:
+            self.task_queues.limits.claimed(job_ids)
 
     def not_claimed(self, job_id: int) -> None:
         """A pick came to nothing."""
-        if self._task_queues is not None and self._task_queues.limits.counts:
-            self._task_queues.limits.not_claimed(job_id)
+        if self.task_queues is not None and self.task_queues.limits.counts:
+            self.task_queues.limits.not_claimed(job_id)
 
     def why_nothing(self, offer: Offer, window: QueueWindow | None) -> tuple[str | None, str | None]:
         """Why no task queue was taken, in words; None: for no such reason.
 
         The limit that holds one back, and why one does not match.
         """
-        if window is None or self._task_queues is None or not window.task_queues.members:
+        if window is None or self.task_queues is None or not window.task_queues.members:
             return None, None
         keys = {one.order_key_id for one in window.lanes() if len(one)}
         if 0 in keys and offer.is_for_all:
             return None, None
-        return self._task_queues.why_nothing(offer, keys)
+        return self.task_queues.why_nothing(offer, keys)
