@@ -9,7 +9,7 @@ Example: weights 3 and 1 and the random number 0.5: 0.5 * 4 = 2 lies in the firs
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -26,6 +26,19 @@ class WeightedDraw(Generic[K]):
         self._weights: list[float] = []
         self._sums: list[float] = [0.0]
         self._free: list[int] = []
+
+    @classmethod
+    def of(cls, weights: Mapping[K, float]) -> WeightedDraw[K]:
+        """A draw among these, made at once: many times faster than one after the other."""
+        draw = cls()
+        draw._keys, draw._weights = list(weights), list(weights.values())
+        draw._places = {key: place for place, key in enumerate(weights)}
+        sums = draw._sums = [0.0, *draw._weights]
+        for number in range(1, len(sums)):
+            above = number + (number & -number)
+            if above < len(sums):
+                sums[above] += sums[number]
+        return draw
 
     def __len__(self) -> int:
         return len(self._places)

@@ -13,7 +13,8 @@ import orjson
 #: the sets of values of an identity
 SETS = ("sites", "banned_sites", "platforms", "tags", "job_types")
 LOWEST_CLASS, HIGHEST_CLASS = 0, 10
-REAL_PRIORITY_OF_LOWEST, REAL_PRIORITY_OF_HIGHEST = 1e-5, 1e6
+#: by class
+REAL_PRIORITIES = (1e-5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1e6)
 
 
 def as_set(values: Collection[str] | None) -> tuple[str, ...]:
@@ -58,11 +59,15 @@ class TaskQueueIdentity:
         return hashlib.blake2b(orjson.dumps(listed), digest_size=16).hexdigest()
 
     @cached_property
-    def apart_from_sites(self) -> tuple[Any, ...]:
-        """All but wanted and banned sites."""
-        return (
-            self.vo, self.user_name, self.user_group, self.cpu_segment_s, self.platforms, self.tags, self.job_types,
-        )  # fmt: skip
+    def group(self) -> tuple[str, str]:
+        """VO and name of the group: names are unique in a VO only."""
+        return self.vo, self.user_group
+
+    @cached_property
+    def apart_from_sites(self) -> str:
+        """All but wanted and banned sites, as a text: it is compared for every task queue, again and again."""
+        return repr((self.vo, self.user_name, self.user_group, self.cpu_segment_s, self.platforms, self.tags,
+                     self.job_types))  # fmt: skip
 
 
 def priority_class(user_priority: int) -> int:
@@ -77,6 +82,4 @@ def real_priority(user_priority: int) -> float:
 
     Example: 0 and -5 count 0.00001, 3 counts 3, 10 and 12 count 1 000 000.
     """
-    if user_priority <= LOWEST_CLASS:
-        return REAL_PRIORITY_OF_LOWEST
-    return REAL_PRIORITY_OF_HIGHEST if user_priority >= HIGHEST_CLASS else float(user_priority)
+    return REAL_PRIORITIES[priority_class(user_priority)]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from shared.order.identity import TaskQueueIdentity, real_priority
+from shared.order.identity import REAL_PRIORITIES, TaskQueueIdentity
 
 DEFAULT_JOB_SHARE = 1000.0
 LEAST_PRIORITY = 0.001
@@ -58,7 +58,7 @@ class Corrections:
 
 
 class WaitingQueue(NamedTuple):
-    """A task queue and how many of its waiting jobs have each user priority."""
+    """A task queue and how many of its waiting jobs have each class of user priority."""
 
     task_queue_id: int
     identity: TaskQueueIdentity
@@ -91,25 +91,16 @@ NO_PROPERTIES = GroupProperties()
 NO_CORRECTIONS = Corrections()
 
 
-class _Weighed(NamedTuple):
-    """A queue with its a, and whether it is a background queue."""
-
-    queue: WaitingQueue
-    n_jobs: int
-    a: float
-    is_background: bool
-
-
 def consolidated(n_jobs: Mapping[int, int], how: Consolidation) -> float:
     """One number of the user priorities of a queue's jobs: sum or mean; 0 without jobs.
 
-    Example: two jobs of 1 and one of 4 have the sum 6 and the mean 2.
+    `n_jobs`: by class of user priority. Example: two jobs of 1 and one of 4 have the sum 6 and the mean 2.
     """
-    total = sum(real_priority(one) * count for one, count in n_jobs.items())
-    if how == "sum":
-        return total
-    count = sum(n_jobs.values())
-    return total / count if count else 0.0
+    total, count = 0.0, 0
+    for one, n in n_jobs.items():
+        total += REAL_PRIORITIES[one] * n
+        count += n
+    return total if how == "sum" or not count else total / count
 
 
 def prioritised(
@@ -126,11 +117,13 @@ def prioritised(
     """
     by_group: dict[GroupName, list[WaitingQueue]] = {}
     for queue in queues:
-        identity = queue.identity
-        by_group.setdefault((identity.vo, identity.user_group), []).append(queue)
+        name = queue.identity.group
+        if name in by_group:
+            by_group[name].append(queue)
+        else:
+            by_group[name] = [queue]
     for name in sorted(by_group):
-        properties = groups.get(name, NO_PROPERTIES)
-        yield from _group(name, by_group[name], properties, consolidation, corrections)
+        yield from _group(name, by_group[name], groups.get(name, NO_PROPERTIES), consolidation, corrections)
 
 
 def _group(
@@ -139,49 +132,44 @@ def _group(
     properties: GroupProperties,
     consolidation: Consolidation,
     corrections: Corrections,
-) -> Iterator[TaskQueuePriority]:
+) -> list[TaskQueuePriority]:
     """What the group is due, divided among its users unless it shares."""
     group_correction = corrections.of_groups.get(name, 1.0)
     share = properties.job_share * group_correction
-    by_user: dict[str, list[_Weighed]] = {}
-    for queue in queues:
-        user = "" if properties.job_sharing else queue.identity.user_name
-        by_user.setdefault(user, []).append(_weighed(queue, properties, consolidation))
-    n_users = 1 if properties.job_sharing else len(by_user)
+    by_user: dict[str, list[WaitingQueue]] = {"": queues} if properties.job_sharing else {}
+    if not properties.job_sharing:
+        for queue in queues:
+            by_user.setdefault(queue.identity.user_name, []).append(queue)
+    found: list[TaskQueuePriority] = []
     for user in sorted(by_user):
         correction = 1.0 if properties.job_sharing else corrections.of_users.get((*name, user), 1.0)
-        terms = (properties.job_share, group_correction, n_users, correction, share / n_users * correction)
-        yield from _entity(by_user[user], terms)
+        terms = (properties.job_share, group_correction, len(by_user), correction, share / len(by_user) * correction)
+        found += _entity(by_user[user], terms, consolidation, properties.allows_background)
+    return found
 
 
-def _weighed(queue: WaitingQueue, properties: GroupProperties, consolidation: Consolidation) -> _Weighed:
-    a = consolidated(queue.n_jobs, consolidation)
-    is_background = properties.allows_background and a <= BACKGROUND_AT_MOST
-    return _Weighed(queue, sum(queue.n_jobs.values()), a, is_background)
+def _entity(
+    queues: list[WaitingQueue],
+    terms: tuple[float, float, int, float, float],
+    consolidation: Consolidation,
+    allows_background: bool,
+) -> Iterator[TaskQueuePriority]:
+    """The entity's share, divided in proportion to the user priorities of its queues.
 
-
-def _entity(queues: list[_Weighed], terms: tuple[float, float, int, float, float]) -> Iterator[TaskQueuePriority]:
-    """The entity's share, divided in proportion to the user priorities of its queues."""
-    entity_share = terms[-1]
-    total = sum(one.a for one in queues if not one.is_background)
-    alone = [
-        LEAST_PRIORITY if one.is_background or not total else max(entity_share * one.a / total, LEAST_PRIORITY)
-        for one in queues
-    ]
-    sums: dict[tuple[object, ...], list[float]] = {}
-    for one, priority in zip(queues, alone, strict=True):
-        sums.setdefault(one.queue.identity.apart_from_sites, []).append(priority)
-    for one, priority in zip(queues, alone, strict=True):
-        alike = sums[one.queue.identity.apart_from_sites]
-        yield TaskQueuePriority(
-            one.queue.task_queue_id,
-            one.queue.identity,
-            round(sum(alike), DECIMALS) if len(alike) > 1 else round(priority, DECIMALS),
-            *terms,
-            one.n_jobs,
-            one.a,
-            total,
-            one.is_background,
-            priority,
-            len(alike),
-        )
+    Written for many queues: all of them are calculated again and again.
+    """
+    each = [consolidated(one.n_jobs, consolidation) for one in queues]
+    least = BACKGROUND_AT_MOST if allows_background else -1.0
+    total = sum(a for a in each if a > least)
+    scale = terms[-1] / total if total else 0.0
+    alone = [max(scale * a, LEAST_PRIORITY) if a > least else LEAST_PRIORITY for a in each]
+    alike: dict[str, list[float]] = {}
+    for queue, priority in zip(queues, alone, strict=True):
+        alike.setdefault(queue.identity.apart_from_sites, []).append(priority)
+    make = TaskQueuePriority._make
+    for queue, a, priority in zip(queues, each, alone, strict=True):
+        same = alike[queue.identity.apart_from_sites]
+        together = round(priority if len(same) == 1 else sum(same), DECIMALS)
+        n_jobs = sum(queue.n_jobs.values())
+        rest = (n_jobs, a, total, a <= least, priority, len(same))
+        yield make((queue.task_queue_id, queue.identity, together, *terms, *rest))

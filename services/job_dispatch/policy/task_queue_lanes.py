@@ -117,10 +117,11 @@ class QueuesOfShare:
         if found is None or found.stamp != stamp:
             if len(self._draws) >= MOST_KINDS:
                 self._draws.clear()
-            found = self._draws[fits, view] = _Draws(stamp)
-            for member, place in self.members.items():
-                if _may_take(view, member, place):
-                    found.add(member, place)
+            taken = {member: place for member, place in self.members.items() if _may_take(view, member, place)}
+            weights = {place.task_queue_id: place.priority for place in taken.values()}
+            found = self._draws[fits, view] = _Draws(stamp, WeightedDraw.of(weights))
+            for member, place in taken.items():
+                found.classes.setdefault(place.task_queue_id, {})[member] = place.real_priority
         return found
 
 

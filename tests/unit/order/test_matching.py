@@ -137,6 +137,7 @@ def test_the_tree_of_sums_draws_what_a_scan_would(weights: list[float], u: float
         draw.put(key, weight)
     found, left = draw.draw(u), u * sum(weights)
     assert found is not None
+    assert found == WeightedDraw.of(dict(enumerate(weights))).draw(u)
     before = sum(weights[:found])
     assert before - 1e-6 <= left <= before + weights[found] + 1e-6
 
