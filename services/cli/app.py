@@ -17,6 +17,7 @@ from typer.main import get_command
 
 from services.cli import pilots
 from services.cli.commands import (
+    accounts,
     bus,
     catalogue,
     config,
@@ -36,6 +37,7 @@ from services.cli.commands import (
     task_parameters,
     tasks,
     watching,
+    work_queues,
 )
 from services.cli.failures import CommandFailure
 from services.cli.output import print_failure
@@ -71,6 +73,8 @@ def everything(
 
 
 for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, cordons, slots):
+    module.register(app)
+for module in (accounts, work_queues):
     module.register(app)
 for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs, task_parameters):
     module.register(app)

@@ -4,7 +4,8 @@ Consumes `task.registered`, `task.released`, `task.progressed`, `task.prepared`,
 `task.command_requested`, `transfers.requested`, `outputs.produced`. Emits `task.registered`, `task.defined`,
 `task.ready`, `task.commanded`, `task.released`, `task.completed`, `outputs.registered`, `transfers.completed`, and the
 news `config.changed`. Owns the rows of tasks, task_parameters, job_parameters_templates, output_templates, and the
-inserts of task_datasets and (input) task_files; the schema `catalogue`; the end of transfers; parameters; audit_log.
+inserts of task_datasets and (input) task_files; the schema `catalogue`; the end of transfers; parameters;
+work_queues, users, user_groups; audit_log.
 
 What the rows look like that the other services read:
 
@@ -37,6 +38,7 @@ What the rows look like that the other services read:
 `commands`          kill, finish, retry, ... from people and from other services
 `data`              outputs registered, transfers timed and completed
 `explanation`       why a task or a job waits
-`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain, /api/v1/system
+`*_api`             /api/v1/task, /api/v1/catalogue, /api/v1/config, /api/v1/explain, /api/v1/system,
+                    /api/v1/group, /api/v1/user, /api/v1/work_queue
 ==================  ===============================================================================================
 """

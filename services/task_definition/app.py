@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from services.task_definition.api.accounts import account_routes
 from services.task_definition.api.catalogue import catalogue_routes
 from services.task_definition.api.command import command_routes
 from services.task_definition.api.config import config_routes
@@ -12,6 +13,7 @@ from services.task_definition.api.system import system_routes
 from services.task_definition.api.task import submission_routes, task_routes
 from services.task_definition.api.task_files import task_file_routes
 from services.task_definition.api.token import token_routes
+from services.task_definition.api.work_queues import work_queue_routes
 from services.task_definition.commanding import Commands
 from services.task_definition.completing import Completion
 from services.task_definition.defining.definition import Definition
@@ -36,6 +38,9 @@ from shared.web.json_text import BodyLimits
 BODY_LIMITS = {
     "/api/v1/task/submit": BodyLimits(4 * 2**20, n_values=200_000),
     "/api/v1/task/retry": BodyLimits(2**20, n_values=50_000),
+    "/api/v1/user/load": BodyLimits(16 * 2**20, n_values=2_000_000),
+    "/api/v1/group/load": BodyLimits(2 * 2**20, n_values=100_000),
+    "/api/v1/work_queue/load": BodyLimits(2**20, n_values=20_000),
     "/api/v1/catalogue/import": BodyLimits(16 * 2**20, n_values=1_000_000),
 }
 
@@ -83,5 +88,7 @@ def _web(
     web.include_router(config_routes(context.database, tasks))
     web.include_router(token_routes(context.database, tasks))
     web.include_router(explain_routes(context.database, Explanation(reading, grid, parameters)))
+    web.include_router(account_routes(context.database, tasks))
+    web.include_router(work_queue_routes(context.database, tasks))
     web.include_router(system_routes())
     return web

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -44,3 +45,14 @@ def rows_of(data: Any, *names: str) -> list[dict[str, Any]]:
 def help_text(does: str, service: str, role: str) -> str:
     """What a verb's help says: what it does, whom it asks, what its caller must be."""
     return f"{does}\n\nService: {service}. Role: {role}."
+
+
+def read_value(text: str, kind: str) -> Any:
+    """A value as it is written on the command line, of the type that it looks like (`config.guess_type`)."""
+    if text == "null":
+        return None
+    if kind == "bool":
+        return text.lower() == "true"
+    if kind in ("int", "float", "json"):
+        return json.loads(text)
+    return text

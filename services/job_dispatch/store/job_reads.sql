@@ -14,7 +14,7 @@ WITH found AS (
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
             resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
             start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
-            error_dialog
+            error_dialog, work_queue_id
        FROM jobs
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
         AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
@@ -24,7 +24,7 @@ WITH found AS (
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
             resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
             start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
-            error_dialog
+            error_dialog, work_queue_id
        FROM jobs_archive
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
         AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)

@@ -21,7 +21,7 @@ SQL = Queries.beside(__file__)
 _JOBS = (
     "job_id", "task_id", "chunk_id", "shape_id", "current_priority", "core_count", "attempt_number", "status", "queue",
     "resource_type", "gshare", "user_name", "prod_source_label", "job_type", "creation_time", "state_change_time",
-    "order_key_id",
+    "order_key_id", "work_queue_id",
 )  # fmt: skip
 _SPECS = ("job_id", "task_id", "spec")
 _JOB_FILES = ("job_id", "file_id", "dataset_id", "task_id", "type", "is_master", "attempt_nr")
@@ -154,6 +154,7 @@ def _job_rows(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, int])
             now,
             now,
             batch.order_keys.get(job.job_id, 0),
+            task.work_queue_id,
         )
         for job in batch.jobs
     ]

@@ -44,11 +44,12 @@ gone AS (DELETE FROM jobs j USING old o WHERE j.job_id = o.job_id
          RETURNING j.job_id, j.task_id, j.chunk_id, j.shape_id, j.current_priority, j.core_count, j.attempt_number,
                    j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,
                    j.creation_time, j.state_change_time, j.start_time, j.end_time, j.heartbeat_at,
-                   j.results_applied_at, j.worker, j.command, j.error_source, j.error_code, j.error_dialog)
+                   j.results_applied_at, j.worker, j.command, j.error_source, j.error_code, j.error_dialog,
+                   j.work_queue_id)
 INSERT INTO jobs_archive (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status,
        queue, resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
        start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code, error_dialog,
-       archived_at)
+       work_queue_id, archived_at)
 SELECT *, orrery_now() FROM gone ORDER BY job_id
 RETURNING job_id;
 

@@ -1,10 +1,9 @@
-"""Chooses a task's share, resource type and work queue (PanDA: Global Shares; JEDI: Work queues)."""
+"""Chooses a task's share and resource type (PanDA: Global Shares)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from services.task_definition.policy.task_spec import TaskSpec
 from shared.model.expression import parse_expression
@@ -21,16 +20,6 @@ class ShareNode:
     name: str
     parent: str | None = None
     expressions: Mapping[str, str | None] | None = None
-
-
-@dataclass(frozen=True)
-class WorkQueue:
-    """A work queue without criteria of its own takes every task of its label and VO, lowest order first."""
-
-    queue_id: int
-    name: str
-    label: str
-    vo: str
 
 
 def resource_type_for(spec: TaskSpec, known: Sequence[ResourceType]) -> str:
@@ -76,15 +65,3 @@ def _facts(spec: TaskSpec, resource_type: str) -> dict[str, str]:
 
 def _matches(expression: str | None, value: str) -> bool:
     return expression is None or parse_expression(expression).matches_start_of(value)
-
-
-def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
-    """The named work queue, else the first for its label and VO; None where none exists: shares decide."""
-    given: Any = spec.parameters
-    for queue in queues:
-        if given.work_queue_name is not None:
-            if queue.name == given.work_queue_name:
-                return queue.queue_id
-        elif queue.label == given.prod_source_label and queue.vo == given.vo:
-            return queue.queue_id
-    return None

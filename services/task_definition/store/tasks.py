@@ -9,7 +9,9 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.shares import ShareNode, WorkQueue
+from services.task_definition.policy.shares import ShareNode
+from services.task_definition.policy.work_queues import WorkQueue
+from services.task_definition.store.work_queues import work_queues
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.resource_types import ResourceType
@@ -183,11 +185,10 @@ class TaskStore:
     async def sharing(self, connection: asyncpg.Connection) -> Sharing:
         nodes = await SQL.rows(connection, "share_nodes")
         types = await SQL.rows(connection, "resource_types")
-        queues = await SQL.rows(connection, "work_queues")
         return Sharing(
             tuple(ShareNode(row["gshare"], row["parent"], {key: row[key] for key in _EXPRESSIONS}) for row in nodes),
             tuple(ResourceType(*row) for row in types),
-            tuple(WorkQueue(*row) for row in queues),
+            await work_queues(connection),
         )
 
     async def expression_problem(self, connection: asyncpg.Connection, pattern: str) -> str | None:

@@ -91,12 +91,6 @@ SELECT gshare, parent, prod_source_label, working_group, campaign, processing_ty
 -- The resource types, in the order in which they are matched.
 SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FROM resource_types ORDER BY position;
 
--- name: work_queues
--- Work queues without criteria of their own, in the order in which they are matched.
-SELECT queue_id, queue_name, queue_type, vo FROM work_queues
- WHERE status = 'active' AND nullif(criteria, '') IS NULL AND partition_id IS DISTINCT FROM -1
- ORDER BY queue_order NULLS LAST, queue_id;
-
 -- name: try_expression
 -- Raises where the expression is not one of PostgreSQL's.
 SELECT '' ~ :pattern::text;

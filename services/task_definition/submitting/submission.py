@@ -5,7 +5,7 @@ Every problem is listed at once, and nothing is written unless there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,10 @@ import asyncpg
 from services.task_definition.policy.could_run import could_run, typical_job
 from services.task_definition.policy.outputs import plan_outputs
 from services.task_definition.policy.refine import DefinitionFacts, DefinitionRefused, Refined, refiner_for
-from services.task_definition.policy.shares import resource_type_for, share_for, work_queue_for
+from services.task_definition.policy.shares import resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.policy.work_queues import WorkQueue, work_queue_for
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.malformed import (
     UNKNOWN_DATASET,
@@ -79,6 +80,8 @@ class Submission:
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
         problems = await self._problems(work.connection, spec, caller, gshare)
+        work_queue_id, unknown = _work_queue(spec, sharing.work_queues)
+        problems += unknown
         if problems:
             raise SubmissionRefused(problems)
         ability = await self._ability(work, spec, gshare or "", resource_type)
@@ -94,7 +97,7 @@ class Submission:
             "split_rule": spec.split_rule(),
             "gshare": gshare,
             "resource_type": resource_type,
-            "work_queue_id": work_queue_for(spec, sharing.work_queues),
+            "work_queue_id": work_queue_id,
         }
         if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
             raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
@@ -251,6 +254,16 @@ class Submission:
                 "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
             }
         return facts
+
+
+def _work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int | None, list[FieldProblem]]:
+    """The work queue of the task (None: shares alone decide), and what is wrong with the name that it gives."""
+    try:
+        return work_queue_for(spec, queues), []
+    except LookupError:
+        names = ", ".join(sorted({one.name for one in queues if one.takes_tasks and one.vo == spec.parameters.vo}))
+        allowed = f"allowed: an active work queue of {spec.parameters.vo} that is no partition: {names or 'none'}"
+        return None, [problem("workQueueName", spec.parameters.work_queue_name, allowed)]
 
 
 def owner_of(spec: TaskSpec, caller: Caller) -> str:

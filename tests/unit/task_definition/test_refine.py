@@ -15,7 +15,7 @@ from services.task_definition.policy.refine import (
     refiner_for,
 )
 from services.task_definition.policy.scouting import open_for_scouts
-from services.task_definition.policy.shares import ShareNode, WorkQueue, resource_type_for, share_for, work_queue_for
+from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
 from shared.catalogue.port import DatasetFacts
@@ -187,13 +187,6 @@ def test_without_shares_every_task_is_in_one_and_without_a_match_in_none() -> No
 )
 def test_cores_and_memory_make_the_resource_type(changes: dict, name: str) -> None:
     assert resource_type_for(spec_of(**changes), DEFAULT_RESOURCE_TYPES) == name
-
-
-def test_a_named_work_queue_wins_over_the_first_of_its_label() -> None:
-    queues = (WorkQueue(1, "normal", "managed", "demo"), WorkQueue(2, "special", "managed", "demo"))
-    assert work_queue_for(spec_of(), queues) == 1
-    assert work_queue_for(spec_of(workQueueName="special"), queues) == 2
-    assert work_queue_for(spec_of(vo="cms"), queues) is None
 
 
 def test_analysis_has_defaults_of_its_own() -> None:

@@ -1,0 +1,205 @@
+"""/api/v1/group and /api/v1/user: what groups are due, and the permissions, quotas and caps of users.
+
+Operators write. Everybody with a token reads groups and themselves; production and operators all users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from starlette.responses import Response
+
+from services.task_definition.store import accounts as store
+from services.task_definition.store.tasks import TaskStore
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.grid_preferences import MEANINGS, unknown_letters
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
+from shared.model.whole_numbers import LARGEST_INT4
+from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+
+Anyone = Annotated[Caller, Depends(require())]
+Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f,]+$")]
+Factor = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+Cap = Annotated[int, Field(strict=True, gt=0, le=LARGEST_INT4)] | None
+
+
+class GroupRecord(BaseModel):
+    """A group of users; fields that are left out keep what they have, or get what is said here."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    name: Name
+    vo: Annotated[str, Field(min_length=1, max_length=16)]
+    job_share: Annotated[Factor, Field(alias="JobShare")] = 1000.0
+    job_sharing: Annotated[bool, Field(alias="JOB_SHARING")] = False
+    allows_background: Annotated[bool, Field(alias="AllowBackgroundTQs")] = False
+
+
+class UserRecord(BaseModel):
+    """A user.
+
+    `quota`: 1 + quota divides what counts against the user when priorities are balanced; `priority_weight`: how far the
+    user is over the quota, 100 x weight is taken off the priority of new jobs; caps of running jobs and cores: null
+    for those that hold for everybody.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+    user_name: Name
+    groups: Annotated[list[Name], Field(max_length=1000)] = []
+    grid_pref: Annotated[str, Field(max_length=20, alias="GRIDPREF")] = ""
+    quota: Factor = 0.0
+    priority_weight: Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)] = 0.0
+    cap_running_jobs: Cap = None
+    cap_running_cores: Cap = None
+    disk_quota_gb: Factor | None = None
+
+    @field_validator("grid_pref")
+    @classmethod
+    def _letters(cls, value: str) -> str:
+        unknown = unknown_letters(value)
+        if unknown:
+            raise ValueError(f"allowed: the letters {', '.join(MEANINGS)}; unknown: {', '.join(unknown)}")
+        return "".join(sorted(set(value)))
+
+
+class GroupList(BaseModel):
+    """All groups: others go."""
+
+    model_config = ConfigDict(extra="forbid")
+    groups: Annotated[list[GroupRecord], Field(max_length=10_000)]
+
+
+class UserList(BaseModel):
+    """All users: others go back to what holds for everybody."""
+
+    model_config = ConfigDict(extra="forbid")
+    users: Annotated[list[UserRecord], Field(max_length=100_000)]
+
+
+def account_routes(database: Database, tasks: TaskStore) -> APIRouter:
+    """List, load, set, remove, of groups and of users."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["groups and users"])
+    groups, users = GroupRoutes(database, tasks), UserRoutes(database, tasks)
+    for name, routes in (("group", groups), ("user", users)):
+        router.get(f"/{name}/list")(routes.list_all)
+        router.post(f"/{name}/load")(routes.load)
+        router.post(f"/{name}/set")(routes.set)
+        router.post(f"/{name}/remove")(routes.remove)
+    return router
+
+
+class GroupRoutes:
+    """One method for each path under /api/v1/group."""
+
+    def __init__(self, database: Database, tasks: TaskStore) -> None:
+        self._database, self._tasks = database, tasks
+
+    async def list_all(self, caller: Anyone) -> Response:
+        """Every group: its share, how it is divided, how many users it has."""
+        async with self._database.read() as connection:
+            return Envelope(await store.groups(connection))
+
+    async def load(self, caller: Operator, request: GroupList) -> Response:
+        """Put these groups in the place of all others."""
+        problems = _twice("groups", [(one.vo, one.name) for one in request.groups])
+        if problems:
+            return refused(BAD_REQUEST, problems=problems)
+        async with self._database.begin(reason=f"groups loaded by {caller.name}") as work:
+            await store.put_groups(work.connection, [one.model_dump() for one in request.groups], replace=True)
+            await _record(work, self._tasks, caller, "group.load", "groups", {"n_groups": len(request.groups)})
+        return Envelope({"n_groups": len(request.groups)}, f"{len(request.groups)} groups loaded")
+
+    async def set(self, caller: Operator, request: GroupRecord) -> Response:
+        """Make a group, or change the fields that are given."""
+        given = request.model_dump(exclude_unset=True)
+        async with self._database.begin(reason=f"group {request.name} set by {caller.name}") as work:
+            known = [one for one in await store.groups(work.connection) if _is(one, request.vo, request.name)]
+            record = {**request.model_dump(), **(known[0] if known else {}), **given}
+            await store.put_groups(work.connection, [record], replace=False)
+            await _record(work, self._tasks, caller, "group.set", f"group:{request.vo}/{request.name}", given)
+        return Envelope({name: record[name] for name in GroupRecord.model_fields}, f"group {request.name} is set")
+
+    async def remove(
+        self, caller: Operator, name: Annotated[str, Body(max_length=200)], vo: Annotated[str, Body(max_length=16)]
+    ) -> Response:
+        """Forget a group."""
+        async with self._database.begin(reason=f"group {name} removed by {caller.name}") as work:
+            if not await store.forget_group(work.connection, vo, name):
+                return refused(NOT_FOUND, f"{vo} has no group {name}")
+            await _record(work, self._tasks, caller, "group.remove", f"group:{vo}/{name}", {})
+        return Envelope(None, f"group {name} is removed")
+
+
+class UserRoutes:
+    """One method for each path under /api/v1/user."""
+
+    def __init__(self, database: Database, tasks: TaskStore) -> None:
+        self._database, self._tasks = database, tasks
+
+    async def list_all(self, caller: Anyone) -> Response:
+        """Users with their letters and what these mean; a user without the role production sees one row."""
+        own = None if caller.may("production") else caller.name
+        async with self._database.read() as connection:
+            rows = await store.users(connection, own)
+        return Envelope([{**row, "may": [MEANINGS[one] for one in row["grid_pref"]]} for row in rows])
+
+    async def load(self, caller: Operator, request: UserList) -> Response:
+        """Put these users in the place of all others."""
+        problems = _twice("users", [one.user_name for one in request.users])
+        if problems:
+            return refused(BAD_REQUEST, problems=problems)
+        async with self._database.begin(reason=f"users loaded by {caller.name}") as work:
+            await store.put_users(work.connection, [one.model_dump() for one in request.users], replace=True)
+            await _record(work, self._tasks, caller, "user.load", "users", {"n_users": len(request.users)})
+        return Envelope({"n_users": len(request.users)}, f"{len(request.users)} users loaded")
+
+    async def set(self, caller: Operator, request: UserRecord) -> Response:
+        """Make a user's record, or change the fields that are given."""
+        given = request.model_dump(exclude_unset=True)
+        async with self._database.begin(reason=f"user {request.user_name} set by {caller.name}") as work:
+            known = await store.users(work.connection, request.user_name)
+            record = {**request.model_dump(), **(known[0] if known else {}), **given}
+            await store.put_users(work.connection, [record], replace=False)
+            await _record(work, self._tasks, caller, "user.set", f"user:{request.user_name}", given)
+        return Envelope({name: record[name] for name in UserRecord.model_fields}, f"user {request.user_name} is set")
+
+    async def remove(self, caller: Operator, user_name: Annotated[str, Body(max_length=200, embed=True)]) -> Response:
+        """Forget what is said of a user: what holds for everybody holds again."""
+        async with self._database.begin(reason=f"user {user_name} removed by {caller.name}") as work:
+            if not await store.forget_user(work.connection, user_name):
+                return refused(NOT_FOUND, f"nothing is said of a user {user_name}")
+            await _record(work, self._tasks, caller, "user.remove", f"user:{user_name}", {})
+        return Envelope(None, f"user {user_name} is removed")
+
+
+def _is(record: dict[str, Any], vo: str, name: str) -> bool:
+    return bool((record["vo"], record["name"]) == (vo, name))
+
+
+def _twice(field: str, names: Sequence[Any]) -> list[FieldProblem]:
+    return [
+        problem(f"{field}.{place}", name, "is given twice; allowed: once")
+        for place, name in enumerate(names)
+        if name in names[:place]
+    ]
+
+
+async def _record(
+    work: UnitOfWork, tasks: TaskStore, caller: Caller, verb: str, target: str, details: dict[str, Any]
+) -> None:
+    await tasks.audit(
+        work.connection,
+        caller=caller.name,
+        roles=caller.roles,
+        verb=verb,
+        target=target,
+        outcome="accepted",
+        details=details,
+    )

@@ -1,0 +1,148 @@
+"""Which work queue a task belongs to, and what is wrong with a list of them (JEDI: Work queues).
+
+Queues are asked in ascending order, those without an order last; the first whose label, VO and criteria match takes the
+task. A partition has sub queues and no criteria of its own; no task belongs to it directly. Shares decide how much is
+run; a queue with the function `Resource` is throttled by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from services.task_definition.policy.task_spec import TaskSpec
+from shared.model.criteria import CriteriaColumn, SqlCriteria, WrongCriteria, parse_criteria, parse_variables
+from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
+
+#: `partition_id` of a record that is a partition itself
+IS_PARTITION = -1
+#: whether a queue takes tasks
+QueueState = Literal["active", "inactive"]
+ACTIVE: QueueState = "active"
+RESOURCE = "Resource"
+
+#: what criteria may ask of a task
+COLUMNS = (
+    CriteriaColumn("prodSourceLabel", "prod_source_label", "prod_source_label"),
+    CriteriaColumn("workingGroup", "working_group", "working_group"),
+    CriteriaColumn("processingType", "processing_type", "processing_type"),
+    CriteriaColumn("coreCount", "core_count", "core_count", "number"),
+    CriteriaColumn("site", "site", "site"),
+    CriteriaColumn("eventService", "event_service", "event_service", "number"),
+    CriteriaColumn(
+        "splitRule", "split_rule_names",
+        "SELECT coalesce(string_agg(rule, ',' ORDER BY rule COLLATE \"C\"), '')"
+        " FROM jsonb_object_keys(split_rule) AS rule",
+    ),
+    CriteriaColumn("campaign", "campaign", "campaign"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class WorkQueue:
+    """One record; `label` is the prodSourceLabel of its tasks, `share` None where it is not throttled."""
+
+    queue_id: int
+    name: str
+    label: str
+    vo: str
+    share: float | None = None
+    order: int | None = None
+    criteria: str | None = None
+    variables: str | None = None
+    partition_id: int | None = None
+    stretchable: bool = False
+    throttled: bool = True
+    status: QueueState = ACTIVE
+    function: str | None = None
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether it is made of sub queues."""
+        return self.partition_id == IS_PARTITION
+
+    @property
+    def takes_tasks(self) -> bool:
+        """Whether a task may belong to it."""
+        return self.status == ACTIVE and not self.is_partition
+
+    @cached_property
+    def condition(self) -> SqlCriteria | None:
+        """Its criteria; None takes every task of its label and VO. Raises WrongCriteria."""
+        if not (self.criteria or "").strip():
+            if (self.variables or "").strip():
+                raise WrongCriteria("variables: there are no criteria that have them")
+            return None
+        return parse_criteria(self.criteria or "", parse_variables(self.variables or ""), COLUMNS)
+
+    def takes(self, facts: Mapping[str, Any]) -> bool:
+        """Whether label, VO and criteria match."""
+        if not self.takes_tasks or (facts["prod_source_label"], facts["vo"]) != (self.label, self.vo):
+            return False
+        return self.condition is None or self.condition.hold(facts)
+
+
+def in_order(queues: Sequence[WorkQueue]) -> list[WorkQueue]:
+    """Ascending order, without an order last, then by id."""
+    return sorted(queues, key=lambda one: (one.order is None, one.order or 0, one.queue_id))
+
+
+def facts_of_task(spec: TaskSpec) -> dict[str, Any]:
+    """What criteria are asked of."""
+    row = spec.columns()
+    names = ",".join(sorted(spec.split_rule()))
+    return {"event_service": 0, **row, "vo": spec.parameters.vo, "split_rule_names": names}
+
+
+def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
+    """The queue that is named in the task, else the first that takes it; None: shares alone decide.
+
+    Raises LookupError for a name that no active queue of the task's VO has.
+    """
+    wanted = spec.parameters.work_queue_name
+    if wanted is not None:
+        named = [one for one in queues if one.name == wanted and one.vo == spec.parameters.vo and one.takes_tasks]
+        if not named:
+            raise LookupError(wanted)
+        return in_order(named)[0].queue_id
+    facts = facts_of_task(spec)
+    return next((one.queue_id for one in in_order(queues) if one.takes(facts)), None)
+
+
+def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
+    """Everything that is wrong with these records taken together, with the name of the queue."""
+    found: list[FieldProblem] = []
+    partitions = {one.queue_id for one in queues if one.is_partition}
+    for queue in queues:
+        where = f"work_queues.{queue.name}"
+        if queue.is_partition and (queue.criteria or "").strip():
+            found.append(problem(f"{where}.criteria", queue.criteria, "a partition has none of its own"))
+        if queue.partition_id not in (None, IS_PARTITION, *partitions):
+            allowed = "allowed: null, -1 (it is a partition), or the queue_id of a partition"
+            found.append(problem(f"{where}.partition_id", queue.partition_id, allowed))
+        try:
+            _ = queue.condition
+        except WrongCriteria as error:
+            found.append(problem(f"{where}.criteria", queue.criteria, str(error)))
+    for name, allowed in (("queue_id", "an id of its own"), ("order", "an order of its own, or null")):
+        found += _twice(queues, name, allowed)
+    names: set[tuple[str, str]] = set()
+    for queue in queues:
+        if (queue.vo, queue.name) in names:
+            found.append(problem(f"work_queues.{queue.name}.name", queue.name, "allowed: a name of its own in its VO"))
+        names.add((queue.vo, queue.name))
+    return found
+
+
+def _twice(queues: Sequence[WorkQueue], name: str, allowed: str) -> list[FieldProblem]:
+    seen: set[int] = set()
+    found = []
+    for queue in queues:
+        value = getattr(queue, name)
+        if value is not None and value in seen:
+            found.append(problem(f"work_queues.{queue.name}.{name}", value, f"allowed: {allowed}"))
+        seen.add(value)
+    return found

@@ -1,0 +1,143 @@
+"""Groups, users and work queues over HTTP: who may, what is refused, what is recorded, and that tasks follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from services.task_definition.policy.work_queues import WorkQueue
+from services.task_definition.store.work_queues import matching_tasks
+from shared.db import Database
+from shared.runtime.service import Service
+from tests.handlers.task_definition.steps import define, rows_of, task_row
+from tests.handlers.task_definition.world import production
+
+QUEUES: list[dict[str, Any]] = [
+    {"queue_id": 1, "name": "simulation", "label": "managed", "vo": "demo", "order": 10,
+     "criteria": "processingType IN (:p1,:p2)", "variables": "p1:evgen,p2:simul"},
+    {"queue_id": 2, "name": "rest", "label": "managed", "vo": "demo", "share": 40, "stretchable": True},
+]  # fmt: skip
+
+
+async def post(client: httpx.AsyncClient, path: str, body: Any) -> dict[str, Any]:
+    reply = await client.post(f"/api/v1/{path}", json=body)
+    return {"status": reply.status_code, **reply.json()}
+
+
+async def get(client: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:
+    return (await client.get(f"/api/v1/{path}")).json()["data"]
+
+
+async def audited(database: Database) -> list[str]:
+    return [row["verb"] for row in await rows_of(database, "SELECT verb FROM audit_log ORDER BY audit_id")]
+
+
+async def test_groups_are_made_changed_listed_and_forgotten(
+    database: Database, operator: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    assert (await post(operator, "group/set", {"name": "higgs", "vo": "demo", "JobShare": 300}))["success"]
+    assert (await post(operator, "group/set", {"name": "higgs", "vo": "demo", "JOB_SHARING": True}))["success"]
+    await post(operator, "user/set", {"user_name": "alice", "groups": ["higgs"]})
+    assert await get(user, "group/list") == [
+        {
+            "name": "higgs",
+            "vo": "demo",
+            "job_share": 300.0,
+            "job_sharing": True,
+            "allows_background": False,
+            "n_users": 1,
+        }
+    ]
+    twice = {"groups": [{"name": "a", "vo": "demo"}, {"name": "a", "vo": "demo"}]}
+    assert not (await post(operator, "group/load", twice))["success"]
+    assert (await post(operator, "group/load", {"groups": [{"name": "top", "vo": "demo"}]}))["success"]
+    assert [one["name"] for one in await get(user, "group/list")] == ["top"]
+    assert (await post(operator, "group/remove", {"name": "top", "vo": "demo"}))["success"]
+    assert not (await post(operator, "group/remove", {"name": "top", "vo": "demo"}))["success"]
+    assert await audited(database) == ["group.set", "group.set", "user.set", "group.load", "group.remove"]
+
+
+async def test_users_see_themselves_and_production_sees_all(
+    operator: httpx.AsyncClient, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    listed = [{"user_name": "alice", "GRIDPREF": "sk", "quota": 1.5}, {"user_name": "bob", "cap_running_jobs": 5}]
+    assert (await post(operator, "user/load", {"users": listed}))["success"]
+    [own] = await get(user, "user/list")
+    assert (own["user_name"], own["grid_pref"], own["quota"]) == ("alice", "ks", 1.5)
+    assert [text.split(":")[0] for text in own["may"]] == ["may download key pairs", "super user"]
+    assert [one["user_name"] for one in await get(producer, "user/list")] == ["alice", "bob"]
+    assert (await post(operator, "user/set", {"user_name": "bob", "grid_pref": "g"}))["success"]
+    [_, bob] = await get(producer, "user/list")
+    assert (bob["grid_pref"], bob["cap_running_jobs"]) == ("g", 5), "what is not given stays"
+    assert (await post(operator, "user/remove", {"user_name": "bob"}))["success"]
+    assert not (await post(operator, "user/remove", {"user_name": "bob"}))["success"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("user/set", {"user_name": "a", "grid_pref": "kx"}, "grid_pref"),
+        ("user/set", {"user_name": "a", "cap_running_jobs": 0}, "cap_running_jobs"),
+        ("user/set", {"user_name": "a", "nonsense": 1}, "nonsense"),
+        ("group/set", {"name": "a", "vo": "demo", "job_share": -1}, "job_share"),
+        ("work_queue/load", {"work_queues": [{**QUEUES[0], "criteria": "status = 'x'"}]}, "work_queues.simulation"),
+        ("work_queue/load", {"work_queues": [{**QUEUES[0], "status": "broken"}]}, "status"),
+    ],
+)
+async def test_bad_input_names_its_field(operator: httpx.AsyncClient, path: str, body: Any, field: str) -> None:
+    reply = await post(operator, path, body)
+    assert not reply["success"] and any(field in one["field"] or field in one["message"] for one in reply["problems"])
+
+
+@pytest.mark.parametrize(
+    "path", ["group/set", "group/load", "user/set", "user/load", "work_queue/set", "work_queue/load"]
+)
+async def test_operators_alone_write(producer: httpx.AsyncClient, path: str) -> None:
+    assert (await post(producer, path, {}))["status"] == 403
+
+
+async def test_a_task_is_mapped_when_it_comes_and_an_unknown_queue_is_refused(
+    database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    assert (await post(operator, "work_queue/load", {"work_queues": QUEUES}))["success"]
+    first, _ = await define(database, service, producer, production("one", processingType="simul"))
+    second, _ = await define(database, service, producer, production("two", processingType="reprocessing"))
+    assert (await task_row(database, first))["work_queue_id"] == 1
+    assert (await task_row(database, second))["work_queue_id"] == 2
+    body = {"task_parameters": production("three", workQueueName="nowhere")}
+    reply = await post(producer, "task/submit", body)
+    assert not reply["success"] and "workQueueName" in str(reply["problems"]) and "simulation" in str(reply["problems"])
+    assert [(one["name"], one["n_tasks"]) for one in await get(producer, "work_queue/list")] == [
+        ("simulation", 1),
+        ("rest", 1),
+    ]
+    left_out = await post(operator, "work_queue/load", {"work_queues": [QUEUES[1]]})
+    assert left_out["success"]
+    assert [(one["name"], one["status"]) for one in await get(producer, "work_queue/list")] == [
+        ("simulation", "inactive"),
+        ("rest", "active"),
+    ]
+
+
+async def test_python_and_the_statement_agree_on_which_tasks_match(
+    database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    """Of the queue that takes a task, and of every other, the statement counts what Python says."""
+    await define(database, service, producer, production("one", processingType="simul", coreCount=8))
+    for criteria, expected in (
+        ("processingType = 'simul'", 1),
+        ("processingType = 'simul' AND coreCount < 8", 0),
+        ("campaign IS NULL OR campaign LIKE '%'", 1),
+        ("NOT site = 'X'", 0),
+        ("splitRule LIKE '%' AND eventService = 0", 1),
+        ("workingGroup IN ('a', 'b') OR coreCount BETWEEN 8 AND 9", 1),
+    ):
+        async with database.read() as connection:
+            queue = WorkQueue(1, "q", "managed", "demo", criteria=criteria)
+            assert await matching_tasks(connection, queue) == expected, criteria
+    changed = {**QUEUES[0], "criteria": "coreCount = 8", "variables": None}
+    reply = await post(operator, "work_queue/set", {"work_queue": changed, "dry_run": True})
+    assert reply["data"] == {"matching_tasks": {"simulation": 1}}
+    assert await get(producer, "work_queue/list") == []
