@@ -116,7 +116,9 @@ async def register(connection: asyncpg.Connection, file_id: int, **values: Any) 
     )
 
 
-async def log(connection: asyncpg.Connection, task_id: int, entity: str, *, to_status: str, **values: Any) -> None:
+async def log(
+    connection: asyncpg.Connection, task_id: int | None, entity: str, *, to_status: str, **values: Any
+) -> None:
     now = await connection.fetchval("SELECT orrery_now()")
     row = {"at": now, "entity": entity, "task_id": task_id, "to_status": to_status, "actor": "test",
            "reason": "planted", **values}  # fmt: skip

@@ -35,8 +35,12 @@ SELECT touched.ids,
        NOT EXISTS (SELECT FROM tasks WHERE status <> ALL($2)) AS ended,
        EXISTS (SELECT FROM deferred_messages) AS has_deferred,
        ARRAY(SELECT consumer || ': ' || reason FROM parked_messages ORDER BY parked_id) AS parked
-  FROM (SELECT coalesce(array_agg(DISTINCT task_id), '{}') AS ids FROM transition_log
-         WHERE at >= $1 AND task_id IS NOT NULL) AS touched
+  FROM (SELECT coalesce(array_agg(DISTINCT task_id), '{}') AS ids
+          FROM (SELECT task_id FROM transition_log WHERE at >= $1
+                UNION ALL
+                SELECT j.task_id FROM transition_log l JOIN jobs j ON j.job_id = ANY(l.entity_ids)
+                 WHERE l.at >= $1 AND l.entity = 'job' AND l.task_id IS NULL) changed
+         WHERE task_id IS NOT NULL) AS touched
 """
 _EVERY_TASK = "SELECT coalesce(array_agg(task_id), '{}') FROM tasks"
 _FINGERPRINT = """
@@ -61,7 +65,10 @@ SELECT format('output %s is in the catalogue, but its job did not succeed: it is
     ON c.dataset_id = k.dataset_id LEFT JOIN task_files f ON f.dataset_id = d.dataset_id AND f.lfn = c.lfn
  WHERE d.type IN ('output', 'log') AND f.status IS DISTINCT FROM 'finished'
 """
-_CHANGED = "SELECT to_status FROM transition_log WHERE at >= $1 AND entity = 'job' AND entity_id = $2"
+_CHANGED = """
+SELECT to_status FROM transition_log
+ WHERE at >= $1 AND entity = 'job' AND (entity_id = $2 OR entity_ids @> ARRAY[$2::bigint])
+"""
 _TASKS = "SELECT task_id, status, retry_at, error_dialog FROM tasks ORDER BY task_id"
 
 

@@ -90,9 +90,12 @@ SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_nam
 LIMIT 1;
 
 -- name: history_of_job
--- Changes of a job, the latest first. Index transition_log_entity.
-SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
- WHERE entity = 'job' AND entity_id = :job_id ORDER BY at DESC LIMIT :at_most::int;
+-- Changes of a job, alone or in a batch, the latest first. Indexes transition_log_entity, transition_log_batches.
+SELECT at, from_status, to_status, actor, reason, cause_event_id
+  FROM (SELECT * FROM transition_log WHERE entity = 'job' AND entity_id = :job_id
+        UNION ALL
+        SELECT * FROM transition_log WHERE entity = 'job' AND entity_ids @> ARRAY[:job_id::bigint]) logged
+ ORDER BY at DESC LIMIT :at_most::int;
 
 -- name: ahead_of_job
 -- Activated jobs of the same queue and share that are served first; counting stops at the limit.

@@ -51,7 +51,9 @@ async def test_a_job_without_heartbeat_fails_and_its_neighbours_live(
     assert (found["status"], found["error_source"], found["end_time"]) == ("failed", "watchdog", START)
     assert "lost heartbeat" in found["error_dialog"]
     assert await stage.value("SELECT status FROM jobs WHERE job_id = $1", spoke) == "running"
-    logged = await connection.fetchrow("SELECT * FROM transition_log WHERE entity_id = $1", silent)
+    logged = await connection.fetchrow(
+        "SELECT * FROM transition_log WHERE coalesce(entity_ids, ARRAY[entity_id]) @> ARRAY[$1::bigint]", silent
+    )
     assert (logged["actor"], logged["to_status"]) == ("watchdog", "failed") and "heartbeat" in logged["reason"]
 
 
@@ -190,7 +192,10 @@ async def test_two_watchdogs_at_once_end_a_job_once(stage: Stage, connection: as
         await rows.job(connection, task, status="sent", state_change_time=START - HOUR)
     await seasoned(stage)
     await asyncio.gather(*(stage.run(stage.watchdog.watch_jobs_with_pilots) for _ in range(4)))
-    logged = await stage.value("SELECT count(*) FROM transition_log WHERE entity = 'job' AND to_status = 'failed'")
+    logged = await stage.value(
+        "SELECT sum(coalesce(cardinality(entity_ids), 1)) FROM transition_log"
+        " WHERE entity = 'job' AND to_status = 'failed'"
+    )
     assert logged == 50
 
 

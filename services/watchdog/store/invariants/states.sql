@@ -2,12 +2,11 @@
 
 -- name: i4_final_job_changed
 -- The final state of a job never changes.
-SELECT l.task_id, 'job' AS entity, l.entity_id,
-       format('job %s was %s and became %s at %s (%s: %s)', l.entity_id, l.from_status, l.to_status, l.at, l.actor,
-              l.reason) AS sentence
-  FROM transition_log l
- WHERE l.task_id = ANY(:task_ids::bigint[]) AND l.entity = 'job'
-   AND l.from_status IN ('finished', 'failed', 'closed', 'cancelled');
+SELECT l.task_id, 'job' AS entity, l.job_id AS entity_id,
+       format('job %s was %s and became %s at %s (%s: %s)', l.job_id, l.from_status, l.to_status, l.at, l.actor, l.reason)
+       AS sentence
+  FROM transitions_of_jobs(:task_ids::bigint[]) l
+ WHERE l.from_status IN ('finished', 'failed', 'closed', 'cancelled');
 
 -- name: i4_job_in_two_homes
 -- A job is either live or in the archive.
@@ -31,23 +30,32 @@ SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
 
 -- name: i5_transition_not_in_graph
 -- Only the published transitions occur.
-SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
-       format('%s %s went from %s to %s at %s, which the graph does not have (%s: %s)', l.entity,
-              coalesce(l.entity_id, l.entity_ids[1]), coalesce(l.from_status, '(inserted)'), l.to_status, l.at,
-              l.actor, l.reason) AS sentence
-  FROM transition_log l
+SELECT l.task_id, l.entity, l.entity_id,
+       format('%s %s went from %s to %s at %s, which the graph does not have (%s: %s)', l.entity, l.entity_id,
+              coalesce(l.from_status, '(inserted)'), l.to_status, l.at, l.actor, l.reason) AS sentence
+  FROM (SELECT task_id, entity, coalesce(entity_id, entity_ids[1]) AS entity_id, at, from_status, to_status, actor,
+               reason
+          FROM transition_log WHERE task_id = ANY(:task_ids::bigint[]) AND entity <> 'job'
+        UNION ALL
+        SELECT task_id, 'job', job_id, at, from_status, to_status, actor, reason
+          FROM transitions_of_jobs(:task_ids::bigint[])) l
   LEFT JOIN allowed_transitions a
     ON a.entity = l.entity AND a.from_status = coalesce(l.from_status, '') AND a.to_status = l.to_status
- WHERE l.task_id = ANY(:task_ids::bigint[]) AND a.entity IS NULL;
+ WHERE a.entity IS NULL;
 
 -- name: i5_transition_without_reason
 -- Every transition has an actor and a reason.
-SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
-       format('%s %s went from %s to %s at %s with actor %s and reason %s', l.entity,
-              coalesce(l.entity_id, l.entity_ids[1]), coalesce(l.from_status, '(inserted)'), l.to_status, l.at,
-              quote_literal(l.actor), quote_literal(l.reason)) AS sentence
-  FROM transition_log l
- WHERE l.task_id = ANY(:task_ids::bigint[]) AND (l.actor = '' OR l.reason IN ('', 'unstated'));
+SELECT l.task_id, l.entity, l.entity_id,
+       format('%s %s went from %s to %s at %s with actor %s and reason %s', l.entity, l.entity_id,
+              coalesce(l.from_status, '(inserted)'), l.to_status, l.at, quote_literal(l.actor), quote_literal(l.reason))
+       AS sentence
+  FROM (SELECT task_id, entity, coalesce(entity_id, entity_ids[1]) AS entity_id, at, from_status, to_status, actor,
+               reason
+          FROM transition_log WHERE task_id = ANY(:task_ids::bigint[]) AND entity <> 'job'
+        UNION ALL
+        SELECT task_id, 'job', job_id, at, from_status, to_status, actor, reason
+          FROM transitions_of_jobs(:task_ids::bigint[])) l
+ WHERE l.actor = '' OR l.reason IN ('', 'unstated');
 
 -- name: i5_task_log_has_a_gap
 -- A task's log leads to its state: it entered each state as often as it left it, but for the present one.
@@ -70,10 +78,10 @@ SELECT s.task_id, 'task' AS entity, s.task_id AS entity_id,
 -- name: i5_job_log_has_a_gap
 -- A live job's log leads to its state; its insertion (pending, defined or waiting) is its creation time.
 WITH steps AS (
-    SELECT l.task_id, l.entity_id AS job_id, s.status, s.step
-      FROM transition_log l
+    SELECT l.task_id, l.job_id, s.status, s.step
+      FROM transitions_of_jobs(:task_ids::bigint[]) l
       CROSS JOIN LATERAL (VALUES (l.to_status, 1), (l.from_status, -1)) AS s (status, step)
-     WHERE l.task_id = ANY(:task_ids::bigint[]) AND l.entity = 'job' AND s.status IS NOT NULL
+     WHERE s.status IS NOT NULL
     UNION ALL
     SELECT j.task_id, j.job_id, j.status, -1 FROM jobs j WHERE j.task_id = ANY(:task_ids::bigint[])
 )
@@ -104,11 +112,10 @@ SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
 
 -- name: i7_job_given_twice
 -- A job row goes to one pilot at most.
-SELECT l.task_id, 'job' AS entity, l.entity_id,
-       format('job %s was given to pilots %s times', l.entity_id, count(*)) AS sentence
-  FROM transition_log l
- WHERE l.task_id = ANY(:task_ids::bigint[]) AND l.entity = 'job' AND l.to_status = 'sent'
- GROUP BY l.task_id, l.entity_id HAVING count(*) > 1;
+SELECT l.task_id, 'job' AS entity, l.job_id AS entity_id,
+       format('job %s was given to pilots %s times', l.job_id, count(*)) AS sentence
+  FROM transitions_of_jobs(:task_ids::bigint[]) l WHERE l.to_status = 'sent'
+ GROUP BY l.task_id, l.job_id HAVING count(*) > 1;
 
 -- name: i7_job_claimed_twice
 -- A job answers one acquire request.
