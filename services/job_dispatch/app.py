@@ -132,7 +132,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics)
     call_limits = CallLimits(parameters, metrics, clock)
-    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database), metrics, call_limits)
+    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database, parameters), metrics, call_limits)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):

@@ -41,6 +41,9 @@ PROXY_RECIPIENTS: Parameter[Any] = Parameter(
 KEY_PAIR_RECIPIENTS: Parameter[Any] = Parameter(
     COMPONENT, "KEY_PAIR_RECIPIENTS", None, "", "{key or *: [subject]} that may have the key (getKeyPair)"
 )
+PILOT_SECRETS: Parameter[Any] = Parameter(
+    COMPONENT, "PILOT_SECRETS", None, "", "{queue or *: subject} whose secrets pilots get with every job (pilotSecrets)"
+)
 RENEWED_TOKEN_S = Parameter(
     COMPONENT, "RENEWED_TOKEN_S", 432_000, "s", "for which a token that a pilot renewed is valid", 60, 2_592_000
 )

@@ -84,7 +84,7 @@ class Acquiring:
             self._metrics.acquires.labels("none").inc()
             return wanted, self._no_match.explain(offer)
         self._granted.inc()
-        return wanted, await self._secrets.added(granted)
+        return wanted, await self._secrets.added(granted, offer.queue)
 
     async def _claim(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
         """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.

@@ -5,7 +5,7 @@ Everybody sees and changes their own only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -18,8 +18,11 @@ from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import RequestFields, parse
+from services.job_dispatch.parameters import PILOT_SECRETS
 from services.job_dispatch.store.secrets import MOST_SECRETS, secrets_of, set_secret
 from shared.auth import Caller, require
+from shared.auth.named import EVERYWHERE
+from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
@@ -45,20 +48,33 @@ class JobSecrets:
     It is never stored with the job: specifications are shown to the members of the owner's VO.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, parameters: Parameters) -> None:
         self._database = database
+        self._parameters = parameters
 
-    async def added(self, granted: Sequence[Granted]) -> list[Granted]:
-        """The same jobs; those that use secrets have them as a JSON text, as pilots expect."""
-        return [await self._with_secrets(one) if one.spec and _MARK in one.spec else one for one in granted]
+    async def added(self, granted: Sequence[Granted], queue: str) -> list[Granted]:
+        """The same jobs; those that use secrets have them as a JSON text, as pilots expect.
 
-    async def _with_secrets(self, job: Granted) -> Granted:
+        What the configuration has for pilots of the queue, logins of their real-time logs, goes with every job.
+        """
+        configured = self._parameters.read(PILOT_SECRETS)
+        keeper = (configured.get(queue) or configured.get(EVERYWHERE)) if isinstance(configured, Mapping) else None
+        if keeper is None:
+            return [await self._with_secrets(one) if one.spec and _MARK in one.spec else one for one in granted]
+        logins = await self._kept_by(str(keeper))
+        return [await self._with_secrets(one, logins) if one.spec else one for one in granted]
+
+    async def _with_secrets(self, job: Granted, of_pilots: Mapping[str, str] | None = None) -> Granted:
         spec = orjson.loads(job.spec or "{}")
-        if spec.get("useSecrets") != "True":
-            return job
+        if spec.get("useSecrets") == "True":
+            spec["secrets"] = orjson.dumps(await self._kept_by(str(spec.get("prodUserID")))).decode()
+        if of_pilots:
+            spec["pilotSecrets"] = of_pilots
+        return replace(job, spec=orjson.dumps(spec).decode())
+
+    async def _kept_by(self, owner: str) -> dict[str, str]:
         async with self._database.read() as connection:
-            kept = await secrets_of(connection, str(spec.get("prodUserID")))
-        return replace(job, spec=orjson.dumps({**spec, "secrets": orjson.dumps(kept).decode()}).decode())
+            return await secrets_of(connection, owner)
 
 
 class SecretsApi:

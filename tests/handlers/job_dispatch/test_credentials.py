@@ -23,9 +23,10 @@ from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.handlers.job_dispatch.published_pilot import LEGACY, by_curl, by_urllib
 
-RECIPIENTS = {
+CONFIGURED: dict[str, dict[str, Any]] = {
     "PROXY_RECIPIENTS": {"default.atlas_Role_production": ["pilot-1"], "alice": ["pilot-1"], "gone": ["pilot-1"]},
     "KEY_PAIR_RECIPIENTS": {"public.pem": ["pilot-1"], "private.pem": ["pilot-1"], "none.pem": ["pilot-1"]},
+    "PILOT_SECRETS": {"Q2": "log-keeper"},
 }
 
 
@@ -41,7 +42,7 @@ async def pilot(context: Context, rows: Rows, authority: Authority, tmp_path: Pa
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(f"-----BEGIN {name}\n")
     async with rows.database.pool.acquire() as connection:
-        for key, value in RECIPIENTS.items():
+        for key, value in CONFIGURED.items():
             await connection.execute(
                 "INSERT INTO parameters (component, key, value, type) VALUES ('job_dispatch', $1, $2, 'json')",
                 key,
@@ -155,6 +156,19 @@ async def test_secrets_are_their_owners_only_and_reach_the_jobs_of_tasks_that_us
     second = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q1"})).json()["data"]["jobs"][0]
     assert first == {"StatusCode": 0, **other}
     assert orjson.loads(second.pop("secrets")) == mine and second == spec
+
+
+async def test_pilots_of_a_queue_get_what_the_configuration_keeps_for_them_with_every_job(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    await rows.jobs(2, queue="Q2")
+    await rows.jobs(1)
+    async with client(parts, authority, "log-keeper", "production") as keeper:
+        await keeper.post("/api/v1/creds/set_user_secrets", json={"key": "logstash_login", "value": "l"})
+    first = (await by_curl(pilot, "getJob", siteName="Q2")).json()
+    second = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q2"})).json()["data"]["jobs"][0]
+    assert first["pilotSecrets"] == second["pilotSecrets"] == {"logstash_login": "l"}
+    assert "pilotSecrets" not in (await by_curl(pilot, "getJob", siteName="Q1")).json()
 
 
 async def test_of_secrets_there_are_at_most_a_hundred_of_one_person(parts: Parts, authority: Authority) -> None:
