@@ -23,5 +23,6 @@ How an acquire is answered (the windows decide nothing: whatever they say is com
 
 HTTP: /api/v1/pilot/* (role pilot; acquires and reports as plain ASGI on bytes, the rest Starlette routes, `api.pilot`),
 /server/panda/* (the same for published pilots, with flat answers, `api.legacy`), /api/v1/job/* and /api/v1/statistics/*
-(`api.job`), /api/v1/event/* (`api.event_ranges`), /api/v1/site/advertise (`api.advert`).
+(`api.job`), /api/v1/event/* (`api.event_ranges`), /api/v1/harvester/update_workers (`api.factory`),
+/api/v1/site/advertise (`api.advert`).
 """

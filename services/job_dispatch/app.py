@@ -29,6 +29,7 @@ from services.job_dispatch.api.body import IDS
 from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.event_ranges import EventRangesApi
+from services.job_dispatch.api.factory import FactoryApi
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_credentials import LegacyCredentials
@@ -182,6 +183,7 @@ def _web(
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods()]
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
     web.include_router(ranges.router())
+    web.include_router(FactoryApi(activity).router())
     web.include_router(DebugApi(database, commanding).router())
     web.include_router(SecretsApi(database).router())
     return web

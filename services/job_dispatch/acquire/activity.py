@@ -19,15 +19,15 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.model.queue import QueueStatus
 from shared.snapshot import KnownGrid
 
-#: what a pilot says about its batch job: no state of a job
-WorkerState = Literal["started", "finished"]
+#: what a pilot (started, finished) or a factory says about a batch job: no state of a job
+WorkerState = Literal["submitted", "started", "running", "finished"]
 LOOK_UP_EVERY_S = 1.0
 LONGEST_REASON = 500
 
 
 @dataclass(frozen=True)
 class WorkerStatus:
-    """What a pilot states about the batch job it runs in.
+    """What a pilot states about the batch job it runs in, or a factory (`of_factory`) about one of its.
 
     `subject`: whose token it came with; `is_trusted`: one with the role production or operator.
     """
@@ -38,6 +38,8 @@ class WorkerStatus:
     status: WorkerState
     subject: str
     is_trusted: bool = False
+    of_factory: bool = False
+    n_cores: int = 1
 
     @property
     def key(self) -> tuple[str, int]:
@@ -113,6 +115,15 @@ class PilotActivity:
         """Store a worker's state; whether the caller may report it. Returns after the commit."""
         return await self._workers.submit(status)
 
+    async def workers(self, statuses: Sequence[WorkerStatus]) -> frozenset[tuple[str, int]]:
+        """The same of many workers of a factory; the keys of those that were noted.
+
+        Of two that are said of one worker the later counts.
+        """
+        last = list({one.key: one for one in statuses}.values())
+        noted = await self._note_workers(last) if last else ()
+        return frozenset(one.key for one, is_noted in zip(last, noted, strict=True) if is_noted)
+
     async def _note_workers(self, workers: Sequence[WorkerStatus]) -> Sequence[bool]:
         async with self._database.begin(reason="worker status") as work:
             reporters = await self._reporters(work, workers)
@@ -125,14 +136,15 @@ class PilotActivity:
                 queues=[one.queue for one in ordered],
                 statuses=[one.status for one in ordered],
                 subjects=[reporters[one.key] for one in ordered],
+                n_cores=[one.n_cores for one in ordered],
             )
         return [one.key in reporters for one in workers]
 
-    async def _reporters(self, work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], str]:
+    async def _reporters(self, work: UnitOfWork, workers: Sequence[WorkerStatus]) -> dict[tuple[str, int], str | None]:
         """Who reported each worker first, for workers that their callers may report.
 
-        A worker belongs to whoever reported it first. Others may report it if the configuration names them for the
-        worker's queue, or with the role production or operator.
+        A worker belongs to the pilot that reported it first; until then, to none. Others may report it if the
+        configuration names them for the worker's queue, or with the role production or operator; factories are such.
         """
         rows = await SQL.rows(
             work.connection,
@@ -142,13 +154,13 @@ class PilotActivity:
         )
         known = {(row["harvester_id"], row["worker_id"]): row for row in rows}
         named = self._parameters.read(REPORTERS)
-        found = {}
+        found: dict[tuple[str, int], str | None] = {}
         for one in workers:
             row = known.get(one.key)
-            if row is None or row["subject"] == one.subject:
+            if not one.of_factory and (row is None or row["subject"] == one.subject):
                 found[one.key] = one.subject
-            elif one.is_trusted or is_named(named, row["queue"], one.subject):
-                found[one.key] = row["subject"]
+            elif one.is_trusted or is_named(named, row["queue"] if row else one.queue, one.subject):
+                found[one.key] = row["subject"] if row else None
         return found
 
     async def close(self) -> None:

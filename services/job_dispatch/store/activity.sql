@@ -19,10 +19,12 @@ SELECT w.harvester_id, w.worker_id, w.queue, w.subject
  WHERE w.subject IS NOT NULL;
 
 -- name: note_workers
--- The latest state of batch jobs; one that finished stays so.
-INSERT INTO workers (harvester_id, worker_id, queue, status, subject)
+-- The latest state of batch jobs; one that finished stays so, and one that began is not submitted any more.
+INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores)
 SELECT * FROM unnest(:harvester_ids::text[], :worker_ids::bigint[], :queues::text[], :statuses::text[],
-                     :subjects::text[])
+                     :subjects::text[], :n_cores::int[])
 ON CONFLICT (harvester_id, worker_id)
-DO UPDATE SET queue = excluded.queue, status = excluded.status, subject = excluded.subject, updated_at = orrery_now()
- WHERE workers.status <> 'finished' AND (workers.subject IS NULL OR workers.subject = excluded.subject);
+DO UPDATE SET queue = excluded.queue, status = excluded.status, subject = excluded.subject, n_cores = excluded.n_cores,
+              updated_at = orrery_now()
+ WHERE workers.status <> 'finished' AND (workers.subject IS NULL OR workers.subject = excluded.subject)
+   AND (excluded.status <> 'submitted' OR workers.status = 'submitted');

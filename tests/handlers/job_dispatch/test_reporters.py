@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import orjson
 import pytest
 
 from services.job_dispatch.app import Parts
@@ -58,6 +59,41 @@ async def test_a_worker_is_reported_by_whom_began_it_by_those_named_for_its_queu
         assert await tell(pusher, "started") and await tell(boss, "started")
         assert await tell(pilot, "finished") and await status() == [("Q2", "finished")]
         assert await tell(boss, "started", workerID=13) and not await tell(pilot, "finished", workerID=13)
+
+
+async def test_a_factory_tells_of_its_workers_until_their_pilots_do(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient, authority: Authority
+) -> None:
+    path = "/api/v1/harvester/update_workers"
+
+    def told(worker_id: Any, status: str, **more: Any) -> dict[str, Any]:
+        return {"workerID": worker_id, "computingSite": "Q2", "status": status, "batchID": "b7", "nCore": 8, **more}
+
+    async def stored() -> list[tuple[Any, ...]]:
+        async with rows.database.read() as connection:
+            found = await connection.fetch("SELECT worker_id, status, subject, n_cores FROM workers ORDER BY worker_id")
+        return [tuple(row) for row in found]
+
+    async with client(parts, authority, "pusher", "pilot") as harvester:
+        odd = [told(4, "submitted", computingSite="Q1"), told(5, "running", computingSite="Q9"), told(6, "asleep"), 7]
+        workers = [told(1, "submitted"), told(2, "running"), told(3, "failed"), *odd, told("8", "idle", nCore=None)]
+        answer = (await harvester.post(path, json={"harvester_id": "H1", "workers": workers})).json()
+        assert answer["data"] == [True, True, True, False, False, False, False, True]
+        for part in ("REPORTERS does not name", "there is no queue 'Q9'", "status cannot be"):
+            assert part in answer["message"]
+        noted = [(1, "submitted", None, 8), (2, "running", None, 8), (3, "finished", None, 8), (8, "running", None, 1)]
+        assert await stored() == noted
+        started = {"workerID": 1, "harvesterID": "H1", "site": "Q2", "status": "started"}
+        assert (await pilot.post("/api/v1/pilot/update_worker_status", json=started)).json()["success"]
+        text = orjson.dumps([told(1, "submitted"), told(2, "submitted"), told(1, "submitted")]).decode()
+        late = await harvester.post(path, data={"harvester_id": "H1", "workers": text})
+        assert late.json()["data"] == [True, True, True]
+        assert [row[1:3] for row in await stored()][:2] == [("started", "pilot-1"), ("running", None)]
+        await harvester.post(path, json={"harvester_id": "H1", "workers": [told(1, "cancelled")]})
+        assert (await stored())[0][1:3] == ("finished", "pilot-1")
+        for wrong in ("x", [{}] * 1001, None):
+            refused = (await harvester.post(path, json={"harvester_id": "H1", "workers": wrong})).json()
+            assert not refused["success"] and "workers" in refused["message"]
 
 
 async def claimed_by(rows: Rows, job_id: int, subject: str) -> None:

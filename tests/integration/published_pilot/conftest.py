@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from tests.integration.published_pilot.run import Launcher, Pilot
 
 #: what the payload does at each queue
 WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}
-QUEUES = list(WORK)
+#: no pilot is at the last
+QUEUES = [*WORK, "PILOT_SPECIFICATION"]
 STATUS_WITHIN_S = 120.0
 
 
@@ -44,7 +45,7 @@ class System:
     storages: Path
     database: Relay
     outside: Outside
-    stories: dict[str, Story] = field(default_factory=dict)
+    launcher: Launcher
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         answer = self.http.post(f"/api/v1/{path}", json=body).json()
@@ -102,25 +103,30 @@ def system(
             authority = Authority.from_file(directory / "key.pem")
             headers = {"Authorization": f"Bearer {authority.issue('tester', ['operator', 'production'])}"}
             with httpx.Client(base_url=address, headers=headers, trust_env=False, timeout=60) as http:
-                found = System(http, storages, relay, outside)
+                launcher = Launcher(pilot_folder, address, authority.issue("factory", ["pilot"]), storages, outside)
+                found = System(http, storages, relay, outside, launcher)
                 found.post("grid/load", {"files": world.grid(storages, QUEUES), "keep_times": False})
                 found.post("catalogue/import", world.place_input(storages))
-                launcher = Launcher(pilot_folder, address, authority.issue("factory", ["pilot"]), storages, outside)
-                try:
-                    _begin(found, launcher, directory)
-                    yield found
-                finally:
-                    for story in found.stories.values():
-                        story.pilot.end()
+                found.post("creds/set_user_secrets", {"key": "LOGIN", "value": 'a "secret"'})
+                yield found
     finally:
         asyncio.run(servers.drop_database(servers_of_tests.database_url, url))
 
 
-def _begin(system: System, launcher: Launcher, directory: Path) -> None:
-    """All pilots at once: each waits for minutes, most of them for itself."""
-    for queue, how in WORK.items():
-        folder = directory / f"{queue}.payload"
-        folder.mkdir()
-        is_first = queue == QUEUES[0]
-        task_id, job_id = system.submit(world.task(queue, how, folder, has_input=is_first))
-        system.stories[queue] = Story(task_id, job_id, folder, launcher.start(queue, directory / queue))
+@pytest.fixture(scope="package")
+def stories(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Story]]:
+    """A pilot at each queue, all begun at once: each waits for minutes, most of them for itself."""
+    directory = tmp_path_factory.mktemp("pilots")
+    found: dict[str, Story] = {}
+    try:
+        for queue, how in WORK.items():
+            folder = directory / f"{queue}.payload"
+            folder.mkdir()
+            is_first = queue == QUEUES[0]
+            task = world.task(queue, how, folder, has_input=is_first, useSecrets=is_first)
+            task_id, job_id = system.submit(task)
+            found[queue] = Story(task_id, job_id, folder, system.launcher.start(queue, directory / queue))
+        yield found
+    finally:
+        for story in found.values():
+            story.pilot.end()

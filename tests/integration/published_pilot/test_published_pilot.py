@@ -6,19 +6,24 @@ waits for two minutes before it reports a failure; the tests are in the order in
 
 from __future__ import annotations
 
+import json
 import tarfile
+import time
 import zlib
 
 import pytest
 
 from tests.integration.published_pilot import world
-from tests.integration.published_pilot.conftest import System
+from tests.integration.published_pilot.conftest import Story, System
 
 pytestmark = pytest.mark.timeout(400)
+Stories = dict[str, Story]
 
 
-def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the_catalogue(system: System) -> None:
-    story = system.stories["PILOT_FINISHED"]
+def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the_catalogue(
+    system: System, stories: Stories
+) -> None:
+    story = stories["PILOT_FINISHED"]
     assert story.pilot.wait() == 0, story.pilot.text[-5000:]
     job = system.wait_for(story.job_id, "finished")
     written, log = job["spec"]["outFiles"].split(",")
@@ -31,19 +36,27 @@ def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the
         assert (file["lfn"], file["size_bytes"]) == (lfn, place.stat().st_size)
         assert file["checksum"] == f"ad:{zlib.adler32(place.read_bytes()):08x}"
     assert job["start_time"] < job["end_time"] and job["report"]["pilot_timing"]
+    assert json.loads((story.folder / "secrets").read_text()) == {"LOGIN": 'a "secret"'}
 
 
-def test_a_pilot_that_is_told_to_kill_its_job_ends_the_payload_and_reports_so(system: System) -> None:
-    story = system.stories["PILOT_KILLED"]
+def test_a_pilot_shows_the_output_of_its_payload_and_kills_its_job_as_it_is_told(
+    system: System, stories: Stories
+) -> None:
+    story = stories["PILOT_KILLED"]
     system.wait_for(story.job_id, "running")
+    system.post("job/set_command", {"job_id": story.job_id, "command": "tail payload.stdout"})
+    deadline = time.monotonic() + 60
+    while "this payload begins" not in system.http.get(f"/api/v1/job/get_stdout?job_id={story.job_id}").text:
+        assert time.monotonic() < deadline, story.pilot.text[-5000:]
+        time.sleep(0.2)
     system.post("job/set_command", {"job_id": story.job_id, "command": "tobekilled"})
     job = system.wait_for(story.job_id, "failed")
     assert (job["error_source"], job["error_code"]) == ("pilot", 1144)
     story.pilot.wait()
 
 
-def test_a_final_report_during_an_outage_of_the_database_is_not_lost(system: System) -> None:
-    story = system.stories["PILOT_OUTAGE"]
+def test_a_final_report_during_an_outage_of_the_database_is_not_lost(system: System, stories: Stories) -> None:
+    story = stories["PILOT_OUTAGE"]
     system.wait_for(story.job_id, "running")
     system.database.cut()
     (story.folder / "go").touch()
@@ -56,8 +69,8 @@ def test_a_final_report_during_an_outage_of_the_database_is_not_lost(system: Sys
     assert story.pilot.wait() == 0
 
 
-def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: System) -> None:
-    story = system.stories["PILOT_FAILED"]
+def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: System, stories: Stories) -> None:
+    story = stories["PILOT_FAILED"]
     story.pilot.wait()
     job = system.wait_for(story.job_id, "failed")
     assert (job["error_source"], job["error_code"]) == ("payload", 3)
@@ -69,7 +82,7 @@ def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: S
         assert file is not None and b"this payload fails" in file.read()
 
 
-def test_pilots_asked_nobody_else(system: System) -> None:
-    for story in system.stories.values():
+def test_pilots_asked_nobody_else(system: System, stories: Stories) -> None:
+    for story in stories.values():
         story.pilot.wait()
     assert set(system.outside.asked) == {world.SCRIPT_URL}

@@ -1,0 +1,117 @@
+"""/api/v1/harvester/update_workers: what Harvester says of the batch jobs that it submits.
+
+For the role production, and for pilots that the configuration names for the queue (`job_dispatch.REPORTERS`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import Response
+from pydantic import BeforeValidator, Field, ValidationError
+
+from services.job_dispatch.acquire.activity import PilotActivity, WorkerState, WorkerStatus
+from services.job_dispatch.api.body import INNER, MIB, fields_of
+from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.requests import FAILED, BadRequest, Name, RequestFields, parse, shown, whole
+from shared.auth import Caller, require
+from shared.model.problems import FieldProblem
+from shared.model.whole_numbers import LARGEST_ID
+from shared.web.envelope import Envelope
+from shared.web.json_route import JsonRoute
+from shared.web.json_text import BodyLimits, parse_json_now
+
+MOST_WORKERS = 1_000
+BODY = BodyLimits(2 * MIB, n_values=100_000, depth=8, exact=False, odd=True)
+FACTORIES = require("pilot", "production", right="modify")
+
+#: Harvester's words for the states of a worker: it waits, has begun, or has ended
+STATES: dict[str, WorkerState] = {
+    "pending": "submitted", "submitted": "submitted", "ready": "submitted", "idle": "running", "running": "running",
+    "finished": "finished", "failed": "finished", "cancelled": "finished", "missed": "finished",
+}  # fmt: skip
+
+
+class UpdateWorkers(RequestFields):
+    """`update_workers`."""
+
+    harvester_id: Name
+    workers: Annotated[Any, Field(description="a list of workers, or its JSON text")]
+
+
+class Worker(RequestFields):
+    """One worker: its number, queue and state; the rest of what Harvester knows decides nothing."""
+
+    worker_id: Annotated[int, BeforeValidator(whole), Field(alias="workerID", ge=0, le=LARGEST_ID)]
+    queue: Annotated[Name, Field(alias="computingSite")]
+    status: Annotated[WorkerState, BeforeValidator(lambda value: STATES.get(str(value)))]
+    n_cores: Annotated[
+        int, BeforeValidator(lambda value: whole(value) or 1), Field(alias="nCore", ge=1, le=100_000)
+    ] = 1
+
+
+class FactoryApi:
+    """Each worker has its own answer: what is odd in one costs that one."""
+
+    def __init__(self, activity: PilotActivity) -> None:
+        self._activity = activity
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/harvester", tags=["harvester"])
+        router.add_api_route("/update_workers", self.update_workers, methods=["POST"], openapi_extra=_BODY)
+        return router
+
+    async def update_workers(self, request: Request, caller: Annotated[Caller, Depends(FACTORIES)]) -> Response:
+        """States of many workers; true for each that was noted, in the order they came."""
+        wanted = parse(UpdateWorkers, await fields_of(request, BODY))
+        read = [_read(one) for one in _list_of(wanted.workers)]
+        told = [
+            WorkerStatus(
+                wanted.harvester_id, one.worker_id, one.queue, one.status, caller.name,
+                is_trusted=caller.may("production"), of_factory=True, n_cores=one.n_cores,
+            )
+            for one in read
+            if isinstance(one, Worker) and await self._activity.knows(one.queue)
+        ]  # fmt: skip
+        noted = await self._activity.workers(told)
+        answers = [isinstance(one, Worker) and (wanted.harvester_id, one.worker_id) in noted for one in read]
+        return Envelope(answers, "; ".join(self._reasons(read, answers)[:20]))
+
+    def _reasons(self, read: list[Worker | str], answers: list[bool]) -> list[str]:
+        found = []
+        for one, is_noted in zip(read, answers, strict=True):
+            if isinstance(one, str):
+                found.append(one)
+            elif not is_noted and one.queue not in self._activity.known_queues:
+                found.append(f"worker {one.worker_id}: there is no queue {one.queue!r}")
+            elif not is_noted:
+                found.append(f"worker {one.worker_id}: job_dispatch.REPORTERS does not name the caller for {one.queue}")
+        return found
+
+
+def _list_of(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        try:
+            value = parse_json_now(value.encode(errors="replace"), INNER)
+        except ValueError:
+            value = None
+    if not isinstance(value, list) or len(value) > MOST_WORKERS:
+        allowed = f"must be a list of at most {MOST_WORKERS} objects"
+        raise BadRequest(FAILED, [FieldProblem("workers", shown(value), allowed, f"workers: {allowed}")])
+    return value
+
+
+def _read(value: Any) -> Worker | str:
+    """A worker, or what is wrong with it."""
+    try:
+        return Worker.model_validate(value)
+    except ValidationError as error:
+        fields = sorted({".".join(str(part) for part in one["loc"]) or "it" for one in error.errors()})
+        return f"{shown(value)[:80]}: {', '.join(fields)} cannot be; states are {', '.join(STATES)}"
+
+
+_BODY = body_of(
+    {"harvester_id": "harvester-1", "workers": [{"workerID": 7, "computingSite": "CERN", "status": "submitted"}]},
+    UpdateWorkers.model_json_schema(),
+)
