@@ -6,8 +6,10 @@ import httpx
 import pytest
 
 from services.task_definition.importing.import_file import catalogue_in_steps
+from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
+from tests.applications import application_of
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, value_of
 from tests.handlers.task_definition.world import analysis, production, small_catalogue
 from tests.rows import ARCHIVE, insert, job
@@ -214,9 +216,9 @@ async def test_jobs_of_a_task_are_described_with_text_state_and_error_the_newest
     assert (await get(user, "task/get_job_descriptions", task_id=99))["data"] == 2
 
 
-async def test_whether_the_server_is_alive_may_be_asked_without_a_token(service: Service) -> None:
-    assert service.web is not None
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(service.web), base_url="http://tasks") as anybody:
+async def test_whether_the_server_is_alive_may_be_asked_without_a_token(service: Service, authority: Authority) -> None:
+    served = httpx.ASGITransport(application_of(service, authority))
+    async with httpx.AsyncClient(transport=served, base_url="http://tasks") as anybody:
         reply = await anybody.get("/api/v1/system/is_alive")
         assert reply.json() == {"success": True, "message": "", "data": None}
         assert (await anybody.get("/api/v1/task/list")).status_code == 401

@@ -62,7 +62,9 @@ class Issuer:
         return web.json_response({"keys": [*self.more, *(jwk_of(key, name) for name, key in self.keys.items())]})
 
     def token(self, key_id: str = "rsa-1", *, algorithm: str = "RS256", key: Any = None, **claims: Any) -> str:
+        """With these claims instead of the usual ones; times are seconds from now, None leaves a claim out."""
         now = int(time.time())
+        claims |= {name: now + claims[name] for name in ("exp", "nbf") if claims.get(name) is not None}
         usual = {"iss": self.url, "aud": "orrery", "sub": "3f-1", "iat": now, "exp": now + 600, "name": "Ada Byron"}
         given = {name: one for name, one in {**usual, **claims}.items() if one is not None}
         return jwt.encode(given, key or self.keys[key_id], algorithm=algorithm, headers={"kid": key_id})
