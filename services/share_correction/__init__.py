@@ -2,11 +2,13 @@
 
 Consumes: jobs.started, outputs.produced, jobs.failed, jobs.expired (when cores are used); receives config.changed.
 Emits: shares.corrected (news). Owns: `correction_factor` of shares, usage_buckets, usage_levels, user_corrections,
-correction_terms.
+group_corrections, correction_terms.
 
 Usage is folded from events into buckets of time (`policy.buckets`), and each slice of a corrector reads them
 (`policy.slices`). Each VO may have correctors of its own (`policy.virtual_organisations`). The factor of a share
-multiplies its target in the order of dispatch; the factors of users order the users within a share. Correctors are
+multiplies its target in the order of dispatch. Where a VO uses task queues, its groups of users are corrected against
+each other, too, and users within a share or group: their factors multiply the priorities of their task queues, which
+dispatch draws by. Without task queues the lanes of dispatch know no owners, and users are not ordered. Correctors are
 plugins (`orrery.share_corrector`); the one of the documents is `policy/wms_history.py`, with the formulas of
 `shared.order`. HTTP: `/api/v1/share/*`.
 """

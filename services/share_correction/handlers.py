@@ -13,10 +13,11 @@ from services.share_correction.parameters import (
     TERMS_KEPT_S,
     UPDATE_HISTORY_PERIOD,
 )
-from services.share_correction.policy.found import FoundCorrection
+from services.share_correction.policy.found import FoundCorrection, UserOfGroup
 from services.share_correction.policy.plugin import ShareCorrector
-from services.share_correction.policy.slices import UsageRow, usage_of
+from services.share_correction.policy.scopes import Scope, corrections_in, scope_of_shares, scopes_of_groups
 from services.share_correction.policy.virtual_organisations import EVERY_VO, parts_by_vo
+from services.share_correction.store import groups
 from services.share_correction.store import shares as store
 from services.share_correction.store.usage import usage
 from shared.config.parameters import Parameters
@@ -53,61 +54,51 @@ class ShareCorrection:
         configured = self._configured()
         rows = await usage(work.connection, _spans(configured), BUCKET_S)
         users = await store.users_of_shares(work.connection)
-        found: list[FoundCorrection] = []
-        for vo, part in parts_by_vo(nodes, vos, configured).items():
-            own = [row for row in rows if vo in (EVERY_VO, row.vo)]
-            for name, instances in configured.get(vo, {}).items():
-                found += self._found(vo, name, instances, part, own, users)
+        scopes = [scope_of_shares(vo, part, rows, users) for vo, part in parts_by_vo(nodes, vos, configured).items()]
+        scopes += scopes_of_groups(await groups.with_task_queues(work.connection), rows)
+        found = [one for scope in scopes for one in self._found(scope, configured)]
         await self._store(work, nodes, found)
 
     async def forget_terms(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: terms of corrections of long ago."""
         await store.SQL.run(work.connection, "forget_terms", older_than_s=float(self._parameters.read(TERMS_KEPT_S)))
 
-    def _found(
-        self,
-        vo: str,
-        name: str,
-        instances: Sequence[Instance],
-        part: Sequence[Node],
-        rows: Sequence[UsageRow],
-        users: Mapping[str, Sequence[str]],
-    ) -> Iterator[FoundCorrection]:
-        """What one corrector says of a VO's shares and of their users."""
-        try:
-            corrector = self._find_corrector(name)
-        except PluginError as error:
-            log.error("%s", error)
-            return
-        for instance in instances:
-            spans = [slice_.time_span_s for slice_ in instance.slices]
-            if instance.group is None:
-                by_share = usage_of(rows, spans, lambda row: row.gshare)
-                for gshare, correction in corrector.correct_shares(part, by_share, instance).items():
-                    yield FoundCorrection(vo, name, instance, gshare, "", correction)
+    def _found(self, scope: Scope, configured: Mapping[str, Correctors]) -> Iterator[FoundCorrection]:
+        """What the correctors of a VO, or else those of every VO, say of a scope."""
+        for name, instances in configured.get(scope.vo, configured[EVERY_VO]).items():
+            try:
+                corrector = self._find_corrector(name)
+            except PluginError as error:
+                log.error("%s", error)
                 continue
-            group = instance.group
-            by_user = usage_of([row for row in rows if row.gshare == group], spans, lambda row: row.user_name)
-            owners = sorted({*users.get(group, ()), *(user for one in by_user for user in one)})
-            for user, correction in corrector.correct_users(owners, by_user, instance).items():
-                yield FoundCorrection(vo, name, instance, group, user, correction)
+            for instance in instances:
+                yield from corrections_in(scope, corrector, instance)
 
     async def _store(self, work: UnitOfWork, nodes: Sequence[Node], found: Sequence[FoundCorrection]) -> None:
         """Factors of several correctors are multiplied; whatever nobody corrects has the factor 1."""
         factors = {node.name: 1.0 for node in nodes}
         of_users: dict[str, dict[str, float]] = defaultdict(dict)
+        of_groups: dict[UserOfGroup, float] = {}
         for one in found:
-            if one.user_name:
+            if one.user_group:
+                of_groups[one.user_of_group] = of_groups.get(one.user_of_group, 1.0) * one.correction.factor
+            elif one.user_name:
                 users = of_users[one.gshare]
                 users[one.user_name] = users.get(one.user_name, 1.0) * one.correction.factor
             else:
                 factors[one.gshare] *= one.correction.factor
         shares_changed = await store.set_corrections(work.connection, factors)
         users_changed = await store.set_user_corrections(work.connection, of_users)
-        kept = [one for one in found if not one.user_name or (one.gshare, one.user_name) in users_changed]
+        groups_changed = await groups.set_corrections(work.connection, of_groups)
+        kept = [
+            one
+            for one in found
+            if not one.user_name
+            or (one.user_of_group in groups_changed if one.user_group else (one.gshare, one.user_name) in users_changed)
+        ]
         if kept:
             await store.keep_terms(work.connection, kept)
-        if shares_changed or users_changed:
+        if shares_changed or users_changed or groups_changed:
             work.emit(SharesCorrected(shares_version=await store.next_version(work.connection)))
 
     def _configured(self) -> dict[str, Correctors]:

@@ -51,10 +51,14 @@ class GroupProperties:
 
 @dataclass(frozen=True)
 class Corrections:
-    """Factors of what was run before, by (VO, group) and by (VO, group, user); 1 where none is named."""
+    """Factors of what was run before, by (VO, group) and by (VO, group, user); 1 where none is named.
+
+    `within_shares`, by (share, user), multiplies the priority of a task queue where it is drawn in a leaf.
+    """
 
     of_groups: Mapping[GroupName, float] = field(default_factory=dict)
     of_users: Mapping[Entity, float] = field(default_factory=dict)
+    within_shares: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
 class WaitingQueue(NamedTuple):

@@ -195,6 +195,7 @@ TABLES: Mapping[str, Table] = {
     "usage_levels": _whole(SC),
     "correction_terms": _whole(SC),
     "user_corrections": _whole(SC),
+    "group_corrections": _whole(SC),
     "sweep_marks": _whole(WD),
     "process_locks": Table(inserts=frozenset()),
     **_SHARED,

@@ -24,6 +24,10 @@ class TaskQueueUpkeep:
         self._calculated_at = self._read_at = float("-inf")
         self._heard_of_jobs = False
 
+    def heard_of_corrections(self) -> None:
+        """Factors of groups or users have changed: the next look calculates priorities with them."""
+        self._calculated_at = float("-inf")
+
     def heard_of_jobs(self) -> None:
         """Some dispatcher handed out jobs: what runs at sites has changed."""
         self._heard_of_jobs = True

@@ -27,6 +27,7 @@ from shared.order.matching import TEST_JOBS, TaskQueueOffer, offered_tags, unmat
 from shared.order.parameters import CONSOLIDATION, INSTEAD, TASK_QUEUES
 from shared.order.task_queues import (
     LEAST_PRIORITY,
+    NO_PROPERTIES,
     Consolidation,
     Corrections,
     GroupName,
@@ -70,17 +71,23 @@ class TaskQueues:
 
     # -- what lanes ask
 
-    def place(self, order_key_id: int) -> KeyPlace | None:
-        """The task queue and the weights of an order key; None until it is known."""
+    def place(self, order_key_id: int, gshare: str) -> KeyPlace | None:
+        """The task queue and the weights of an order key in a share; None until it is known.
+
+        What the owner used before within the share multiplies the priority, unless its VO does without shares.
+        """
         key = self._keys.get(order_key_id)
         if key is None:
             self._missing.add(order_key_id)
             return None
         number, user_priority = key
-        vo = self._queues[number].vo
-        is_instead = self._parameters.read(TASK_QUEUES, vo=vo) == INSTEAD
-        priority = self._priorities.get(number, LEAST_PRIORITY)
-        return KeyPlace(number, priority, real_priority(user_priority), vo if is_instead else None)
+        identity, priority = self._queues[number], self._priorities.get(number, LEAST_PRIORITY)
+        weight = real_priority(user_priority)
+        if self._parameters.read(TASK_QUEUES, vo=identity.vo) == INSTEAD:
+            return KeyPlace(number, priority, weight, identity.vo)
+        properties = self._groups.get((identity.vo, identity.user_group), NO_PROPERTIES)
+        correction = self._corrections.within_shares.get((gshare, identity.user_name), 1.0)
+        return KeyPlace(number, priority * (1.0 if properties.job_sharing else correction), weight)
 
     def expect(self, order_key_id: int) -> None:
         """A job with this key waits."""
@@ -208,7 +215,7 @@ class TaskQueues:
         in_use = {number for number, _ in self._keys.values()}
         self._queues = {number: one for number, one in self._queues.items() if number in in_use}
         self._groups = await store.groups_of_users(connection)
-        self._corrections = await store.corrections(connection, sorted(self._keys_of_group))
+        self._corrections = await store.corrections(connection)
         self._views.clear()  # JOB_SHARING decides whom a user's pilot serves
         self._missing.difference_update(self._keys)
         self._priorities = {}

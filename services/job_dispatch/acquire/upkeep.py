@@ -119,6 +119,10 @@ class Upkeep:
         await self._activity.read_queues(work.connection)
         await self._task_queues.read_grid(work.connection)
 
+    def heard_of_corrections(self) -> None:
+        """Factors have changed: task queues are ordered again within a second."""
+        self._task_queues.heard_of_corrections()
+
     def granted(self, moves: Iterable[JobMove]) -> None:
         """Jobs that any replica handed out since the last reading count as executing."""
         self._task_queues.heard_of_jobs()
@@ -166,6 +170,7 @@ class UpkeepNews:
         self._activity = activity
 
     async def on_shares_corrected(self, event: SharesCorrected) -> None:
+        self._upkeep.heard_of_corrections()
         async with self._database.begin(reason="shares changed") as work:
             await self._upkeep.rank(work)
 

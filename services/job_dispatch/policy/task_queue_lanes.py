@@ -42,7 +42,7 @@ class Orders(Protocol):
     @property
     def version(self) -> int: ...
 
-    def place(self, order_key_id: int) -> KeyPlace | None: ...
+    def place(self, order_key_id: int, gshare: str) -> KeyPlace | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ class TaskQueueLanes:
         if self._stamp != orders.version:
             self._stamp, self._slots = orders.version, {}
             for member in self.members:
-                place = orders.place(member[1])
+                place = orders.place(member[1], member[0])
                 if place is not None:
                     name = member[0] if place.vo_instead_of_share is None else f"\0{place.vo_instead_of_share}"
                     self._slots.setdefault(name, QueuesOfShare()).add(member, place)

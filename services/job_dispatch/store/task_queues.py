@@ -22,19 +22,19 @@ async def groups_of_users(connection: asyncpg.Connection) -> dict[GroupName, Gro
     }
 
 
-async def corrections(connection: asyncpg.Connection, groups: Sequence[GroupName]) -> Corrections:
-    """Factors that share correction found for the shares named like these groups, and for their users."""
-    names = sorted({name for _, name in groups})
-    by_share = await SQL.rows(connection, "corrections_of_groups", names=names)
-    by_user = await SQL.rows(connection, "corrections_of_users", names=names)
-    of_groups: dict[str, float] = {row["gshare"]: row["correction_factor"] for row in by_share}
-    of_users: dict[Entity, float] = {
-        (vo, name, row["user_name"]): row["correction_factor"]
-        for vo, name in groups
-        for row in by_user
-        if row["gshare"] == name
-    }
-    return Corrections({one: of_groups[one[1]] for one in groups if one[1] in of_groups}, of_users)
+async def corrections(connection: asyncpg.Connection) -> Corrections:
+    """Factors of groups of users, of users in them and of users within shares."""
+    of_groups: dict[GroupName, float] = {}
+    of_users: dict[Entity, float] = {}
+    for row in await SQL.rows(connection, "corrections_of_groups"):
+        if row["user_name"]:
+            of_users[row["vo"], row["user_group"], row["user_name"]] = row["correction_factor"]
+        else:
+            of_groups[row["vo"], row["user_group"]] = row["correction_factor"]
+    within = await SQL.rows(connection, "corrections_of_users")
+    return Corrections(
+        of_groups, of_users, {(row["gshare"], row["user_name"]): row["correction_factor"] for row in within}
+    )
 
 
 async def waiting_jobs(connection: asyncpg.Connection, order_key_ids: Sequence[int] | None = None) -> dict[int, int]:

@@ -3,12 +3,12 @@
 SELECT vo, name, job_share, job_sharing, allows_background FROM user_groups;
 
 -- name: corrections_of_groups
--- Factors of the shares that are named like groups of users.
-SELECT gshare, correction_factor FROM shares WHERE gshare = ANY(:names::text[]) AND correction_factor <> 1;
+-- Factors of groups (user_name is '') and of users in them.
+SELECT vo, user_group, user_name, correction_factor FROM group_corrections WHERE correction_factor <> 1;
 
 -- name: corrections_of_users
--- Factors of the users of these.
-SELECT gshare, user_name, correction_factor FROM user_corrections WHERE gshare = ANY(:names::text[]);
+-- Factors of users within shares.
+SELECT gshare, user_name, correction_factor FROM user_corrections WHERE correction_factor <> 1;
 
 -- name: waiting_of_all
 -- How many jobs wait for pilots, by order key. Index jobs_order_key.

@@ -11,9 +11,16 @@ from shared.order.wms_history import Correction
 UserOfShare = tuple[str, str]
 
 
+#: VO, group, user ("": the group itself)
+UserOfGroup = tuple[str, str, str]
+
+
 @dataclass(frozen=True)
 class FoundCorrection:
-    """Of a share, or of a user of it (`user_name` is "" for the share itself)."""
+    """Of a share or of a group of users, or of a user in one.
+
+    `user_name` is "" for the share or group itself; the name of the other kind is "".
+    """
 
     vo: str
     corrector: str
@@ -21,3 +28,9 @@ class FoundCorrection:
     gshare: str
     user_name: str
     correction: Correction
+    user_group: str = ""
+
+    @property
+    def user_of_group(self) -> UserOfGroup:
+        """Whom the correction of a group is of."""
+        return self.vo, self.user_group, self.user_name

@@ -70,6 +70,7 @@ async def keep_terms(connection: asyncpg.Connection, found: Sequence[FoundCorrec
         connection,
         "keep_terms",
         gshares=[one.gshare for one in found],
+        user_groups=[one.user_group for one in found],
         user_names=[one.user_name for one in found],
         vos=[one.vo for one in found],
         correctors=[one.corrector for one in found],

@@ -50,8 +50,9 @@ RETURNING gshare, user_name;
 
 -- name: keep_terms
 -- What corrections follow from, for people.
-INSERT INTO correction_terms (gshare, user_name, vo, corrector, instance, target, factor, total, max_global, terms)
-SELECT * FROM unnest(:gshares::text[], :user_names::text[], :vos::text[], :correctors::text[], :instances::text[],
+INSERT INTO correction_terms (gshare, user_group, user_name, vo, corrector, instance, target, factor, total, max_global,
+                              terms)
+SELECT * FROM unnest(:gshares::text[], :user_groups::text[], :user_names::text[], :vos::text[], :correctors::text[], :instances::text[],
                      :targets::float8[], :factors::float8[], :totals::float8[], :most::float8[], :terms::jsonb[])
 ON CONFLICT DO NOTHING;
 

@@ -194,3 +194,57 @@ async def test_the_terms_of_each_correction_are_kept_over_time_and_forgotten(sta
         async with stage.database.begin(reason="forget") as work:
             await stage.correction.forget_terms(work)
         assert await connection.fetchval("SELECT count(*) FROM correction_terms") == 2  # those of 15 minutes later
+
+
+async def a_task_queue(connection: asyncpg.Connection, vo: str, group: str, user: str) -> None:
+    await connection.execute(
+        "INSERT INTO task_queues"
+        " (identity, vo, user_name, user_group, cpu_segment_s, sites, banned_sites, platforms, tags, job_types)"
+        " VALUES ($1, $2, $3, $4, 3600, '{}', '{}', '{}', '{}', '{}')",
+        f"{vo}/{group}/{user}", vo, user, group,
+    )  # fmt: skip
+
+
+async def used_by_group(connection: asyncpg.Connection, vo: str, group: str, user: str, count: float) -> None:
+    await connection.execute(
+        "INSERT INTO usage_buckets VALUES ($1, 'User', $2, $3, $4, 0, 0, $5, $5)",
+        bucket_end(START, BUCKET_S), vo, group, user, count * CORES_S,
+    )  # fmt: skip
+
+
+async def test_groups_of_a_vo_and_users_in_a_group_are_corrected_where_they_have_task_queues(stage: Stage) -> None:
+    async with stage.database.read() as connection:
+        await shares(connection, User=100)
+        for vo, group, user in (
+            ("lhcb", "lhcb_user", "ann"),
+            ("lhcb", "lhcb_user", "new"),
+            ("lhcb", "lhcb_prod", "pia"),
+        ):
+            await a_task_queue(connection, vo, group, user)
+        await a_task_queue(connection, "atlas", "lhcb_user", "other")
+        await connection.execute(
+            "INSERT INTO user_groups (vo, name, job_share, job_sharing) VALUES ('lhcb', 'lhcb_prod', 3000, true)"
+        )
+        await used_by_group(connection, "lhcb", "lhcb_user", "ann", 3)
+        await used_by_group(connection, "lhcb", "lhcb_prod", "pia", 1)
+    section = {
+        "ShareCorrectorsToStart": "WMSHistory",
+        "WMSHistory": {
+            "Groups": SLICES, "Users": {"Group": "lhcb_user", **SLICES}, "Shared": {"Group": "lhcb_prod", **SLICES},
+        },
+    }  # fmt: skip
+    await stage.configure("ShareCorrections", section, vo="lhcb")
+    await stage.configure("ShareCorrections", {"ShareCorrectorsToStart": []})
+    assert len(await stage.correct()) == 1
+    async with stage.database.read() as connection:
+        found = await connection.fetch("SELECT * FROM group_corrections ORDER BY user_group, user_name")
+        terms = await connection.fetch(
+            "SELECT user_name FROM correction_terms WHERE user_group = 'lhcb_user' ORDER BY 1"
+        )
+    # groups: 3000 of 4000 are due and a quarter was used; users: half each, all used by one
+    assert {(row["vo"], row["user_group"], row["user_name"]): row["correction_factor"] for row in found} == {
+        ("lhcb", "lhcb_prod", ""): pytest.approx(3), ("lhcb", "lhcb_user", ""): pytest.approx(1 / 3),
+        ("lhcb", "lhcb_user", "ann"): pytest.approx(0.5), ("lhcb", "lhcb_user", "new"): pytest.approx(4),
+    }  # fmt: skip
+    assert [row["user_name"] for row in terms] == ["", "ann", "new"]
+    assert await stage.again() == []
