@@ -20,6 +20,7 @@ from shared.config.variables import unknown_variables
 from shared.messaging.transport import BusUnavailable, Transport
 from shared.runtime import logs
 from shared.runtime.collector import tune_collector
+from shared.runtime.file_limit import raise_file_limit
 from shared.runtime.process import Process, StartError, open_process
 from shared.runtime.service import Build
 
@@ -38,6 +39,7 @@ def main(package_name: str, build: Build, settings_class: type[Settings] = Setti
         logs.configure(name, form=settings.log_format, level=settings.log_level)
         for line in unknown_variables(os.environ):
             log.warning("%s", line)
+        raise_file_limit()
         uvloop.run(run({name: build}, settings))
     except SettingsError as error:
         _die(error, EXIT_SETTINGS)

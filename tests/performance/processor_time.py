@@ -41,9 +41,9 @@ def spent_s(before: dict[int, float], after: dict[int, float]) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """Memory that a process holds; 0 where that cannot be read."""
+    """Memory that a process (0: this one) holds; 0 where that cannot be read."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
+        pages = int(Path(f"/proc/{pid or 'self'}/statm").read_text(encoding="ascii").split()[1])
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

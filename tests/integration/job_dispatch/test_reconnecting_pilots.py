@@ -1,0 +1,45 @@
+"""Ten thousand pilots that connect at once, as after a restart of the service: each gets an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import asyncpg
+import pytest
+
+from shared.auth import Authority
+from shared.runtime.file_limit import raise_file_limit
+from tests.integration.job_dispatch.conftest import Served
+from tests.performance import http_load
+from tests.performance.processor_time import resident_mb
+
+N_PILOTS, N_JOBS = 10_000, 3_000
+#: what one waiting pilot may cost
+MOST_KB_EACH = 64
+
+
+async def test_ten_thousand_pilots_at_once_are_all_answered(served: Served, authority: Authority) -> None:
+    if raise_file_limit() < N_PILOTS + 500:
+        pytest.skip("this system lets a process open too few files")
+    await served.rows.jobs(N_JOBS)
+    port, token = served.server.port, authority.issue("pilot-1", ["pilot"])
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    requests = [
+        http_load.post(
+            "/api/v1/pilot/acquire_jobs", headers, json.dumps({"site_name": "Q1", "node": f"n{number}"}), '"PandaID"'
+        )
+        for number in range(N_PILOTS)
+    ]
+    before_mb = resident_mb(0)
+    found = await asyncio.to_thread(http_load.run, port, 0, requests)
+    grown_mb = resident_mb(0) - before_mb
+    print(f"{found}; {grown_mb:.0f} MB more")
+    assert (found["requests"], found["lost"]) == (N_PILOTS, 0), found
+    assert found["ok"] + found["later"] == N_PILOTS, found  # a job, none with a time to come again, or "come later"
+    assert grown_mb * 1024 < MOST_KB_EACH * N_PILOTS
+    connection: asyncpg.Connection
+    async with served.rows.database.read() as connection:
+        sent = await connection.fetchval("SELECT count(*) FROM jobs WHERE status = 'sent'")
+        claims = await connection.fetchval("SELECT count(DISTINCT job_id) FROM job_claims")
+    assert found["wanted"] == sent == claims == N_JOBS
