@@ -26,6 +26,7 @@ from deploy.local.services import RECORD_VARIABLE
 from shared.auth.certificates import HEADERS as CERTIFICATE_HEADERS
 from shared.auth.certificates import is_inside
 from shared.auth.configuration import IdentityFile, Network
+from shared.runtime.file_limit import raise_file_limit
 
 LOOK_EVERY_S = 1.0
 #: bytes: a pilot whose disk is full reports in the address
@@ -34,6 +35,8 @@ RETRY_AFTER_S = "5"
 #: of one connection, not of the request (RFC 9110)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 _OF_PROXIES = {name.decode() for name in CERTIFICATE_HEADERS}
+#: connections to services: when all pilots come at once, the others wait here, where they cost little
+MOST_HANDED_ON = 500
 #: what an HTTP client adds by itself: whether a pilot sent an Accept decides the form of its answer
 _ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -145,10 +148,10 @@ async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event, proxi
 
     Raises OSError where the port is taken.
     """
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=15)
+    connector = aiohttp.TCPConnector(limit=MOST_HANDED_ON, keepalive_timeout=15)
     async with aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=120.0),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=120.0),
         auto_decompress=False,
         skip_auto_headers=_ADDED,
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -177,6 +180,7 @@ async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event, proxi
 
 async def _main() -> int:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    raise_file_limit()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     record = os.environ.get(RECORD_VARIABLE)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import asyncpg
 import pytest
 
+from deploy.local.gateway import RECORD_VARIABLE
 from shared.auth import Authority
 from shared.runtime.file_limit import raise_file_limit
 from tests.integration.job_dispatch.conftest import Served
@@ -19,7 +26,36 @@ N_PILOTS, N_JOBS = 10_000, 3_000
 MOST_KB_EACH = 64
 
 
-async def test_ten_thousand_pilots_at_once_are_all_answered(served: Served, authority: Authority) -> None:
+@asynccontextmanager
+async def gateway(url: str, folder: Path) -> AsyncIterator[int]:
+    """The one address of all services, in a process of its own; its port."""
+    record = folder / "run.json"
+    record.write_text(json.dumps({"urls": {"job-dispatch": [url]}}))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    variables = {**os.environ, RECORD_VARIABLE: str(record), "ORRERY_HTTP_PORT": str(port)}
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "deploy.local.gateway", env=variables)
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                except OSError:
+                    await asyncio.sleep(0.05)
+                else:
+                    writer.close()
+                    break
+        yield port
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+@pytest.mark.parametrize("way", ["direct", "by the gateway"])
+async def test_ten_thousand_pilots_at_once_are_all_answered(
+    served: Served, authority: Authority, tmp_path: Path, way: str
+) -> None:
     if raise_file_limit() < N_PILOTS + 500:
         pytest.skip("this system lets a process open too few files")
     await served.rows.jobs(N_JOBS)
@@ -32,7 +68,10 @@ async def test_ten_thousand_pilots_at_once_are_all_answered(served: Served, auth
         for number in range(N_PILOTS)
     ]
     before_mb = resident_mb(0)
-    found = await asyncio.to_thread(http_load.run, port, 0, requests)
+    async with AsyncExitStack() as stack:
+        if way != "direct":
+            port = await stack.enter_async_context(gateway(served.url, tmp_path))
+        found = await asyncio.to_thread(http_load.run, port, 0, requests)
     grown_mb = resident_mb(0) - before_mb
     print(f"{found}; {grown_mb:.0f} MB more")
     assert (found["requests"], found["lost"]) == (N_PILOTS, 0), found
