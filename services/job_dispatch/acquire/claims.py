@@ -35,13 +35,15 @@ log = logging.getLogger(__name__)
 class ClaimLimits:
     """Limits of a claim: lines of one statement (`batch`), time of a request, waits between tries.
 
-    `give_up_after_s`: how long a request may wait.
+    `give_up_after_s`: how long a request may wait. `worth_another_session`: while one session claims, so many must wait
+    before another one does, for claims of a few jobs cost half as much again for each.
 
     A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
     paused): its queue is read again.
     """
 
     batch: int = 128
+    worth_another_session: int = 16
     give_up_after_s: float = 20.0
     retry_after_s: float = 0.25
     lost_before_reread: int = 10
@@ -179,6 +181,8 @@ class Claims:
         self._queue.scheduled = False
         self._queue.take_back()
         while self._free and self._queue.waiting:
+            if len(self._free) < self._sessions.count and len(self._queue.waiting) < self.limits.worth_another_session:
+                return  # the session that claims now takes them when it is done
             batch = self._next_batch()
             if not batch:
                 return

@@ -49,12 +49,30 @@ async def held(parts: Parts, rows: Rows) -> HeldBack:
 
 async def all_busy(parts: Parts, held: HeldBack) -> list[asyncio.Task[Any]]:
     first = []
+    parts.claims.limits.worth_another_session = 1
     for _ in range(parts.claims._sessions.count):
         first.append(asyncio.create_task(parts.claims.acquire(OFFER)))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
     await asyncio.wait_for(held.busy.wait(), 60)
     return first
+
+
+async def test_a_second_session_claims_only_when_enough_wait_for_it(parts: Parts, rows: Rows) -> None:
+    few = parts.claims.limits.worth_another_session
+    await rows.jobs(few + 2)
+    await parts.windows.open("Q1")
+    held = HeldBack(parts)
+    asked = [asyncio.create_task(parts.claims.acquire(OFFER))]
+    await asyncio.sleep(0.01)  # its claim has begun, and the turns of the loop after it
+    asked += [asyncio.create_task(parts.claims.acquire(OFFER)) for _ in range(few - 1)]
+    await asyncio.sleep(0.01)
+    assert held.n_busy == 1
+    asked.append(asyncio.create_task(parts.claims.acquire(OFFER)))
+    await asyncio.wait_for(held.busy.wait(), 60)
+    held.go_on.set()
+    granted = await asyncio.gather(*asked)
+    assert len({one.job_id for one in granted if one is not None}) == few + 1
 
 
 async def n_sent(rows: Rows) -> int:
