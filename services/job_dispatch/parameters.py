@@ -13,6 +13,10 @@ SLOPPY_DISPATCH_RATIO = Parameter(
     "jobdispatch", "SLOPPY_DISPATCH_RATIO", 10.0, "%",
     "of picks: by age of the next jobs of shares not above their due, whatever the order of shares", 0, 100, app=SERVER,
 )  # fmt: skip
+IGNORE_MEANRSS = Parameter(
+    "meanrss", "IGNORE_MEANRSS", False, "", "push queues take jobs of much memory whatever the others there have",
+    app=SERVER,
+)  # fmt: skip
 OWN_IDS_BAND = Parameter(COMPONENT, "OWN_IDS_BAND", 50, "jobs", "of a window that replicas divide among them", 1)
 CLAIMS_KEPT_S = Parameter(COMPONENT, "CLAIMS_KEPT_S", 86_400, "s", "for which a pilot may ask again for its job", 1)
 FINISHED_WORKERS_KEPT_S = Parameter(

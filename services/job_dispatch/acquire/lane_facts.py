@@ -49,7 +49,7 @@ class LaneFacts:
 
     def fitting(self, offer: Offer) -> Callable[[int, int], bool]:
         """Whether jobs of an order key and a shape fit the offer."""
-        fits = self.shapes.fits(offer.kind)
+        fits = self.shapes.fits(self.shapes.kind_of(offer))
         view = self.task_queues.view(offer) if self.task_queues is not None else None
         return lambda order_key_id, shape_id: (
             fits(shape_id) and (not order_key_id or (view is not None and view.fits(order_key_id)))

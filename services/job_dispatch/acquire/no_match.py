@@ -35,7 +35,8 @@ class NoMatch:
     def explain(self, offer: Offer) -> NoJobs:
         """Why the offer got no job; counted, and noted for who asks why a job waits."""
         waiting = self._windows.waiting_shapes(offer.queue)
-        misfits = self._windows.shapes.misfits(offer.kind, waiting)
+        shapes = self._windows.shapes
+        misfits = shapes.misfits(shapes.kind_of(offer), waiting)
         status, refused = self._activity.known_queues.get(offer.queue), self._sites.refused(offer.queue)
         held, unmatched = self._windows.why_no_task_queue(offer)
         at_queue = AtQueue(status, len(waiting), misfits, refused, held, unmatched)

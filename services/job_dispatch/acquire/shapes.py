@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
-from services.job_dispatch.policy.fitting import Misfit, PilotKind, Shape, misfit
+from services.job_dispatch.policy.fitting import Misfit, Offer, PilotKind, Shape, misfit
 
 MOST_KINDS = 10_000
 
@@ -21,6 +22,8 @@ class KnownShapes:
         self._shapes: dict[int, Shape] = {}
         #: shapes of urgent work
         self.urgent: set[int] = set()
+        #: queues whose jobs have more memory than their limit on average, with the limit in MB for a core
+        self.above_mean: Mapping[str, int] = {}
         self._missing: set[int] = set()
         self._fits: dict[PilotKind, Callable[[int], bool]] = {}
 
@@ -46,6 +49,11 @@ class KnownShapes:
                 self.urgent.add(shape.shape_id)
         if found:
             self._fits.clear()  # a shape that fitted no pilot because it was unknown is compared again
+
+    def kind_of(self, offer: Offer) -> PilotKind:
+        """The kind of pilot that makes an offer, with what its queue as a whole adds."""
+        limit_mb = self.above_mean.get(offer.queue)
+        return offer.kind if limit_mb is None else replace(offer.kind, mean_memory_mb=limit_mb)
 
     def fits(self, kind: PilotKind) -> Callable[[int], bool]:
         """Whether a shape fits a kind of pilot.

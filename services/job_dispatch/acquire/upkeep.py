@@ -14,6 +14,7 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import (
     CLAIMS_KEPT_S,
     FINISHED_WORKERS_KEPT_S,
+    IGNORE_MEANRSS,
     OWN_IDS_BAND,
     SILENT_WORKERS_KEPT_S,
     SLOPPY_DISPATCH_RATIO,
@@ -35,6 +36,7 @@ from shared.snapshot import KnownGrid
 
 RECHECK_EVERY_S, SWEEP_EVERY_S, RANKS_EVERY_S, QUEUES_EVERY_S = 1.0, 5.0, 10.0, 10.0
 ACTIVITY_EVERY_S, REPLICAS_EVERY_S, FORGET_EVERY_S = 5.0, 10.0, 60.0
+MEAN_MEMORY_EVERY_S = 60.0
 NO_JOBS_KEPT_S, NODES_KEPT_S = 86_400.0, 2_592_000.0
 FORGET_SAID_EVERY_S, SAID_KEPT_S = 3600.0, 3600.0
 REPLICA_ALIVE_S, REPLICA_DEAD_S = 35.0, 3600.0
@@ -74,6 +76,7 @@ class Upkeep:
             Periodic("sweep-windows", SWEEP_EVERY_S, self.sweep, lease=False),
             Periodic("ranks", RANKS_EVERY_S, self.rank, lease=False),
             Periodic("queues", QUEUES_EVERY_S, self.read_queues, lease=False),
+            Periodic("mean-memory", MEAN_MEMORY_EVERY_S, self.read_mean_memory, lease=False),
             Periodic("queue-activity", ACTIVITY_EVERY_S, self._activity.flush, lease=False),
             Periodic("replicas", REPLICAS_EVERY_S, self.count_replicas, lease=False),
             Periodic("forget-claims", FORGET_EVERY_S, self.forget, lease=True),
@@ -118,6 +121,21 @@ class Upkeep:
         """Which queues hand out jobs: news of another grid may be lost."""
         await self._activity.read_queues(work.connection)
         await self._task_queues.read_grid(work.connection)
+
+    async def read_mean_memory(self, work: UnitOfWork) -> None:
+        """Push queues whose jobs have more memory for each core than their limit, on average.
+
+        They get jobs within the limit only, until the mean is below it again (PanDA: mean memory limit).
+        """
+        queues = (await self._grid.grid(work.connection)).queues.values()
+        limits = {
+            one.name: one.mean_rss_mb for one in queues if one.mean_rss_mb > 0 and one.workflow.startswith("push")
+        }
+        found: dict[str, int] = {}
+        if limits and not self._parameters.read(IGNORE_MEANRSS):
+            rows = await SQL.rows(work.connection, "mean_memory_of_queues", queues=list(limits))
+            found = {row["queue"]: limits[row["queue"]] for row in rows if row["mean_mb"] > limits[row["queue"]]}
+        self._windows.shapes.above_mean = found
 
     def heard_of_corrections(self) -> None:
         """Factors have changed: task queues are ordered again within a second."""

@@ -79,7 +79,8 @@ class Windows:
         view = self.facts.view(offer, opened.window)
         if view is None and not offer.is_for_all:
             return None  # the jobs of one user that have no task queue are not picked by lane
-        fits, how = self.shapes.fits(offer.kind), self.limits.how(len(opened.window.shares), self._random.random)
+        fits = self.shapes.fits(self.shapes.kind_of(offer))
+        how = self.limits.how(len(opened.window.shares), self._random.random)
         found = opened.window.pick(self.ranks, fits, self._unwanted, how, view=view, urgent=self.shapes.urgent)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)

@@ -9,7 +9,7 @@ from shared.model.analysis import ANALYSIS_LABELS
 from shared.order.matching import TaskQueueOffer
 
 #: what of a shape may not fit, in the order in which it is looked at
-Requirement = Literal["label", "resource_type", "memory", "disk", "time"]
+Requirement = Literal["label", "resource_type", "memory", "mean_memory", "disk", "time"]
 #: what a pilot that says the key may run; a label that is not listed runs only itself
 LABELS: dict[str, frozenset[str]] = {
     "managed": frozenset({"managed", "test", "prod_test", "install"}),
@@ -38,7 +38,8 @@ class Shape:
 class PilotKind:
     """What decides whether a job fits, in the pilot interface's units; 0 and "" mean "no limit stated".
 
-    `task_queues`: what it says to task queues, where it says anything.
+    `task_queues`: what it says to task queues, where it says anything. `mean_memory_mb`: for each core, where jobs at
+    its queue have more than that on average (PanDA: mean memory limit for push queues).
     """
 
     prod_source_label: str = ""
@@ -47,6 +48,7 @@ class PilotKind:
     disk_mb: int = 0
     remaining_s: int = 0
     task_queues: TaskQueueOffer | None = None
+    mean_memory_mb: int = 0
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,9 @@ def misfit(shape: Shape, kind: PilotKind) -> Misfit | None:
         return Misfit("resource_type", f"resource type {shape.resource_type}, the pilot takes {kind.resource_type}")
     if kind.memory_mb and shape.ram_mb > kind.memory_mb:
         return Misfit("memory", f"memory {shape.ram_mb} MB, the pilot has {kind.memory_mb} MB")
+    if kind.mean_memory_mb and shape.ram_mb > kind.mean_memory_mb * shape.core_count:
+        reason = f"memory {shape.ram_mb} MB for {shape.core_count} cores, jobs at the queue have more than"
+        return Misfit("mean_memory", f"{reason} {kind.mean_memory_mb} MB for a core on average")
     if kind.disk_mb and shape.disk_mb > kind.disk_mb:
         return Misfit("disk", f"disk {shape.disk_mb} MB, the pilot has {kind.disk_mb} MB")
     if kind.remaining_s and shape.walltime_s > kind.remaining_s:

@@ -44,3 +44,14 @@ SELECT st.gshare,
   FROM queue_statistics st
   LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06) ON q.queue = st.queue
  WHERE st.status IN ('sent', 'running', 'activated') GROUP BY st.gshare ORDER BY st.gshare;
+
+-- name: mean_memory_of_queues
+-- MB for each core that jobs of these queues have on average: those that run, or those that pilots were given, whichever
+-- is more. Index jobs_waiting.
+SELECT j.queue,
+       greatest(sum(s.ram_mb) FILTER (WHERE j.status = 'running')::float8
+                / sum(greatest(j.core_count, 1)) FILTER (WHERE j.status = 'running'),
+                sum(s.ram_mb)::float8 / sum(greatest(j.core_count, 1))) AS mean_mb
+  FROM jobs j JOIN requirement_shapes s USING (shape_id)
+ WHERE j.status IN ('sent', 'starting', 'running') AND j.queue = ANY(:queues::text[])
+ GROUP BY j.queue;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.app import Parts, build_parts
@@ -148,3 +149,53 @@ async def test_replicas_share_the_ids_and_take_over_those_of_one_that_died(
         await parts.upkeep.count_replicas(work)
     rest = [await parts.claims.acquire(Offer("Q1")) for _ in range(16)]
     assert sorted(one.job_id for one in (*mine, *theirs, *rest) if one) == ids
+
+
+@pytest.mark.parametrize(
+    ("workflow", "parameter", "running", "wanted"),
+    [
+        ("push", "false", "heavy", "mean_memory"),  # 4000 MB for a core on average, 2500 are allowed
+        ("push", "false", "light", None),
+        ("push", "false", "", None),  # nothing runs: the first job sets the mean
+        ("push", "true", "heavy", None),  # IGNORE_MEANRSS
+        ("pull_ups", "false", "heavy", None),
+    ],
+)
+async def test_a_push_queue_above_its_mean_memory_takes_jobs_below_it_only(
+    rows: Rows, parts: Parts, workflow: str, parameter: str, running: str, wanted: str | None
+) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute(
+            "UPDATE queues SET data = data || jsonb_build_object('workflow', $1::text, 'meanrss', 2500)"
+            " WHERE queue = 'Q1'",
+            workflow,
+        )
+        await connection.execute("UPDATE versions SET version = version + 1 WHERE name IN ('grid', 'config')")
+        await connection.execute(
+            "INSERT INTO parameters (app, component, key, value, type)"
+            " VALUES ('pandaserver', 'meanrss', 'IGNORE_MEANRSS', $1, 'bool')", parameter,
+        )  # fmt: skip
+        heavy = await connection.fetchval(
+            "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s)"
+            " VALUES ('managed', 'SCORE', 1, 4000, 1000, 3600) RETURNING shape_id"
+        )
+    shape_of = {"heavy": heavy, "light": rows.shapes["small"]}
+    (waits,) = await rows.jobs(1)
+    runs = await rows.jobs(3) if running else []
+    async with rows.database.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SET LOCAL session_replication_role = replica")
+        await connection.execute("UPDATE jobs SET shape_id = $1 WHERE job_id = $2", heavy, waits)
+        await connection.execute(
+            "UPDATE jobs SET status = 'running', shape_id = $1 WHERE job_id = ANY($2)", shape_of.get(running, 0), runs
+        )
+    for name in ("parameters", "mean-memory"):
+        (periodic,) = (one for one in parts.service.periodic if one.name == name)
+        async with rows.database.begin(reason="test") as work:
+            await periodic.run(work)
+    await parts.windows.open("Q1")
+    granted = await parts.claims.acquire(Offer("Q1"))
+    assert (granted.job_id if granted else None) == (None if wanted else waits)
+    if wanted:
+        shapes = parts.windows.shapes
+        (why,) = shapes.misfits(shapes.kind_of(Offer("Q1")), {heavy})
+        assert why.what == wanted and "4000 MB for 1 cores" in why.reason and "2500 MB for a core" in why.reason
