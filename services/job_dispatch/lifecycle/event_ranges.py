@@ -14,7 +14,7 @@ from services.job_dispatch.policy.event_ranges import (
     ReportedRangeStatus,
     judge_range,
 )
-from services.job_dispatch.policy.reports import NO_COMMAND, TO_BE_KILLED, Report, ReportedJob, may_report
+from services.job_dispatch.policy.reports import NO_COMMAND, TO_BE_KILLED, Report, ReportedJob, is_known_reporter
 from services.job_dispatch.store.event_ranges import (
     RangeDetails,
     RangeState,
@@ -149,8 +149,13 @@ class EventRanges:
         if task_id not in (None, row.task_id):
             return f"job {job_id} is of task {row.task_id}, not {task_id}"
         asker = Report(job_id, "running", subject=caller.name, is_trusted=caller.may("production"))
-        if not may_report(asker, row, lambda queue, name: is_named(self._parameters.read(REPORTERS), queue, name)):
-            return f"job {job_id} was acquired by {row.claimed_by}: {caller.name} may not report for it"
+        if not is_known_reporter(
+            asker, row, lambda queue, name: is_named(self._parameters.read(REPORTERS), queue, name)
+        ):
+            had = (
+                f"job {job_id} was acquired by {row.claimed_by}" if row.claimed_by else f"nobody acquired job {job_id}"
+            )
+            return f"{had}: {caller.name} may not report for it"
         return None
 
 

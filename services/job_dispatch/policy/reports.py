@@ -136,10 +136,11 @@ def may_report(report: Report, row: ReportedJob, named: Callable[[str, str], boo
     That is who acquired it, one whom the configuration names for its queue (push mode), or a holder of the role
     production or operator. A job whose claimant is unknown is fenced by its attempt number alone.
     """
-    return row.claimed_by is None or _is_known(report, row, named)
+    return row.claimed_by is None or is_known_reporter(report, row, named)
 
 
-def _is_known(report: Report, row: ReportedJob, named: Callable[[str, str], bool]) -> bool:
+def is_known_reporter(report: Report, row: ReportedJob, named: Callable[[str, str], bool]) -> bool:
+    """The same without what an attempt number would let pass: a job whose claimant is unknown."""
     if report.is_trusted or report.subject in (None, row.claimed_by):
         return True
     return report.subject is not None and named(row.queue, report.subject)
@@ -166,7 +167,7 @@ def judge(
         return Judgement(Effect.NOTHING, ALREADY_DONE if done else TO_BE_KILLED)
     if not ours:
         return Judgement(Effect.NOTHING, TO_BE_KILLED)
-    if report.attempt_number is None and not _is_known(report, row, named):
+    if report.attempt_number is None and not is_known_reporter(report, row, named):
         reason = f"who acquired job {row.job_id} is not known: a report for it needs its attempt number"
         return Judgement(Effect.NOTHING, TO_BE_KILLED, reason)
     return Judgement(_effect(report.job_status, row.status), row.command or NO_COMMAND)

@@ -13,9 +13,10 @@ EVENTS = 10
 
 
 async def add_ranges(
-    of: Rows, job_ids: Sequence[int], n_ranges: int, *, attempts: int = 10, lfn: str = "EVNT.1", task_id: int = 1
+    of: Rows, job_ids: Sequence[int], n_ranges: int, *, attempts: int = 10, claimed_by: str | None = "pilot-1"
 ) -> int:
-    """A file that these jobs read together, in so many ranges; its id."""
+    """A file that these jobs of task 1 read together, in so many ranges; its id."""
+    task_id, lfn = 1, "EVNT.1"
     async with of.database.pool.acquire() as connection:
         dataset_id = await rows.dataset(connection, task_id)
         file_id = await rows.file(
@@ -29,6 +30,8 @@ async def add_ranges(
             n_events=n_ranges * EVENTS,
         )
         for job_id in job_ids:
+            claim = "INSERT INTO job_claims (request_key, job_id, subject) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+            await connection.execute(claim, f"key-{job_id}", job_id, claimed_by)
             await rows.job_file(connection, job_id, file_id, is_master=True)
         await connection.executemany(
             "INSERT INTO event_ranges (task_id, dataset_id, file_id, job_process_id, def_min_event_id,"

@@ -76,10 +76,9 @@ async def test_ranges_are_for_who_has_the_job_while_it_is_with_a_pilot(
     rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient, job_id: int
 ) -> None:
     file_id = await add_ranges(rows, [job_id], 2)
-    async with rows.database.pool.acquire() as connection:
-        await connection.execute(
-            "INSERT INTO job_claims (request_key, job_id, subject) VALUES ('k', $1, 'pilot-1')", job_id
-        )
+    (unclaimed,) = await rows.jobs(1, status="running")
+    await add_ranges(rows, [unclaimed], 1, claimed_by=None)
+    assert "nobody acquired" in (await get(pilot, unclaimed))["errorDialog"]
     (taken,) = (await get(pilot, job_id, 1))["eventRanges"]
     async with client(parts, authority, "somebody", "pilot") as somebody:
         refused = await get(somebody, job_id)
@@ -173,6 +172,7 @@ async def test_fine_grained_processing_reports_ranges_that_nobody_gave_out(
 ) -> None:
     file_id = await add_ranges(rows, [job_id], 2)
     (other,) = await rows.jobs(1, status="running")
+    await add_ranges(rows, [other], 1)
     ids = [f"1-{job_id}-{file_id}-1-10", f"1-{other}-{file_id}-2-10"]
     assert (await update(pilot, said(ids, "finished")))["Returns"] == [False, False]
     assert (await update(pilot, said(ids, "finished"), 2))["Returns"] == [True, False]
@@ -202,6 +202,7 @@ async def test_what_is_passing_is_no_json_for_reports_and_has_a_status_code_for_
     async def fail(*_: object) -> None:
         raise ConnectionError("PostgreSQL is away")
 
+    await add_ranges(rows, [job_id], 1)
     monkeypatch.setattr("services.job_dispatch.lifecycle.event_ranges.lock_ranges", fail)
     monkeypatch.setattr("services.job_dispatch.lifecycle.event_ranges.take_ranges", fail)
     report = await pilot.post(f"{LEGACY}/updateEventRanges", data={"eventRanges": "[]"})

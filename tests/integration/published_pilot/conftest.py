@@ -125,7 +125,9 @@ def stories(system: System, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             is_first = queue == QUEUES[0]
             task = world.task(queue, how, folder, has_input=is_first, useSecrets=is_first)
             task_id, job_id = system.submit(task)
-            found[queue] = Story(task_id, job_id, folder, system.launcher.start(queue, directory / queue))
+            worker = {"HARVESTER_ID": "factory-1", "HARVESTER_WORKER_ID": "7"} if is_first else {}
+            pilot = system.launcher.start(queue, directory / queue, **worker)
+            found[queue] = Story(task_id, job_id, folder, pilot)
         yield found
     finally:
         for story in found.values():

@@ -6,11 +6,13 @@ waits for two minutes before it reports a failure; the tests are in the order in
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tarfile
 import time
 import zlib
 
+import asyncpg
 import pytest
 
 from tests.integration.published_pilot import world
@@ -18,6 +20,15 @@ from tests.integration.published_pilot.conftest import Story, System
 
 pytestmark = pytest.mark.timeout(400)
 Stories = dict[str, Story]
+
+
+async def workers(system: System) -> list[tuple[str, str]]:
+    """Queues and states of the workers that pilots told of."""
+    connection = await asyncpg.connect(system.database.url)
+    try:
+        return [(row["queue"], row["status"]) for row in await connection.fetch("SELECT queue, status FROM workers")]
+    finally:
+        await connection.close()
 
 
 def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the_catalogue(
@@ -36,6 +47,7 @@ def test_a_job_with_input_outputs_and_log_is_finished_and_its_outputs_are_in_the
         assert (file["lfn"], file["size_bytes"]) == (lfn, place.stat().st_size)
         assert file["checksum"] == f"ad:{zlib.adler32(place.read_bytes()):08x}"
     assert job["start_time"] < job["end_time"] and job["report"]["pilot_timing"]
+    assert job["worker"] == "factory-1:7" and asyncio.run(workers(system)) == [("PILOT_FINISHED", "finished")]
     assert json.loads((story.folder / "secrets").read_text()) == {"LOGIN": 'a "secret"'}
 
 
@@ -52,7 +64,6 @@ def test_a_pilot_shows_the_output_of_its_payload_and_kills_its_job_as_it_is_told
     system.post("job/set_command", {"job_id": story.job_id, "command": "tobekilled"})
     job = system.wait_for(story.job_id, "failed")
     assert (job["error_source"], job["error_code"]) == ("pilot", 1144)
-    story.pilot.wait()
 
 
 def test_a_final_report_during_an_outage_of_the_database_is_not_lost(system: System, stories: Stories) -> None:
@@ -83,6 +94,4 @@ def test_a_payload_that_fails_fails_its_job_with_its_codes_and_its_log(system: S
 
 
 def test_pilots_asked_nobody_else(system: System, stories: Stories) -> None:
-    for story in stories.values():
-        story.pilot.wait()
-    assert set(system.outside.asked) == {world.SCRIPT_URL}
+    assert stories and set(system.outside.asked) == {world.SCRIPT_URL}
