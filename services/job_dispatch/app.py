@@ -41,6 +41,7 @@ from services.job_dispatch.api.worker_nodes import WorkerNodes
 from services.job_dispatch.coalescing import CoalescerLimits
 from services.job_dispatch.environment import DispatchSettings
 from services.job_dispatch.handlers import Handlers, NewsHandlers
+from services.job_dispatch.lifecycle.balancing import Balancing
 from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
 from services.job_dispatch.lifecycle.commanding import Commanding
 from services.job_dispatch.lifecycle.event_ranges import EventRanges
@@ -143,7 +144,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
     web.include_router(AdvertApi(database, sites, parameters, grid).router())
     web.include_router(PriorityApi(database, store, reordering).router())
-    of_users = [UserCaps(lifecycle, parameters).periodic()]
+    of_users = [UserCaps(lifecycle, parameters).periodic(), Balancing(reordering).periodic()]
     news = NewsHandlers(windows, upkeep)
     upkeep_news = UpkeepNews(database, upkeep, activity)
     service = Service(

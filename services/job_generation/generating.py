@@ -157,6 +157,7 @@ class Generating:
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
             guid_seed=self._random.getrandbits(SEED_BITS),
             seeds=[number + offset for number in seeds.numbers] if seeds else None,
+            owner=await store_jobs.standing_of_owner(work, task),
         )
         await self.insert(work, definition, chunk, self.built(plugin, request), changes, seeds)
         await self._start_task(work, task, chunk)

@@ -31,7 +31,7 @@ from services.job_dispatch.api.requests import (
 )
 from services.job_dispatch.api.secrets import chosen
 from services.job_dispatch.parameters import KEY_PAIR_RECIPIENTS, PROXY_RECIPIENTS, RENEWED_TOKEN_S
-from services.job_dispatch.store.secrets import secrets_of
+from services.job_dispatch.store.secrets import letters_of, secrets_of
 from shared.auth import NotAuthenticated, authentication_of, caller_of
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
@@ -82,21 +82,23 @@ class LegacyCredentials:
         self._directory = directory
 
     def methods(self) -> list[LegacyMethod]:
-        """For pilots and production; a token is given to whoever has a key for it."""
+        """Proxies and key pairs for whoever is named or has the letter; a token for whoever has a key for it."""
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
+        anybody = ("user", *pilots)
         return [
-            LegacyMethod("getProxy", post, self.get_proxy, always_json, pilots),
-            LegacyMethod("getKeyPair", post, self.get_key_pair, always_json, pilots),
+            LegacyMethod("getProxy", post, self.get_proxy, always_json, anybody),
+            LegacyMethod("getKeyPair", post, self.get_key_pair, always_json, anybody),
             LegacyMethod("get_access_token", ("GET",), self.get_access_token, always_json, ()),
-            LegacyMethod("getResourceTypes", both, self.get_resource_types, always_json, ("user", *pilots)),
-            LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, ("user", *pilots)),
+            LegacyMethod("getResourceTypes", both, self.get_resource_types, always_json, anybody),
+            LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, anybody),
         ]
 
     async def get_proxy(self, request: Request) -> Response:
         """A proxy certificate in PEM form; its StatusCode is a number, as the pilot looks for the number 0."""
         wanted = parse(GetProxy, await fields_of(request, ACQUIRE))
         caller = caller_of(request).name
-        if not is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller):
+        named = is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller)
+        if not named and not await self._has_letter(caller, "p"):
             return always_json(
                 UnansweredRequest(PERMISSION, f"{caller} is not among those who may have the proxy {wanted.name}")
             )
@@ -110,7 +112,8 @@ class LegacyCredentials:
         wanted = parse(GetKeyPair, await fields_of(request, ACQUIRE))
         caller, names = caller_of(request).name, (wanted.public_key_name, wanted.private_key_name)
         configured = self._parameters.read(KEY_PAIR_RECIPIENTS)
-        if not all(is_named(configured, name, caller) for name in names):
+        named = all(is_named(configured, name, caller) for name in names)
+        if not named and not await self._has_letter(caller, "k"):
             return always_json(
                 UnansweredRequest(PERMISSION, f"{caller} is not among those who may have {' and '.join(names)}")
             )
@@ -118,6 +121,11 @@ class LegacyCredentials:
         if public is None or private is None:
             return always_json(UnansweredRequest(MISSING_KEY, f"there is no key pair {' and '.join(names)}"))
         return flat({"StatusCode": OK, "publicKey": public, "privateKey": private})
+
+    async def _has_letter(self, caller: str, letter: str) -> bool:
+        """Whether the caller's GRIDPREF gives what the configuration does not (JEDI: Special permission)."""
+        async with self._database.read() as connection:
+            return letter in await letters_of(connection, caller)
 
     async def _file(self, folder: str, name: str) -> str | None:
         """A file of the directory for credentials; None where there is none."""

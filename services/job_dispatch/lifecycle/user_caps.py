@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from dataclasses import replace
 
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.user_caps import (
@@ -34,14 +36,33 @@ class UserCaps:
         self._lifecycle = lifecycle
         self._parameters = parameters
         self._size = size
+        self._left: deque[tuple[Account, str | None, HoldBack]] = deque()
 
     def periodic(self) -> Periodic:
         """Looks once a minute."""
         return Periodic("user-caps", EVERY_S, self.look)
 
     async def look(self, work: UnitOfWork) -> bool:
-        """Hold back, or let go on, up to a slice of jobs; whether there are more."""
-        left, n_moved = self._size, 0
+        """Hold back, or let go on, up to a slice of jobs; whether there are more.
+
+        Accounts are counted once a minute: what one slice has no room for is left to the next slices.
+        """
+        if not self._left:
+            self._left = await self._decisions(work)
+        room, n_moved = self._size, 0
+        while self._left and room > 0:
+            account, vo, decision = self._left.popleft()
+            n_wanted = decision.n_throttle or decision.n_activate
+            n_found, n_moved_here = await self._move(work, account, vo, decision, room)
+            room, n_moved = room - n_found, n_moved + n_moved_here
+            if room <= 0 and n_found < n_wanted:
+                self._left.appendleft((account, vo, _less(decision, n_found)))
+        if self._left and not n_moved:
+            self._left.clear()  # others hold what is left: the next look counts again
+        return bool(self._left)
+
+    async def _decisions(self, work: UnitOfWork) -> deque[tuple[Account, str | None, HoldBack]]:
+        """What is to be done, by what all accounts run now."""
         least = self._parameters.least
         rows = await SQL.rows(
             work.connection,
@@ -49,15 +70,15 @@ class UserCaps:
             least_jobs=least(USER_JOBS_CAP, DEFAULT_CAP),
             least_cores=least(USER_CORES_CAP, DEFAULT_CAP),
         )
-        for row in rows:
-            vo, user_name, working_group, *counts = row
+        found: deque[tuple[Account, str | None, HoldBack]] = deque()
+        for vo, user_name, working_group, *counts, cap_jobs, cap_cores in rows:
             account = Account(user_name, working_group)
-            decision = hold_back(AnalysisUse(*counts), self._caps(account, vo))
-            n_found, n_moved_here = await self._move(work, account, vo, decision, left)
-            left, n_moved = left - n_found, n_moved + n_moved_here
-            if left <= 0:
-                return n_moved > 0
-        return False
+            caps = self._caps(account, vo)
+            caps = RunningCaps(cap_jobs or caps.jobs, cap_cores or caps.cores)
+            decision = hold_back(AnalysisUse(*counts), caps)
+            if decision.n_throttle or decision.n_activate:
+                found.append((account, vo, decision))
+        return found
 
     def _caps(self, account: Account, vo: str | None) -> RunningCaps:
         is_group = bool(account.working_group)
@@ -87,3 +108,12 @@ class UserCaps:
         moved = await self._lifecycle.to(work, jobs, wanted, target, reason=f"{account}: {decision.reason}")
         log.info("%s: %d jobs %s: %s", account, len(moved), target, decision.reason)
         return len(rows), len(moved)
+
+
+def _less(decision: HoldBack, n_done: int) -> HoldBack:
+    """What is left of a decision."""
+    return replace(
+        decision,
+        n_throttle=max(0, decision.n_throttle - n_done),
+        n_activate=max(0, decision.n_activate - n_done),
+    )

@@ -22,3 +22,8 @@ async def set_secret(connection: asyncpg.Connection, owner: str, key: str, value
         return await SQL.value(connection, "forget_secret", owner=owner, key=key) is not None
     kept = await SQL.value(connection, "set_secret", owner=owner, key=key, value=value, at_most=MOST_SECRETS)
     return kept is not None
+
+
+async def letters_of(connection: asyncpg.Connection, user_name: str) -> str:
+    """The letters of a user; none of one of whom nothing is said."""
+    return str(await SQL.value(connection, "letters_of", user_name=user_name) or "")

@@ -13,3 +13,7 @@ RETURNING key;
 -- name: forget_secret
 -- The key and its value.
 DELETE FROM user_secrets WHERE owner = :owner AND key = :key RETURNING key;
+
+-- name: letters_of
+-- The special permissions of a user.
+SELECT grid_pref FROM users WHERE user_name = :user_name;

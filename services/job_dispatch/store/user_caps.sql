@@ -1,16 +1,19 @@
 -- name: use_of_accounts
 -- Analysis jobs of users who run more than so many or have throttled ones, and of all working groups, by VO. Users are
 -- found in the statistics, which count all their jobs; indexes tasks_user, tasks_of_live_group, jobs_task.
-WITH users AS (
+WITH busy AS (
     SELECT user_name FROM queue_statistics
      WHERE status IN ('running', 'throttled')
      GROUP BY user_name
     HAVING sum(n_jobs) FILTER (WHERE status = 'running') > :least_jobs
         OR sum(n_cores) FILTER (WHERE status = 'running') > :least_cores
         OR sum(n_jobs) FILTER (WHERE status = 'throttled') > 0
+        -- caps of their own may be lower than those that hold for everybody
+        OR user_name IN (SELECT capped.user_name FROM users capped
+                          WHERE capped.cap_running_jobs IS NOT NULL OR capped.cap_running_cores IS NOT NULL)
 ), owned AS (
     SELECT t.task_id, t.vo, t.user_name, '' AS working_group, t.status
-      FROM users u JOIN tasks t ON t.user_name = u.user_name
+      FROM busy u JOIN tasks t ON t.user_name = u.user_name
      WHERE coalesce(t.working_group, '') = ''
        AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
        AND orrery_is_analysis(t.task_type, t.prod_source_label)
@@ -23,14 +26,17 @@ SELECT o.vo, o.user_name, o.working_group,
        count(*) FILTER (WHERE j.status = 'running') AS running_jobs,
        coalesce(sum(j.core_count) FILTER (WHERE j.status = 'running'), 0) AS running_cores,
        count(*) FILTER (WHERE j.status = 'activated') AS activated_jobs,
-       count(*) FILTER (WHERE j.status = 'throttled' AND o.status <> 'paused') AS throttled_jobs
+       count(*) FILTER (WHERE j.status = 'throttled' AND o.status <> 'paused') AS throttled_jobs,
+       max(own.cap_running_jobs) AS cap_running_jobs, max(own.cap_running_cores) AS cap_running_cores
   FROM owned o JOIN jobs j ON j.task_id = o.task_id AND j.status IN ('running', 'activated', 'throttled')
+  LEFT JOIN users own ON own.user_name = o.user_name AND o.working_group = ''
  GROUP BY o.vo, o.user_name, o.working_group
  ORDER BY o.vo, o.user_name, o.working_group;
 
 -- name: jobs_of_account
 -- Analysis jobs of an account in one state, those that are served first at the front if they go on, else at the end;
--- of tasks that are not paused. Indexes tasks_user, tasks_of_live_group, jobs_task.
+-- of tasks that are not paused, and cannot be before the commit: a task that somebody changes at this moment is left to
+-- the next look. Indexes tasks_user, tasks_of_live_group, jobs_task.
 SELECT j.job_id FROM tasks t JOIN jobs j ON j.task_id = t.task_id AND j.status = :status
  WHERE t.vo IS NOT DISTINCT FROM :vo AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted', 'paused')
    AND ((:working_group <> '' AND t.working_group = :working_group)
@@ -38,4 +44,35 @@ SELECT j.job_id FROM tasks t JOIN jobs j ON j.task_id = t.task_id AND j.status =
    AND orrery_is_analysis(t.task_type, t.prod_source_label)
  ORDER BY CASE WHEN :status = 'throttled' THEN -j.current_priority ELSE j.current_priority END,
           CASE WHEN :status = 'throttled' THEN j.job_id ELSE -j.job_id END
- LIMIT :most::int;
+ LIMIT :most::int FOR SHARE OF t SKIP LOCKED;
+
+-- name: use_of_queues
+-- Analysis jobs by VO, user or working group, and queue: those that run or ended within some hours, those that wait, the
+-- best priority among these, and what the user is granted beyond others. Builds and merges have priorities of their own.
+WITH counted AS (
+    SELECT task_id, queue, count(*) FILTER (WHERE status = 'running') AS n_used,
+           count(*) FILTER (WHERE status = 'activated' AND job_type = 'normal') AS n_waiting,
+           max(current_priority) FILTER (WHERE status = 'activated' AND job_type = 'normal') AS best
+      FROM jobs WHERE status IN ('running', 'activated') GROUP BY task_id, queue
+    UNION ALL
+    SELECT task_id, queue, sum(n_finished + n_failed), 0, NULL FROM queue_outcomes
+     WHERE hour > orrery_now() - make_interval(hours => :ended_within_h) GROUP BY task_id, queue
+), owned AS (
+    SELECT t.vo, CASE WHEN coalesce(t.working_group, '') = '' THEN t.user_name ELSE '' END AS user_name,
+           coalesce(t.working_group, '') AS working_group, c.queue, c.n_used, c.n_waiting, c.best
+      FROM counted c JOIN tasks t USING (task_id) WHERE orrery_is_analysis(t.task_type, t.prod_source_label)
+)
+SELECT o.vo, o.user_name, o.working_group, o.queue, sum(o.n_used)::bigint AS n_used,
+       sum(o.n_waiting)::bigint AS n_waiting, coalesce(max(o.best), 0) AS best, coalesce(max(u.quota), 0) AS quota
+  FROM owned o LEFT JOIN users u ON u.user_name = o.user_name
+ GROUP BY o.vo, o.user_name, o.working_group, o.queue ORDER BY o.vo, o.user_name, o.working_group, o.queue;
+
+-- name: waiting_at_queue
+-- Analysis jobs of an account that wait for a pilot at a queue. Indexes tasks_user, tasks_of_live_group, jobs_task.
+SELECT j.job_id, j.current_priority
+  FROM tasks t JOIN jobs j ON j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
+ WHERE t.vo IS NOT DISTINCT FROM :vo AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND ((:working_group <> '' AND t.working_group = :working_group)
+        OR (:working_group = '' AND t.user_name = :user_name AND coalesce(t.working_group, '') = ''))
+   AND orrery_is_analysis(t.task_type, t.prod_source_label) AND j.job_type = 'normal'
+ ORDER BY j.job_id;

@@ -28,8 +28,10 @@ from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
 from services.job_generation.policy.values import (
+    NOBODY,
     Dataset,
     JobInput,
+    OwnerStanding,
     QueueFacts,
     Task,
     Template,
@@ -89,6 +91,7 @@ class BuildRequest:
     guid_seed: int = 0
     seeds: Sequence[int] | None = None
     trans_path: str | None = None
+    owner: OwnerStanding = NOBODY
     streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
 
 
@@ -109,7 +112,6 @@ class Builder:
     def __init__(self, request: BuildRequest) -> None:
         self.request = request
         self.task = request.task
-        self.priority = job_priority(request.kind, request.task.priority, is_analysis=request.task.is_analysis)
         self.texts = task_texts(request.task)
         self.templates = [
             _Named(one, dataset := request.datasets[one.dataset_id], dataset.scope, dataset.type in LOG_TYPES,
@@ -138,6 +140,10 @@ class Builder:
         seed = request.seeds[place] if request.seeds is not None else None
         outputs = self._outputs(place, job)
         requirement = self._requirement(job, queue)
+        priority = job_priority(
+            request.kind, self.task.priority, is_analysis=self.task.is_analysis,
+            serial=request.owner.n_jobs + place, weight=request.owner.weight,
+        )  # fmt: skip
         attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
         base = self._base(queue, requirement.core_count)
         values = self._values(place, job, outputs, attempt, seed, job_id)
@@ -147,7 +153,7 @@ class Builder:
             "PandaID": job_id,
             "attemptNr": attempt,
             "jobName": f"{self.task.name}.{job_id}",
-            "currentPriority": self.priority,
+            "currentPriority": priority,
             "jobPars": parameters,
             "minRamCount": requirement.ram_mb,
             "maxDiskCount": requirement.disk_mb,
@@ -159,7 +165,7 @@ class Builder:
         if self._writes_lists:
             spec["writeToFile"] = command_line.lists_to_write(request.parameters, values)
         return NewJob(
-            job_id, queue.queue, queue.resource_type, requirement.core_count, self.priority, min(attempt, 32_767),
+            job_id, queue.queue, queue.resource_type, requirement.core_count, priority, min(attempt, 32_767),
             requirement, job, tuple(outputs), spec, seed,
         )  # fmt: skip
 

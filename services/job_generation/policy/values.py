@@ -168,6 +168,17 @@ class Task:
 
 
 @dataclass(frozen=True)
+class OwnerStanding:
+    """Live jobs of the owner of analysis jobs, and how far over the quota: priorities follow from it."""
+
+    n_jobs: int = 0
+    weight: float = 0.0
+
+
+NOBODY = OwnerStanding()
+
+
+@dataclass(frozen=True)
 class QueueFacts:
     """One candidate: the part of a queue that serves a resource type.
 

@@ -10,7 +10,7 @@ from typing import Any
 from services.job_generation.policy.building import NewJob
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.requirements import Requirement
-from services.job_generation.policy.values import Dataset, Task, Unit
+from services.job_generation.policy.values import NOBODY, Dataset, OwnerStanding, Task, Unit
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.queries import Queries
@@ -288,6 +288,14 @@ async def _link_retries(work: UnitOfWork, batch: Batch) -> None:
         records=[(batch.task.task_id, old, new, why, origins.get(old, old)) for old, new, why in known],
         columns=_RETRIES,
     )
+
+
+async def standing_of_owner(work: UnitOfWork, task: Task) -> OwnerStanding:
+    """What the priority of new jobs depends on beside their task; of production: nothing."""
+    if not task.is_analysis:
+        return NOBODY
+    row = await SQL.one(work.connection, "standing_of_owner", user_name=task.user_name)
+    return OwnerStanding(row["n_jobs"], row["weight"])
 
 
 async def archive(work: UnitOfWork, before: datetime, count: int) -> None:

@@ -61,3 +61,9 @@ DELETE FROM job_specs s
            AND EXISTS (SELECT FROM job_specs kept WHERE kept.job_id = a.job_id)
          LIMIT :count) gone
  WHERE s.job_id = gone.job_id;
+
+-- name: standing_of_owner
+-- Live jobs of a user, as the statistics count them, and how far the user is over the quota. Index queue_statistics_user.
+SELECT coalesce((SELECT greatest(sum(n_jobs), 0) FROM queue_statistics s WHERE s.user_name = :user_name), 0)::bigint
+           AS n_jobs,
+       coalesce((SELECT priority_weight FROM users u WHERE u.user_name = :user_name), 0) AS weight;

@@ -146,3 +146,13 @@ def _twice(queues: Sequence[WorkQueue], name: str, allowed: str) -> list[FieldPr
             found.append(problem(f"work_queues.{queue.name}.{name}", value, f"allowed: {allowed}"))
         seen.add(value)
     return found
+
+
+def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int | None, list[FieldProblem]]:
+    """The work queue of the task (None: shares alone decide), or what is wrong with its name."""
+    try:
+        return work_queue_for(spec, queues), []
+    except LookupError:
+        names = ", ".join(sorted({one.name for one in queues if one.takes_tasks and one.vo == spec.parameters.vo}))
+        allowed = f"allowed: an active work queue of {spec.parameters.vo} that is no partition: {names or 'none'}"
+        return None, [problem("workQueueName", spec.parameters.work_queue_name, allowed)]

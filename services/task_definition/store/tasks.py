@@ -168,6 +168,10 @@ class TaskStore:
             details=dict(details or {}),
         )
 
+    async def grid_pref(self, connection: asyncpg.Connection, user_name: str) -> str:
+        """The letters of a user."""
+        return str(await SQL.value(connection, "grid_pref", user_name=user_name) or "")
+
     async def children(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
         return await SQL.rows(connection, "children_of_task", task_id=task_id)
 

@@ -94,3 +94,7 @@ SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FRO
 -- name: try_expression
 -- Raises where the expression is not one of PostgreSQL's.
 SELECT '' ~ :pattern::text;
+
+-- name: grid_pref
+-- The special permissions of a user.
+SELECT grid_pref FROM users WHERE user_name = :user_name;

@@ -5,7 +5,7 @@ Every problem is listed at once, and nothing is written unless there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from services.task_definition.policy.refine import DefinitionFacts, DefinitionRe
 from services.task_definition.policy.shares import resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.policy.work_queues import WorkQueue, work_queue_for
+from services.task_definition.policy.work_queues import named_work_queue
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.malformed import (
     UNKNOWN_DATASET,
@@ -31,6 +31,8 @@ from shared.catalogue.port import Catalogue, DatasetFacts
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
 from shared.model.analysis import ANALYSIS
+from shared.model.grid_preferences import is_super
+from shared.model.priorities import SUPER_PRIORITY
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 from shared.snapshot import KnownGrid
@@ -80,7 +82,7 @@ class Submission:
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
         problems = await self._problems(work.connection, spec, caller, gshare)
-        work_queue_id, unknown = _work_queue(spec, sharing.work_queues)
+        work_queue_id, unknown = named_work_queue(spec, sharing.work_queues)
         problems += unknown
         if problems:
             raise SubmissionRefused(problems)
@@ -98,11 +100,20 @@ class Submission:
             "gshare": gshare,
             "resource_type": resource_type,
             "work_queue_id": work_queue_id,
+            **await self._super_priority(work.connection, spec, owner_of(spec, caller)),
         }
         if not await self._tasks.insert(work.connection, task_id, columns, spec.submitted):
             raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
         work.emit(TaskRegistered(task_id=task_id))
         return Submitted(task_id)
+
+    async def _super_priority(self, connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
+        """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
+        has_group = bool(spec.parameters.working_group)
+        if not spec.is_analysis or not is_super(await self._tasks.grid_pref(connection, owner), has_group=has_group):
+            return {}
+        row = spec.columns()
+        return {name: max(SUPER_PRIORITY, row.get(name) or 0) for name in ("task_priority", "current_priority")}
 
     async def _parse(self, connection: asyncpg.Connection, parameters: Any, caller: Caller) -> TaskSpec:
         try:
@@ -254,16 +265,6 @@ class Submission:
                 "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
             }
         return facts
-
-
-def _work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int | None, list[FieldProblem]]:
-    """The work queue of the task (None: shares alone decide), and what is wrong with the name that it gives."""
-    try:
-        return work_queue_for(spec, queues), []
-    except LookupError:
-        names = ", ".join(sorted({one.name for one in queues if one.takes_tasks and one.vo == spec.parameters.vo}))
-        allowed = f"allowed: an active work queue of {spec.parameters.vo} that is no partition: {names or 'none'}"
-        return None, [problem("workQueueName", spec.parameters.work_queue_name, allowed)]
 
 
 def owner_of(spec: TaskSpec, caller: Caller) -> str:

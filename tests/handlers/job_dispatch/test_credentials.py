@@ -211,3 +211,15 @@ async def test_what_a_pilot_says_of_its_machine_is_kept_once_for_each_machine(
         (row,) = await connection.fetch("SELECT kind, item, data FROM worker_nodes")
     assert (row["kind"], row["item"], row["data"]["host_name"]) == (kind, item, "node7")
     assert row["data"].get("n_logical_cpus", 64) == 64
+
+
+@pytest.mark.parametrize(("letters", "proxy", "keys"), [("", 70, 70), ("p", 0, 70), ("k", 70, 0), ("kp", 0, 0)])
+async def test_letters_of_a_user_give_proxies_and_key_pairs(
+    pilot: httpx.AsyncClient, rows: Rows, authority: Authority, letters: str, proxy: int, keys: int
+) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("INSERT INTO users (user_name, grid_pref) VALUES ('alice', $1)", letters)
+    pilot.headers["Authorization"] = f"Bearer {authority.issue('alice', ['user'])}"
+    pair = {"publicKeyName": "public.pem", "privateKeyName": "private.pem"}
+    assert (await by_urllib(pilot, "getProxy", dn="alice")).json()["StatusCode"] == proxy
+    assert (await by_urllib(pilot, "getKeyPair", **pair)).json()["StatusCode"] == keys

@@ -7,8 +7,11 @@ from collections import Counter
 import pytest
 
 from services.job_dispatch.app import Parts
+from services.job_dispatch.lifecycle.balancing import Balancing
+from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.lifecycle.user_caps import UserCaps
 from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
 from tests import rows as table
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -107,3 +110,84 @@ async def test_a_cap_of_one_vo_holds_for_its_tasks_alone(rows: Rows, parts: Part
     await look(rows, UserCaps(parts.lifecycle, parameters))
     assert await states(rows, of_small) == {"running": 3, "throttled": 2}
     assert await states(rows, of_demo) == {"running": 3, "activated": 2}
+
+
+async def set_user(rows: Rows, name: str, **columns: object) -> None:
+    async with rows.database.read() as connection:
+        await table.insert(connection, "users", {"user_name": name, **columns})
+
+
+async def test_a_cap_of_a_user_s_own_holds_instead_of_that_of_everybody(
+    rows: Rows, parts: Parts, parameters: Parameters
+) -> None:
+    few = await analysis(rows, "alice", running=3, activated=4)
+    many = await analysis(rows, "bob", running=15, activated=4)
+    await set_user(rows, "alice", cap_running_jobs=2)
+    await set_user(rows, "bob", cap_running_jobs=20)
+    await look(rows, UserCaps(parts.lifecycle, parameters))
+    assert await states(rows, few) == {"running": 3, "throttled": 4}
+    assert await states(rows, many) == {"running": 15, "activated": 4}
+
+
+async def test_cores_of_a_working_group_above_its_cap_hold_its_jobs_back(
+    rows: Rows, parts: Parts, parameters: Parameters
+) -> None:
+    parameters.set_for_test("prio_mgr", "CAP_RUNNING_GROUP_CORES", 2.0, app="pandaserver")
+    group = await analysis(rows, "alice", running=3, activated=2, working_group="higgs")
+    own = await analysis(rows, "alice", running=3, activated=2)
+    await look(rows, UserCaps(parts.lifecycle, parameters))
+    assert await states(rows, group) == {"running": 3, "throttled": 2}
+    assert await states(rows, own) == {"running": 3, "activated": 2}
+
+
+async def test_accounts_are_counted_once_for_all_slices(
+    rows: Rows, parts: Parts, parameters: Parameters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = await analysis(rows, "alice", running=11, activated=20)
+    caps = UserCaps(parts.lifecycle, parameters, size=3)
+    counted = []
+    decisions = caps._decisions
+
+    async def counting(work: UnitOfWork) -> object:
+        counted.append(1)
+        return await decisions(work)
+
+    monkeypatch.setattr(caps, "_decisions", counting)
+    assert await look(rows, caps) == 7
+    assert len(counted) == 1 and await states(rows, busy) == {"running": 11, "throttled": 20}
+
+
+async def test_jobs_of_a_task_that_is_being_paused_are_not_let_go_on(
+    rows: Rows, parts: Parts, parameters: Parameters
+) -> None:
+    """The pause has not committed yet: its task is left to the next look, when it is seen."""
+    paused = await analysis(rows, "alice", running=0, activated=0, throttled=5)
+    caps = UserCaps(parts.lifecycle, parameters)
+    async with rows.database.pool.acquire() as other, other.transaction():
+        await other.execute("SET LOCAL session_replication_role = replica")
+        await other.execute("UPDATE tasks SET status = 'paused' WHERE task_id = $1", paused)
+        assert await look(rows, caps) == 1
+    assert await states(rows, paused) == {"throttled": 5}
+    assert await look(rows, caps) == 1
+    assert await states(rows, paused) == {"throttled": 5}
+
+
+async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows, parts: Parts) -> None:
+    much = await analysis(rows, "alice", running=30, activated=3)
+    little = await analysis(rows, "bob", running=5, activated=3)
+    group = await analysis(rows, "carol", running=0, activated=2, working_group="higgs")
+    production = await analysis(rows, "bob", running=0, activated=3, task_type="prod", prod_source_label="managed")
+    await set_user(rows, "bob", quota=1.0)
+    async with rows.database.begin(reason="priority-balance") as work:
+        await Balancing(Reordering()).look(work)
+    async with rows.database.read() as connection:
+        found = await connection.fetch(
+            "SELECT task_id, min(current_priority) AS low, max(current_priority) AS high FROM jobs"
+            " WHERE status = 'activated' GROUP BY task_id"
+        )
+    raised = {row["task_id"]: (row["low"], row["high"]) for row in found}
+    assert raised == {much: (100, 100), little: (1000, 1000), group: (1000, 1000), production: (100, 100)}
+    assert sum(len(event["lane_jobs"]) for event in await rows.events("jobs.reordered.v1")) == 5
+    async with rows.database.begin(reason="priority-balance") as work:
+        await Balancing(Reordering()).look(work)
+    assert len(await rows.events("jobs.reordered.v1")) == 2, "a second look finds nothing to raise"

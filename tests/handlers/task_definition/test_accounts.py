@@ -12,7 +12,7 @@ from services.task_definition.store.work_queues import matching_tasks
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.steps import define, rows_of, task_row
-from tests.handlers.task_definition.world import production
+from tests.handlers.task_definition.world import analysis, production
 
 QUEUES: list[dict[str, Any]] = [
     {"queue_id": 1, "name": "simulation", "label": "managed", "vo": "demo", "order": 10,
@@ -141,3 +141,35 @@ async def test_python_and_the_statement_agree_on_which_tasks_match(
     reply = await post(operator, "work_queue/set", {"work_queue": changed, "dry_run": True})
     assert reply["data"] == {"matching_tasks": {"simulation": 1}}
     assert await get(producer, "work_queue/list") == []
+
+
+@pytest.mark.parametrize(("letters", "expected"), [("", 500), ("k", 500), ("s", 1500), ("g", 500)])
+async def test_analysis_of_super_users_has_priority_1500(
+    database: Database,
+    service: Service,
+    operator: httpx.AsyncClient,
+    user: httpx.AsyncClient,
+    letters: str,
+    expected: int,
+) -> None:
+    assert (await post(operator, "user/set", {"user_name": "alice", "grid_pref": letters}))["success"]
+    task_id, _ = await define(database, service, user, analysis(taskPriority=500))
+    row = await task_row(database, task_id)
+    assert (row["current_priority"], row["task_priority"]) == (expected, expected)
+
+
+@pytest.mark.parametrize(("letters", "expected"), [("", 500), ("g", 1500), ("s", 1500)])
+async def test_group_analysis_of_super_groups_has_priority_1500_and_production_has_its_own(
+    database: Database,
+    service: Service,
+    operator: httpx.AsyncClient,
+    producer: httpx.AsyncClient,
+    letters: str,
+    expected: int,
+) -> None:
+    assert (await post(operator, "user/set", {"user_name": "alice", "grid_pref": letters}))["success"]
+    of_group = analysis("group.higgs.one", userName="alice", workingGroup="higgs", taskPriority=500)
+    task_id, _ = await define(database, service, producer, of_group)
+    assert (await task_row(database, task_id))["current_priority"] == expected
+    task_id, _ = await define(database, service, producer, production("of.alice", userName="alice"))
+    assert (await task_row(database, task_id))["current_priority"] == 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,7 +22,7 @@ from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import requirement_of
 from services.job_generation.policy.rules import BadRule, rules_of
 from services.job_generation.policy.throttle import ThrottleLimits, judge
-from services.job_generation.policy.values import JobInput, Template, Unit
+from services.job_generation.policy.values import JobInput, OwnerStanding, Template, Unit
 from shared.model.job_report import JobReport
 from shared.model.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units
@@ -299,6 +300,24 @@ def build(task_rule: dict[str, Any] | None = None, **values: Any) -> Builder:
         BuildRequest(task, "normal", datasets[1], datasets, templates, "${IN} ${OUTPUT0} ${SN} ${ATTEMPTNR}", placed,
                      [11, 12], {1: 5, 2: 9}, 1)
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "owner", "expected"),
+    [
+        ({"priority": 1000, "task_type": "anal"}, OwnerStanding(), [1000, 1000]),
+        ({"priority": 1000, "task_type": "anal"}, OwnerStanding(n_jobs=4), [1000, 999]),
+        ({"priority": 1500, "task_type": "anal"}, OwnerStanding(n_jobs=100, weight=0.5), [1430, 1430]),
+        ({"priority": 450, "task_type": "prod"}, OwnerStanding(n_jobs=100, weight=0.5), [450, 450]),
+    ],
+)
+def test_each_fifth_job_of_an_owner_of_analysis_has_one_less(
+    task: dict[str, Any], owner: OwnerStanding, expected: list[int]
+) -> None:
+    builder = build(**task)
+    builder.request = replace(builder.request, owner=owner)
+    jobs = builder.build()
+    assert [job.priority for job in jobs] == [job.spec["currentPriority"] for job in jobs] == expected
 
 
 def test_jobs_are_named_by_consecutive_serial_numbers_of_each_template() -> None:
