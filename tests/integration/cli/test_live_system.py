@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,6 +162,27 @@ def test_queues_shares_parked_messages_and_invariants_can_be_seen(orrery: Orrery
     assert orrery("bus", "replay", "999999").code == 1
     check = orrery("check")
     assert check.code == 0, check.out
+
+
+def test_shares_are_explained_edited_and_ordered_from_a_saved_world(orrery: Orrery, tmp_path: Path) -> None:
+    live = orrery("shares", "--explain", "--json").json()["shares"]
+    one = orrery("shares", "--explain", "MC", "--json").json()
+    assert [row["gshare"] for row in one["shares"]] == ["MC"] and one["history"] == one["users"] == []
+    world, tree = tmp_path / "world.json", tmp_path / "shares.json"
+    assert orrery("snapshot", "save", str(world)).code == 0
+    ordered = orrery("dry-run", "shares", "--world", str(world)).json()
+    assert due_of(ordered) == due_of(live)
+    shares = json.loads(world.read_text())["shares"]
+    tree.write_text(json.dumps(shares))
+    assert orrery("shares", "edit", str(tree), "--json").json()["changes"] == []
+    tree.write_text(json.dumps([{**row, "value": row["value"] + 1} if row["name"] == "MC" else row for row in shares]))
+    assert "MC" in orrery("shares", "edit", str(tree), "--dry-run").out
+    assert due_of(orrery("shares", "--explain", "--json").json()["shares"]) == due_of(live)
+
+
+def due_of(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """What shares are due; their order depends on what runs at the moment."""
+    return {row["gshare"]: row["due_percent"] for row in rows}
 
 
 @pytest.mark.parametrize(
