@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ from tests.performance.sizes import sized
 ROOT = Path(__file__).resolve().parents[2]
 N_JOBS, SECONDS, IN_FLIGHT = sized(1_000_000, 20_000), sized(10.0, 1.0), 64
 WARM_UP_S = sized(1.0, 0.3)
-N_QUEUES, N_SHARES, N_SHAPES = 40, 50, 48
+N_QUEUES, N_SHARES, N_SHAPES = 200, 50, 48
+N_CLAIMED_MEANWHILE = sized(200_000, 2_000)  # while an old snapshot is held
 HOT_QUEUE = "HOT"
 SLICE = 50_000
 PATH = "/api/v1/pilot/acquire_jobs"
@@ -42,7 +44,7 @@ PARAMETERS = "--inputEVNTFile=EVNT.{id}.pool.root --maxEvents=1000 --outputHITSF
 
 
 def queue_of(job_id: int) -> str:
-    return HOT_QUEUE if job_id % 2 else f"Q{job_id // 2 % (N_QUEUES - 1):02d}"
+    return HOT_QUEUE if job_id % 2 else f"Q{job_id // 2 % (N_QUEUES - 1):03d}"
 
 
 def job_rows(first: int, last: int) -> Iterator[tuple[Any, ...]]:
@@ -70,7 +72,7 @@ async def fill(url: str, n_jobs: int) -> None:
     await connection.execute(
         "INSERT INTO queues SELECT name, 'S', 'online', 'unified',"
         """ '{"status": "online", "type": "unified", "atlas_site": "S"}' FROM unnest($1::text[]) AS name""",
-        [HOT_QUEUE, *(f"Q{number:02d}" for number in range(N_QUEUES - 1))],
+        [HOT_QUEUE, *(f"Q{number:03d}" for number in range(N_QUEUES - 1))],
     )
     await connection.execute(
         "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s)"
@@ -87,18 +89,20 @@ async def fill(url: str, n_jobs: int) -> None:
     await connection.close()
 
 
-async def claim_limit(url: str, n_jobs: int, seconds: float) -> float:
+async def claim_limit(url: str, numbers: Iterator[int], seconds: float, most: int | None = None) -> float:
     """Claims per second of the statement alone: two sessions, 32 jobs each time, ids known beforehand."""
     settings = {**PLAN_SETTINGS, "orrery.actor": "bench", "orrery.reason": REASON}
     ends_at = time.perf_counter() + seconds
-    numbers = iter(range(1, n_jobs + 1))  # shared: every job is tried once
+    numbers = numbers if most is None else islice(numbers, most)
 
     async def session(name: str) -> int:
         connection = await asyncpg.connect(url, server_settings=settings)
         await prepare_connection(connection)
         n_claimed = 0
-        while time.perf_counter() < ends_at:
-            rows = [next(iter(job_rows(one, one + 1))) for one, _ in zip(numbers, range(32), strict=False)]
+        while most is not None or time.perf_counter() < ends_at:
+            rows = [next(iter(job_rows(one, one + 1))) for one, _ in zip(islice(numbers, 32), range(32), strict=False)]
+            if not rows:
+                break
             wanted = [ClaimLine(f"{name}-{row[0]}", row[0], row[8], row[10], row[3], row[4], "bench") for row in rows]
             n_claimed += sum(one.job_id is not None for one in await run_claim(connection, "bench", wanted))
         await connection.close()
@@ -132,15 +136,24 @@ def server(kind: str, **environment: str) -> Iterator[tuple[int, int]]:
             process.wait()
 
 
+def request(token: str, queue: str, node: str) -> http_load.LoadRequest:
+    """An acquire at a queue."""
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    body = json.dumps({"site_name": queue, "memory": 4000, "prod_source_label": "managed", "node": node})
+    return http_load.post(PATH, headers, body, '"StatusCode":0')
+
+
 def requests_of(token: str) -> list[http_load.LoadRequest]:
     """64 connections, half of them for the hot queue."""
-    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    requests = []
-    for number in range(IN_FLIGHT):
-        queue = HOT_QUEUE if number % 2 else f"Q{number // 2 % (N_QUEUES - 1):02d}"
-        body = json.dumps({"site_name": queue, "memory": 4000, "prod_source_label": "managed", "node": f"n{number}"})
-        requests.append(http_load.post(PATH, headers, body, '"StatusCode":0'))
-    return requests
+    others = (f"Q{(number // 2 * 7) % (N_QUEUES - 1):03d}" for number in range(IN_FLIGHT))
+    queues = (HOT_QUEUE if number % 2 else other for number, other in enumerate(others))
+    return [request(token, queue, f"n{number}") for number, queue in enumerate(queues)]
+
+
+def first_touches(port: int, token: str) -> dict[str, Any]:
+    """One acquire at every queue, all at once, of a dispatcher that has read none of them."""
+    queues = [HOT_QUEUE, *(f"Q{number:03d}" for number in range(N_QUEUES - 1))]
+    return http_load.run(port, 0, [request(token, queue, f"first at {queue}") for queue in queues])
 
 
 def costs(url: str, pid: int, port: int, seconds: float, token: str) -> dict[str, Any]:
@@ -150,6 +163,17 @@ def costs(url: str, pid: int, port: int, seconds: float, token: str) -> dict[str
     after = processor_time.used_s([pid]), asyncio.run(processor_time.sessions_of(url))
     found["server_s"], found["database_s"] = (processor_time.spent_s(*one) for one in zip(before, after, strict=True))
     return found
+
+
+async def beside_an_old_snapshot(url: str, numbers: Iterator[int], seconds: float) -> tuple[float, float]:
+    """The rate of claims before and after many claims, while one transaction sees the state before all of them."""
+    holder = await asyncpg.connect(url)
+    await holder.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM queues")
+    before = await claim_limit(url, numbers, seconds)
+    await claim_limit(url, numbers, seconds, most=N_CLAIMED_MEANWHILE)
+    after = await claim_limit(url, numbers, seconds)
+    await holder.close()
+    return before, after
 
 
 async def counted(url: str) -> tuple[int, int, int]:
@@ -188,15 +212,20 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
         report("bare Starlette handler", bare)
         environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
         with server("dispatch", **environment) as (pid, port):
+            touched = first_touches(port, token)
             first = costs(url, pid, port, 2 * WARM_UP_S, token)
             found = costs(url, pid, port, seconds, token)
         report("acquire", found, bare["per_s"])
-        print(f"   {'first touch of all queues, slowest requests':58} p99 {first['p99_s'] * 1e3:7.1f} ms", flush=True)
-        n_granted = first["wanted"] + found["wanted"]
+        name = f"first touch of {N_QUEUES} queues at once"
+        print(f"   {name:58} p99 {touched['p99_s'] * 1e3:7.1f} ms", flush=True)
+        n_granted = touched["wanted"] + first["wanted"] + found["wanted"]
         sent, claims, different = asyncio.run(counted(url))
         print(f"   {n_granted:,} jobs granted, {sent:,} sent, {claims:,} claims of {different:,} jobs", flush=True)
-        limit = asyncio.run(claim_limit(url, n_jobs, seconds / 2))
+        numbers = iter(range(1, n_jobs + 1))  # every job is tried once
+        limit, after = asyncio.run(beside_an_old_snapshot(url, numbers, seconds / 4))
         print(rate("claims alone, 2 sessions, 32 at a time", limit), flush=True)
+        name = f"the same, an old snapshot held and {N_CLAIMED_MEANWHILE:,} claims"
+        print(rate(name, after, limit=limit, of="before"), flush=True)
         return 0 if sent == claims == different and n_granted == sent else 1
     finally:
         asyncio.run(servers.drop_database(admin, url))
