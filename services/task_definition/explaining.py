@@ -21,6 +21,7 @@ from services.task_definition.policy.explaining import (
 )
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, TaskFilter
+from shared.auth import Caller
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.config.timeouts import SENT_TIMEOUT
@@ -63,13 +64,16 @@ class Explanation:
         return found
 
     async def job(
-        self, connection: asyncpg.Connection, job_id: int, *, everything: bool = False
+        self, connection: asyncpg.Connection, job_id: int, caller: Caller, *, everything: bool = False
     ) -> dict[str, Any] | None:
-        """The same for a job, live or archived."""
+        """The same for a job, live or archived; where it runs for its owner, production and operators."""
         row = await SQL.row(connection, "job_facts", job_id=job_id)
         if row is None:
             return None
         job = dict(row)
+        is_told = caller.may("production") or caller.name == job["user_name"]
+        if not is_told:
+            job["worker"] = None
         decisions = await SQL.rows(
             connection, "decisions_of_task", task_id=job["task_id"], chunk_id=job["chunk_id"], at_most=DECISIONS
         )
@@ -77,7 +81,7 @@ class Explanation:
         unplaceable = await self._unplaceable_merging(connection, job)
         found: dict[str, Any] = {
             "job": job,
-            "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
+            "waits_for": [] if job["archived"] else await self._waits_for(connection, job, is_told=is_told),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
             "decisions": _unpacked([*unplaceable, *about]),
             "history": latest_first(
@@ -95,7 +99,7 @@ class Explanation:
         last = await SQL.row(connection, "last_decision_about_merging", task_id=job["task_id"])
         return [last] if last is not None and last["outcome"] == "none" else []
 
-    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
+    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any], *, is_told: bool) -> list[str]:
         queue = ahead = None
         starts = 0
         if job["status"] == "activated":
@@ -115,7 +119,7 @@ class Explanation:
             got_nothing = [dict(one) for one in rows]
             return [*refused, *job_waits_for(job, queue, ahead, starts), *without_a_job(got_nothing)]
         sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
-        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"])
+        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"]) if is_told else None
         told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
         return [*job_waits_for(job, queue, ahead, starts, sent_at_most_h), *told]
 

@@ -17,16 +17,19 @@ from services.job_dispatch.api.body import ACQUIRE, fields_of
 from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.departure import WhileConnected
-from services.job_dispatch.api.requests import FAILED, BadRequest, request_key, shown
+from services.job_dispatch.api.reported import serves_others
+from services.job_dispatch.api.requests import FAILED, ROLE, BadRequest, request_key, shown
 from services.job_dispatch.api.secrets import JobSecrets
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.no_match import SHUT, NoJobs
-from shared.auth import caller_of
+from shared.auth import Caller, caller_of
 from shared.model.problems import FieldProblem
 from shared.web.intake import header_of
 
 LONGEST_KEY = 200
+#: of the jobs that a user may run with own pilots
+OWN_LABEL = "user"
 
 
 class Acquiring:
@@ -58,14 +61,15 @@ class Acquiring:
         BadRequest, TooManyCalls, Unavailable, Crowded, ClientDisconnect.
         """
         self._limits.check(request.scope)
-        caller = caller_of(request).name
+        who = caller_of(request)
+        caller = who.name
         try:
             wanted = read_acquire(await fields_of(request, ACQUIRE), caller)
+            offer = _restricted(wanted.offer, who)
             key = _key_of(request)
         except BadRequest:
             self._metrics.acquires.labels("refused").inc()
             raise
-        offer = wanted.offer
         if key is not None:
             key = request_key(caller, offer, key)
         if not await self._activity.knows(offer.queue):
@@ -108,6 +112,25 @@ class Acquiring:
         if failed and not granted:
             raise failed[0]
         return granted
+
+
+def _restricted(offer: Offer, caller: Caller) -> Offer:
+    """What of an offer the caller may have: jobs of its VOs; without a pilot's role, analysis jobs of its own.
+
+    Raises BadRequest for a label that it may not have.
+    """
+    if caller.vos is not None:
+        offer = replace(offer, kind=replace(offer.kind, vos=caller.vos))
+    if serves_others(caller):
+        return offer
+    label = offer.kind.prod_source_label
+    owner = offer.user_name or ""
+    for field, value, own in (("prod_source_label", label, OWN_LABEL), ("prod_user_id", owner, caller.name)):
+        if value not in ("", own):
+            allowed = f"{own} without the role pilot or production"
+            said = f"{field}: value {shown(value)} is not allowed; allowed: {allowed}"
+            raise BadRequest(ROLE, [FieldProblem(field, value, allowed, said)])
+    return replace(offer, kind=replace(offer.kind, prod_source_label=OWN_LABEL), user_name=caller.name)
 
 
 def _key_of(request: PilotCall) -> str | None:

@@ -77,7 +77,10 @@ class JobApi:
         limit: str | None = None,
         job_ids: Annotated[list[str] | None, Query()] = None,
     ) -> Response:
-        """Jobs, the newest first; `before_id` is the last id of the page before."""
+        """Jobs, the newest first; `before_id` is the last id of the page before.
+
+        `worker` is for owners, production and operators.
+        """
         wanted = parse(ListJobs, {key: value for key, value in request.query_params.items() if value != "None"})
         ids = tuple(job_ids_of(job_ids)) if job_ids else None
         found = await self._jobs.listed(
@@ -85,7 +88,7 @@ class JobApi:
                 wanted.task_id, wanted.status, wanted.queue, wanted.user_name, ids, wanted.before_id, wanted.limit
             )
         )
-        return Envelope(found)
+        return Envelope([one if _may_kill(caller, one) else {**one, "worker": None} for one in found])
 
     async def get_description(
         self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
@@ -141,7 +144,7 @@ def may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
 
 def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
     text = f"the specification and reports are for {job['owner']}, the VO {job['vo']}, production and operators"
-    return {**job, "spec": None, "report": None, "progress": None, "message": text}
+    return {**job, "spec": None, "report": None, "progress": None, "worker": None, "message": text}
 
 
 def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:

@@ -45,12 +45,13 @@ class LegacyApi:
         self._commanding = commanding
 
     def methods(self) -> list[LegacyMethod]:
-        """For pilots and production; the owner of a job may set its debug mode."""
+        """For pilots and production, for users about their own jobs."""
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
+        anybody = ("user", *pilots)
         return [
-            LegacyMethod("getJob", both, self.get_job, always_json, pilots),
-            LegacyMethod("updateJob", both, self.update_job, sent_again, pilots),
-            LegacyMethod("updateWorkerPilotStatus", both, self.update_worker_status, sent_again, pilots),
+            LegacyMethod("getJob", both, self.get_job, always_json, anybody),
+            LegacyMethod("updateJob", both, self.update_job, sent_again, anybody),
+            LegacyMethod("updateWorkerPilotStatus", both, self.update_worker_status, sent_again, anybody),
             LegacyMethod("getStatus", both, self.get_status, always_json, pilots),
             LegacyMethod("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
         ]

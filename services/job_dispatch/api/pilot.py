@@ -59,12 +59,12 @@ class PilotApi:
 
     def direct(self) -> dict[str, Direct]:
         """The two calls that are most of all."""
-        pilot = guarded(enveloped, "pilot", "production")
+        pilot = guarded(enveloped, "user", "pilot", "production")
         return {f"{PREFIX}/acquire_jobs": pilot(self._acquired), f"{PREFIX}/update_job": pilot(self._reported)}
 
     def routes(self) -> list[Route]:
         """All routes of pilots; GET and POST for the reads, as both are used."""
-        pilot = guarded(enveloped, "pilot", "production")
+        pilot = guarded(enveloped, "user", "pilot", "production")
         return [
             Route(f"{PREFIX}/acquire_jobs", pilot(self.acquire_jobs), methods=["POST"]),
             Route(f"{PREFIX}/update_job", pilot(self.update_job), methods=["POST"]),

@@ -35,7 +35,18 @@ async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) ->
     Thousands of files are looked at in Python, which a thread does without stopping the others.
     """
     report = read_report(fields) if is_small else await asyncio.to_thread(read_report, fields)
-    return replace(report, subject=caller.name, is_trusted=caller.may("production"))
+    return replace(
+        report,
+        subject=caller.name,
+        is_trusted=caller.may("production"),
+        vos=caller.vos,
+        own_only=not serves_others(caller),
+    )
+
+
+def serves_others(caller: Caller) -> bool:
+    """Whether a pilot runs jobs of anybody, as those of production do; else those of its own user."""
+    return caller.may("pilot", "production")
 
 
 def is_final(fields: Any) -> bool:

@@ -9,7 +9,7 @@ from shared.model.analysis import ANALYSIS_LABELS
 from shared.order.matching import TaskQueueOffer
 
 #: what of a shape may not fit, in the order in which it is looked at
-Requirement = Literal["label", "resource_type", "memory", "mean_memory", "disk", "time"]
+Requirement = Literal["vo", "label", "resource_type", "memory", "mean_memory", "disk", "time"]
 #: what a pilot that says the key may run; a label that is not listed runs only itself
 LABELS: dict[str, frozenset[str]] = {
     "managed": frozenset({"managed", "test", "prod_test", "install"}),
@@ -32,6 +32,7 @@ class Shape:
     disk_mb: int
     walltime_s: int
     is_urgent: bool = False
+    vo: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class PilotKind:
 
     `task_queues`: what it says to task queues, where it says anything. `mean_memory_mb`: for each core, where jobs at
     its queue have more than that on average (PanDA: mean memory limit for push queues).
+    `vos`: whose jobs it runs, None for every VO's.
     """
 
     prod_source_label: str = ""
@@ -49,6 +51,7 @@ class PilotKind:
     remaining_s: int = 0
     task_queues: TaskQueueOffer | None = None
     mean_memory_mb: int = 0
+    vos: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ class Misfit:
 
 
 def misfit(shape: Shape, kind: PilotKind) -> Misfit | None:
-    """Why a shape does not fit a pilot, or None if it does."""
+    """Why a shape does not fit a pilot, or None if it does. A shape of no VO is for pilots of each."""
+    if kind.vos is not None and shape.vo and shape.vo not in kind.vos:
+        return Misfit("vo", f"VO {shape.vo}, the pilot runs jobs of {', '.join(sorted(kind.vos)) or 'none'}")
     label = kind.prod_source_label
     if label not in EVERY_LABEL and shape.prod_source_label not in LABELS.get(label, frozenset({label})):
         return Misfit("label", f"label {shape.prod_source_label}, the pilot takes {label}")

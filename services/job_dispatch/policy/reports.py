@@ -47,7 +47,8 @@ class Report:
 
     `stored` is what `job_reports` keeps of a final one, `progress` what is kept of a running job; `stdout` is the end
     of the payload's output, in debug mode. `lost` names fields with impossible values. `subject`: whose token it came
-    with; `is_trusted`: one with the role production or operator.
+    with; `is_trusted`: one with the role production or operator. `vos`: whose jobs it may report, None for every VO;
+    `own_only`: one that may report the jobs of its user alone.
     """
 
     job_id: int
@@ -59,11 +60,16 @@ class Report:
     stdout: str | None = None
     subject: str | None = None
     is_trusted: bool = False
+    vos: frozenset[str] | None = None
+    own_only: bool = False
 
 
 @dataclass(frozen=True)
 class ReportedJob:
-    """What the judgement needs of a live job; `claimed_by`: who acquired it, None where unknown."""
+    """What the judgement needs of a live job.
+
+    `claimed_by`: who acquired it, None where unknown; `vo` "": none.
+    """
 
     job_id: int
     task_id: int
@@ -76,6 +82,7 @@ class ReportedJob:
     core_count: int
     command: str | None = None
     claimed_by: str | None = None
+    vo: str = ""
 
     @property
     def as_counted(self) -> ChangedJob:
@@ -139,6 +146,15 @@ def may_report(report: Report, row: ReportedJob, named: Callable[[str, str], boo
     return row.claimed_by is None or is_known_reporter(report, row, named)
 
 
+def _of_others(report: Report, row: ReportedJob) -> str:
+    """Why a job is none of those that the reporter works for; "" where it is."""
+    if report.vos is not None and row.vo and row.vo not in report.vos:
+        return f"job {row.job_id} is of the VO {row.vo}: {report.subject} may not report for it"
+    if report.own_only and row.user_name != report.subject:
+        return f"job {row.job_id} belongs to {row.user_name}: {report.subject} may report for own jobs only"
+    return ""
+
+
 def is_known_reporter(report: Report, row: ReportedJob, named: Callable[[str, str], bool]) -> bool:
     """The same without what an attempt number would let pass: a job whose claimant is unknown."""
     if report.is_trusted or report.subject in (None, row.claimed_by):
@@ -157,6 +173,8 @@ def judge(
     `row` is None where the job is not live; `reported_attempts` are the attempts whose final report is stored;
     `named(queue, subject)` says whom the configuration names.
     """
+    if row is not None and (reason := _of_others(report, row)):
+        return Judgement(Effect.NOTHING, TO_BE_KILLED, reason)
     if row is not None and not may_report(report, row, named):
         reason = f"job {row.job_id} was acquired by {row.claimed_by}: {report.subject} may not report for it"
         return Judgement(Effect.NOTHING, TO_BE_KILLED, reason)

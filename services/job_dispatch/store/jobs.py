@@ -51,7 +51,7 @@ class LockedJob:
 
 _ROW_FIELDS = (
     "job_id", "task_id", "status", "attempt_number", "queue", "resource_type", "gshare", "user_name", "core_count",
-    "command", "claimed_by",
+    "command", "claimed_by", "vo",
 )  # fmt: skip
 
 

@@ -2,14 +2,16 @@
 -- In the order of their ids, like everybody who locks several jobs.
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
        j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label, j.order_key_id,
-       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by
+       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by,
+       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo
   FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE;
 
 -- name: lock_free_jobs
 -- The same without those that another transaction holds.
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
        j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label, j.order_key_id,
-       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by
+       (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by,
+       (SELECT s.vo FROM requirement_shapes s WHERE s.shape_id = j.shape_id) AS vo
   FROM jobs j WHERE j.job_id = ANY(:job_ids::bigint[]) ORDER BY j.job_id FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: existing_jobs

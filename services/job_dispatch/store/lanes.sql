@@ -70,7 +70,7 @@ SELECT best.job_id, best.gshare, best.order_key_id, best.shape_id, best.negated_
 
 -- name: shapes
 -- What jobs of these shapes require.
-SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent
+SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent, vo
   FROM requirement_shapes WHERE shape_id = ANY(:shape_ids::int[]);
 
 -- name: job_facts

@@ -31,6 +31,7 @@ class Requirement:
     disk_mb: int
     walltime_s: int
     is_urgent: bool = False
+    vo: str = ""
 
 
 def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
@@ -49,7 +50,7 @@ def _up(value: float, step: int, most: float) -> int:
 
 
 def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:
-    """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h."""
+    """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h, and its VO."""
     merge = kind == "merge"
     cores = cores_of(task, queue, kind)
     needs = _merging_needs(task) if merge else task.needs
@@ -70,6 +71,7 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
         _up(disk_mb, DISK_STEP_MB, queue.max_work_dir_mb),
         0 if wall is None else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
         task.processing_type == URGENT_PROCESSING,
+        task.vo or "",
     )
 
 

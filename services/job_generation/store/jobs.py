@@ -82,7 +82,7 @@ class ShapeIds:
         return {**self._ids, **_shape_ids(await SQL.rows(work.connection, "known_shapes", **columns))}
 
 
-_SHAPE_ARRAYS = ("labels", "types", "cores", "rams", "disks", "walls", "urgent")
+_SHAPE_ARRAYS = ("labels", "types", "cores", "rams", "disks", "walls", "urgent", "vos")
 
 
 def _shape_ids(rows: Iterable[Iterable[Any]]) -> dict[Requirement, int]:

@@ -13,18 +13,19 @@ UPDATE output_templates SET serial_nr = serial_nr + :count
 
 -- name: known_shapes
 -- The ids of these requirements, where they have one.
-SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent
+SELECT shape_id, prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent, vo
   FROM requirement_shapes
- WHERE (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent) IN
+ WHERE (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent, vo) IN
        (SELECT * FROM unnest(:labels::text[], :types::text[], :cores::int[], :rams::int[], :disks::int[], :walls::int[],
-                             :urgent::boolean[]));
+                             :urgent::boolean[], :vos::text[]));
 
 -- name: add_shapes
 -- Requirements that nobody asked for before, in one order for everybody.
-INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent)
+INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent,
+                                vo)
 SELECT DISTINCT * FROM unnest(:labels::text[], :types::text[], :cores::int[], :rams::int[], :disks::int[], :walls::int[],
-                              :urgent::boolean[])
- ORDER BY 1, 2, 3, 4, 5, 6, 7
+                              :urgent::boolean[], :vos::text[])
+ ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 ON CONFLICT DO NOTHING;
 
 -- name: origins_of_jobs

@@ -1,4 +1,7 @@
-"""/api/v1/explain: why a task or a job waits. Anybody with a token may ask."""
+"""/api/v1/explain: why a task or a job waits. Anybody with a token may ask.
+
+Where a job runs and what its pilot says are for its owner, production and operators.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def explain_routes(database: Database, explanation: Explanation) -> APIRouter:
     async def job(caller: Anyone, job_id: Id, everything: Everything = None) -> Response:
         """What a job waits for, its transfers, decision and history."""
         async with database.read() as connection:
-            found = await explanation.job(connection, job_id, everything=bool(everything))
+            found = await explanation.job(connection, job_id, caller, everything=bool(everything))
         return Envelope(found) if found else refused(NOT_FOUND, f"job {job_id} not found")
 
     @router.get("/job")

@@ -66,6 +66,17 @@ class Rows:
                     *shape,
                 )
 
+    async def shape_of_vo(self, vo: str, shape: str = "small") -> str:
+        """The name of a shape that is another one's for jobs of a VO."""
+        async with self.database.pool.acquire() as connection:
+            self.shapes[f"{shape} of {vo}"] = await connection.fetchval(
+                "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb,"
+                " walltime_s, vo) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING shape_id",
+                *SHAPES[shape],
+                vo,
+            )
+        return f"{shape} of {vo}"
+
     async def task(self, task_id: int = 1, *, status: str = "running", nucleus: str | None = None, **rules: Any) -> int:
         """A task in the state given (its way there is not the subject)."""
         async with self.database.pool.acquire() as connection, connection.transaction():
@@ -105,7 +116,7 @@ class Rows:
         """Jobs in the state given; their ids."""
         ids = list(range(self.next_id, self.next_id + count))
         self.next_id += count
-        label, resource_type, cores, *_ = SHAPES[shape]
+        label, resource_type, cores, *_ = SHAPES[shape.partition(" of ")[0]]
         async with self.database.pool.acquire() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.executemany(

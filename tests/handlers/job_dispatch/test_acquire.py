@@ -275,10 +275,14 @@ async def test_requests_that_cannot_be_understood_change_nothing(rows: Rows, pil
     assert await rows.statuses([1, 2, 3]) == ["activated"] * 3
 
 
-async def test_only_pilots_may_acquire(rows: Rows, parts: Parts, authority: Authority) -> None:
+async def test_nobody_without_a_role_of_pilots_acquires_jobs_of_others(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
     await rows.jobs(1)
     async with client(parts, authority, "alice", "user") as user:
-        response = await user.post(ACQUIRE, json={"site_name": "Q1"})
+        assert (await user.post(ACQUIRE, json={"site_name": "Q1"})).json()["data"]["StatusCode"] == 20
+        nobody = {"Authorization": f"Bearer {authority.issue('nobody', [])}"}
+        response = await user.post(ACQUIRE, json={"site_name": "Q1"}, headers=nobody)
         assert response.status_code == 403 and response.json()["data"]["StatusCode"] == 60
         response = await user.post(ACQUIRE, json={"site_name": "Q1"}, headers={"Authorization": "Bearer x"})
         assert response.status_code == 401

@@ -15,6 +15,7 @@ from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.policy.fitting import Offer
 from services.task_definition.explaining import Explanation
 from services.task_definition.store.reads import Reading
+from shared.auth import Caller
 from shared.brokerage.matchmaking import JobFacts
 from shared.cache import NullCache
 from shared.events import JobsActivated, LaneJob
@@ -24,6 +25,8 @@ from tests.handlers.job_dispatch.calls import ACQUIRE, acquire
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
 ADVERT = {"Site": "SITE-A", "MaxJobs": 5, "CurrentJobs": 2}
+
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 async def advertise(pilot: httpx.AsyncClient, **values: Any) -> None:
@@ -89,7 +92,7 @@ async def test_the_explanation_of_a_job_says_why_its_site_does_not_take_it(
 
     async def explained(job_id: int) -> str:
         async with rows.database.read() as connection:
-            found = await Explanation(Reading(), KnownGrid(NullCache())).job(connection, job_id)
+            found = await Explanation(Reading(), KnownGrid(NullCache())).job(connection, job_id, OPERATOR)
         assert found is not None
         return str(found["text"])
 

@@ -77,6 +77,7 @@ async def test_the_text_for_the_pilot_has_names_command_line_and_requirements(st
     )
     assert shape["ram_mb"] == 1400  # (500 + 1000) x 0.9, on the grid of 100 MB
     assert shape["core_count"] == 1 and shape["resource_type"] == "SCORE"
+    assert shape["vo"] == await story.value("SELECT vo FROM tasks WHERE task_id = $1", task_id) != ""
 
 
 async def test_the_scope_that_a_dataset_was_given_reaches_its_jobs(story: Story) -> None:

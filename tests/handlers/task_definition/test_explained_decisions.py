@@ -3,8 +3,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
+from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
 from tests.rows import archived_job, insert, job
@@ -157,3 +159,16 @@ async def test_failures_that_differ_only_in_names_and_numbers_are_counted_togeth
     found = {(one["error_code"], one["error_dialog"]): (one["n_jobs"], one["n_texts"]) for one in data["failures"]}
     assert found == {DIED[0]: (3, 2), DIED[2]: (2, 2), DIED[4]: (2, 2), DIED[6]: (1, 1), DIED[7]: (1, 1)}
     assert f"3 jobs failed: pilot 9001, for example: {DIED[0][1]}" in data["text"]
+
+
+async def test_where_a_job_runs_is_told_to_its_owner_and_to_production_alone(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient, authority: Authority
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await job(connection, task_id, job_id=9, queue="Q", status="running", worker="node7", user_name="bob")
+        await insert(connection, "job_progress", {"job_id": 9, "progress": {"node": "node7"}})
+    async with client_of(service, authority, "bob", "user") as owner:
+        for who, may in ((owner, True), (producer, True), (user, False)):
+            answer = await who.get("/api/v1/explain/job/9")
+            assert answer.json()["data"]["job"]["status"] == "running" and ("node7" in answer.text) == may
