@@ -30,6 +30,7 @@ from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.event_ranges import EventRangesApi
 from services.job_dispatch.api.factory import FactoryApi
+from services.job_dispatch.api.failures import COUNT_REFUSAL
 from services.job_dispatch.api.job import JobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_credentials import LegacyCredentials
@@ -183,6 +184,7 @@ def _web(
     ranges = EventRangesApi(EventRanges(database, store, parameters))
     methods = [*legacy.methods(), *credentials.methods(), *ranges.methods()]
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
+    setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
     web.include_router(ranges.router())
     web.include_router(FactoryApi(activity).router())
     web.include_router(DebugApi(database, commanding).router())

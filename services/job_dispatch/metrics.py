@@ -48,6 +48,12 @@ class DispatchMetrics:
             buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
             registry=registry,
         )
+        self.bad_calls = Counter(
+            "orrery_pilot_calls_refused",
+            "Calls of pilots that changed nothing because of what was sent, by the protocol's status code",
+            ["code"],
+            registry=registry,
+        )
         self.over_limit = Counter(
             "orrery_calls_over_limit",
             "Calls of pilots that were put off because there are too many of one subject or from one address",

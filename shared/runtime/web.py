@@ -55,6 +55,8 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
+            # who is a proxy is said by ORRERY_IDENTITY_FILE alone: uvicorn would believe whoever calls from 127.0.0.1
+            proxy_headers=False,
             timeout_graceful_shutdown=max(1, int(graceful_stop_s)),
             timeout_keep_alive=75,
             backlog=4096,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fastapi import FastAPI
 from starlette.applications import Starlette
 
 from shared.auth import Authority
 from shared.auth.authentication import Authentication
 from shared.auth.web import give_authority
 from shared.web.answers import answer_errors
+from shared.web.document import with_envelopes
 from shared.web.intake import Room, bound_requests
 from shared.web.json_text import BodyLimits
 
@@ -20,7 +22,10 @@ def install(
     body_limits: Mapping[str, BodyLimits] | None = None,
     room: Room | None = None,
 ) -> None:
-    """Who may call, how much is let in, and one envelope for whatever goes wrong."""
+    """Who may call, how much is let in, one envelope whatever goes wrong, a document that says so."""
     give_authority(web, authority)
     bound_requests(web, body_limits, room)
     answer_errors(web)
+    if isinstance(web, FastAPI):
+        describe = web.openapi
+        web.openapi = lambda: with_envelopes(describe())  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,16 +16,30 @@ from services.job_dispatch.api.range_reports import AcquireEventRanges, UpdateEv
 from services.job_dispatch.api.report_fields import UpdateJob
 from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, RequestFields, WorkerUpdate
 from services.job_dispatch.api.worker_nodes import WorkerNode, WorkerNodeGpu
+from shared.web.document import ENVELOPE
+
+_FLAT = {
+    "type": "object",
+    "required": ["StatusCode"],
+    "properties": {"StatusCode": {"type": "integer"}, "errorDialog": {"type": "string"}},
+}
+_PAIR = {"type": "array", "minItems": 2, "maxItems": 2}
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method of pilots: its fields are those of a model, or the ids in its query."""
+    """One method of pilots: its fields are those of a model, or the ids or texts in its query.
+
+    `flat`: the JSON that it answers; `may_be_text`: where a text may come instead.
+    """
 
     path: str
     summary: str
     model: type[RequestFields] | None = None
     ids: str | None = None
+    texts: tuple[str, ...] | None = None
+    flat: dict[str, Any] = field(default_factory=lambda: _FLAT)
+    may_be_text: bool = True
 
     @property
     def is_legacy(self) -> bool:
@@ -54,20 +68,13 @@ METHODS = (
     Method(f"{LEGACY}/setDebugMode", 'Debug mode on or off: the text "Succeeded", or the reason', SetDebugMode),
     Method(f"{LEGACY}/getProxy", "A proxy certificate for those whom the configuration names", GetProxy),
     Method(f"{LEGACY}/getKeyPair", "A key pair for those whom the configuration names", GetKeyPair),
-    Method(f"{LEGACY}/get_user_secrets", "[true, values by key] of what the caller keeps", GetUserSecrets),
+    Method(f"{LEGACY}/get_user_secrets", "[true, values by key] of what the caller keeps", GetUserSecrets, flat=_PAIR),
     Method(f"{LEGACY}/getEventRanges", "Take ranges of events of a job's input", AcquireEventRanges),
     Method(f"{LEGACY}/updateEventRanges", "Report ranges: `Returns` for each, `Command` by job", UpdateEventRanges),
+    Method(f"{LEGACY}/get_access_token", "A fresh token for the key of one", texts=("token_key", "client_name")),
+    Method(f"{LEGACY}/getResourceTypes", "The classes of cores and memory", texts=()),
     Method(f"{LEGACY}/getStatus", "States and attempts of `ids`, joined by commas", ids="ids"),
 )
-_ENVELOPE = {
-    "type": "object",
-    "properties": {"success": {"type": "boolean"}, "message": {"type": "string"}, "data": {}},
-}
-_FLAT = {
-    "type": "object",
-    "required": ["StatusCode"],
-    "properties": {"StatusCode": {"type": "integer"}, "errorDialog": {"type": "string"}},
-}
 _KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -85,22 +92,29 @@ def document_of(web: FastAPI, title: str) -> dict[str, Any]:
     document = get_openapi(title=title, version="1", routes=web.routes)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for method in METHODS:
-        verb = "get" if method.ids else "post"
+        verb = "post" if method.ids is None and method.texts is None else "get"
         document["paths"].setdefault(method.path, {})[verb] = _operation(method, schemas)
     return document
 
 
 def _operation(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
-    answer = {"application/json": {"schema": _FLAT if method.is_legacy else _ENVELOPE}}
+    answer = {"application/json": {"schema": ENVELOPE}}
+    if method.is_legacy:
+        answer = {"application/json": {"schema": method.flat}}
+        if method.may_be_text:
+            answer["text/plain"] = {"schema": {"type": "string"}}
     operation: dict[str, Any] = {
         "summary": method.summary,
         "tags": ["published pilots" if method.is_legacy else "pilots"],
         "operationId": method.path.rpartition("/")[2],
-        "responses": {"200": {"description": "flat" if method.is_legacy else "envelope", "content": answer}},
+        "responses": {"default": {"description": "flat" if method.is_legacy else "envelope", "content": answer}},
     }
     if method.ids:
         ids = {"type": "array", "items": {"type": "integer"}}
         operation["parameters"] = [{"name": method.ids, "in": "query", "required": True, "schema": ids}]
+    elif method.texts is not None:
+        text = {"type": "string"}
+        operation["parameters"] = [{"name": one, "in": "query", "schema": text} for one in method.texts]
     else:
         operation["requestBody"] = {"required": True, "content": _content(method, schemas)}
     if method.model is AcquireJobs:

@@ -27,6 +27,10 @@ Answering: TypeAlias = Callable[[C], Awaitable[A]]
 Endpoint: TypeAlias = Answering[Request, Response]
 
 
+#: where an application keeps what is told the code of each refusal
+COUNT_REFUSAL = "count_refusal"
+
+
 @dataclass(frozen=True)
 class UnansweredRequest:
     """Why a request was not answered.
@@ -97,6 +101,9 @@ async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Res
     try:
         return await endpoint(request)
     except BadRequest as error:
+        count_refusal: Callable[[int], None] | None = getattr(request.scope["app"].state, COUNT_REFUSAL, None)
+        if count_refusal is not None:
+            count_refusal(error.code)
         return form(UnansweredRequest(error.code, str(error), problems=error.problems))
     except TooManyCalls as error:
         text, wait_s = str(error), error.retry_after_s

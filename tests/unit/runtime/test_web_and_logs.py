@@ -7,7 +7,7 @@ import logging
 import httpx
 import orjson
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from prometheus_client import CollectorRegistry, Counter
 
 from shared.plugins import PluginError, candidates, discovery, find
@@ -29,6 +29,20 @@ def _application(problems: list[str]) -> FastAPI:
 
     add_health(web, ready=ready, registries=[registry])
     return web
+
+
+async def test_the_peer_of_a_request_is_who_sent_it_whatever_its_headers_say() -> None:
+    web = FastAPI()
+
+    @web.get("/peer")
+    def peer(request: Request) -> str:
+        return str(request.client and request.client.host)
+
+    server = HttpServer(web, host="127.0.0.1", port=0, graceful_stop_s=1)
+    await server.start()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}") as client:
+        assert (await client.get("/peer", headers={"X-Forwarded-For": "10.1.0.1"})).json() == "127.0.0.1"
+    await server.stop()
 
 
 async def test_health_pages_go_before_the_applications_own_routes() -> None:
