@@ -19,7 +19,7 @@ from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.reported import serves_others
 from services.job_dispatch.api.requests import FAILED, ROLE, BadRequest, request_key, shown
-from services.job_dispatch.api.secrets import JobSecrets
+from services.job_dispatch.api.secrets import JobSecrets, with_logins
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.no_match import SHUT, NoJobs
@@ -78,6 +78,7 @@ class Acquiring:
         self._activity.pilot_seen(offer.queue)
         if self._activity.known_queues.get(offer.queue) in SHUT:
             offer = replace(offer, takes_new=False)
+        logins = await self._secrets.of_pilots(offer.queue)
         try:
             async with WhileConnected(request.receive, self._due):
                 granted = await self._claim(offer, wanted.n_jobs, key)
@@ -88,7 +89,7 @@ class Acquiring:
             self._metrics.acquires.labels("none").inc()
             return wanted, self._no_match.explain(offer)
         self._granted.inc()
-        return wanted, await self._secrets.added(granted, offer.queue)
+        return wanted, with_logins(granted, logins)
 
     async def _claim(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
         """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.

@@ -30,8 +30,6 @@ from shared.web.json_route import JsonRoute
 
 ANYBODY = require("user", "pilot", "production", "operator")
 CHANGER = require("user", "pilot", "production", "operator", right="modify")
-#: what stands in the specification of a job whose task uses secrets; no text inside it can be taken for it
-_MARK = '"useSecrets"'
 LONGEST_VALUE = 50_000
 
 
@@ -43,38 +41,32 @@ class SetSecret(RequestFields):
 
 
 class JobSecrets:
-    """Adds what a job's owner keeps to the specification of a job that uses it, when a pilot takes it.
+    """What the configuration has for the pilots of a queue: logins of their real-time logs.
 
-    It is never stored with the job: specifications are shown to the members of the owner's VO.
+    They go with every job. What a job's owner keeps comes with the claim. Neither is stored with the job, as
+    specifications are shown to the members of the owner's VO.
     """
 
     def __init__(self, database: Database, parameters: Parameters) -> None:
         self._database = database
         self._parameters = parameters
 
-    async def added(self, granted: Sequence[Granted], queue: str) -> list[Granted]:
-        """The same jobs; those that use secrets have them as a JSON text, as pilots expect.
-
-        What the configuration has for pilots of the queue, logins of their real-time logs, goes with every job.
-        """
+    async def of_pilots(self, queue: str) -> dict[str, str]:
+        """The logins; asked before a job is taken, which would be lost if they could not be read after."""
         configured = self._parameters.read(PILOT_SECRETS)
         keeper = (configured.get(queue) or configured.get(EVERYWHERE)) if isinstance(configured, Mapping) else None
         if keeper is None:
-            return [await self._with_secrets(one) if one.spec and _MARK in one.spec else one for one in granted]
-        logins = await self._kept_by(str(keeper))
-        return [await self._with_secrets(one, logins) if one.spec else one for one in granted]
-
-    async def _with_secrets(self, job: Granted, of_pilots: Mapping[str, str] | None = None) -> Granted:
-        spec = orjson.loads(job.spec or "{}")
-        if spec.get("useSecrets") == "True":
-            spec["secrets"] = orjson.dumps(await self._kept_by(str(spec.get("prodUserID")))).decode()
-        if of_pilots:
-            spec["pilotSecrets"] = of_pilots
-        return replace(job, spec=orjson.dumps(spec).decode())
-
-    async def _kept_by(self, owner: str) -> dict[str, str]:
+            return {}
         async with self._database.read() as connection:
-            return await secrets_of(connection, owner)
+            return await secrets_of(connection, str(keeper))
+
+
+def with_logins(granted: Sequence[Granted], logins: Mapping[str, str]) -> Sequence[Granted]:
+    """The same jobs with the logins in their specifications, if there are any."""
+    if not logins:
+        return granted
+    specs = [{**orjson.loads(one.spec or "{}"), "pilotSecrets": logins} for one in granted]
+    return [replace(one, spec=orjson.dumps(spec).decode()) for one, spec in zip(granted, specs, strict=True)]
 
 
 class SecretsApi:

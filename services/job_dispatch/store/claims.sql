@@ -61,4 +61,10 @@ SELECT w.place, w.known_id IS NOT NULL AS known, coalesce(w.known_id, c.job_id) 
   FROM wanted w
   LEFT JOIN claimed c ON c.job_id = w.job_id AND c.request_key = w.request_key
   LEFT JOIN LATERAL (
-    SELECT s.spec::text AS spec FROM job_specs s WHERE s.job_id = coalesce(w.known_id, c.job_id) LIMIT 1) spec ON true;
+    -- what the owner keeps goes with a job that uses it, in the claim itself: a job is never taken without
+    SELECT CASE WHEN s.spec ->> 'useSecrets' = 'True' THEN
+             (s.spec || jsonb_build_object('secrets', coalesce(
+                (SELECT jsonb_object_agg(u.key, u.value)::text FROM user_secrets u WHERE u.owner = s.spec ->> 'prodUserID'),
+                '{}')))::text
+           ELSE s.spec::text END AS spec
+      FROM job_specs s WHERE s.job_id = coalesce(w.known_id, c.job_id) LIMIT 1) spec ON true;

@@ -171,6 +171,31 @@ async def test_pilots_of_a_queue_get_what_the_configuration_keeps_for_them_with_
     assert "pilotSecrets" not in (await by_curl(pilot, "getJob", siteName="Q1")).json()
 
 
+async def test_a_job_is_not_taken_while_what_goes_with_it_cannot_be_read(
+    context: Context, rows: Rows, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await rows.jobs(1)
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute(
+            "INSERT INTO parameters (component, key, value, type)"
+            """ VALUES ('job_dispatch', 'PILOT_SECRETS', '{"*": "keeper"}', 'json')"""
+        )
+    parts = build_parts(dataclasses.replace(context, metrics=CollectorRegistry()))
+    for action in parts.service.on_start:
+        await action()
+
+    async def away(*_: Any) -> dict[str, str]:
+        raise ConnectionError("PostgreSQL is away")
+
+    async with client(parts, authority, "pilot-1", "pilot") as pilot:
+        with monkeypatch.context() as patched:
+            patched.setattr("services.job_dispatch.api.secrets.secrets_of", away)
+            assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["StatusCode"] == 10
+            assert (await rows.row(1))["status"] == "activated"
+        assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["PandaID"] == 1
+    await parts.close()
+
+
 async def test_of_secrets_there_are_at_most_a_hundred_of_one_person(parts: Parts, authority: Authority) -> None:
     async with client(parts, authority, "alice", "user") as alice:
         answers = [
