@@ -127,6 +127,5 @@ async def test_a_users_own_pilot_reports_no_job_of_others_also_where_nobody_know
     assert await rows.statuses([others, produced]) == ["running", "activated"]
 
 
-async def test_what_pilots_are_given_beside_jobs_is_not_for_users(user: httpx.AsyncClient) -> None:
-    for method in ("getProxy", "getKeyPair"):
-        assert (await user.post(f"{LEGACY}/{method}", data={"role": "x"})).json()["StatusCode"] == 60
+async def test_a_proxy_is_for_users_whom_the_configuration_names_alone(user: httpx.AsyncClient) -> None:
+    assert (await user.post(f"{LEGACY}/getProxy", data={"role": "x"})).json()["StatusCode"] == 70
