@@ -35,6 +35,7 @@ from services.cli.commands import (
     system,
     task_commands,
     task_parameters,
+    task_queues,
     tasks,
     watching,
     work_queues,
@@ -72,7 +73,7 @@ def everything(
     """What all verbs have in common."""
 
 
-for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, cordons, slots):
+for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, task_queues, cordons, slots):
     module.register(app)
 for module in (accounts, work_queues):
     module.register(app)

@@ -13,16 +13,22 @@ transfers, and the next attempts of failed event ranges.
 
 How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 
-* a *lane* is (queue, share, shape); a shape is the interned requirement of a job, so in a lane all jobs fit a pilot or
-  none does (`policy.lane`, `policy.queue_window`, `policy.fitting`);
+* a *lane* is (queue, share, order key, shape); a shape is the interned requirement of a job, an order key what its
+  order depends on where its VO uses task queues (0: nothing), so in a lane all jobs fit a pilot or none does
+  (`policy.lane`, `policy.queue_window`, `policy.fitting`);
 * each replica keeps the head of every lane it uses in memory, refilled by keyset reads (`windows`) and by news;
 * the best job is the smallest head among the fitting lanes of the first share in rank order (`shared.order`);
+* where jobs have task queues, one that matches is drawn by its priority, and a class of user priority in it
+  (`policy.task_queue_lanes`, `acquire.task_queues`); limits and delays of its site hold task queues back
+  (`acquire.site_limits`);
 * at a queue whose site advertises itself, Requirements of site and task are asked of that job first
   (`site_requirements`, `picks`); one that does not match stays activated;
 * everything that waits is claimed by one statement as soon as a connection is free (`claims`, `sessions`).
 
 HTTP: /api/v1/pilot/* (role pilot; acquires and reports as plain ASGI on bytes, the rest Starlette routes, `api.pilot`),
 /server/panda/* (the same for published pilots, with flat answers, `api.legacy`), /api/v1/job/* and /api/v1/statistics/*
-(`api.job`), /api/v1/event/* (`api.event_ranges`), /api/v1/harvester/update_workers (`api.factory`),
-/api/v1/site/advertise (`api.advert`).
+(`api.job`, `api.task_queues`), /api/v1/event/* (`api.event_ranges`),
+/api/v1/harvester/update_workers (`api.factory`), /api/v1/site/advertise (`api.advert`).
+
+Deletes task_queues and order_keys that have been empty for a while; job_generation makes them.
 """

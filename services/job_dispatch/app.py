@@ -37,6 +37,7 @@ from services.job_dispatch.api.legacy_credentials import LegacyCredentials
 from services.job_dispatch.api.pilot import PilotApi
 from services.job_dispatch.api.priorities import PriorityApi
 from services.job_dispatch.api.secrets import JobSecrets, SecretsApi
+from services.job_dispatch.api.task_queues import TaskQueueApi
 from services.job_dispatch.api.web import make_web
 from services.job_dispatch.api.worker_nodes import WorkerNodes
 from services.job_dispatch.coalescing import CoalescerLimits
@@ -143,11 +144,11 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
 
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
     web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
-    web.include_router(AdvertApi(database, sites, parameters, grid).router())
-    web.include_router(PriorityApi(database, store, reordering).router())
+    adverts = AdvertApi(database, sites, parameters, grid)
+    for api in (adverts, PriorityApi(database, store, reordering), TaskQueueApi(database, queues.copy)):
+        web.include_router(api.router())
     of_users = [UserCaps(lifecycle, parameters).periodic(), Balancing(reordering).periodic()]
-    news = NewsHandlers(windows, upkeep)
-    upkeep_news = UpkeepNews(database, upkeep, activity)
+    news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
     service = Service(
         name="job-dispatch",
         work=_work(handlers),

@@ -4,7 +4,8 @@ Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`,
 `jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; receives the news `config.changed`.
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
 `task.progressed`, `task.prepared`; `tasks.woken` when a share that had enough queued has room again.
-Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, job_retry_history, outputs and random seeds
+Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
+job_retry_history, outputs and random seeds
 in task_files; the counters of task_datasets; attempts, owners and states of files; what scouts measure;
 generation_decisions and task_job_counts; rows of waits for tasks held by their share; the move of counted jobs to
 jobs_archive.

@@ -136,6 +136,40 @@ class SiteAdvert(_WorldPart):
     expires_at: datetime
 
 
+class UserGroup(_WorldPart):
+    """What a group of users is due, and how it is divided."""
+
+    vo: str
+    name: str
+    job_share: float = Field(1000.0, ge=0)
+    job_sharing: bool = False
+    allows_background: bool = False
+
+
+class WaitingTaskQueue(_WorldPart):
+    """A task queue with its waiting jobs: how many of each user priority, from 0 to 10."""
+
+    vo: str
+    user_name: str
+    user_group: str = ""
+    cpu_segment_s: int = 360
+    sites: list[str] = []
+    banned_sites: list[str] = []
+    platforms: list[str] = []
+    tags: list[str] = []
+    job_types: list[str] = []
+    n_jobs: dict[Annotated[int, Field(ge=0, le=10)], Annotated[int, Field(ge=0)]]
+
+
+class GroupCorrection(_WorldPart):
+    """The factor of a group of users, or of one user in it."""
+
+    vo: str
+    user_group: str
+    user_name: str = ""
+    correction_factor: float = Field(gt=0)
+
+
 class ParameterRow(_WorldPart):
     """A runtime parameter that was set; anything else has its default."""
 
@@ -177,6 +211,9 @@ class WorldFile(BaseModel):
     user_usage: dict[str, UserUsage] = {}
     group_usage: dict[str, GroupUsage] = {}
     site_adverts: list[SiteAdvert] = []
+    user_groups: list[UserGroup] = []
+    group_corrections: list[GroupCorrection] = []
+    task_queues: list[WaitingTaskQueue] = Field([], description="of VOs that use them")
     parameters: list[ParameterRow] = []
 
     def grid_files(self) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from shared.order.identity import REAL_PRIORITIES, TaskQueueIdentity
+from shared.order.identity import REAL_PRIORITIES, SETS, TaskQueueIdentity
 
 DEFAULT_JOB_SHARE = 1000.0
 LEAST_PRIORITY = 0.001
@@ -89,6 +89,14 @@ class TaskQueuePriority(NamedTuple):
     is_background: bool
     alone: float
     n_alike: int
+
+
+def described(one: TaskQueuePriority) -> dict[str, Any]:
+    """A priority with its terms and the identity of its task queue, as people and programs read it."""
+    identity = one.identity
+    row = {"vo": identity.vo, "user_group": identity.user_group, "user_name": identity.user_name}
+    row |= {name: value for name, value in one._asdict().items() if name != "identity"}
+    return row | {"cpu_segment_s": identity.cpu_segment_s} | {name: list(getattr(identity, name)) for name in SETS}
 
 
 NO_PROPERTIES = GroupProperties()

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BaseModel
 
-from services.cli.commands.options import TaskIds, connect, help_text
+from services.cli.commands.options import Json, TaskIds, connect, help_text
 from services.cli.commands.submission import read_tasks
+from services.cli.commands.task_queues import show
 from services.cli.failures import Refused, RejectedField, WrongUsage
 from services.cli.identifiers import STANDARD_INPUT, read_ids
 from services.cli.output import print_json
@@ -69,6 +71,8 @@ def register(app: typer.Typer) -> None:
         group.command(name, help=f"{does}\n\nService: none. Role: none.")(_runner(name))
     text = "Order the shares as dispatch would, with every number that places them.\n\nService: none. Role: none."
     group.command("shares", help=text)(order_shares)
+    text = "Order the task queues as dispatch would, with every term.\n\nService: none. Role: none."
+    group.command("task-queues", help=text)(order_task_queues)
     app.add_typer(group, name="dry-run")
     app.command("schema", help="Print the JSON Schema of a file.\n\nService: none. Role: none.")(schema)
 
@@ -129,14 +133,29 @@ def _runner(brokerage: str) -> Any:
 def order_shares(world: World) -> None:
     """JSON, one row for each share."""
     from services.cli.dry_run.shares import order_of_shares  # what other verbs need not wait for
+
+    print_json(_ordered(world, order_of_shares))
+
+
+def order_task_queues(world: World, as_json: Json = False) -> None:
+    """One row for each task queue."""
+    from services.cli.dry_run.task_queues import order_of_task_queues  # what other verbs need not wait for
+
+    show(_ordered(world, order_of_task_queues), as_json)
+
+
+def _ordered(world: Path, order: Callable[[Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """What a rule makes of a world file. Raises WrongUsage."""
     from shared.model.problems import InvalidGrid
     from shared.model.world_file import parse_world
 
     try:
-        print_json(order_of_shares(parse_world(read_world(world), world.name)))
+        return order(parse_world(read_world(world), world.name))
     except InvalidGrid as error:
         problems = [RejectedField("", "", str(one)) for one in error.problems]
         raise WrongUsage(f"{world}: is not a world file", problems) from None
+    except ValueError as error:
+        raise WrongUsage(f"{world}: {error}") from None
 
 
 def decide(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from services.cli.dry_run.parameters_of_file import parameters_of
 from services.cli.dry_run.rows import rows_of
 from services.cli.dry_run.world_of_file import adverts_of, remaining_work_of, usage_of, world_of
 from services.job_brokerage import parameters as job_parameters
@@ -18,8 +18,6 @@ from shared.brokerage.decision import Decision
 from shared.brokerage.policy import JOB_BROKERAGE, TASK_BROKERAGE
 from shared.brokerage.smallest_job import Boundary
 from shared.brokerage.world import World
-from shared.config.parameters import Parameters
-from shared.config.typed import typed
 from shared.model.analysis import ANALYSIS as ANALYSIS_TYPE
 from shared.model.analysis import is_analysis
 from shared.model.problems import InvalidGrid
@@ -38,13 +36,7 @@ class DryRun:
         self.world: World = world_of(file)
         self.usage_rows = usage_of(file, self.world.grid.shares)
         self.usage = self.usage_rows.shared()
-        self.parameters = Parameters()
-        for row in file.parameters:
-            try:
-                value: Any = typed(row.value, row.type)
-            except ValueError as error:
-                raise ValueError(f"parameters: {row.component}.{row.key}: {error}") from None
-            self.parameters.set_for_test(row.component, row.key, value, app=row.app, vo=row.vo or None)
+        self.parameters = parameters_of(file)
 
     def check_queues(self, names: Iterable[str]) -> None:
         """The rules that a queue must keep to be loaded.

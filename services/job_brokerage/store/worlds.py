@@ -97,6 +97,9 @@ async def _usage(connection: asyncpg.Connection) -> dict[str, Any]:
         },
         "user_usage": {row.pop("user_name"): row for row in users},
         "group_usage": {row.pop("working_group"): row for row in groups},
+        "user_groups": await _rows(SQL, connection, "user_groups_of_world"),
+        "group_corrections": await _rows(SQL, connection, "group_corrections_of_world"),
+        "task_queues": await _rows(SQL, connection, "task_queues_of_world"),
         "site_adverts": await _rows(SQL, connection, "adverts_of_world"),
         "parameters": await _rows(SQL, connection, "parameters_of_world"),
     }

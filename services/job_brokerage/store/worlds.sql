@@ -78,3 +78,20 @@ FROM site_adverts WHERE expires_at > orrery_now() ORDER BY site;
 -- name: parameters_of_world
 -- All runtime parameters that are set.
 SELECT app, component, key, vo, value, type FROM parameters ORDER BY app, component, key, vo;
+
+-- name: user_groups_of_world
+-- What groups of users are due.
+SELECT vo, name, job_share, job_sharing, allows_background FROM user_groups ORDER BY vo, name;
+
+-- name: group_corrections_of_world
+-- Factors of groups of users, and of users in them.
+SELECT vo, user_group, user_name, correction_factor FROM group_corrections ORDER BY vo, user_group, user_name;
+
+-- name: task_queues_of_world
+-- Task queues in which jobs wait, with how many of each user priority. Index jobs_order_key.
+SELECT q.vo, q.user_name, q.user_group, q.cpu_segment_s, q.sites, q.banned_sites, q.platforms, q.tags, q.job_types,
+       jsonb_object_agg(k.user_priority, waiting.n_jobs) AS n_jobs
+FROM (SELECT order_key_id, count(*) AS n_jobs FROM jobs WHERE order_key_id <> 0 AND status = 'activated'
+      GROUP BY order_key_id) waiting
+JOIN order_keys k USING (order_key_id) JOIN task_queues q USING (task_queue_id)
+GROUP BY q.task_queue_id ORDER BY q.task_queue_id;

@@ -253,6 +253,14 @@ class TaskQueues:
         if number or self._priorities:
             self.version += 1
 
+    def of_all(self) -> Iterable[TaskQueuePriority]:
+        """All task queues that have waiting jobs, with their terms."""
+        return self.prioritised(self._waiting)
+
+    def copy(self) -> TaskQueues:
+        """One that knows nothing yet."""
+        return TaskQueues(self._read, self._parameters, self._grid, self.limits, random=self._random)
+
     def prioritised(self, order_key_ids: Iterable[int]) -> Iterable[TaskQueuePriority]:
         """The task queues of these keys that have waiting jobs, with their terms."""
         n_jobs: dict[int, dict[int, int]] = {}

@@ -16,6 +16,7 @@ from shared.auth import Authority
 from shared.db import Database
 from shared.events import JobsActivated, LaneJob
 from shared.order.matching import TaskQueueOffer
+from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 from tests.integration.job_dispatch.task_queues import (
     ended,
@@ -227,3 +228,20 @@ async def test_two_dispatchers_give_no_job_of_task_queues_twice(rows: Rows, star
 
     found = [one for some in await asyncio.gather(*(pilot(number) for number in range(16))) for one in some]
     assert max(Counter(found).values()) == 1 and sorted(found) == sorted(every)
+
+
+async def test_the_listing_gives_priorities_with_their_terms_to_users(rows: Rows, start, authority: Authority) -> None:
+    await group(rows, "prod", 3000, job_sharing=True)
+    await jobs(rows, 3, "ann", "prod")
+    await jobs(rows, 1, "bob", "prod", tags=["GPU"])
+    await jobs(rows, 1, "cid", "analysis")
+    async with client(await start(), authority, "dan", "user") as user:
+        answer = (await user.get("/api/v1/job/task_queues")).json()["data"]
+        narrowed = (await user.get("/api/v1/job/task_queues", params={"group": "prod", "limit": 1})).json()["data"]
+        refused = await user.get("/api/v1/job/task_queues", params={"limit": 0})
+    assert [(one["user_name"], one["priority"]) for one in answer["task_queues"]] == [
+        ("ann", 2250.0), ("cid", 1000.0), ("bob", 750.0),
+    ]  # fmt: skip
+    assert answer["task_queues"][2]["tags"] == ["GPU"] and answer["task_queues"][0]["entity_share"] == 3000.0
+    assert narrowed["n_task_queues"] == 2 and len(narrowed["task_queues"]) == 1
+    assert not refused.json()["success"]

@@ -1,0 +1,46 @@
+"""/api/v1/job/task_queues: the task queues in which jobs wait, with their priorities and every term."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+
+from services.job_dispatch.acquire.task_queues import TaskQueues
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.order.task_queues import described
+from shared.web.envelope import Envelope
+from shared.web.json_route import JsonRoute
+
+Anyone = Annotated[Caller, Depends(require("user", "production"))]
+
+
+class TaskQueueApi:
+    """`fresh` makes an empty copy of what is known of task queues: the listing is read by itself."""
+
+    def __init__(self, database: Database, fresh: Callable[[], TaskQueues]) -> None:
+        self._database, self._fresh = database, fresh
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["jobs"])
+        router.add_api_route("/job/task_queues", self.task_queues, methods=["GET"])
+        return router
+
+    async def task_queues(
+        self,
+        caller: Anyone,
+        vo: Annotated[str | None, Query(max_length=16)] = None,
+        group: Annotated[str | None, Query(max_length=64)] = None,
+        limit: Annotated[int, Query(ge=1, le=100_000)] = 100,
+    ) -> Envelope:
+        """Task queues by priority, highest first, by the rule by which every dispatcher orders them."""
+        queues = self._fresh()
+        async with self._database.read() as connection:
+            await queues.recalculate(connection)
+        wanted = [
+            one for one in queues.of_all() if vo in (None, one.identity.vo) and group in (None, one.identity.user_group)
+        ]
+        wanted.sort(key=lambda one: (-one.priority, one.task_queue_id))
+        return Envelope({"n_task_queues": len(wanted), "task_queues": [described(one) for one in wanted[:limit]]})
