@@ -19,12 +19,14 @@ from services.task_definition.policy.explaining import (
     task_text,
     without_a_job,
 )
+from services.task_definition.policy.position import Position, ShareBeside, position_of
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, TaskFilter
 from shared.auth import Caller
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.config.timeouts import SENT_TIMEOUT
+from shared.order.tree import Node
 from shared.snapshot import KnownGrid
 
 DECISIONS, HISTORY, AHEAD_AT_MOST = 3, 20, 100_000
@@ -100,28 +102,18 @@ class Explanation:
         return [last] if last is not None and last["outcome"] == "none" else []
 
     async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any], *, is_told: bool) -> list[str]:
-        queue = ahead = None
-        starts = 0
         if job["status"] == "activated":
             queue = await self._queue_now(connection, job["queue"])
             starts = await SQL.value(connection, "starts_at_queue", queue=job["queue"])
-            ahead = await SQL.value(
-                connection,
-                "ahead_of_job",
-                queue=job["queue"],
-                gshare=job["gshare"],
-                priority=job["current_priority"],
-                job_id=job["job_id"],
-                at_most=AHEAD_AT_MOST,
-            )
+            position = await _position(connection, job)
             refused = await self._refused(connection, job)
             rows = await SQL.rows(connection, "pilots_without_a_job", queue=job["queue"])
             got_nothing = [dict(one) for one in rows]
-            return [*refused, *job_waits_for(job, queue, ahead, starts), *without_a_job(got_nothing)]
+            return [*refused, *job_waits_for(job, queue, position, starts), *without_a_job(got_nothing)]
         sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
         said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"]) if is_told else None
         told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
-        return [*job_waits_for(job, queue, ahead, starts, sent_at_most_h), *told]
+        return [*job_waits_for(job, None, None, 0, sent_at_most_h), *told]
 
     async def _queue_now(self, connection: asyncpg.Connection, name: str) -> dict[str, Any] | None:
         """Status, pilots and jobs of a queue; None if the grid has none of this name."""
@@ -139,6 +131,25 @@ class Explanation:
         facts = JobFacts.of(dict(asked), core_count=asked["core_count"], ram_mb=asked["ram_mb"])
         found = refusal(at_dispatch(Advert.of(dict(advert))), facts)
         return [] if found is None else [f"not handed out by the site's advertisement: {found.reason}"]
+
+
+async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Position:
+    """How many jobs are before a waiting one, by the jobs as they are and the statistics of shares."""
+    key = {
+        "queue": job["queue"], "gshare": job["gshare"], "priority": job["current_priority"], "job_id": job["job_id"],
+        "at_most": AHEAD_AT_MOST,
+    }  # fmt: skip
+    in_share = await SQL.value(connection, "ahead_of_job", **key)
+    in_lane = await SQL.value(
+        connection, "ahead_in_lane", order_key_id=job["order_key_id"], shape_id=job["shape_id"], **key
+    )
+    shares = [
+        ShareBeside(Node(name, value, parent, factor, stretchable), *numbers)
+        for name, value, parent, factor, stretchable, *numbers in await SQL.rows(
+            connection, "shares_at_queue", queue=job["queue"]
+        )
+    ]
+    return position_of(job["gshare"], in_lane, in_share, shares)
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:

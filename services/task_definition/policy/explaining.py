@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.policy.position import Position
 from services.task_definition.policy.waiting import queues_among, waits_for
 from shared.brokerage.check import compared
 from shared.brokerage.filters.analysis import (
@@ -255,7 +256,7 @@ def without_a_job(rows: Sequence[Facts]) -> list[str]:
 def job_waits_for(
     job: Facts,
     queue: Facts | None,
-    ahead: int | None,
+    position: Position | None,
     starts_per_hour: int,
     sent_at_most_h: float = SENT_TIMEOUT.default,
 ) -> list[str]:
@@ -265,17 +266,19 @@ def job_waits_for(
     """
     status = job["status"]
     if status == "activated":
-        lines = [f"{ahead} activated jobs of its share are before it at this queue"]
+        lines = position.lines() if position is not None else []
         if queue is None:
             return [*lines, "its queue is not in the grid any more"]
         lines.append(
             f"queue {queue['status']}: {queue['activated']} activated, {queue['running']} with pilots; last pilot "
             f"{moment(queue['last_pilot_at']) or 'never'}, {starts_per_hour} starts within the last hour"
         )
-        if starts_per_hour and ahead is not None:
-            lines.append(
-                f"at that rate its turn comes in about {max(1, round(60 * (ahead + 1) / starts_per_hour))} min"
+        if starts_per_hour and position is not None:
+            soonest, latest = (
+                max(1, round(60 * (n_before + 1) / starts_per_hour))
+                for n_before in (position.at_least, position.at_most)
             )
+            lines.append(f"at that rate its turn comes in about {soonest} to {latest} min")
         return lines
     return {
         "defined": ["waits for its input to be looked up"],

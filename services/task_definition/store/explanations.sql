@@ -80,12 +80,12 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
 -- A job, live or archived. Index jobs_archive_job.
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
-       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, false AS archived
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, order_key_id, false AS archived
   FROM jobs WHERE job_id = :job_id
 UNION ALL
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
-       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, true
+       heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, 0, true
   FROM jobs_archive WHERE job_id = :job_id
 LIMIT 1;
 
@@ -102,6 +102,23 @@ SELECT at, from_status, to_status, actor, reason, cause_event_id
 SELECT count(*) FROM (
         SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND status = 'activated'
            AND ((-current_priority), job_id) < (-(:priority::int), :job_id::bigint) LIMIT :at_most::int) ahead;
+
+-- name: ahead_in_lane
+-- Those of them that require the same, too: one lane of the dispatcher. Index jobs_lane.
+SELECT count(*) FROM (
+        SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND order_key_id = :order_key_id
+           AND shape_id = :shape_id AND status = 'activated'
+           AND ((-current_priority), job_id) < (-(:priority::int), :job_id::bigint) LIMIT :at_most::int) ahead;
+
+-- name: shares_at_queue
+-- The tree of shares: what each uses everywhere, and its jobs that wait, everywhere and at the queue.
+SELECT s.gshare, s.value, s.parent, s.correction_factor, s.stretchable,
+       coalesce(sum(q.n_cores) FILTER (WHERE q.status IN ('sent', 'running')), 0)::float8 AS used_cores,
+       greatest(coalesce(sum(q.n_jobs) FILTER (WHERE q.status = 'activated'), 0), 0)::bigint AS n_queued,
+       greatest(coalesce(sum(q.n_jobs) FILTER (WHERE q.status = 'activated' AND q.queue = :queue), 0), 0)::bigint
+           AS n_here
+  FROM shares s LEFT JOIN queue_statistics q USING (gshare)
+ GROUP BY s.gshare ORDER BY s.position;
 
 -- name: starts_at_queue
 -- Jobs of the queue that were taken within the last hour.

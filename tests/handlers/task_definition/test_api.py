@@ -80,6 +80,25 @@ async def test_a_pending_task_says_why_and_until_when(
     assert (await get(user, "explain/task/999"))["success"] is False
 
 
+async def test_a_waiting_job_says_between_which_places_it_stands_and_that_it_waits_for_its_share(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        for gshare, n_here, n_running in (("MC", 3, 100), ("Data", 10, 0)):
+            await insert(connection, "shares", {"gshare": gshare, "value": 50})
+            key = {"queue": "Q_ALPHA", "resource_type": "SCORE", "gshare": gshare, "user_name": "prodteam"}
+            for status, n_jobs in (("activated", n_here), ("running", n_running)):
+                counted = {"status": status, "n_jobs": n_jobs, "n_cores": n_jobs}
+                await insert(connection, "queue_statistics", {**key, **counted})
+        for job_id, priority, shape_id in ((7, 900, 1), (8, 900, 2), (9, 100, 1)):
+            waits = {"status": "activated", "queue": "Q_ALPHA", "gshare": "MC", "shape_id": shape_id}
+            await job(connection, task_id, job_id=job_id, current_priority=priority, **waits)
+    text = (await get(producer, "explain/job", job_id=9))["data"]["text"]
+    assert "position: 1 to 12 of the jobs that wait at this queue are served before it" in text
+    assert "waits for its share (class share): ranked before MC now: Data (10)" in text
+
+
 async def test_the_last_brokerage_decision_is_unpacked(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
@@ -107,7 +126,7 @@ async def test_the_last_brokerage_decision_is_unpacked(
     assert "Q_ALPHA: passed, weight 1.5" in data["text"]
     assert data["decisions"][0]["queues"][1]["check"] == "memory"
     explained = (await get(producer, "explain/job", job_id=9))["data"]
-    assert "0 activated jobs of its share are before it" in explained["text"]
+    assert "position: 0 to 0 of the jobs that wait at this queue" in explained["text"]
     assert "last pilot never" in explained["text"]
 
 
