@@ -212,7 +212,7 @@ class Story:
                 await work.connection.execute(
                     "UPDATE jobs SET status = $2, state_change_time = orrery_now(), error_source = $3,"
                     " start_time = CASE WHEN $2 = 'running' THEN orrery_now() - interval '1 hour' ELSE start_time END,"
-                    " end_time = CASE WHEN $2 = $4 THEN orrery_now() END"
+                    " end_time = CASE WHEN $2 = $4 AND $2 <> 'running' THEN orrery_now() END"
                     " WHERE job_id = ANY($1::bigint[]) AND status <> $2"
                     " AND NOT ($2 = 'activated' AND status <> 'defined')",
                     list(job_ids),
