@@ -58,7 +58,7 @@ class StatementValues:
 
 @dataclass(frozen=True)
 class _Test:
-    """A column compared with values; one of `_TESTS`."""
+    """A column compared with values; one of `_TESTS`. In Python a fact may have several values, a tuple."""
 
     column: CriteriaColumn
     how: str
@@ -68,6 +68,9 @@ class _Test:
         found = facts.get(self.column.fact)
         if self.how == "IS NULL":
             return found is None
+        if isinstance(found, tuple):  # each of its values counts; none of them is what it differs from
+            every = all if self.how == "<>" else any
+            return every(_TESTS[self.how](one, self.values) for one in found)
         return None if found is None else _TESTS[self.how](found, self.values)
 
     def sql(self, parameters: StatementValues) -> str:

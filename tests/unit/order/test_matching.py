@@ -168,7 +168,7 @@ def test_criteria_are_conditions_about_a_task_queue(text: str, holds: bool) -> N
 
 @pytest.mark.parametrize(
     "text",
-    ["", "colour = 'red'", "owner", "owner = ann", "cpu_segment_s = 'long'", "owner = 3", "owner = 'a' ; DROP TABLE x",
+    ["", "colour = 'red'", "owner", "owner = ann", "cpu_segment_s = 'long'", "owner = 'a' ; DROP TABLE x",
      "owner = (SELECT 1)", "jobs.owner = 'a'", "x" * 2000, "owner ~ 'a'", "cpu_segment_s LIKE '3%'"],
 )  # fmt: skip
 def test_criteria_that_make_no_sense_are_refused_with_what_is_allowed(text: str) -> None:
