@@ -190,7 +190,6 @@ TABLES: Mapping[str, Table] = {
         columns=_columns(_only(SC), "correction_factor"),
     ),
     # written by the version before this one
-    "usage_history": Table(inserts=frozenset()),
     "usage_buckets": _whole(SC),
     "usage_levels": _whole(SC),
     "correction_terms": _whole(SC),
