@@ -98,7 +98,13 @@ class DatabaseLaneReader:
         async with self._read() as connection:
             if offer.task_id is not None:
                 rows = await SQL.rows(
-                    connection, "candidates_of_task", task_id=offer.task_id, queue=offer.queue, size=size
+                    connection,
+                    "candidates_of_task",
+                    task_id=offer.task_id,
+                    user_name=offer.user_name,
+                    working_group=offer.working_group,
+                    queue=offer.queue,
+                    size=size,
                 )
             elif offer.user_name is not None:
                 rows = await SQL.rows(

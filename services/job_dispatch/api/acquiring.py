@@ -78,7 +78,7 @@ class Acquiring:
         self._activity.pilot_seen(offer.queue)
         if self._activity.known_queues.get(offer.queue) in SHUT:
             offer = replace(offer, takes_new=False)
-        logins = await self._secrets.of_pilots(offer.queue)
+        logins = await self._secrets.of_pilots(offer.queue) if serves_others(who) else {}
         try:
             async with WhileConnected(request.receive, self._due):
                 granted = await self._claim(offer, wanted.n_jobs, key)
@@ -118,17 +118,20 @@ class Acquiring:
 def _restricted(offer: Offer, caller: Caller) -> Offer:
     """What of an offer the caller may have: jobs of its VOs; without a pilot's role, analysis jobs of its own.
 
-    Raises BadRequest for a label that it may not have.
+    Raises BadRequest for a label, user or working group that it may not have.
     """
     if caller.vos is not None:
         offer = replace(offer, kind=replace(offer.kind, vos=caller.vos))
     if serves_others(caller):
         return offer
-    label = offer.kind.prod_source_label
-    owner = offer.user_name or ""
-    for field, value, own in (("prod_source_label", label, OWN_LABEL), ("prod_user_id", owner, caller.name)):
-        if value not in ("", own):
-            allowed = f"{own} without the role pilot or production"
+    own_groups = sorted(caller.groups)
+    for field, value, own in (
+        ("prod_source_label", offer.kind.prod_source_label, [OWN_LABEL]),
+        ("prod_user_id", offer.user_name, [caller.name]),
+        ("working_group", offer.working_group, own_groups),
+    ):
+        if value and value not in own:
+            allowed = f"{', '.join(own) or 'none'} without the role pilot or production"
             said = f"{field}: value {shown(value)} is not allowed; allowed: {allowed}"
             raise BadRequest(ROLE, [FieldProblem(field, value, allowed, said)])
     return replace(offer, kind=replace(offer.kind, prod_source_label=OWN_LABEL), user_name=caller.name)

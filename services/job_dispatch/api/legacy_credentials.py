@@ -25,6 +25,7 @@ from services.job_dispatch.api.requests import (
     OK,
     PERMISSION,
     PROXY_ERROR,
+    ROLE,
     RequestFields,
     Text,
     parse,
@@ -151,9 +152,13 @@ class LegacyCredentials:
             owner = authentication.key_owner(request.query_params.get("token_key", ""))
         except NotAuthenticated as error:
             return always_json(UnansweredRequest(INVALID, f"token_key: {error}"))
+        if not owner.may("pilot"):
+            return always_json(UnansweredRequest(ROLE, f"token_key: {owner.name} has not the role pilot"))
         try:
             lifetime_s = float(self._parameters.read(RENEWED_TOKEN_S))
-            token = authentication.authority.issue(owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s)
+            token = authentication.authority.issue(
+                owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s, rights=owner.rights
+            )
         except PermissionError as error:
             return always_json(UnansweredRequest(PROXY_ERROR, f"no token can be issued here: {error}"))
         return flat({"StatusCode": OK, "errorDialog": "", "userProxy": token})

@@ -150,7 +150,8 @@ def _of_others(report: Report, row: ReportedJob) -> str:
     """Why a job is none of those that the reporter works for; "" where it is."""
     if report.vos is not None and row.vo and row.vo not in report.vos:
         return f"job {row.job_id} is of the VO {row.vo}: {report.subject} may not report for it"
-    if report.own_only and row.user_name != report.subject:
+    # a job of its working group, which shares its jobs, is in the hands of who acquired it
+    if report.own_only and report.subject not in (row.user_name, row.claimed_by):
         return f"job {row.job_id} belongs to {row.user_name}: {report.subject} may report for own jobs only"
     return ""
 

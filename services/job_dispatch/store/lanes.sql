@@ -36,9 +36,12 @@ SELECT j.job_id, j.queue, j.gshare, j.shape_id, j.current_priority AS priority, 
     SELECT * FROM jobs WHERE jobs.job_id = lost.job_id AND jobs.status || '' = 'activated' LIMIT 1) j;
 
 -- name: candidates_of_task
--- For a pilot that asks for one task only.
+-- For a pilot that asks for one task only; it is none of its user's or group's if the pilot works for those alone.
 SELECT job_id, gshare, order_key_id, shape_id, -current_priority AS negated_priority FROM jobs
  WHERE task_id = :task_id AND status = 'activated' AND queue = :queue
+   AND (:user_name::text IS NULL OR user_name = :user_name)
+   AND (:working_group::text IS NULL
+        OR EXISTS (SELECT FROM tasks t WHERE t.task_id = :task_id AND t.working_group = :working_group))
  ORDER BY current_priority DESC, job_id LIMIT :size::int;
 
 -- name: candidates_of_user

@@ -118,6 +118,17 @@ async def test_get_access_token_renews_a_token_that_is_over_for_its_key_as_a_pyt
         assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["StatusCode"] == 50
 
 
+async def test_a_renewed_token_may_no_more_than_its_key(parts: Parts, authority: Authority) -> None:
+    limited = authority.issue("pilot-1", ["pilot"], audience=KEY_AUDIENCE, rights=["cancel"])
+    without_role = authority.issue("pilot-1", ["user"], audience=KEY_AUDIENCE)
+    transport = httpx.ASGITransport(app=application_of(parts.service, authority))
+    async with httpx.AsyncClient(transport=transport, base_url="http://dispatch") as pilot:
+        renewed = await pilot.get(f"{LEGACY}/get_access_token", params={"token_key": limited})
+        assert authority.verify(ast.literal_eval(renewed.text)["userProxy"]).rights == {"cancel"}
+        refused = await pilot.get(f"{LEGACY}/get_access_token", params={"token_key": without_role})
+        assert ast.literal_eval(refused.text)["StatusCode"] == 60
+
+
 async def test_getresourcetypes_is_a_text_from_which_the_pilot_reads_a_list(pilot: httpx.AsyncClient) -> None:
     text = httpx.QueryParams((await by_urllib(pilot, "getResourceTypes")).text)
     assert text["StatusCode"] == "0"
@@ -169,6 +180,13 @@ async def test_pilots_of_a_queue_get_what_the_configuration_keeps_for_them_with_
     second = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q2"})).json()["data"]["jobs"][0]
     assert first["pilotSecrets"] == second["pilotSecrets"] == {"logstash_login": "l"}
     assert "pilotSecrets" not in (await by_curl(pilot, "getJob", siteName="Q1")).json()
+    async with rows.database.pool.acquire() as connection:
+        await rows.task(2)
+        await connection.execute("UPDATE tasks SET user_name = 'bob' WHERE task_id = 2")
+    await rows.jobs(1, queue="Q2", task_id=2, shape="user", user_name="bob")
+    async with client(parts, authority, "bob", "user") as bob:
+        own = (await by_curl(bob, "getJob", siteName="Q2")).json()
+        assert own["StatusCode"] == 0 and "pilotSecrets" not in own
 
 
 async def test_a_job_is_not_taken_while_what_goes_with_it_cannot_be_read(

@@ -103,7 +103,19 @@ async def test_a_users_own_pilot_gets_the_users_analysis_jobs_and_ends_them(
     assert await rows.statuses([own, others, produced]) == ["failed", "activated", "activated"]
 
 
-@pytest.mark.parametrize("asked", [{"prodSourceLabel": "managed"}, {"prodUserID": "alice"}, {"prodSourceLabel": "any"}])
+async def test_a_users_own_pilot_gets_no_job_of_another_user_by_naming_its_task(
+    user: httpx.AsyncClient, rows: Rows
+) -> None:
+    own, others, produced = await jobs_of_users(rows)
+    assert (await by_curl(user, "getJob", siteName="Q1", taskID=1)).json()["StatusCode"] == 20
+    assert (await by_curl(user, "getJob", siteName="Q1", taskID=2)).json()["PandaID"] == own
+    assert await rows.statuses([others, produced]) == ["activated"] * 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"prodSourceLabel": "managed"}, {"prodUserID": "alice"}, {"prodSourceLabel": "any"}, {"workingGroup": "higgs"}],
+)
 async def test_a_users_own_pilot_that_asks_for_more_is_told_the_code_for_roles(
     user: httpx.AsyncClient, rows: Rows, asked: dict[str, str]
 ) -> None:

@@ -33,6 +33,18 @@ def row(status: str, attempt: int = 1, command: str | None = None) -> ReportedJo
     return ReportedJob(1, 1, status, attempt, "Q", "SCORE", "MC", "alice", 8, command)
 
 
+@pytest.mark.parametrize(
+    ("subject", "claimed_by", "changes"),
+    [("alice", "alice", True), ("bob", "bob", True), ("bob", "alice", False), ("bob", None, False)],
+)
+def test_a_user_reports_own_jobs_and_those_that_a_group_shared_with_them(
+    subject: str, claimed_by: str | None, changes: bool
+) -> None:
+    report = Report(1, "running", 1, subject=subject, own_only=True)
+    verdict = judge(report, replace(row("sent"), claimed_by=claimed_by))
+    assert (verdict.effect is not Effect.NOTHING) == changes
+
+
 def test_every_report_in_every_state_is_a_legal_move_or_none() -> None:
     for status in MEANINGS:
         for reported in ("starting", "running", "holding", "transferring", "finished", "failed"):
