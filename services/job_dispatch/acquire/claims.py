@@ -89,8 +89,9 @@ class Claims:
         The same key gets the same job as long as a pilot has it, then another.
 
         Raises Unavailable when its time is over before a job could be looked for (PostgreSQL is away, or there is too
-        much to do). Nothing is picked for a request whose time is over or whose callers have all gone; a claim that is
-        being made at that moment can no longer be taken back, and answers whoever repeats its key.
+        much to do), or when the pick failed. Nothing is picked for a request whose time is over or whose callers have
+        all gone; a claim that is being made at that moment can no longer be taken back, and answers whoever repeats its
+        key.
         """
         request = self._by_key.get(key) if key is not None else None
         if request is None:
@@ -201,7 +202,12 @@ class Claims:
             if self._clock() > request.deadline:
                 self._expire(request)
                 continue
-            found = self._picks.next(request)
+            try:
+                found = self._picks.next(request)
+            except Exception as error:  # a fault of one pick: the others are served
+                log.exception("a pick at queue %s failed", request.offer.queue)
+                fail(request, Unavailable(f"a job could not be picked at {request.offer.queue}: {error!r}"))
+                continue
             if isinstance(found, AwaitedReads):
                 self._after(found.reads, request)
             elif found is not None or request.must_look_up:

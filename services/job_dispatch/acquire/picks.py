@@ -83,14 +83,26 @@ class Picks:
             found = self._best(request)
             if isinstance(found, NeedsRefill):
                 return AwaitedReads([self._windows.refill(queue, lane) for lane in found.lanes])
-            if found is None or not self._sites.asks(queue):
-                return found
-            answer = self._sites.answer(queue, found.entry)
-            if answer is Answer.HOLDS:
-                return found
-            if answer is Answer.UNKNOWN:
-                return AwaitedReads([self._sites.ask(queue, self._put_back(request, found))])
-            self._windows.set_aside(found.job_id)
+            if found is None:
+                return None
+            try:
+                taken = self._taken_by_site(request, found)
+            except Exception:
+                self._windows.lost(found.job_id)
+                raise
+            if taken is not None:
+                return taken
+
+    def _taken_by_site(self, request: Request, found: PickedJob) -> PickedJob | AwaitedReads | None:
+        """The pick, if its site takes the job; None when it does not."""
+        queue = request.offer.queue
+        answer = self._sites.answer(queue, found.entry) if self._sites.asks(queue) else Answer.HOLDS
+        if answer is Answer.HOLDS:
+            return found
+        if answer is Answer.UNKNOWN:
+            return AwaitedReads([self._sites.ask(queue, self._put_back(request, found))])
+        self._windows.set_aside(found.job_id)
+        return None
 
     def _best(self, request: Request) -> PickedJob | NeedsRefill | None:
         if request.candidates is None:

@@ -167,11 +167,12 @@ class TaskQueues:
         return held, other
 
     def holding(self, queue: str, order_key_id: int) -> Any:
-        """The rule of the site that holds jobs of a key back now, or None."""
-        if not self.limits.has_rules:
-            return None
-        number = self._keys[order_key_id][0]
-        return self.limits.held(self._sites, queue, number, self._queues[number])
+        """The rule of the site that holds jobs of a key back now, or None.
+
+        None too for a key for which nothing waits any more: draws may have it until they are made again.
+        """
+        key = self._keys.get(order_key_id) if self.limits.has_rules else None
+        return None if key is None else self.limits.held(self._sites, queue, key[0], self._queues[key[0]])
 
     def picked(self, queue: str, order_key_id: int, job_id: int) -> None:
         """A job is being claimed."""

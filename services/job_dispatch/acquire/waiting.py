@@ -10,7 +10,7 @@ from services.job_dispatch.acquire.picks import Granted, Request
 
 
 class Unavailable(Exception):
-    """PostgreSQL did not answer in time: the caller should try again with the same key."""
+    """PostgreSQL did not answer in time, or a pick failed: the caller should try again with the same key."""
 
 
 @dataclass

@@ -197,3 +197,32 @@ async def test_beyond_so_many_waiting_requests_pilots_are_told_when_to_come_agai
     assert [bool((await one).json()["data"]["jobs"]) for one in waiting] == [True, True]
     await asyncio.gather(*first)
     assert room.n_requests == 0 and await n_sent(rows) == len(first) + 2
+
+
+@pytest.mark.parametrize("fault_at", ["pick", "site"])
+async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picked_again(
+    rows: Rows, parts: Parts, monkeypatch: pytest.MonkeyPatch, fault_at: str
+) -> None:
+    broken, *others = await rows.jobs(1, queue="Q2") + await rows.jobs(3)
+    for queue in ("Q1", "Q2"):
+        await parts.windows.open(queue)
+    pick, asks = parts.windows.pick, parts.sites.asks
+
+    def failing_pick(offer: Offer) -> Any:
+        return {}["pick"] if offer.queue == "Q2" else pick(offer)
+
+    def failing_asks(queue: str) -> bool:
+        return {}["site"] if queue == "Q2" else asks(queue)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            *((parts.windows, "pick", failing_pick) if fault_at == "pick" else (parts.sites, "asks", failing_asks))
+        )
+        offers = [OFFER, Offer("Q2", PilotKind()), OFFER, OFFER]
+        waited = asyncio.gather(*(parts.claims.acquire(one) for one in offers), return_exceptions=True)
+        found = await asyncio.wait_for(waited, 10)
+    assert isinstance(found.pop(1), Unavailable)
+    assert sorted(one.job_id for one in found) == others and not parts.windows.in_flight
+    await parts.windows.reread("Q2")
+    again = await parts.claims.acquire(Offer("Q2", PilotKind()))
+    assert again is not None and again.job_id == broken

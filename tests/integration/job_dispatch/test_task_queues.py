@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from math import sqrt
 
+import asyncpg
 import pytest
 
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
+from services.job_dispatch.store import task_queues as store
 from shared.auth import Authority
 from shared.db import Database
 from shared.events import JobsActivated, LaneJob
@@ -182,6 +184,26 @@ async def test_a_matching_delay_keeps_a_second_match_away_until_it_is_over(
     later = limits._clock() + 31
     monkeypatch.setattr(limits, "_clock", lambda: later)
     assert await taken(parts) == ids[1:2]
+
+
+async def test_a_pick_while_priorities_are_calculated_passes_over_a_task_queue_whose_last_job_was_claimed(
+    rows: Rows, start, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await parameter(database, "RUNNING_LIMITS", {"SITE-A": {"OwnerGroup": {"g": 5}}})
+    ids = await jobs(rows, 1, "ann", "g")
+    parts = await start()
+    assert await taken(parts, most=1) == ids
+    found: list[object] = []
+    read = store.groups_of_users
+
+    async def with_a_pick(connection: asyncpg.Connection) -> object:
+        found.append(await asyncio.wait_for(parts.claims.acquire(Q1), 10))
+        return await read(connection)
+
+    monkeypatch.setattr(store, "groups_of_users", with_a_pick)
+    async with database.begin(reason="test") as work:
+        await queues_of(parts).recalculate(work.connection)
+    assert found == [None]
 
 
 async def test_an_empty_task_queue_is_deleted_after_its_time_and_not_before(rows: Rows, start) -> None:
