@@ -133,6 +133,6 @@ async def test_a_stop_gives_running_jobs_back_without_blaming_the_payload(served
 
 async def test_pilots_whose_token_is_refused_say_so(served: Served, authority: Authority) -> None:
     await served.rows.jobs(1)
-    async with Connection(urls(served), authority.issue("alice", ["user"])) as connection:
+    async with Connection(urls(served), authority.issue("alice", [])) as connection:
         with pytest.raises(NotAllowed, match="needs the role"):
             await Fleet(options(2, queues={"Q1": 2}), connection).run()

@@ -61,7 +61,7 @@ class WhatFields(TaskFields):
         About("services.job_generation.policy.order_facts"),
     ] = None
     gshare: Annotated[Text64 | None, About(_SHARES)] = None
-    work_queue_name: Annotated[Text32 | None, About(_SHARES)] = None
+    work_queue_name: Annotated[Text32 | None, About("services.task_definition.policy.work_queues")] = None
     working_group: Annotated[Text32 | None, About(_SHARES)] = None
     campaign: Annotated[Text32 | None, About(_SHARES)] = None
     processing_type: Annotated[Text64 | None, About(_SHARES)] = None
