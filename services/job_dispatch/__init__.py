@@ -16,7 +16,8 @@ How an acquire is answered (the windows decide nothing: whatever they say is com
 * a *lane* is (queue, share, order key, shape); a shape is the interned requirement of a job, an order key what its
   order depends on where its VO uses task queues (0: nothing), so in a lane all jobs fit a pilot or none does
   (`policy.lane`, `policy.queue_window`, `policy.fitting`);
-* each replica keeps the head of every lane it uses in memory, refilled by keyset reads (`windows`) and by news;
+* each replica keeps the heads of lanes in memory, share by share in rank order as it comes to them (`queue_reads`;
+  where jobs have order keys all lanes), refilled by keyset reads (`windows`) and by news;
 * the best job is the smallest head among the fitting lanes of the first share in rank order (`shared.order`);
 * where jobs have task queues, one that matches is drawn by its priority, and a class of user priority in it
   (`policy.task_queue_lanes`, `acquire.task_queues`); limits and delays of its site hold task queues back

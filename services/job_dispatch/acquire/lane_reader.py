@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import asyncpg
 
@@ -20,8 +20,21 @@ from shared.model.whole_numbers import LARGEST_INT4
 Entries = dict[LaneKey, list[Entry]]
 
 
+class FirstLanes(NamedTuple):
+    """The first jobs of the lanes of some shares of a queue, and the shares of which nothing was read.
+
+    `has_order_keys`: some job has one; then the shares behind it were not looked for.
+    """
+
+    entries: Entries
+    unread: frozenset[str]
+    has_order_keys: bool
+
+
 class LaneReader(Protocol):
     """Reads that fill the windows."""
+
+    async def first_lanes(self, queue: str, ranked: Sequence[str], n_shares: int, size: int) -> FirstLanes: ...
 
     async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]: ...
 
@@ -45,7 +58,28 @@ class DatabaseLaneReader:
     def __init__(self, read: Callable[[], AbstractAsyncContextManager[asyncpg.Connection]]) -> None:
         self._read = read
 
+    async def first_lanes(self, queue: str, ranked: Sequence[str], n_shares: int, size: int) -> FirstLanes:
+        """The first `size` jobs of each lane of the first `n_shares` shares of the order `ranked`.
+
+        Shares that have urgent work are read too, wherever they stand.
+        """
+        async with self._read() as connection:
+            rows = await SQL.rows(
+                connection, "first_lanes", queue=queue, ranked=list(ranked), n_shares=n_shares, size=size
+            )
+        entries: Entries = {}
+        unread = set[str]()
+        has_order_keys = False
+        for gshare, order_key_id, is_read, shape_id, negated_priority, job_id in rows:
+            has_order_keys = has_order_keys or order_key_id != 0
+            if not is_read:
+                unread.add(gshare)
+            elif shape_id is not None:
+                entries.setdefault((gshare, order_key_id, shape_id), []).append((negated_priority, job_id))
+        return FirstLanes(entries, frozenset(unread), has_order_keys)
+
     async def lanes_of(self, queue: str) -> dict[LaneKey, Entry]:
+        """All lanes of a queue, each with its first job."""
         async with self._read() as connection:
             rows = await SQL.rows(connection, "lanes_of", queue=queue)
         return {

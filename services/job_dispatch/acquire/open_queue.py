@@ -10,11 +10,15 @@ from services.job_dispatch.policy.queue_window import QueueWindow
 
 @dataclass
 class OpenQueue:
-    """A queue's window, when it was last used and when it is read again from the start."""
+    """A queue's window, when it was last used and when it is read again from the start.
+
+    `n_shares`: of so many shares, in rank order, the lanes are read.
+    """
 
     window: QueueWindow
     used_at: float
     sweep_at: float
+    n_shares: int
 
 
 def shorten(ids: OrderedDict[int, None], most: int) -> None:

@@ -14,7 +14,7 @@ from services.job_dispatch.acquire.site_requirements import Answer, SiteRequirem
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry
-from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
+from services.job_dispatch.policy.share_lanes import NeedsRefill, NeedsShares, PickedJob
 
 ASKED_TOGETHER = 256
 TASK_CANDIDATES = 16
@@ -81,6 +81,8 @@ class Picks:
         queue = request.offer.queue
         while True:
             found = self._best(request)
+            if isinstance(found, NeedsShares):
+                return AwaitedReads([self._windows.read_more_shares(queue)])
             if isinstance(found, NeedsRefill):
                 return AwaitedReads([self._windows.refill(queue, lane) for lane in found.lanes])
             if found is None:
@@ -104,7 +106,7 @@ class Picks:
         self._windows.set_aside(found.job_id)
         return None
 
-    def _best(self, request: Request) -> PickedJob | NeedsRefill | None:
+    def _best(self, request: Request) -> PickedJob | NeedsRefill | NeedsShares | None:
         if request.candidates is None:
             return self._windows.pick(request.offer)
         if request.offer.task_id is None:

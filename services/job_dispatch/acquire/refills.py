@@ -39,7 +39,12 @@ class Refills:
     def _nearly_empty(self, lane: Lane, window: QueueWindow | None) -> list[Lane]:
         others = () if window is None else window.lanes_beside(lane)
         return [
-            one for one in others if one is not lane and len(one) <= 1 and not one.complete and one not in self._running
+            one
+            for one in others
+            if one is not lane
+            and len(one) <= self._limits.first_entries
+            and not one.complete
+            and one not in self._running
         ]
 
     async def _read(self, queue: str, lanes: Sequence[Lane]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
@@ -25,6 +26,8 @@ class KnownShapes:
         #: queues whose jobs have more memory than their limit on average, with the limit in MB for a core
         self.above_mean: Mapping[str, int] = {}
         self._missing: set[int] = set()
+        self._being_read: frozenset[int] = frozenset()
+        self._reading: asyncio.Task[None] | None = None
         self._fits: dict[PilotKind, Callable[[int], bool]] = {}
 
     def expect(self, shape_id: int) -> None:
@@ -32,15 +35,25 @@ class KnownShapes:
         if shape_id not in self._shapes:
             self._missing.add(shape_id)
 
+    def may_be_urgent(self, shape_id: int) -> bool:
+        """Whether it is a shape of urgent work, or one that was not read yet."""
+        return shape_id in self.urgent or shape_id not in self._shapes
+
     @property
     def has_missing(self) -> bool:
         return bool(self._missing)
 
     async def load_missing(self) -> None:
-        """Read the shapes that were met and are not known."""
-        wanted = sorted(self._missing)
+        """Read the shapes that were met and are not known; who misses what is being read joins the read."""
+        wanted = frozenset(self._missing)
         if not wanted:
             return
+        if self._reading is None or self._reading.done() or not wanted <= self._being_read:
+            self._being_read = wanted
+            self._reading = asyncio.get_running_loop().create_task(self._read(sorted(wanted)))
+        await asyncio.shield(self._reading)
+
+    async def _read(self, wanted: Sequence[int]) -> None:
         found = await self._reader.shapes(wanted)
         for shape in found:
             self._shapes[shape.shape_id] = shape

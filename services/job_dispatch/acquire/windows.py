@@ -16,18 +16,20 @@ import asyncpg
 from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import LaneReader
 from services.job_dispatch.acquire.open_queue import OpenQueue, shorten
+from services.job_dispatch.acquire.queue_reads import QueueReads
 from services.job_dispatch.acquire.refills import Refills
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.reading import News, WindowLimits, read_ahead
-from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
+from services.job_dispatch.policy.reading import News, WindowLimits
+from services.job_dispatch.policy.share_lanes import NeedsRefill, NeedsShares, PickedJob
 from shared.events import LaneJob, ReorderedJob
 from shared.order.ranking import Ranks
 
 log = logging.getLogger(__name__)
 
-LANES_TOGETHER = 256
+#: a queue is read again with so many times the shares when those that were read have nothing that fits
+MORE_SHARES = 4
 
 
 class Windows:
@@ -53,6 +55,7 @@ class Windows:
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._arrived_while_opening: dict[str, list[LaneJob]] = {}
         self._refills = Refills(reader, self.limits, self._read)
+        self._reads = QueueReads(reader, facts, self.limits, self._read)
         self._gone: OrderedDict[int, None] = OrderedDict()
         self._held_back: OrderedDict[int, None] = OrderedDict()
         self._news = News()
@@ -70,7 +73,7 @@ class Windows:
             return
         await asyncio.shield(self._start_opening(queue))
 
-    def pick(self, offer: Offer) -> PickedJob | NeedsRefill | None:
+    def pick(self, offer: Offer) -> PickedJob | NeedsRefill | NeedsShares | None:
         """The best job for the offer, now being claimed by this process; None when nothing that is known fits."""
         opened = self._queues.get(offer.queue)
         if opened is None:
@@ -80,7 +83,7 @@ class Windows:
         if view is None and not offer.is_for_all:
             return None  # the jobs of one user that have no task queue are not picked by lane
         fits = self.shapes.fits(self.shapes.kind_of(offer))
-        how = self.limits.how(len(opened.window.shares), self._random.random)
+        how = self.limits.how(len(opened.window.shares) + len(opened.window.unread), self._random.random)
         found = opened.window.pick(self.ranks, fits, self._unwanted, how, view=view, urgent=self.shapes.urgent)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
@@ -128,8 +131,7 @@ class Windows:
         self.set_aside(picked.job_id)
         opened = self._queues.get(queue)
         if opened is not None:
-            gshare, order_key_id, shape_id = picked.lane.key
-            opened.window.lane(gshare, shape_id, complete=True, order_key_id=order_key_id).push(picked.entry)
+            opened.window.put_back(picked.lane.key, picked.entry)
 
     # -- arrivals
 
@@ -151,9 +153,8 @@ class Windows:
             if job.queue in self._arrived_while_opening:
                 self._arrived_while_opening[job.queue].append(job)
             opened = self._queues.get(job.queue)
-            if opened is not None:
-                entry = (-job.priority, job.job_id)
-                lane = opened.window.arrive(job.gshare, job.shape_id, entry, job.order_key_id)
+            lane = self._place(opened.window, job) if opened is not None else None
+            if lane is not None:
                 touched.setdefault(job.queue, set()).add(lane)
         for lanes in touched.values():
             for lane in lanes:
@@ -175,7 +176,13 @@ class Windows:
             if opened is None or job.job_id in self._gone:
                 continue
             opened.window.leave(job.from_gshare, job.shape_id, job.job_id, job.order_key_id)
-            opened.window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
+            self._place(opened.window, job)
+
+    def _place(self, window: QueueWindow, job: LaneJob) -> Lane | None:
+        """Put an arrival into a window; None where its share was not read. What may come before its turn is read."""
+        if self._reads.outdates(window, job):
+            self._start_opening(window.queue)
+        return window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
 
     def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
         """Jobs were throttled: not offered until they are activated again.
@@ -194,6 +201,13 @@ class Windows:
 
     def reread(self, queue: str) -> asyncio.Task[None]:
         """Read a queue again from the start, whatever is known of it."""
+        return self._start_opening(queue)
+
+    def read_more_shares(self, queue: str) -> asyncio.Task[None]:
+        """Read a queue again with more of its shares; a read under way is joined."""
+        opened = self._queues.get(queue)
+        if opened is not None and queue not in self._opening:
+            opened.n_shares *= MORE_SHARES
         return self._start_opening(queue)
 
     def forget(self, queue: str) -> None:
@@ -241,28 +255,16 @@ class Windows:
 
     async def _open(self, queue: str) -> None:
         """Build a new window beside the old one and swap it in, with what arrived meanwhile."""
-        window = QueueWindow(queue, owns=self._owns)
-        first = await self.reader.lanes_of(queue)
-        lanes, limit = read_ahead(list(first), self.ranks, self.limits)
-        ahead = await self.reader.read_lanes(queue, dict.fromkeys(lanes), limit) if lanes else {}
-        for number, (key, head) in enumerate(first.items()):
-            if number % LANES_TOGETHER == 0:
-                await asyncio.sleep(0)
-            entries, limit_of_lane = (ahead[key], limit) if key in ahead else ([head], 1)
-            gshare, order_key_id, shape_id = key
-            self.facts.expect(order_key_id, shape_id)
-            lane = window.lane(gshare, shape_id, complete=False, order_key_id=order_key_id)
-            self._read(entries)
-            lane.begin_refill()
-            lane.end_refill(entries, limit_of_lane)
-        await self.facts.load_unknown()
-        for job in self._arrived_while_opening.get(queue, ()):
-            window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
+        opened, arrived = self._queues.get(queue), self._arrived_while_opening[queue]
+        n_shares = opened.n_shares if opened is not None else self.limits.first_shares
+        window = await self._reads.read(
+            queue, self.ranks, n_shares, arrived, is_first=opened is None, owns=lambda: self._owns
+        )
         now = self._clock()
         previous = self._queues.get(queue)
         spread = self.limits.sweep_spread_s * (2 * self._random.random() - 1)
         used_at = previous.used_at if previous is not None else now
-        self._queues[queue] = OpenQueue(window, used_at, now + self.limits.sweep_after_s + spread)
+        self._queues[queue] = OpenQueue(window, used_at, now + self.limits.sweep_after_s + spread, n_shares)
 
     # -- looking again
 
@@ -279,8 +281,7 @@ class Windows:
             opened = self._queues.get(job.queue)
             self._held_back.pop(job.job_id, None)
             if opened is not None and job.job_id not in self.in_flight:
-                lane = opened.window.lane(job.gshare, job.shape_id, complete=True, order_key_id=job.order_key_id)
-                lane.push((-job.priority, job.job_id))
+                opened.window.put_back((job.gshare, job.order_key_id, job.shape_id), (-job.priority, job.job_id))
         return len(found)
 
     async def sweep(self) -> int:

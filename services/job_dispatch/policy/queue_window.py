@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 
 from services.job_dispatch.policy.beside_shares import oldest_share, pick_urgent
 from services.job_dispatch.policy.lane import Entry, Lane
-from services.job_dispatch.policy.reading import IN_ORDER, Picking
-from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
+from services.job_dispatch.policy.reading import IN_ORDER, LaneKey, Picking
+from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, NeedsShares, PickedJob, ShareLanes
 from services.job_dispatch.policy.task_queue_lanes import (
     NO_SLOTS,
     QueuesOfShare,
@@ -27,12 +27,16 @@ NOTHING_URGENT: frozenset[int] = frozenset()
 class QueueWindow:
     """Lanes by share, then by shape; `owns` tells this replica's own ids from those it leaves to others.
 
-    Those of task queues are by order key, then by shape.
+    Those of task queues are by order key, then by shape. Of the shares in `unread` nothing is known but that they have
+    jobs, none of them with an order key or urgent; the pick goes past none of them.
     """
 
-    def __init__(self, queue: str, *, owns: Callable[[int], bool] | None = None) -> None:
+    def __init__(
+        self, queue: str, *, owns: Callable[[int], bool] | None = None, unread: frozenset[str] = frozenset()
+    ) -> None:
         self.queue = queue
         self.owns = owns
+        self.unread = unread
         self.shares: dict[str, ShareLanes] = {}
         self.task_queues = TaskQueueLanes()
         self._shape_ids: set[int] = set()
@@ -55,11 +59,26 @@ class QueueWindow:
             self.task_queues.has_other_shares()
         return share
 
-    def arrive(self, gshare: str, shape_id: int, entry: Entry, order_key_id: int = 0) -> Lane:
-        """A job was activated at this queue. A lane that was not there had nothing: the window is all of it."""
+    def misses(self, gshare: str, order_key_id: int) -> bool:
+        """Whether such a job is of what was not read; a draw among task queues needs all shares."""
+        return bool(self.unread) and (order_key_id != 0 or gshare in self.unread)
+
+    def arrive(self, gshare: str, shape_id: int, entry: Entry, order_key_id: int = 0) -> Lane | None:
+        """A job was activated at this queue. A lane that was not there had nothing: the window is all of it.
+
+        None where its share was not read: the read will find it.
+        """
+        if self.misses(gshare, order_key_id):
+            return None
         lane = self.lane(gshare, shape_id, complete=True, order_key_id=order_key_id)
         lane.arrive(entry)
         return lane
+
+    def put_back(self, key: LaneKey, entry: Entry) -> None:
+        """A job that waits, read or picked before; not where its share was not read."""
+        gshare, order_key_id, shape_id = key
+        if not self.misses(gshare, order_key_id):
+            self.lane(gshare, shape_id, complete=True, order_key_id=order_key_id).push(entry)
 
     def leave(self, gshare: str, shape_id: int, job_id: int, order_key_id: int = 0) -> None:
         """A job is no longer where it was."""
@@ -103,7 +122,7 @@ class QueueWindow:
         known_ranks, n_shares, known_slots, order = self._order
         if known_ranks is not ranks or n_shares != len(self.shares) or known_slots is not slots:
             order = sorted(
-                self.shares.keys() | slots.keys(),
+                self.shares.keys() | slots.keys() | self.unread,
                 key=lambda one: rank_of(one, slots[one].gshares if one in slots else None, ranks),
             )
             self._order = (ranks, len(self.shares), slots, order)
@@ -118,7 +137,7 @@ class QueueWindow:
         *,
         view: TaskQueueView | None = None,
         urgent: AbstractSet[int] = NOTHING_URGENT,
-    ) -> PickedJob | NeedsRefill | None:
+    ) -> PickedJob | NeedsRefill | NeedsShares | None:
         """The best job for an offer, taken out of the window; None when nothing here fits.
 
         Without a `view` of task queues those are left out. Jobs of `urgent` shapes come before all others.
@@ -129,12 +148,16 @@ class QueueWindow:
             if found is not None:
                 return found
         slots = self.task_queues.slots(view.orders, self.shares) if view is not None else NO_SLOTS
+        if how.by_age and self.unread:
+            return NeedsShares()  # the oldest job may be of any share
         if how.by_age and (view is None or view.takes_others):
             oldest = oldest_share(self.shares, ranks.not_above_due - slots.keys(), fits, unwanted, band)
             found = self.shares[oldest].pick(fits, unwanted, band) if oldest is not None else None
             if found is not None:
                 return found
         for share in self.order(ranks, slots):
+            if share in self.unread:
+                return NeedsShares()
             if view is not None and share in slots:
                 found = self.task_queues.pick(slots[share], self.shares, fits, view, unwanted, band)
             elif view is None or view.takes_others:

@@ -1,4 +1,4 @@
-"""How much of a queue is read at its first use, and when news of it are too many to follow.
+"""How much of a queue is read at its first use and later, and when news of it are too many to follow.
 
 Pure.
 """
@@ -37,7 +37,9 @@ class WindowLimits:
 
     refill_size: int = 256
     refill_below: int = 64
-    first_read: int = 4_000  # entries at the first use of a queue, over all its lanes
+    first_shares: int = 2  # in rank order, at the first use of a queue; the others when it is their turn
+    first_entries: int = 8  # of each of their lanes
+    first_read: int = 4_000  # entries when a queue in use is read again, over all its lanes
     read_together: int = 2_000  # entries at a refill, over all lanes that are read with it
     most_news: int = 20_000  # of one queue within a second; reading it again is cheaper than following them
     most_of_lane: int = 4_096  # entries in memory; the rest of a longer lane is read when it is its turn
@@ -57,7 +59,7 @@ class WindowLimits:
 
 
 def read_ahead(lanes: Sequence[LaneKey], ranks: Ranks, limits: WindowLimits) -> tuple[list[LaneKey], int]:
-    """Which lanes to read at the first use of a queue, and how many entries of each.
+    """Which lanes to read on in when a queue in use is read again, and how many entries of each.
 
     All of them where they are few, else those of the share that is served first. Of the others their first job is
     known, and more is read when it is taken.

@@ -42,6 +42,11 @@ class NeedsRefill:
     lanes: tuple[Lane, ...]
 
 
+@dataclass(frozen=True)
+class NeedsShares:
+    """A share comes first of which no lane is in memory; the pick waits until more shares are read."""
+
+
 class Heads:
     """The heads of the lanes that fit one kind of pilot; `listed` is the entry that stands for each lane."""
 

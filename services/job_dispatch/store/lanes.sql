@@ -1,3 +1,48 @@
+-- name: first_lanes
+-- The shares of a queue that hold activated jobs, and the first jobs of each lane of those that come first in rank order
+-- or have urgent work. A loose scan: one index probe per share, then two per lane. It ends at the first order key.
+WITH RECURSIVE member AS (
+    (SELECT gshare, order_key_id FROM jobs
+      WHERE queue = :queue AND status = 'activated' ORDER BY gshare, order_key_id LIMIT 1)
+    UNION ALL
+    SELECT next.gshare, next.order_key_id FROM member CROSS JOIN LATERAL (
+        SELECT j.gshare, j.order_key_id FROM jobs j
+         WHERE j.queue = :queue AND j.status = 'activated'
+           AND (j.gshare, j.order_key_id) > (member.gshare, member.order_key_id)
+         ORDER BY j.gshare, j.order_key_id LIMIT 1) next
+     WHERE member.order_key_id = 0
+), placed AS (
+    SELECT gshare, order_key_id,
+           row_number() OVER (ORDER BY array_position(:ranked::text[], gshare), gshare COLLATE "C") AS place
+      FROM member
+), chosen AS MATERIALIZED (
+    SELECT gshare, order_key_id, place <= :n_shares::int OR EXISTS (
+             SELECT FROM requirement_shapes s WHERE s.is_urgent AND EXISTS (
+                SELECT FROM jobs j WHERE j.queue = :queue AND j.gshare = placed.gshare
+                   AND j.order_key_id = placed.order_key_id AND j.shape_id = s.shape_id AND j.status = 'activated')
+           ) AS is_read
+      FROM placed
+)
+SELECT chosen.gshare, chosen.order_key_id, chosen.is_read, entry.shape_id, entry.negated_priority, entry.job_id
+  FROM chosen LEFT JOIN LATERAL (
+    WITH RECURSIVE lane AS (
+        (SELECT shape_id FROM jobs
+          WHERE chosen.is_read  -- here, not at the join: that would read the lanes before it leaves them out
+            AND queue = :queue AND gshare = chosen.gshare AND order_key_id = chosen.order_key_id
+            AND status = 'activated' ORDER BY shape_id LIMIT 1)
+        UNION ALL
+        SELECT next.shape_id FROM lane CROSS JOIN LATERAL (
+            SELECT j.shape_id FROM jobs j
+             WHERE j.queue = :queue AND j.gshare = chosen.gshare AND j.order_key_id = chosen.order_key_id
+               AND j.status = 'activated' AND j.shape_id > lane.shape_id ORDER BY j.shape_id LIMIT 1) next
+    )
+    SELECT lane.shape_id, first.negated_priority, first.job_id FROM lane CROSS JOIN LATERAL (
+        SELECT -j.current_priority AS negated_priority, j.job_id FROM jobs j
+         WHERE j.queue = :queue AND j.gshare = chosen.gshare AND j.order_key_id = chosen.order_key_id
+           AND j.shape_id = lane.shape_id AND j.status = 'activated'
+         ORDER BY (-j.current_priority), j.job_id LIMIT :size::int) first
+  ) entry ON true;
+
 -- name: lanes_of
 -- The lanes of a queue that hold activated jobs, each with its first job: a loose scan, one index probe per lane however
 -- many jobs it holds.

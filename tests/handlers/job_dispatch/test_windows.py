@@ -47,14 +47,14 @@ async def test_a_sweep_that_takes_too_long_goes_on_the_next_time_with_what_has_w
     assert await parts.windows.sweep() == 0
     parts.windows.limits.sweep_at_most_s = 60.0
     read: list[str] = []
-    lanes_of = parts.windows.reader.lanes_of
+    first_lanes = parts.windows.reader.first_lanes
 
-    async def slow(queue: str) -> Any:
+    async def slow(queue: str, *how: Any) -> Any:
         read.append(queue)
         parts.windows.limits.sweep_at_most_s = 0.0  # its time is over behind the first
-        return await lanes_of(queue)
+        return await first_lanes(queue, *how)
 
-    parts.windows.reader.lanes_of = slow  # type: ignore[method-assign]
+    parts.windows.reader.first_lanes = slow  # type: ignore[method-assign]
     assert await parts.windows.sweep() == 1 and read == ["Q2"]
     parts.windows.limits.sweep_at_most_s = 60.0
     assert await parts.windows.sweep() == 1 and read == ["Q2", "Q1"]
