@@ -38,8 +38,8 @@ class QueueWindow:
         self.owns = owns
         self.unread = unread
         self.shares: dict[str, ShareLanes] = {}
-        self.task_queues = TaskQueueLanes()
-        self._shape_ids: set[int] = set()
+        self.task_queues = TaskQueueLanes(self._ended)
+        self._lanes_of_shape: dict[int, dict[tuple[str, int, int], Lane]] = {}
         self._order: tuple[Ranks | None, int, Mapping[str, QueuesOfShare], list[str]] = (None, -1, NO_SLOTS, [])
 
     def lane(self, gshare: str, shape_id: int, *, complete: bool, order_key_id: int = 0) -> Lane:
@@ -49,13 +49,19 @@ class QueueWindow:
         if lane is None:
             lane = Lane(gshare, shape_id, order_key_id=order_key_id, complete=complete, owns=self.owns)
             share.add(lane)
-            self._shape_ids.add(shape_id)
+            self._lanes_of_shape.setdefault(shape_id, {})[lane.key] = lane
         return lane
+
+    def _ended(self, lane: Lane) -> None:
+        """A lane was removed."""
+        lanes = self._lanes_of_shape.get(lane.shape_id, {})
+        if lanes.pop(lane.key, None) is not None and not lanes:
+            del self._lanes_of_shape[lane.shape_id]
 
     def _share(self, gshare: str) -> ShareLanes:
         share = self.shares.get(gshare)
         if share is None:
-            share = self.shares[gshare] = ShareLanes(on_first=lambda: self.task_queues.has_plain_job(gshare))
+            share = self.shares[gshare] = ShareLanes(lambda: self.task_queues.has_plain_job(gshare), self._ended)
             self.task_queues.has_other_shares()
         return share
 
@@ -93,25 +99,33 @@ class QueueWindow:
 
     def lanes_beside(self, lane: Lane) -> Iterable[Lane]:
         """All lanes of the share or order key that a lane belongs to."""
-        share = (
-            self.task_queues.members.get((lane.gshare, lane.order_key_id))
-            if lane.order_key_id
-            else self.shares.get(lane.gshare)
-        )
+        share = self._beside(lane)
         return () if share is None else share.lanes.values()
+
+    def _beside(self, lane: Lane) -> ShareLanes | None:
+        if lane.order_key_id:
+            return self.task_queues.members.get((lane.gshare, lane.order_key_id))
+        return self.shares.get(lane.gshare)
 
     def __len__(self) -> int:
         return sum(len(lane) for lane in self.lanes())
 
     def _lanes_of(self, shape_ids: AbstractSet[int], fits: Fits, view: TaskQueueView | None) -> Iterator[Lane]:
         """The lanes of those of the shapes that fit, of shares and of task queues that may be served."""
-        fitting = [shape_id for shape_id in self._shape_ids & shape_ids if fits(shape_id)]
-        served = list(self.shares.values()) if view is None or view.takes_others else []
-        if view is not None:
-            members = self.task_queues.members.items()
-            served += [one for (_, key), one in members if view.fits(key) and not view.is_held(key)]
-        for lanes in served:
-            yield from (lanes.lanes[shape_id] for shape_id in fitting if shape_id in lanes.lanes)
+        fitting = [shape_id for shape_id in self._lanes_of_shape.keys() & shape_ids if fits(shape_id)]
+        for lane in [lane for shape_id in fitting for lane in self._lanes_of_shape[shape_id].values()]:
+            key = lane.order_key_id
+            if key:
+                may_be_served = view is not None and view.fits(key) and not view.is_held(key)
+            else:
+                may_be_served = view is None or view.takes_others
+            if may_be_served and not self._is_over(lane):
+                yield lane
+
+    def _is_over(self, lane: Lane) -> bool:
+        """Whether a lane is empty and has no more; then it is removed."""
+        share = self._beside(lane) if not len(lane) else None
+        return share is not None and share.has_ended(lane)
 
     def order(self, ranks: Ranks, slots: Mapping[str, QueuesOfShare] = NO_SLOTS) -> list[str]:
         """The shares present here, the most deserving first.
@@ -143,7 +157,7 @@ class QueueWindow:
         Without a `view` of task queues those are left out. Jobs of `urgent` shapes come before all others.
         """
         band = how.band
-        if not urgent.isdisjoint(self._shape_ids):
+        if not urgent.isdisjoint(self._lanes_of_shape.keys()):
             found = pick_urgent(self._lanes_of(urgent, fits, view), unwanted, band)
             if found is not None:
                 return found

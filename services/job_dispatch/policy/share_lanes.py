@@ -79,13 +79,16 @@ class ShareLanes:
     """Lanes by shape, of one share or order key.
 
     A lane that was read to its end and is empty is removed; news makes it again. `on_first` is told when a lane gets a
-    job that comes before its others.
+    job that comes before its others, `on_end` of a lane that is removed.
     """
 
-    __slots__ = ("_empty", "_heads", "_on_first", "lanes")
+    __slots__ = ("_empty", "_heads", "_on_end", "_on_first", "lanes")
 
-    def __init__(self, on_first: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, on_first: Callable[[], None] | None = None, on_end: Callable[[Lane], None] | None = None
+    ) -> None:
         self._on_first = on_first
+        self._on_end = on_end
         self.lanes: dict[int, Lane] = {}
         self._heads: dict[Fits, Heads] = {}
         self._empty: dict[int, Lane] = {}
@@ -118,7 +121,7 @@ class ShareLanes:
             head = lane.head(band, unwanted) if lane is not None else None
             if lane is None or head is None:
                 heads.drop()
-                if lane is not None and not self._has_ended(lane):
+                if lane is not None and not self.has_ended(lane):
                     self._empty[shape_id] = lane
                     return NeedsRefill((lane,))
             elif head[0] != listed[0] or head[1] != listed[1]:
@@ -155,16 +158,17 @@ class ShareLanes:
         for shape_id, lane in list(self._empty.items()):
             if len(lane):
                 del self._empty[shape_id]
-            elif not self._has_ended(lane) and fits(shape_id):
+            elif not self.has_ended(lane) and fits(shape_id):
                 unread.append(lane)
         return tuple(unread)
 
-    def _has_ended(self, lane: Lane) -> bool:
+    def has_ended(self, lane: Lane) -> bool:
         """Whether an empty lane has no more; then it is removed."""
         if not lane.complete or lane.refilling:
             return False
-        self.lanes.pop(lane.shape_id, None)
         self._empty.pop(lane.shape_id, None)
+        if self.lanes.pop(lane.shape_id, None) is not None and self._on_end is not None:
+            self._on_end(lane)
         return True
 
     def _has_first(self, lane: Lane, entry: Entry, which: int) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJob, ShareLanes
 from shared.order.draw import WeightedDraw
 from shared.order.ranking import Ranks
@@ -135,11 +136,15 @@ NO_SLOTS: Mapping[str, QueuesOfShare] = {}
 
 
 class TaskQueueLanes:
-    """Lanes by share and order key. Keys that are not known yet are in no draw until they are."""
+    """Lanes by share and order key. Keys that are not known yet are in no draw until they are.
 
-    __slots__ = ("_slots", "_stamp", "members")
+    `on_end` is told of lanes that are removed.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_on_end", "_slots", "_stamp", "members")
+
+    def __init__(self, on_end: Callable[[Lane], None] | None = None) -> None:
+        self._on_end = on_end
         self.members: dict[Member, ShareLanes] = {}
         self._stamp: int | None = None
         self._slots: dict[str, QueuesOfShare] = {}
@@ -148,7 +153,7 @@ class TaskQueueLanes:
         """The lanes of an order key, made if they are not there."""
         found = self.members.get(member)
         if found is None:
-            found = self.members[member] = ShareLanes(on_first=lambda: self._has_job(member))
+            found = self.members[member] = ShareLanes(lambda: self._has_job(member), self._on_end)
             self._stamp = None
         return found
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.reading import IN_ORDER, Picking, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
+from services.job_dispatch.policy.task_queue_lanes import KeyPlace, TaskQueueView
 from shared.order.ranking import Ranks
 
 URGENT = frozenset({9})
@@ -70,6 +72,39 @@ def test_a_foreign_urgent_job_is_behind_own_ones_by_the_band_only() -> None:
     for entry in ((-10, 1), (-9, 2), (-1, 3)):
         found.arrive("A", 9, entry)
     assert picks(found, 3, how=Picking(5)) == [2, 1, 3]
+
+
+class KnownOrders:
+    """Every order key is a task queue of the same weight."""
+
+    version = 1
+
+    def place(self, order_key_id: int, gshare: str) -> KeyPlace:
+        return KeyPlace(order_key_id, 1.0, 1.0)
+
+
+def test_urgent_jobs_cost_a_look_at_the_task_queues_that_have_them_and_nothing_once_they_are_gone() -> None:
+    found = QueueWindow("Q")
+    for key in range(1, 101):
+        found.arrive("A", 1, (0, key), order_key_id=key)
+    found.arrive("A", 9, (0, 500), order_key_id=50)
+    looked_at: list[int] = []
+
+    def is_held(key: int) -> bool:
+        looked_at.append(key)
+        return False
+
+    view = TaskQueueView(KnownOrders(), lambda _: True, is_held, Random(3).random, lambda: 0)
+    got = []
+    for n_looks, fits in ((1, lambda _: True), (1, lambda shape: shape != 9), (2, lambda _: True), (1, lambda _: True)):
+        looked_at.clear()
+        picked = found.pick(ORDER, fits, lambda _: False, view=view, urgent=URGENT)
+        assert isinstance(picked, PickedJob) and len(looked_at) == n_looks
+        got.append(picked.job_id)
+    assert got[0] == 500 and all(one <= 100 for one in got[1:])
+    found.arrive("A", 9, (0, 501), order_key_id=50)
+    again = found.pick(ORDER, lambda _: True, lambda _: False, view=view, urgent=URGENT)
+    assert isinstance(again, PickedJob) and again.job_id == 501
 
 
 @pytest.mark.parametrize(
