@@ -46,7 +46,7 @@ UPDATE task_queues q SET empty_since = CASE WHEN now_empty.is_empty THEN orrery_
  WHERE q.task_queue_id = now_empty.task_queue_id AND (q.empty_since IS NOT NULL) <> now_empty.is_empty;
 
 -- name: forget_empty
--- Whoever makes jobs for one locks it first or has used it within a minute: it is not deleted under them.
+-- Whoever makes jobs for one has used it within a minute, or uses it first: it is not deleted under them.
 DELETE FROM task_queues q
  WHERE q.empty_since < orrery_now() - make_interval(secs => :kept_s)
    AND q.used_at < orrery_now() - make_interval(secs => :kept_s)

@@ -25,10 +25,12 @@ async def intern(work: UnitOfWork, wanted: Collection[OrderFacts]) -> Mapping[Or
         return {}
     queues = {queue.digest: queue for queue, _ in wanted}
     ordered = [queues[digest] for digest in sorted(queues)]
+    digests = [one.digest for one in ordered]
+    await SQL.run(work.connection, "use_task_queues", identities=digests)
     await SQL.run(
         work.connection,
-        "use_task_queues",
-        identities=[one.digest for one in ordered],
+        "add_task_queues",
+        identities=digests,
         vos=[one.vo for one in ordered],
         user_names=[one.user_name for one in ordered],
         user_groups=[one.user_group for one in ordered],

@@ -1,6 +1,14 @@
 -- name: use_task_queues
--- Task queues that jobs are made for, in one order for everybody.
-INSERT INTO task_queues AS known (identity, vo, user_name, user_group, cpu_segment_s, sites, banned_sites, platforms,
+-- Task queues that jobs are made for and that were not used within a minute, in one order for everybody.
+UPDATE task_queues q SET used_at = orrery_now()
+  FROM (SELECT task_queue_id FROM task_queues
+         WHERE identity = ANY(:identities::text[]) AND used_at < orrery_now() - interval '1 minute'
+         ORDER BY identity FOR NO KEY UPDATE) stale
+ WHERE q.task_queue_id = stale.task_queue_id;
+
+-- name: add_task_queues
+-- Task queues that nobody had. Those that are there are not locked: DO UPDATE would lock them even when it changes none.
+INSERT INTO task_queues (identity, vo, user_name, user_group, cpu_segment_s, sites, banned_sites, platforms,
                                   tags, job_types)
 SELECT given.identity, given.vo, given.user_name, given.user_group, given.cpu_segment_s,
        ARRAY(SELECT jsonb_array_elements_text(given.sets -> 'sites')),
@@ -12,8 +20,7 @@ SELECT given.identity, given.vo, given.user_name, given.user_group, given.cpu_se
               :sets::jsonb[])
        AS given (identity, vo, user_name, user_group, cpu_segment_s, sets)
  ORDER BY given.identity
-ON CONFLICT (identity) DO UPDATE SET used_at = orrery_now()
- WHERE known.used_at < orrery_now() - interval '1 minute';
+ON CONFLICT (identity) DO NOTHING;
 
 -- name: add_order_keys
 -- User priorities that nobody had in these task queues.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
 from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import Task
+from services.job_generation.store.order_keys import intern
 from shared.model.needs import WorkNeeds
 from shared.order.cpu_segments import CPU_SEGMENTS_S
+from shared.order.identity import TaskQueueIdentity
 from tests.handlers.job_generation.story import Story
 
 GIVEN = {"userPriority": 4, "tags": ["GPU", "SSD"], "includedSite": ["ALPHA", "Q_ALPHA"], "excludedSite": "BETA"}
@@ -65,6 +68,27 @@ async def test_tasks_that_agree_share_a_task_queue_and_user_priorities_are_class
     assert one["order_key_id"] == same["order_key_id"] != urgent["order_key_id"]
     assert one["task_queue_id"] == urgent["task_queue_id"] and urgent["user_priority"] == 10
     assert await story.value("SELECT count(*) FROM task_queues") == 1
+
+
+async def test_two_transactions_for_one_task_queue_do_not_wait_for_each_other(story: Story) -> None:
+    wanted = [(TaskQueueIdentity("demo", "ann", "physics", 3600), 1)]
+    async with story.database.begin(reason="test") as work:
+        first = await intern(work, wanted)
+    async with story.database.begin(reason="test") as one, story.database.begin(reason="test") as other:
+        found = await intern(one, wanted)
+        assert found == first == await asyncio.wait_for(intern(other, wanted), 10)
+
+
+async def test_a_task_queue_that_was_not_used_within_a_minute_is_used_now(story: Story) -> None:
+    wanted = [(TaskQueueIdentity("demo", name, "physics", 3600), 1) for name in ("ann", "bob")]
+    age = "SELECT count(*) FROM task_queues WHERE used_at < orrery_now() - interval '1 minute'"
+    async with story.database.begin(reason="test") as work:
+        first = await intern(work, wanted)
+        await work.connection.execute("UPDATE task_queues SET used_at = used_at - interval '2 minutes'")
+    assert await story.value(age) == 2
+    async with story.database.begin(reason="test") as work:
+        assert await intern(work, wanted[:1]) == {wanted[0]: first[wanted[0]]}
+    assert await story.value(age) == 1
 
 
 def a_task(**values: Any) -> Task:
