@@ -124,7 +124,9 @@ class Commands:
     def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
         if task is None:
             return rules.Reply(rules.NOT_FOUND, f"task {command.task_id} not found")
-        if not caller.may("production") and caller.name != task.user_name:
+        if not caller.is_of(task.vo) and not caller.may("operator"):
+            return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} is of the VO {task.vo}")
+        if not caller.may_for(task.vo, "production") and caller.name != task.user_name:
             return rules.Reply(rules.NOT_PERMITTED, f"task {task.task_id} belongs to {task.user_name}")
         refused = rules.refuse(command.verb, task.status)
         return None if refused is None else rules.Reply(refused.code, refused.reason)

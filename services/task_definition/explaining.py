@@ -73,7 +73,8 @@ class Explanation:
         if row is None:
             return None
         job = dict(row)
-        is_told = caller.may("production") or caller.name == job["user_name"]
+        vo = job["vo"]
+        is_told = caller.may_for(vo, "production") or (caller.is_of(vo) and caller.name == job["user_name"])
         if not is_told:
             job["worker"] = None
         decisions = await SQL.rows(

@@ -35,7 +35,7 @@ class Ordering:
     async def _change_priority(self, work: UnitOfWork, task: TaskRow, priority: Any, caller: Caller) -> rules.Reply:
         if type(priority) is not int or not LOWEST <= priority <= HIGHEST:
             return rules.refused_value("priority", priority, f"allowed: a whole number from {LOWEST} to {HIGHEST}")
-        if not caller.may("production"):
+        if not caller.may_for(task.vo, "production"):
             grid_pref, working_group = await self._store.permissions(work.connection, task.task_id)
             most = most_priority(grid_pref, has_group=bool(working_group))
             if priority > most:
@@ -45,7 +45,7 @@ class Ordering:
         return rules.Reply(rules.OK, f"task {task.task_id} has priority {priority}; its waiting jobs follow")
 
     async def _change_share(self, work: UnitOfWork, task: TaskRow, share: Any, caller: Caller) -> rules.Reply:
-        if not caller.may("production"):
+        if not caller.may_for(task.vo, "production"):
             return rules.Reply(rules.NOT_PERMITTED, "to change the share of a task needs the role production")
         nodes = (await self._tasks.sharing(work.connection)).nodes
         parents = {node.parent for node in nodes}

@@ -45,8 +45,12 @@ class Authentication:
         identity = identity or IdentityFile()
         self.authority = authority
         self.revocations = Revocations(self.forget)
-        self.certificates = Certificates(identity.proxies) if identity.proxies is not None else None
-        self.issuers = {one.issuer: OidcIssuer(one, on_change=self.forget) for one in identity.issuers}
+        others = identity.prefixes_of_others
+        proxies = identity.proxies
+        self.certificates = Certificates(proxies, others(proxies.prefix)) if proxies is not None else None
+        self.issuers = {
+            one.issuer: OidcIssuer(one, of_others=others(one.prefix), on_change=self.forget) for one in identity.issuers
+        }
         self._count = count
         self._clock = clock
         self._known: dict[tuple[bytes, bytes], _Known] = {}

@@ -32,7 +32,9 @@ class ClaimRefused(NotAuthenticated):
 class Caller:
     """`vo`: the one that was claimed for this request.
 
-    `is_of_every_vo`: what holds for a caller without groups. `rights` None: all that the roles allow.
+    `roles`: those that are held in every VO of the caller; `roles_in`: all that are held in each VO, where groups of
+    several VOs give others. `is_of_every_vo`: what holds for a caller without groups. `rights` None: all that the roles
+    allow.
     """
 
     name: str
@@ -41,10 +43,20 @@ class Caller:
     vo: str | None = None
     is_of_every_vo: bool = True
     rights: frozenset[str] | None = None
+    roles_in: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
 
     def may(self, *wanted: str) -> bool:
         """Whether one of the wanted roles is held; an operator holds all."""
-        return "operator" in self.roles or not self.roles.isdisjoint(wanted)
+        return _holds(self.roles, wanted)
+
+    def may_for(self, vo: str | None, *wanted: str) -> bool:
+        """Whether the caller acts for a VO and holds one of the wanted roles there.
+
+        An operator holds all, for every VO.
+
+        Example: groups atlas/production and cms, without a claimed VO: production for atlas, a user for cms.
+        """
+        return self.may("operator") or (self.is_of(vo) and _holds(self.roles_in.get(vo or "", self.roles), wanted))
 
     def has_right(self, right: str) -> bool:
         """Whether the token is not limited to other rights."""
@@ -61,7 +73,11 @@ class Caller:
 
     def is_of(self, vo: str | None) -> bool:
         """Whether the caller acts for a VO; what belongs to none is for everybody."""
-        return self.vos is None or vo is None or vo in self.vos
+        return self.vos is None or not vo or vo in self.vos
+
+
+def _holds(held: frozenset[str], wanted: Iterable[str]) -> bool:
+    return "operator" in held or not held.isdisjoint(wanted)
 
 
 def vo_of(group: str) -> str:
@@ -100,7 +116,8 @@ class Credential:
         """The caller of a request with this header `Origin`: `<vo>`, `<vo>.<role>` or `<vo>:<role>`.
 
         A VO limits the groups to its own, a role the roles to that one. What browsers send (an address, "null") claims
-        nothing. Raises ClaimRefused for a VO or role that the credential does not have.
+        nothing: then a role that one of several VOs gives holds for that VO alone. Raises ClaimRefused for a VO or role
+        that the credential does not have.
         """
         everything = self._caller(self.groups)
         if not origin or "://" in origin or origin == "null":
@@ -125,8 +142,15 @@ class Credential:
         return (vo, role) if sign and vo and role else (origin, None)
 
     def _caller(self, groups: frozenset[str]) -> Caller:
-        roles = self.roles | roles_of(groups, self.roles_of_group)
-        return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights)
+        """Of several VOs' roles those alone hold everywhere that each of the VOs gives."""
+        vos = frozenset(map(vo_of, groups))
+        if len(vos) < 2:
+            roles = self.roles | roles_of(groups, self.roles_of_group)
+            return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights)
+        own = {vo: frozenset(group for group in groups if vo_of(group) == vo) for vo in vos}
+        roles_in = {vo: self.roles | roles_of(own[vo], self.roles_of_group) for vo in vos}
+        roles = frozenset.intersection(*roles_in.values())
+        return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights, roles_in)
 
 
 def roles_of(groups: Iterable[str], mapping: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 
 from shared.auth.caller import Credential, NotAuthenticated
-from shared.auth.configuration import Network, ProxySection, SubjectSection
+from shared.auth.configuration import Network, ProxySection, SubjectSection, name_of_source
 
 DN_HEADER, VERIFY_HEADER, FQAN_HEADER = b"x-ssl-client-s-dn", b"x-ssl-client-verify", b"x-ssl-client-fqan"
 HEADERS = frozenset({DN_HEADER, VERIFY_HEADER, FQAN_HEADER})
@@ -86,7 +86,7 @@ def _unescaped(value: str) -> str:
 
 
 def common_name(dn: str) -> str:
-    """The last CN of a normalised name that is no number, else the whole name: who is shown as the caller."""
+    """The last CN of a normalised name that is no number, else the whole name."""
     names = [part[3:] for part in re.split(r"/(?=[A-Z][A-Z0-9-]*=)", dn) if part.startswith("CN=")]
     return next((one for one in reversed(names) if not one.isdigit()), dn)
 
@@ -107,8 +107,9 @@ def group_of_fqan(fqan: str) -> str | None:
 class Certificates:
     """Holders of certificates, by the configuration."""
 
-    def __init__(self, section: ProxySection) -> None:
+    def __init__(self, section: ProxySection, of_others: tuple[str, ...] = ()) -> None:
         self._section = section
+        self._of_others = of_others
         self._subjects: Mapping[str, SubjectSection] = {normalised(dn): one for dn, one in section.subjects.items()}
         self.trusts = lru_cache(10_000)(lambda host: is_inside(host, section.networks))
 
@@ -129,7 +130,7 @@ class Certificates:
         known = self._subjects.get(dn, SubjectSection())
         groups = {group_of_fqan(one) for one in given.get(FQAN_HEADER, "").split(",")} - {None}
         return Credential(
-            name=known.name or common_name(dn),
+            name=known.name or self._name_of(dn),
             roles=frozenset(known.roles),
             groups=frozenset(one for one in groups if one) | frozenset(known.groups),
             roles_of_group=self._section.roles,
@@ -137,6 +138,14 @@ class Certificates:
             token_ids=(dn,),
             is_of_every_vo=False,
         )
+
+    def _name_of(self, dn: str) -> str:
+        """What the configuration does not name. Raises NotAuthenticated for a name that another source could give."""
+        name = common_name(dn) if self._section.common_names else dn
+        try:
+            return name_of_source(name, self._section.prefix, self._of_others)
+        except ValueError as error:
+            raise NotAuthenticated(f"certificate refused: {error}, or a name for it among the subjects") from None
 
     def address(self, peer: str, forwarded: str) -> str:
         """The address of the caller behind trusted proxies: the last one in the list that is none of them."""

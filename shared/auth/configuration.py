@@ -5,12 +5,13 @@ A JSON file (`ORRERY_IDENTITY_FILE`); a field that is not known, or a value that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from shared.auth.caller import Role
 
@@ -21,6 +22,8 @@ Algorithm = Literal[
 ]  # fmt: skip
 ALGORITHMS: tuple[Algorithm, ...] = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512",
                                      "EdDSA")  # fmt: skip
+#: tasks store their owner with so many characters
+LONGEST_NAME = 128
 RolesOfGroup = dict[str, tuple[Role, ...]]
 #: groups of a VO give the roles of the same name; whoever is known is a user
 USUAL_ROLES: RolesOfGroup = {"*/production": ("production",), "*/pilot": ("pilot",), "*": ("user",)}
@@ -30,13 +33,23 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class IssuerSection(_Section):
-    """An OpenID Connect issuer. `audience`: one of them must be in a token."""
+class _Source(_Section):
+    """Where callers come from; `prefix` stands before the names of all of them."""
+
+    prefix: Annotated[str, Field(max_length=50)] = ""
+
+
+class IssuerSection(_Source):
+    """An OpenID Connect issuer. `audience`: one of them must be in a token.
+
+    `name_claims`: the first that a token has is its holder's name. A claim that holders may edit, as many issuers let
+    them edit `name`, lets them be anybody.
+    """
 
     issuer: str
     audience: Annotated[tuple[str, ...], Field(min_length=1)]
     algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ALGORITHMS
-    name_claims: Annotated[tuple[str, ...], Field(min_length=1)] = ("name", "preferred_username", "sub")
+    name_claims: Annotated[tuple[str, ...], Field(min_length=1)] = ("preferred_username", "sub")
     group_claims: tuple[str, ...] = ("groups", "wlcg.groups")
     roles: RolesOfGroup = USUAL_ROLES
     keys_kept_s: Annotated[float, Field(ge=10, le=86_400)] = 3600.0
@@ -55,22 +68,48 @@ class SubjectSection(_Section):
     groups: tuple[str, ...] = ()
 
 
-class ProxySection(_Section):
+class ProxySection(_Source):
     """TLS proxies: from these networks alone headers with certificates and addresses are believed.
 
-    `subjects` by distinguished name; `roles` of VOMS attributes.
+    `subjects` by distinguished name; `roles` of VOMS attributes. `common_names`: holders of other certificates are
+    called by the common name, which several authorities may give to different people, not by the distinguished name.
     """
 
     networks: Annotated[tuple[Network, ...], Field(min_length=1)]
     subjects: dict[str, SubjectSection] = {}
     roles: RolesOfGroup = USUAL_ROLES
+    common_names: bool = False
 
 
 class IdentityFile(_Section):
-    """The whole file."""
+    """The whole file. `shares_names`: one name from several sources is one person."""
 
     issuers: tuple[IssuerSection, ...] = ()
     proxies: ProxySection | None = None
+    shares_names: bool = False
+
+    @model_validator(mode="after")
+    def _names_are_of_one_source(self) -> IdentityFile:
+        prefixes = [one.prefix for one in self._sources()]
+        twice = sorted({one for one in prefixes if prefixes.count(one) > 1})
+        if twice and not self.shares_names:
+            raise ValueError(
+                f"prefix: value {twice[0]!r} is that of several issuers or of the proxies too, who could give the same"
+                " name to different people; allowed: a prefix of its own for each, or shares_names: true"
+            )
+        return self
+
+    def _sources(self) -> list[_Source]:
+        return [*self.issuers, *([self.proxies] if self.proxies is not None else [])]
+
+    def prefixes_of_others(self, prefix: str) -> tuple[str, ...]:
+        """What names of a source must not begin with: longer prefixes of other sources that it could imitate.
+
+        Example: sources with the prefixes "" and "cms:": none of the first may be called cms:bob.
+        """
+        if self.shares_names:
+            return ()
+        return tuple(one.prefix for one in self._sources() if one.prefix != prefix and one.prefix.startswith(prefix))
 
     @classmethod
     def from_file(cls, path: Path) -> IdentityFile:
@@ -80,6 +119,21 @@ class IdentityFile(_Section):
         except ValidationError as error:
             lines = [f"{'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()]
             raise ValueError("; ".join(lines)) from None
+
+
+def name_of_source(name: str, prefix: str, of_others: Iterable[str]) -> str:
+    """A caller's name with the prefix of its source.
+
+    Raises ValueError for one that another source could give.
+
+    A name that is too long is refused: cut off, it would be somebody else's.
+    """
+    whole = prefix + name
+    if len(whole) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(whole)} characters; allowed: at most {LONGEST_NAME}")
+    if taken := next((one for one in of_others if whole.startswith(one)), None):
+        raise ValueError(f"the name {whole!r} begins like those of another source; allowed: without {taken!r} in front")
+    return whole
 
 
 def encrypted(url: str) -> str:

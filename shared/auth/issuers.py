@@ -16,7 +16,7 @@ import jwt
 import orjson
 
 from shared.auth.caller import Credential, NotAuthenticated, digest_of, rights_of
-from shared.auth.configuration import IssuerSection, encrypted
+from shared.auth.configuration import IssuerSection, encrypted, name_of_source
 
 log = logging.getLogger(__name__)
 
@@ -45,16 +45,21 @@ class KeysWanted(NotAuthenticated):
 
 
 class OidcIssuer:
-    """One issuer and its keys; `on_change` is called when they are others than before."""
+    """One issuer and its keys; `on_change` is called when they are others than before.
+
+    `of_others`: the beginnings of names that other sources give.
+    """
 
     def __init__(
         self,
         section: IssuerSection,
         *,
+        of_others: tuple[str, ...] = (),
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.section = section
+        self._of_others = of_others
         self._clock = clock
         self._on_change = on_change
         self._keys: dict[str | None, tuple[jwt.PyJWK, tuple[str, ...]]] = {}
@@ -101,11 +106,15 @@ class OidcIssuer:
         name = next((one.strip() for one in names if isinstance(one, str) and one.strip()), "")
         if not name:
             raise NotAuthenticated(f"token refused: it has none of the claims {', '.join(section.name_claims)}")
+        try:
+            name = name_of_source(name, section.prefix, self._of_others)
+        except ValueError as error:
+            raise NotAuthenticated(f"token refused: {error}") from None
         scope = claims.get("scope")
         token_id = claims.get("jti")
         ids = (f"{section.issuer}#{token_id}",) if isinstance(token_id, str) and token_id else ()
         return Credential(
-            name=name[:200],
+            name=name,
             groups=groups_of(claims, section.group_claims),
             roles_of_group=section.roles,
             rights=rights_of(scope.split()) if isinstance(scope, str) else None,

@@ -15,6 +15,7 @@ from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.store.job_reads import JobFilter, JobQueries
 from services.job_dispatch.store.jobs import Store
 from shared.auth import Caller, require
+from shared.auth.caller import vo_of
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_ID
@@ -40,7 +41,8 @@ class ListJobs(RequestFields):
 class JobApi:
     """States for any caller; specifications and reports for the owner, the VO, production and operators.
 
-    Kill for the owner, production and operators."""
+    Kill for the owner, production and operators. Of other VOs' jobs operators alone have more than states.
+    """
 
     def __init__(self, database: Database, store: Store, lifecycle: Lifecycle, jobs: JobQueries) -> None:
         self._database = database
@@ -137,9 +139,11 @@ class JobApi:
 
 def may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
     """A VO's members have it, or a group of it ("atlas/production"), among the groups of their token."""
-    if caller.may("production") or caller.name in (job["owner"], job.get("user_name")):
+    vo = job["vo"]
+    if caller.may_for(vo, "production"):
         return True
-    return job["vo"] is not None and any(group.split("/")[0] == job["vo"] for group in caller.groups)
+    is_own = caller.name in (job["owner"], job.get("user_name"))
+    return caller.is_of(vo) and (is_own or any(vo_of(group) == vo for group in caller.groups))
 
 
 def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,12 +152,15 @@ def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:
-    return caller.may("production") or (caller.may("user") and caller.name == state["user_name"])
+    vo = state["vo"]
+    return caller.may_for(vo, "production") or (caller.may_for(vo, "user") and caller.name == state["user_name"])
 
 
 def _refusal(job_id: int, state: Mapping[str, Any], caller: Caller) -> str:
     if not state["status"]:
         return f"job {job_id}: not found"
+    if not caller.is_of(state["vo"]) and not caller.may("operator"):
+        return f"job {job_id}: is of the VO {state['vo']}: {caller.name} acts for others"
     if not _may_kill(caller, state):
         return f"job {job_id}: belongs to {state['user_name']}; its owner, production or an operator may kill it"
     return f"job {job_id}: is {state['status']}"

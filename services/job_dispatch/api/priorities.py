@@ -54,7 +54,9 @@ class PriorityApi:
             row = await SQL.row(work.connection, "owner_of_job", job_id=wanted.job_id)
             if row is None:
                 return refused(NOT_FOUND, f"job {wanted.job_id} is not live")
-            if not caller.may("production"):
+            if not caller.may_for(row["vo"], "production"):
+                if not caller.is_of(row["vo"]):
+                    return refused(NOT_PERMITTED, f"job {wanted.job_id} is of the VO {row['vo']}")
                 if caller.name != row["user_name"]:
                     return refused(NOT_PERMITTED, f"job {wanted.job_id} belongs to {row['user_name']}")
                 most = most_priority(row["grid_pref"], has_group=bool(row["working_group"]))

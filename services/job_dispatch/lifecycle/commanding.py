@@ -27,7 +27,8 @@ class Commanding:
         """Leave a command for a job, or take it back (None; debugoff: whatever belongs to debug mode).
 
         Production and operators may give every command; the job's owner those of debug mode, and so may the pilot that
-        has the job. What ends the job needs the right cancel, the rest modify. Raises NotLive, CommandNotAllowed.
+        has the job; all but operators for jobs of their VOs. What ends the job needs the right cancel, the rest modify.
+        Raises NotLive, CommandNotAllowed.
         """
         right = "cancel" if command in ENDING else "modify"
         if not caller.has_right(right):
@@ -37,11 +38,13 @@ class Commanding:
             if job_id not in jobs:
                 raise NotLive(f"job {job_id} is not live")
             row = jobs[job_id].row
-            is_own = caller.may("user") and caller.name == row.user_name
-            has_it = caller.may("pilot") and caller.name == row.claimed_by
+            is_own = caller.may_for(row.vo, "user") and caller.name == row.user_name
+            has_it = caller.may_for(row.vo, "pilot") and caller.name == row.claimed_by
             # an owner takes nothing back that production ordered
             of_debug = all(is_of_debug_mode(one) for one in (command, row.command) if one)
-            if not caller.may("production") and not (of_debug and (is_own or has_it)):
+            if not caller.may_for(row.vo, "production") and not (of_debug and (is_own or has_it)):
+                if not caller.is_of(row.vo):
+                    raise CommandNotAllowed(f"{caller.name} may not: job {job_id} is of the VO {row.vo}")
                 others = "production or operators" if not of_debug else f"{row.user_name}, production or operators"
                 raise CommandNotAllowed(f"{caller.name} may not: this is for {others}")
             if command == DEBUG_OFF:

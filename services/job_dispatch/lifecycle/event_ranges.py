@@ -148,7 +148,9 @@ class EventRanges:
         row: ReportedJob = jobs[job_id].row
         if task_id not in (None, row.task_id):
             return f"job {job_id} is of task {row.task_id}, not {task_id}"
-        asker = Report(job_id, "running", subject=caller.name, is_trusted=caller.may("production"))
+        if not caller.is_of(row.vo) and not caller.may("operator"):
+            return f"job {job_id} is of the VO {row.vo}: {caller.name} may not report for it"
+        asker = Report(job_id, "running", subject=caller.name, is_trusted=caller.may_for(row.vo, "production"))
         if not is_known_reporter(
             asker, row, lambda queue, name: is_named(self._parameters.read(REPORTERS), queue, name)
         ):

@@ -1,7 +1,8 @@
 -- name: job_states
--- Status, attempt and command of jobs, finished ones from the archive.
+-- Status, attempt, command and VO of jobs, finished ones from the archive.
 SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt_number, a.attempt_number) AS
-       attempt_number, j.command, coalesce(j.user_name, a.user_name) AS user_name
+       attempt_number, j.command, coalesce(j.user_name, a.user_name) AS user_name,
+       (SELECT t.vo FROM tasks t WHERE t.task_id = coalesce(j.task_id, a.task_id)) AS vo
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN jobs j ON j.job_id = wanted.job_id
   LEFT JOIN LATERAL (
@@ -31,7 +32,8 @@ WITH found AS (
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
 )
-SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int;
+SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo
+  FROM found ORDER BY job_id DESC LIMIT :size::int;
 
 -- name: describe_jobs
 -- What pilots were given of these jobs and what they reported, as long as that is kept; the latest of those that run.

@@ -62,6 +62,6 @@ RETURNING jobs.job_id;
 -- name: owner_of_job
 -- Whose a live job is, and what the owner may do beside others.
 SELECT j.user_name, j.current_priority, coalesce(u.grid_pref, '') AS grid_pref,
-       coalesce(t.working_group, '') AS working_group
+       coalesce(t.working_group, '') AS working_group, t.vo
   FROM jobs j JOIN tasks t ON t.task_id = j.task_id LEFT JOIN users u ON u.user_name = j.user_name
  WHERE j.job_id = :job_id AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled');

@@ -77,7 +77,8 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
   FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
 
 -- name: job_facts
--- A job, live or archived. Index jobs_archive_job.
+-- A job, live or archived, and its task's VO. Index jobs_archive_job.
+SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo FROM (
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
        heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, order_key_id, false AS archived
@@ -87,7 +88,7 @@ SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_nam
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
        heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, 0, true
   FROM jobs_archive WHERE job_id = :job_id
-LIMIT 1;
+LIMIT 1) found;
 
 -- name: history_of_job
 -- Changes of a job, alone or in a batch, the latest first. Indexes transition_log_entity, transition_log_batches.

@@ -25,12 +25,12 @@ from services.task_definition.submitting.malformed import (
     problems_of_readable_parts,
     unreadable_requirements,
 )
+from services.task_definition.submitting.rights import owner_of, rights_missing
 from shared.auth import Caller
 from shared.brokerage.nuclei import destination_storage
 from shared.catalogue.port import Catalogue, DatasetFacts
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
-from shared.model.analysis import ANALYSIS
 from shared.model.grid_preferences import is_super
 from shared.model.priorities import SUPER_PRIORITY
 from shared.model.problems import FieldProblem
@@ -40,9 +40,6 @@ from shared.web.slices import in_slices
 
 #: reply codes of a refused submission (PanDA client: task/submit); 3 means something else to the client
 DUPLICATE, INVALID = 1, 2
-USER_LABELS = ("user", "panda", "test", "ptest")
-#: analysis jobs start from it; above it work is urgent (PanDA brokerage: urgent chunks), which is not a user's to say
-MOST_PRIORITY_OF_USERS = 1000
 TASK_SEQUENCE = "task_ids"
 
 
@@ -265,35 +262,6 @@ class Submission:
                 "expected_jobs": None if outcome.pseudo is None else outcome.pseudo.n_rows,
             }
         return facts
-
-
-def owner_of(spec: TaskSpec, caller: Caller) -> str:
-    """Users own what they submit, whatever the JSON says; production may submit in another name."""
-    return spec.parameters.user_name or caller.name if caller.may("production") else caller.name
-
-
-def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
-    """What a caller without the role production may not ask for."""
-    if caller.may("production"):
-        return []
-    given, found = spec.parameters, list[FieldProblem]()
-    if given.prod_source_label not in USER_LABELS:
-        allowed = f"needs the role production; allowed: {', '.join(USER_LABELS)}"
-        found.append(problem("prodSourceLabel", given.prod_source_label, allowed))
-    if not spec.is_analysis:
-        found.append(problem("taskType", given.task_type, f"needs the role production; allowed: {ANALYSIS!r}"))
-    if given.working_group and given.working_group not in caller.groups:  # it decides whose share the task uses
-        groups = ", ".join(sorted(caller.groups)) or "none"
-        allowed = f"needs the role production or that group; groups of {caller.name}: {groups}"
-        found.append(problem("workingGroup", given.working_group, allowed))
-    for name, priority in (("taskPriority", given.task_priority), ("currentPriority", given.current_priority)):
-        if priority is not None and priority > MOST_PRIORITY_OF_USERS:
-            allowed = f"needs the role production; allowed: at most {MOST_PRIORITY_OF_USERS}"
-            found.append(problem(name, priority, allowed))
-    for name, value in (("skipScout", given.skip_scout), ("gshare", given.gshare), ("official", given.official)):
-        if value:
-            found.append(problem(name, value, "needs the role production"))
-    return found
 
 
 def _left_out(spec: TaskSpec, index: int, known: Mapping[str, DatasetFacts]) -> bool:

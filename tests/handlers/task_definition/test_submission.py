@@ -188,7 +188,7 @@ async def test_a_user_may_not_use_the_share_of_a_group_without_belonging_to_it(
 ) -> None:
     body = await refusal(user, analysis(workingGroup="AP_HIGGS"))
     assert [one["field"] for one in body["problems"]] == ["workingGroup"]
-    token = authority.issue("bob", ["user"], ["AP_HIGGS"])
+    token = authority.issue("bob", ["user"], ["demo", "AP_HIGGS"])
     async with client_of(service, authority, "bob", "user") as member:
         member.headers["Authorization"] = f"Bearer {token}"
         await submit(member, analysis(workingGroup="AP_HIGGS"))

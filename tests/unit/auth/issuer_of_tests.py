@@ -65,6 +65,7 @@ class Issuer:
         """With these claims instead of the usual ones; times are seconds from now, None leaves a claim out."""
         now = int(time.time())
         claims |= {name: now + claims[name] for name in ("exp", "nbf") if claims.get(name) is not None}
-        usual = {"iss": self.url, "aud": "orrery", "sub": "3f-1", "iat": now, "exp": now + 600, "name": "Ada Byron"}
+        person = {"sub": "3f-1", "preferred_username": "ada", "name": "Ada Byron"}
+        usual = {"iss": self.url, "aud": "orrery", "iat": now, "exp": now + 600, **person}
         given = {name: one for name, one in {**usual, **claims}.items() if one is not None}
         return jwt.encode(given, key or self.keys[key_id], algorithm=algorithm, headers={"kid": key_id})

@@ -80,8 +80,8 @@ def test_a_verified_certificate_of_a_trusted_proxy_names_the_caller(authenticati
     for dn, fqan, name, roles, vos in (
         ("/O=Grid/CN=factory", "", "factory-1", {"production", "user"}, {"atlas"}),
         ("/O=Grid/CN=bob/CN=proxy", "", "robert", {"user"}, set()),
-        ("CN=Alice Smith,CN=alice,O=Grid", "/cms/Role=production/Capability=NULL,/cms", "Alice Smith",
-         {"production", "user"}, {"cms"}),
+        ("CN=Alice Smith,CN=alice,O=Grid", "/cms/Role=production/Capability=NULL,/cms",
+         "/O=Grid/CN=alice/CN=Alice Smith", {"production", "user"}, {"cms"}),
     ):  # fmt: skip
         found = caller(authentication, peer, dn=dn, verify="SUCCESS", fqan=fqan)
         assert (found.name, found.roles, found.vos) == (name, roles, vos)
