@@ -33,8 +33,8 @@ TRACED = 25
 #: of so many seeds one has queues that are full with their first jobs: tasks wait, and go on as they drain
 FULL_SEEDS = 3
 SHORTEST_LEAP_S, LONGEST_LEAP_S = 20.0, 600.0
-#: after the last task ended: rounds of periodic work, so far apart that statistics and usage are compared in each
-CLOSING_ROUNDS, CLOSING_LEAP_S = 3, 310.0
+#: after the last task ended: rounds of periodic work, statistics are audited in each, and usage is compared in every other one
+CLOSING_ROUNDS, CLOSING_LEAP_S = 5, 200.0
 
 Happening = Callable[[], Coroutine[Any, Any, None]]
 
