@@ -224,7 +224,9 @@ class Commands:
         await self._tasks.note_command(work.connection, task.task_id, command.verb, command.details)
         if task.status == "pending":
             await self._tasks.release_now(work.connection, task.task_id)
-        changed = ", ".join(f"{name} = {value}" for name, value in sorted(changes.items()))
+        changed = ", ".join(
+            f"without {name}" if value is None else f"{name} = {value}" for name, value in sorted(changes.items())
+        )
         return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on")
 
     async def _reload_input(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:

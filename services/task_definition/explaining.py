@@ -150,7 +150,7 @@ async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Posi
             connection, "shares_at_queue", queue=job["queue"]
         )
     ]
-    return position_of(job["gshare"], in_lane, in_share, shares)
+    return position_of(job["gshare"], in_lane, in_share, shares, is_drawn=job["order_key_id"] != 0)
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:

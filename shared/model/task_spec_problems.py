@@ -13,6 +13,8 @@ from shared.model.steps import Steps, at_once
 from shared.model.whole_numbers import LARGEST_INT8
 
 SHOWN_VALUE_LENGTH = 80
+#: so many names of fields are listed where one is unknown
+FEW_FIELDS = 20
 DEEPEST, MOST_UNSTORABLE = 50, 100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 #: members of a list or object that are written out in a problem
@@ -112,7 +114,10 @@ def problem_of_error(one: Any, known: list[str], prefix: str = "") -> FieldProbl
     kind, context = one["type"], one.get("ctx") or {}
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(one["loc"][-1]), known, n=1, cutoff=0.7)
-        return problem(field, one["input"], "unknown field" + (f"; did you mean {near[0]}?" if near else ""))
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if not hint and len(known) <= FEW_FIELDS:
+            hint = f"; allowed: {', '.join(known)}"
+        return problem(field, one["input"], f"unknown field{hint}")
     if kind == "missing":
         return problem(field, None, _ALLOWED[kind])
     if kind == "value_error":

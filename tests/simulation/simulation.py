@@ -33,7 +33,7 @@ TRACED = 25
 #: of so many seeds one has queues that are full with their first jobs: tasks wait, and go on as they drain
 FULL_SEEDS = 3
 SHORTEST_LEAP_S, LONGEST_LEAP_S = 20.0, 600.0
-#: after the last task ended: rounds of periodic work, statistics are audited in each, and usage is compared in every other one
+#: after the last task ended: rounds of periodic work; statistics are audited in each, usage is compared in every other
 CLOSING_ROUNDS, CLOSING_LEAP_S = 5, 200.0
 
 Happening = Callable[[], Coroutine[Any, Any, None]]

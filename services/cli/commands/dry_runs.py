@@ -15,6 +15,7 @@ import typer
 from pydantic import BaseModel
 
 from services.cli.commands.options import Json, TaskIds, connect, help_text
+from services.cli.commands.shares import show_order
 from services.cli.commands.submission import read_tasks
 from services.cli.commands.task_queues import show
 from services.cli.failures import Refused, RejectedField, WrongUsage
@@ -130,11 +131,11 @@ def _runner(brokerage: str) -> Any:
     return run
 
 
-def order_shares(world: World) -> None:
-    """JSON, one row for each share."""
+def order_shares(world: World, as_json: Json = False) -> None:
+    """One row for each share."""
     from services.cli.dry_run.shares import order_of_shares  # what other verbs need not wait for
 
-    print_json(_ordered(world, order_of_shares))
+    show_order(_ordered(world, order_of_shares), as_json)
 
 
 def order_task_queues(world: World, as_json: Json = False) -> None:

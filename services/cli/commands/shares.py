@@ -118,6 +118,14 @@ def shares(
     print_fitting(rows, columns, may_go=[*rules, *MAY_GO], cut=FIRST[0])
 
 
+def show_order(rows: Sequence[Mapping[str, Any]], as_json: bool = False) -> None:
+    """Shares in the order in which they are served, as JSON or as a table of what fits."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_fitting(rows, EXPLAINED, may_go=EXPLAINED_MAY_GO, cut="share")
+
+
 def explain_shares(gshare: str, hours: float, as_json: bool) -> None:
     """All shares in the order in which they are served, or one over time."""
     params: dict[str, Any] = {"gshare": gshare, "hours": hours} if gshare else {}
@@ -125,7 +133,7 @@ def explain_shares(gshare: str, hours: float, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    print_fitting(found["shares"], EXPLAINED, may_go=EXPLAINED_MAY_GO, cut="share")
+    show_order(found["shares"])
     if found.get("users"):
         print_table(found["users"], USERS, title="Users")
     if found.get("history"):

@@ -130,7 +130,8 @@ def _command(
             results.append({**row, "outcome": "accepted", "message": answer.get("message", "")})
         except Refused as failure:
             first_failure = first_failure or failure
-            results.append({**row, "outcome": "refused", "message": failure.message})
+            why = "; ".join(map(str, failure.problems)) or failure.message
+            results.append({**row, "outcome": "refused", "message": why})
     if as_json:
         print_json(results)
     else:

@@ -17,6 +17,7 @@ from services.task_definition.policy.task_parameters.rule_text import NAME_OF_CO
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
+from shared.model.whole_numbers import LARGEST_ID
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id
@@ -162,6 +163,8 @@ class CommandRoutes:
     ) -> Response:
         """Change one split rule of a live task, by its name or its two letters; without a value take it away."""
         name = NAME_OF_CODE.get(attribute_name, attribute_name)
+        if isinstance(attribute_value, int) and abs(attribute_value) > LARGEST_ID:
+            attribute_value = str(attribute_value)  # no number that is stored anywhere: refused with what is allowed
         return await self._execute(caller, "change_split_rule", task_id, reason, rules={name: attribute_value})
 
 

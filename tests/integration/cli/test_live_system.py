@@ -170,7 +170,7 @@ def test_shares_are_explained_edited_and_ordered_from_a_saved_world(orrery: Orre
     assert [row["gshare"] for row in one["shares"]] == ["MC"] and one["history"] == one["users"] == []
     world, tree = tmp_path / "world.json", tmp_path / "shares.json"
     assert orrery("snapshot", "save", str(world)).code == 0
-    ordered = orrery("dry-run", "shares", "--world", str(world)).json()
+    ordered = orrery("dry-run", "shares", "--world", str(world), "--json").json()
     assert due_of(ordered) == due_of(live)
     shares = json.loads(world.read_text())["shares"]
     tree.write_text(json.dumps(shares))

@@ -98,7 +98,7 @@ def world_file(tmp_path):
 
 
 def test_shares_of_a_world_file_are_ordered_with_every_term(orrery, world_file):
-    rows = json.loads(orrery("dry-run", "shares", "--world", str(world_file[0])).out)
+    rows = json.loads(orrery("dry-run", "shares", "--world", str(world_file[0]), "--json").out)
     assert [(row["gshare"], row["place"], row["used_hs06"], row["pledged_hs06"], row["ratio"]) for row in rows] == [
         ("Test", 1, 0.0, 0.0, 1e6), ("Data", 2, 60.0, 80.0, 0.75), ("MC", 3, 60.0, 40.0, 1.5),
     ]  # fmt: skip

@@ -38,3 +38,10 @@ def test_the_text_says_what_is_counted_and_names_the_shares_before_it() -> None:
     assert "jobs that come" in uncounted and "3 jobs of shares ranked behind" in uncounted
     assert waits == "waits for its share (class share): ranked before A now: B (10)"
     assert len(Position("A", 2, 5, {}, 3).lines()) == 3
+
+
+def test_a_job_of_a_task_queue_may_have_any_other_drawn_before_it() -> None:
+    shares = [ShareBeside(Node("A", 1), 0.0, 7, 7), ShareBeside(Node("B", 1), 5.0, 4, 4)]
+    drawn = position_of("A", 2, 3, shares, is_drawn=True)
+    assert (drawn.at_least, drawn.at_most) == (0, 10)
+    assert "drawn by weight" in drawn.lines()[1]
