@@ -96,6 +96,7 @@ class SiteLimits:
         n_replicas: int = 1,
     ) -> None:
         """What runs (site, task queue, how many) by a reading that began at `read_at`."""
+        self._meant.clear()  # task queues that have ended are not kept
         counted: Counter[_At] = Counter()
         for site, identity, count in running:
             for number, rule in enumerate(self._limits):
@@ -110,6 +111,11 @@ class SiteLimits:
         self._place, self._n_replicas = place, n_replicas
         if any(self._left(at) > 0 for at, left in before.items() if left <= 0) or before.keys() - self._rooms.keys():
             self._version += 1
+
+    def sites_changed(self) -> None:
+        """Queues may be at other sites: which rules mean a task queue there is a new question."""
+        self._meant.clear()
+        self._version += 1
 
     _place, _n_replicas = 0, 1
 

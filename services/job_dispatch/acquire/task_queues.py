@@ -300,4 +300,5 @@ class TaskQueues:
         masked = frozenset(name for name, queue in queues.items() if queue.status is QueueStatus.TEST)
         if (sites, masked) != (self._sites, self._masked):
             self._sites, self._masked = sites, masked
+            self.limits.sites_changed()
             self._views.clear()
