@@ -150,10 +150,21 @@ def requests_of(token: str) -> list[http_load.LoadRequest]:
     return [request(token, queue, f"n{number}") for number, queue in enumerate(queues)]
 
 
+def first_requests(token: str) -> list[http_load.LoadRequest]:
+    """One acquire at every queue."""
+    queues = [HOT_QUEUE, *(f"Q{number:03d}" for number in range(N_QUEUES - 1))]
+    return [request(token, queue, f"first at {queue}") for queue in queues]
+
+
 def first_touches(port: int, token: str) -> dict[str, Any]:
     """One acquire at every queue, all at once, of a dispatcher that has read none of them."""
-    queues = [HOT_QUEUE, *(f"Q{number:03d}" for number in range(N_QUEUES - 1))]
-    return http_load.run(port, 0, [request(token, queue, f"first at {queue}") for queue in queues])
+    return http_load.run(port, 0, first_requests(token))
+
+
+def touches_one_by_one(port: int, token: str) -> tuple[list[float], int]:
+    """The same one after another: seconds of each, the longest last, and how many jobs were given."""
+    found = [http_load.run(port, 0, [one]) for one in first_requests(token)]
+    return sorted(one["p99_s"] for one in found), sum(one["wanted"] for one in found)
 
 
 def costs(url: str, pid: int, port: int, seconds: float, token: str) -> dict[str, Any]:
@@ -211,6 +222,8 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
             bare = costs(url, pid, port, seconds / 2, token)
         report("bare Starlette handler", bare)
         environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
+        with server("dispatch", **environment) as (_, port):
+            alone, n_alone = touches_one_by_one(port, token)
         with server("dispatch", **environment) as (pid, port):
             touched = first_touches(port, token)
             first = costs(url, pid, port, 2 * WARM_UP_S, token)
@@ -218,7 +231,10 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
         report("acquire", found, bare["per_s"])
         name = f"first touch of {N_QUEUES} queues at once"
         print(f"   {name:58} p99 {touched['p99_s'] * 1e3:7.1f} ms", flush=True)
-        n_granted = touched["wanted"] + first["wanted"] + found["wanted"]
+        name = f"first touch of {N_QUEUES} queues one by one"
+        p50, p99 = (alone[int(len(alone) * part)] * 1e3 for part in (0.5, 0.99))
+        print(f"   {name:58} p50 {p50:7.1f} ms   p99 {p99:7.1f} ms", flush=True)
+        n_granted = n_alone + touched["wanted"] + first["wanted"] + found["wanted"]
         sent, claims, different = asyncio.run(counted(url))
         print(f"   {n_granted:,} jobs granted, {sent:,} sent, {claims:,} claims of {different:,} jobs", flush=True)
         numbers = iter(range(1, n_jobs + 1))  # every job is tried once

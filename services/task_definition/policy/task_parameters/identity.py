@@ -86,7 +86,7 @@ class WhatFields(TaskFields):
     use_secrets: Annotated[Flag, About(_JOB_FIELDS)] = False
     debug_mode: Annotated[Flag, About(_JOB_FIELDS)] = False
     no_looping_check: Annotated[Flag, About(_JOB_FIELDS, live=True)] = False
-    official: Annotated[Flag, About(_SUBMISSION)] = False
+    official: Annotated[Flag, About("services.task_definition.submitting.rights")] = False
     # command lines
     job_parameters: Annotated[
         Annotated[list[Item], Field(min_length=1, max_length=MOST_ITEMS)],
