@@ -204,7 +204,7 @@ def main(n_jobs: int = N_JOBS) -> int:
     environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
     try:
         asyncio.run(fill(url, n_jobs))
-        with server("dispatch", **environment) as port:
+        with server("dispatch", **environment) as (_, port):
             return exit_code(asyncio.run(measure(url, port, token, n_jobs)))
     finally:
         asyncio.run(servers.drop_database(admin, url))
