@@ -92,6 +92,7 @@ class RangeVerdict:
 
     @property
     def has_copy(self) -> bool:
+        """Whether another attempt follows: it does of a range that failed, and of none that is fatal."""
         return self.steps[-1:] == ("failed",)
 
 

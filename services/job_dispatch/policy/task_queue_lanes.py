@@ -41,9 +41,11 @@ class Orders(Protocol):
     """What is known of order keys; `version` changes whenever any of it does."""
 
     @property
-    def version(self) -> int: ...
+    def version(self) -> int:
+        """A number that is another one after each change: draws that were made with another are made again."""
 
-    def place(self, order_key_id: int, gshare: str) -> KeyPlace | None: ...
+    def place(self, order_key_id: int, gshare: str) -> KeyPlace | None:
+        """Where jobs of a key and a share are served; None where they have no task queue."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +74,7 @@ class _Draws:
     classes: dict[int, dict[Member, float]] = field(default_factory=dict)
 
     def add(self, member: Member, place: KeyPlace) -> None:
+        """This class has a job: its task queue is in the draw."""
         self.classes.setdefault(place.task_queue_id, {})[member] = place.real_priority
         self.queues.put(place.task_queue_id, place.priority)
 
@@ -84,6 +87,7 @@ class _Draws:
                 self.drop_queue(task_queue_id)
 
     def drop_queue(self, task_queue_id: int) -> None:
+        """The task queue leaves the draw with all its classes."""
         self.classes.pop(task_queue_id, None)
         self.queues.remove(task_queue_id)
 
@@ -113,6 +117,7 @@ class QueuesOfShare:
                     draws.add(member, place)
 
     def draws(self, fits: Fits, view: TaskQueueView) -> _Draws:
+        """The draws for a kind of pilot; made again where order keys or limits changed since."""
         stamp = (view.orders.version, view.held_version())
         found = self._draws.get((fits, view))
         if found is None or found.stamp != stamp:

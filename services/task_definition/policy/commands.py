@@ -60,6 +60,7 @@ class Reply:
 
     @property
     def accepted(self) -> bool:
+        """Whether the command is carried out."""
         return self.code == OK
 
 

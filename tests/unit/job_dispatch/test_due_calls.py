@@ -18,12 +18,17 @@ async def test_calls_come_in_their_order_and_those_that_ended_do_not_come() -> N
 
 
 async def test_a_call_that_begins_after_all_others_ended_comes_too() -> None:
-    due, done = DueCalls(), asyncio.Event()
-    first = asyncio.Event()
-    due.begin(0.005, first.set)
-    await asyncio.wait_for(first.wait(), 10)
-    due.begin(0.005, done.set)
-    await asyncio.wait_for(done.wait(), 10)
+    due, called, came = DueCalls(), list[str](), asyncio.Event()
+
+    def call(name: str) -> None:
+        called.append(name)
+        came.set()
+
+    for name in ("first", "second"):
+        came.clear()
+        due.begin(0.005, lambda name=name: call(name))
+        await asyncio.wait_for(came.wait(), 10)
+    assert called == ["first", "second"]
 
 
 async def test_a_thousand_calls_have_one_timer() -> None:
