@@ -81,8 +81,7 @@ class Commands:
             reply = await self._carry_out(work, task, command, caller)
         await self._tasks.audit(
             work.connection,
-            caller=caller.name,
-            roles=caller.roles,
+            caller=caller,
             verb=f"task.{command.verb}",
             target=f"task:{command.task_id}",
             outcome="accepted" if reply.accepted else f"refused: {reply.message}",

@@ -16,7 +16,6 @@ from services.task_definition.store import accounts as store
 from services.task_definition.store.tasks import TaskStore
 from shared.auth import Caller, require
 from shared.db.database import Database
-from shared.db.unit_of_work import UnitOfWork
 from shared.model.grid_preferences import MEANINGS, unknown_letters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -113,7 +112,13 @@ class GroupRoutes:
             return refused(BAD_REQUEST, problems=problems)
         async with self._database.begin(reason=f"groups loaded by {caller.name}") as work:
             await store.put_groups(work.connection, [one.model_dump() for one in request.groups], replace=True)
-            await _record(work, self._tasks, caller, "group.load", "groups", {"n_groups": len(request.groups)})
+            await self._tasks.audit(
+                work.connection,
+                caller=caller,
+                verb="group.load",
+                target="groups",
+                details={"n_groups": len(request.groups)},
+            )
         return Envelope({"n_groups": len(request.groups)}, f"{len(request.groups)} groups loaded")
 
     async def set(self, caller: Operator, request: GroupRecord) -> Response:
@@ -123,7 +128,13 @@ class GroupRoutes:
             known = [one for one in await store.groups(work.connection) if _is(one, request.vo, request.name)]
             record = {**request.model_dump(), **(known[0] if known else {}), **given}
             await store.put_groups(work.connection, [record], replace=False)
-            await _record(work, self._tasks, caller, "group.set", f"group:{request.vo}/{request.name}", given)
+            await self._tasks.audit(
+                work.connection,
+                caller=caller,
+                verb="group.set",
+                target=f"group:{request.vo}/{request.name}",
+                details=given,
+            )
         return Envelope({name: record[name] for name in GroupRecord.model_fields}, f"group {request.name} is set")
 
     async def remove(
@@ -133,7 +144,9 @@ class GroupRoutes:
         async with self._database.begin(reason=f"group {name} removed by {caller.name}") as work:
             if not await store.forget_group(work.connection, vo, name):
                 return refused(NOT_FOUND, f"{vo} has no group {name}")
-            await _record(work, self._tasks, caller, "group.remove", f"group:{vo}/{name}", {})
+            await self._tasks.audit(
+                work.connection, caller=caller, verb="group.remove", target=f"group:{vo}/{name}", details={}
+            )
         return Envelope(None, f"group {name} is removed")
 
 
@@ -157,7 +170,13 @@ class UserRoutes:
             return refused(BAD_REQUEST, problems=problems)
         async with self._database.begin(reason=f"users loaded by {caller.name}") as work:
             await store.put_users(work.connection, [one.model_dump() for one in request.users], replace=True)
-            await _record(work, self._tasks, caller, "user.load", "users", {"n_users": len(request.users)})
+            await self._tasks.audit(
+                work.connection,
+                caller=caller,
+                verb="user.load",
+                target="users",
+                details={"n_users": len(request.users)},
+            )
         return Envelope({"n_users": len(request.users)}, f"{len(request.users)} users loaded")
 
     async def set(self, caller: Operator, request: UserRecord) -> Response:
@@ -167,7 +186,9 @@ class UserRoutes:
             known = await store.users(work.connection, request.user_name)
             record = {**request.model_dump(), **(known[0] if known else {}), **given}
             await store.put_users(work.connection, [record], replace=False)
-            await _record(work, self._tasks, caller, "user.set", f"user:{request.user_name}", given)
+            await self._tasks.audit(
+                work.connection, caller=caller, verb="user.set", target=f"user:{request.user_name}", details=given
+            )
         return Envelope({name: record[name] for name in UserRecord.model_fields}, f"user {request.user_name} is set")
 
     async def remove(self, caller: Operator, user_name: Annotated[str, Body(max_length=200, embed=True)]) -> Response:
@@ -175,7 +196,9 @@ class UserRoutes:
         async with self._database.begin(reason=f"user {user_name} removed by {caller.name}") as work:
             if not await store.forget_user(work.connection, user_name):
                 return refused(NOT_FOUND, f"nothing is said of a user {user_name}")
-            await _record(work, self._tasks, caller, "user.remove", f"user:{user_name}", {})
+            await self._tasks.audit(
+                work.connection, caller=caller, verb="user.remove", target=f"user:{user_name}", details={}
+            )
         return Envelope(None, f"user {user_name} is removed")
 
 
@@ -184,22 +207,9 @@ def _is(record: dict[str, Any], vo: str, name: str) -> bool:
 
 
 def _twice(field: str, names: Sequence[Any]) -> list[FieldProblem]:
+    first = {name: place for place, name in reversed(list(enumerate(names)))}
     return [
         problem(f"{field}.{place}", name, "is given twice; allowed: once")
         for place, name in enumerate(names)
-        if name in names[:place]
+        if first[name] != place
     ]
-
-
-async def _record(
-    work: UnitOfWork, tasks: TaskStore, caller: Caller, verb: str, target: str, details: dict[str, Any]
-) -> None:
-    await tasks.audit(
-        work.connection,
-        caller=caller.name,
-        roles=caller.roles,
-        verb=verb,
-        target=target,
-        outcome="accepted",
-        details=details,
-    )

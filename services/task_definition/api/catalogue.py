@@ -45,11 +45,9 @@ def catalogue_routes(database: Database, tasks: TaskStore, grid: KnownGrid) -> A
                 counts = await write_catalogue(work.connection, parsed)
                 await tasks.audit(
                     work.connection,
-                    caller=caller.name,
-                    roles=caller.roles,
+                    caller=caller,
                     verb="catalogue.import",
                     target="catalogue",
-                    outcome="accepted",
                     details=counts,
                 )
         except InvalidCatalogue as error:

@@ -122,11 +122,9 @@ async def _announce(
     work.emit(ConfigChanged(config_version=version))
     await tasks.audit(
         work.connection,
-        caller=caller.name,
-        roles=caller.roles,
+        caller=caller,
         verb=verb,
         target=target,
-        outcome="accepted",
         details=details,
     )
     return version

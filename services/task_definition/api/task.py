@@ -101,11 +101,9 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
                     target = f"task:{found.task_id}"
                     await tasks.audit(
                         work.connection,
-                        caller=caller.name,
-                        roles=caller.roles,
+                        caller=caller,
                         verb="task.submit",
                         target=target,
-                        outcome="accepted",
                     )
         except SubmissionRefused as refusal:
             return refused(refusal.code, str(refusal), refusal.problems)

@@ -69,11 +69,9 @@ def token_routes(database: Database, tasks: TaskStore) -> APIRouter:
             work.emit(ConfigChanged(config_version=int(await SQL.value(work.connection, "config_version"))))
             await tasks.audit(
                 work.connection,
-                caller=caller.name,
-                roles=caller.roles,
+                caller=caller,
                 verb="token.revoke",
                 target=f"{kind}:{name}",
-                outcome="accepted",
                 details={"reason": reason},
             )
         return Envelope({"revocations_version": version}, f"{kind} {name} is revoked")

@@ -112,11 +112,9 @@ class WorkQueueRoutes:
         await store.replace_work_queues(work.connection, queues)
         await self._tasks.audit(
             work.connection,
-            caller=caller.name,
-            roles=caller.roles,
+            caller=caller,
             verb=verb,
             target="work queues",
-            outcome="accepted",
             details={"work_queues": [_told(one) for one in queues]},
         )
         return Envelope({"n_work_queues": len(queues), "matching_tasks": matches}, f"{len(queues)} work queues")

@@ -12,6 +12,7 @@ import asyncpg
 from services.task_definition.policy.shares import ShareNode
 from services.task_definition.policy.work_queues import WorkQueue
 from services.task_definition.store.work_queues import work_queues
+from shared.auth import Caller
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.resource_types import ResourceType
@@ -149,19 +150,18 @@ class TaskStore:
         self,
         connection: asyncpg.Connection,
         *,
-        caller: str,
-        roles: Collection[str],
+        caller: Caller,
         verb: str,
         target: str,
-        outcome: str,
+        outcome: str = "accepted",
         details: Mapping[str, Any] | None = None,
     ) -> None:
         """One line of who did what."""
         await SQL.run(
             connection,
             "audit",
-            caller=caller,
-            roles=sorted(roles),
+            caller=caller.name,
+            roles=sorted(caller.roles),
             verb=verb,
             target=target,
             outcome=outcome,

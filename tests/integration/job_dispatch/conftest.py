@@ -13,6 +13,7 @@ from shared.runtime.service import Context
 from shared.runtime.web import HttpServer
 from shared.web.service import install
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.integration.job_dispatch.dispatchers import dispatcher
 
 
 @dataclass
@@ -50,3 +51,17 @@ def _add_queues(web: FastAPI, database: Database) -> None:
         async with database.read() as connection:
             found = await connection.fetch("SELECT queue, status, type, data FROM queues ORDER BY queue")
         return {"success": True, "message": "", "data": [dict(row) for row in found]}
+
+
+@pytest.fixture
+async def pair(rows: Rows, database: Database, database_url: str, authority: Authority) -> AsyncIterator[list[Parts]]:
+    pair = [dispatcher(database, database_url, authority, seed) for seed in (1, 2)]
+    for one in pair:
+        for action in one.service.on_start:
+            await action()
+    async with database.begin(reason="test") as work:
+        for one in pair:
+            await one.upkeep.count_replicas(work)  # each knows of the other
+    yield pair
+    for one in pair:
+        await one.close()

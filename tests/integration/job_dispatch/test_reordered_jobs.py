@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 
 import pytest
 
 from services.job_dispatch.app import Parts
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.policy.fitting import Offer
-from shared.auth import Authority
 from shared.db import Database
 from shared.events import JobsReordered, TaskCommanded
 from shared.order.ranking import Ranks
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
-from tests.integration.job_dispatch.test_two_dispatchers import dispatcher
 
 OFFER = Offer("Q1")
 
@@ -28,20 +25,6 @@ async def rows(database: Database) -> Rows:
     await rows.task(1)
     await rows.task(2)
     return rows
-
-
-@pytest.fixture
-async def pair(rows: Rows, database: Database, database_url: str, authority: Authority) -> AsyncIterator[list[Parts]]:
-    pair = [dispatcher(database, database_url, authority, seed) for seed in (1, 2)]
-    for one in pair:
-        for action in one.service.on_start:
-            await action()
-    async with database.begin(reason="test") as work:
-        for one in pair:
-            await one.upkeep.count_replicas(work)
-    yield pair
-    for one in pair:
-        await one.close()
 
 
 async def tell(rows: Rows, pair: list[Parts]) -> None:

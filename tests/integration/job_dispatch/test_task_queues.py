@@ -20,6 +20,7 @@ from shared.events import JobsActivated, LaneJob
 from shared.order.matching import TaskQueueOffer
 from tests.handlers.job_dispatch.conftest import client
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.integration.job_dispatch.dispatchers import dispatcher
 from tests.integration.job_dispatch.task_queues import (
     ended,
     group,
@@ -30,7 +31,6 @@ from tests.integration.job_dispatch.task_queues import (
     started,
     why_nothing,
 )
-from tests.integration.job_dispatch.test_two_dispatchers import dispatcher
 
 N_DRAWS = 800
 Q1 = Offer("Q1")

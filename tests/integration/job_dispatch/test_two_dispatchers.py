@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from services.job_dispatch.acquire.claims import Granted
-from services.job_dispatch.app import Parts, build_parts
+from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from shared.auth import Authority
-from shared.cache import NullCache
-from shared.config.settings import Settings
 from shared.db import Database
-from shared.runtime.service import Context
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.integration.job_dispatch.dispatchers import dispatcher
 
 IN_FLIGHT = 64
-
-
-def dispatcher(database: Database, url: str, authority: Authority, seed: int) -> Parts:
-    settings = Settings(database_url=url)
-    return build_parts(Context(database, NullCache(), authority, random.Random(seed), settings, CollectorRegistry()))
 
 
 @pytest.fixture
@@ -37,20 +28,6 @@ async def rows(database: Database) -> Rows:
             await rows.jobs(500, queue=queue, gshare=gshare, priority=100)
             await rows.jobs(250, queue=queue, gshare=gshare, priority=900, shape="large")
     return rows
-
-
-@pytest.fixture
-async def pair(rows: Rows, database: Database, database_url: str, authority: Authority) -> AsyncIterator[list[Parts]]:
-    pair = [dispatcher(database, database_url, authority, seed) for seed in (1, 2)]
-    for one in pair:
-        for action in one.service.on_start:
-            await action()
-    async with database.begin(reason="test") as work:
-        for one in pair:
-            await one.upkeep.count_replicas(work)  # each knows of the other
-    yield pair
-    for one in pair:
-        await one.close()
 
 
 async def drain(pair: list[Parts], *, keys: bool = False) -> list[tuple[str, Granted]]:
