@@ -127,6 +127,8 @@ class Authority:
             "iss": ISSUER,
             "aud": audience,
             "sub": name,
+            "name": name,  # PanDA's client looks for both of these in a token
+            "preferred_username": name,
             "iat": issued_at,
             "exp": issued_at + int(lifetime_s),
             "roles": sorted(roles),

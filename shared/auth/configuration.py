@@ -82,7 +82,10 @@ class ProxySection(_Source):
 
 
 class IdentityFile(_Section):
-    """The whole file. `shares_names`: one name from several sources is one person."""
+    """The whole file. `shares_names`: one name from several sources is one person.
+
+    This installation's own tokens are a source, too: their names have no prefix.
+    """
 
     issuers: tuple[IssuerSection, ...] = ()
     proxies: ProxySection | None = None
@@ -90,9 +93,19 @@ class IdentityFile(_Section):
 
     @model_validator(mode="after")
     def _names_are_of_one_source(self) -> IdentityFile:
+        if self.shares_names:
+            return self
+        plain = [f"the issuer {one.issuer}" for one in self.issuers if not one.prefix]
+        if self.proxies is not None and self.proxies.common_names and not self.proxies.prefix:
+            plain.append("the proxies with common_names")
+        if plain:
+            raise ValueError(
+                f"prefix: value '' of {plain[0]} is not allowed: a name could be that of a token of this installation;"
+                " allowed: a prefix of its own such as 'iam:', or shares_names: true where one name is one person"
+            )
         prefixes = [one.prefix for one in self._sources()]
         twice = sorted({one for one in prefixes if prefixes.count(one) > 1})
-        if twice and not self.shares_names:
+        if twice:
             raise ValueError(
                 f"prefix: value {twice[0]!r} is that of several issuers or of the proxies too, who could give the same"
                 " name to different people; allowed: a prefix of its own for each, or shares_names: true"

@@ -13,6 +13,7 @@ from starlette.types import Scope
 from shared.auth.authentication import Authentication
 from shared.auth.authority import Authority
 from shared.auth.caller import RIGHTS, ROLES, Caller, ClaimRefused, NotAuthenticated
+from shared.auth.issuers import KeysWanted
 
 #: where a request carries its caller, or why it has none, once that was looked at
 CALLER = "orrery.caller"
@@ -36,7 +37,11 @@ async def identify(scope: Any) -> None:
     """
     if CALLER not in scope:
         try:
-            scope[CALLER] = await authentication_of(scope).authenticated(scope)
+            authentication = authentication_of(scope)
+            try:
+                scope[CALLER] = authentication.caller(scope)
+            except KeysWanted:
+                scope[CALLER] = await authentication.authenticated(scope)
         except NotAuthenticated as error:
             scope[CALLER] = error
 

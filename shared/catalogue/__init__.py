@@ -1,9 +1,10 @@
 """Datasets, containers and replicas.
 
-The port (`port`), the built-in adapter in PostgreSQL (`built_in`), and the file format in which a catalogue is imported
-(`import_file`).
+Two sides. Inside a transaction everybody reads, and task_definition writes, schema `catalogue` in PostgreSQL (`port`,
+`built_in`): it is the built-in catalogue, and the cache of those outside. Apart from transactions a catalogue is a
+source, a registrar and a mover of data (`outside`); the built-in one is that too (`built_in_outside`).
 
-Only task_definition writes through the port; other services read. Names are stored without scope and without the slash
+Only task_definition writes; other services read. Names are stored without scope and without the slash
 that marks a container (`shared.model.names.bare_name`), as `task_datasets.dataset_name` has them.
 
 A complete replica is one row of `dataset_replicas` with `complete`; only incomplete copies have rows in
@@ -12,23 +13,21 @@ back, so that the rule stays true while files are added.
 """
 
 from shared.catalogue.built_in import BuiltInCatalogue
+from shared.catalogue.built_in_outside import BuiltInOutside
 from shared.catalogue.port import (
     Catalogue,
     CatalogueReader,
     DatasetFacts,
-    FeedRequest,
-    FeedResult,
     NewFile,
     Replica,
 )
 
 __all__ = [
     "BuiltInCatalogue",
+    "BuiltInOutside",
     "Catalogue",
     "CatalogueReader",
     "DatasetFacts",
-    "FeedRequest",
-    "FeedResult",
     "NewFile",
     "Replica",
 ]

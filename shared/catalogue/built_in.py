@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from typing import Any
 
 import asyncpg
 
-from shared.catalogue.port import DatasetFacts, FeedRequest, FeedResult, NewFile, Replica
+from shared.catalogue.port import DatasetFacts, NewFile, OneUse, Replica
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
-#: a dataset of ten million files takes minutes to copy
-FEED_TIMEOUT_S = 3600
 
 
 class BuiltInCatalogue:
@@ -42,21 +40,28 @@ class BuiltInCatalogue:
             found.setdefault(row["name"], []).append(replica)
         return {name: tuple(copies) for name, copies in found.items()}
 
+    async def create_container(self, connection: asyncpg.Connection, name: str, *, scope: str) -> None:
+        """Register an empty container."""
+        await SQL.run(connection, "create_dataset", scope=scope, name=name, kind="container")
+
+    async def absent(self, connection: asyncpg.Connection, files: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        if not files:
+            return set()
+        rows = await SQL.rows(
+            connection,
+            "absent_files",
+            datasets=[dataset for dataset, _ in files],
+            lfns=[lfn for _, lfn in files],
+        )
+        return {(row["dataset"], row["lfn"]) for row in rows}
+
     async def create(
         self, connection: asyncpg.Connection, name: str, *, scope: str, container: str | None = None
     ) -> None:
         await SQL.run(connection, "create_dataset", scope=scope, name=name, kind="dataset")
         if container is not None and container != name:
-            await SQL.run(connection, "create_dataset", scope=scope, name=container, kind="container")
+            await self.create_container(connection, container, scope=scope)
             await SQL.run(connection, "put_into_container", container=container, name=name)
-
-    async def feed(self, connection: asyncpg.Connection, request: FeedRequest) -> FeedResult:
-        arguments = asdict(request)
-        for name in ("include", "exclude", "skip_files_used_by"):
-            arguments[name] = list(arguments[name])
-        arguments["names"] = None if request.names is None else list(request.names)
-        row = await SQL.one(connection, "feed", timeout_s=FEED_TIMEOUT_S, **arguments)
-        return FeedResult(row["n_units"], row["n_files"], row["n_events"])
 
     async def add_files(self, connection: asyncpg.Connection, files: Sequence[NewFile]) -> int:
         if not files:
@@ -72,6 +77,19 @@ class BuiltInCatalogue:
             checksums=[one.checksum for one in files],
             guids=[one.guid for one in files],
         )
+        await self._count(connection, new)
+        await self._insert_copies(connection, [(one.dataset, one.lfn, one.storage) for one in files])
+        return len(new)
+
+    async def attach(self, connection: asyncpg.Connection, name: str, files: Sequence[tuple[str, str]]) -> None:
+        """Files (scope, lfn) of other datasets, with their copies, become files of an open one too."""
+        scopes, lfns = [scope for scope, _ in files], [lfn for _, lfn in files]
+        await SQL.run(connection, "lock_datasets", names=[name])
+        await self._count(connection, await SQL.rows(connection, "attach_files", name=name, scopes=scopes, lfns=lfns))
+        copies = await SQL.rows(connection, "copies_of_attached", name=name, lfns=lfns)
+        await self._insert_copies(connection, [(row["dataset"], row["lfn"], row["storage"]) for row in copies])
+
+    async def _count(self, connection: asyncpg.Connection, new: Sequence[asyncpg.Record]) -> None:
         await SQL.run(
             connection,
             "count_new_files",
@@ -79,23 +97,50 @@ class BuiltInCatalogue:
             sizes=[row["size_bytes"] for row in new],
             events=[row["n_events"] for row in new],
         )
-        await self._insert_copies(connection, [(one.dataset, one.lfn, one.storage) for one in files])
-        return len(new)
 
     async def add_replicas(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
         if not copies:
             return
         await SQL.run(connection, "lock_datasets", names=sorted({dataset for dataset, _, _ in copies}))
+        await SQL.run(connection, "keep_brought", **_columns(copies))
         await self._insert_copies(connection, copies)
 
-    async def _insert_copies(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
+    async def bring(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]], use: OneUse) -> None:
+        if not copies:
+            return
+        await SQL.run(connection, "lock_datasets", names=sorted({dataset for dataset, _, _ in copies}))
         await SQL.run(
             connection,
-            "insert_file_replicas",
-            datasets=[dataset for dataset, _, _ in copies],
-            lfns=[lfn for _, lfn, _ in copies],
-            storages=[storage for _, _, storage in copies],
+            "note_brought",
+            **_columns(copies),
+            task_id=use.task_id,
+            request_id=use.request_id,
+            lifetime_s=use.lifetime_s,
         )
+        await self._insert_copies(connection, copies)
+
+    async def drop_copies(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
+        if not copies:
+            return
+        names = sorted({dataset for dataset, _, _ in copies})
+        await SQL.run(connection, "lock_datasets", names=names)
+        await SQL.run(connection, "drop_copies", **_columns(copies))
+        await SQL.run(connection, "drop_empty_replicas", names=names)
+
+    async def _insert_copies(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
+        await SQL.run(connection, "insert_file_replicas", **_columns(copies))
+
+    async def delete_some(self, connection: asyncpg.Connection, dataset_id: int, at_most: int) -> bool:
+        same = {"dataset_id": dataset_id}
+        found = await SQL.rows(connection, "delete_files", at_most=at_most, **same)
+        await SQL.run(connection, "delete_named_files", file_ids=[row["file_id"] for row in found])
+        if len(found) == at_most:
+            return True
+        await SQL.run(connection, "delete_copies_of_dataset", **same)
+        await SQL.run(connection, "delete_rules_of_dataset", **same)
+        await SQL.run(connection, "delete_from_containers", **same)
+        await SQL.run(connection, "delete_dataset", **same)
+        return False
 
     async def remove_files(self, connection: asyncpg.Connection, files: Sequence[tuple[str, str]]) -> int:
         if not files:
@@ -113,3 +158,11 @@ class BuiltInCatalogue:
     async def reopen(self, connection: asyncpg.Connection, names: Sequence[str]) -> None:
         await SQL.run(connection, "lock_datasets", names=sorted(names))
         await SQL.run(connection, "reopen_datasets", names=list(names))
+
+
+def _columns(copies: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    return {
+        "datasets": [dataset for dataset, _, _ in copies],
+        "lfns": [lfn for _, lfn, _ in copies],
+        "storages": [storage for _, _, storage in copies],
+    }

@@ -74,6 +74,49 @@ SELECT w.dataset_id, w.storage, count(*), sum(w.size_bytes), false
 ON CONFLICT (dataset_id, storage) DO UPDATE
    SET n_files = r.n_files + excluded.n_files, n_bytes = r.n_bytes + excluded.n_bytes;
 
+-- name: note_brought
+-- Copies for one use, before they are inserted: one that is there already and stays is not among them. One that is there
+-- for another use is kept for this one too.
+INSERT INTO catalogue.brought_copies AS b (file_id, storage, task_id, request_id, expires_at)
+SELECT f.file_id, n.storage, :task_id, :request_id, orrery_now() + make_interval(secs => :lifetime_s::double precision)
+  FROM unnest(:datasets::text[], :lfns::text[], :storages::text[]) AS n (dataset, lfn, storage)
+  JOIN catalogue.datasets d ON d.name = n.dataset JOIN catalogue.files f ON f.dataset_id = d.dataset_id AND f.lfn = n.lfn
+ WHERE NOT EXISTS (SELECT FROM catalogue.dataset_replicas r
+                    WHERE r.dataset_id = d.dataset_id AND r.storage = n.storage AND r.complete)
+   AND (NOT EXISTS (SELECT FROM catalogue.file_replicas r WHERE r.file_id = f.file_id AND r.storage = n.storage)
+        OR EXISTS (SELECT FROM catalogue.brought_copies k WHERE k.file_id = f.file_id AND k.storage = n.storage))
+ ORDER BY f.file_id, n.storage
+ON CONFLICT (file_id, storage) DO UPDATE
+   SET task_id = excluded.task_id, request_id = coalesce(excluded.request_id, b.request_id),
+       expires_at = greatest(b.expires_at, excluded.expires_at);
+
+-- name: keep_brought
+-- Copies that are there for one use stay from now on: they are wanted for more.
+DELETE FROM catalogue.brought_copies b
+ USING unnest(:datasets::text[], :lfns::text[], :storages::text[]) AS n (dataset, lfn, storage),
+       catalogue.datasets d, catalogue.files f
+ WHERE d.name = n.dataset AND f.dataset_id = d.dataset_id AND f.lfn = n.lfn
+   AND b.file_id = f.file_id AND b.storage = n.storage;
+
+-- name: drop_copies
+-- Copies that are deleted at a storage; a complete one is left. The replicas' counters follow.
+WITH gone AS (
+        DELETE FROM catalogue.file_replicas fr
+         USING unnest(:datasets::text[], :lfns::text[], :storages::text[]) AS x (dataset, lfn, storage),
+               catalogue.datasets d, catalogue.files f
+         WHERE d.name = x.dataset AND f.dataset_id = d.dataset_id AND f.lfn = x.lfn
+           AND fr.file_id = f.file_id AND fr.storage = x.storage
+        RETURNING f.dataset_id, fr.storage, f.size_bytes)
+UPDATE catalogue.dataset_replicas r SET n_files = r.n_files - g.n_files, n_bytes = r.n_bytes - g.n_bytes
+  FROM (SELECT dataset_id, storage, count(*) AS n_files, sum(size_bytes)::bigint AS n_bytes FROM gone
+         GROUP BY dataset_id, storage) g
+ WHERE r.dataset_id = g.dataset_id AND r.storage = g.storage;
+
+-- name: drop_empty_replicas
+-- A copy of which nothing is left is none.
+DELETE FROM catalogue.dataset_replicas r USING catalogue.datasets d
+ WHERE d.name = ANY(:names::text[]) AND r.dataset_id = d.dataset_id AND NOT r.complete AND r.n_files <= 0;
+
 -- name: remove_file_replicas
 -- Copies of files that are taken out, and what they counted for.
 WITH gone AS (
@@ -119,7 +162,7 @@ DELETE FROM catalogue.file_replicas fr USING catalogue.files f, whole w
 -- name: reopen_datasets
 -- Frozen datasets take files again: complete copies become lists of files.
 WITH opened AS (
-        UPDATE catalogue.datasets SET state = 'open' WHERE name = ANY(:names::text[]) AND state = 'frozen'
+        UPDATE catalogue.datasets SET state = 'open', expires_at = NULL WHERE name = ANY(:names::text[]) AND state = 'frozen'
         RETURNING dataset_id),
      partial AS (
         UPDATE catalogue.dataset_replicas r SET complete = false FROM opened o
@@ -127,44 +170,59 @@ WITH opened AS (
 INSERT INTO catalogue.file_replicas (file_id, storage)
 SELECT f.file_id, p.storage FROM partial p JOIN catalogue.files f USING (dataset_id) ON CONFLICT DO NOTHING;
 
--- name: feed
--- Files as units, one row for each, or cut into ranges of events_per_unit; events count from 0 inside a file. Window sums
--- give the running event number and cut at the limits.
-WITH chosen AS MATERIALIZED (
-        SELECT f.*, coalesce(:events_per_file::bigint, f.n_events) AS events,
-               row_number() OVER in_order AS nth,
-               sum(coalesce(:events_per_file::bigint, f.n_events, 0)) OVER in_order
-                   - coalesce(:events_per_file::bigint, f.n_events, 0) AS events_before
-          FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)
-         WHERE d.name = :dataset
-           AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
-           AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
-           AND NOT f.lfn ~ ANY(:exclude::text[])
-           AND (cardinality(:skip_files_used_by::bigint[]) = 0 OR NOT EXISTS (
-                    SELECT FROM task_files u WHERE u.lfn = f.lfn AND u.task_id = ANY(:skip_files_used_by::bigint[])
-                       AND u.type = 'input' AND u.status = 'finished'))
-           AND NOT EXISTS (SELECT FROM task_files t WHERE t.dataset_id = :dataset_id AND t.lfn = f.lfn)
-        WINDOW in_order AS (ORDER BY CASE WHEN :by_lumi_block::boolean THEN f.lumi_block END NULLS FIRST, f.file_id
-                            ROWS UNBOUNDED PRECEDING)),
-     units AS (
-        SELECT c.*, NULL::bigint AS start_event, NULL::bigint AS end_before FROM chosen c
-         WHERE :events_per_unit::bigint IS NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
-           AND c.events_before < coalesce(:max_events::bigint, c.events_before + 1)
-        UNION ALL
-        SELECT c.*, r.start_event,
-               least(r.start_event + :events_per_unit::bigint, c.events,
-                     coalesce(:max_events::bigint - c.events_before, c.events))
-          FROM chosen c, generate_series(0, c.events - 1, :events_per_unit::bigint) AS r (start_event)
-         WHERE :events_per_unit::bigint IS NOT NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
-           AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)),
-     added AS (
-        INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
-                                max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
-        SELECT :dataset_id, :task_id, lfn, guid, :type, size_bytes, checksum, scope, 'ready', :max_attempt,
-               :max_failure, coalesce(end_before - start_event, events), start_event, end_before - 1,
-               :first_event::bigint + events_before + coalesce(start_event, 0),
-               CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
-          FROM units ORDER BY nth, start_event
-        RETURNING start_event, n_events)
-SELECT count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
-       sum(n_events)::bigint AS n_events FROM added;
+-- name: attach_files
+-- Files of other datasets become files of an open dataset too.
+INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes, n_events, checksum, guid, lumi_block)
+SELECT d.dataset_id, one.scope, one.lfn, one.size_bytes, one.n_events, one.checksum, one.guid, one.lumi_block
+  FROM catalogue.datasets d,
+       (SELECT DISTINCT ON (f.scope, f.lfn) f.* FROM catalogue.files f
+          JOIN unnest(:scopes::text[], :lfns::text[]) AS w (scope, lfn) ON w.scope = f.scope AND w.lfn = f.lfn
+         ORDER BY f.scope, f.lfn, f.file_id) one
+ WHERE d.name = :name AND d.state = 'open' ORDER BY one.file_id
+ON CONFLICT (dataset_id, lfn) DO NOTHING
+RETURNING dataset_id, size_bytes, n_events;
+
+-- name: copies_of_attached
+-- Copies that the files of a dataset have as files of other datasets.
+SELECT d.name AS dataset, f.lfn, place.storage
+  FROM catalogue.datasets d JOIN catalogue.files f USING (dataset_id)
+  JOIN catalogue.files other ON other.lfn = f.lfn AND other.scope = f.scope AND other.dataset_id <> f.dataset_id
+ CROSS JOIN LATERAL (SELECT r.storage FROM catalogue.dataset_replicas r
+                      WHERE r.dataset_id = other.dataset_id AND r.complete
+                     UNION SELECT fr.storage FROM catalogue.file_replicas fr WHERE fr.file_id = other.file_id) place
+ WHERE d.name = :name AND f.lfn = ANY(:lfns::text[]) ORDER BY f.lfn, place.storage;
+
+-- name: absent_files
+-- Which of these files their datasets do not have.
+SELECT x.dataset, x.lfn
+  FROM unnest(:datasets::text[], :lfns::text[]) AS x (dataset, lfn)
+  LEFT JOIN catalogue.datasets d ON d.name = x.dataset
+ WHERE NOT EXISTS (SELECT FROM catalogue.files f WHERE f.dataset_id = d.dataset_id AND f.lfn = x.lfn);
+
+-- name: delete_files
+-- Some files of a dataset, with their copies; how many.
+WITH part AS MATERIALIZED (
+        SELECT file_id FROM catalogue.files WHERE dataset_id = :dataset_id ORDER BY file_id LIMIT :at_most::int),
+     copies AS (DELETE FROM catalogue.file_replicas r USING part WHERE r.file_id = part.file_id),
+     brought AS (DELETE FROM catalogue.brought_copies b USING part WHERE b.file_id = part.file_id)
+SELECT file_id FROM part;
+
+-- name: delete_named_files
+-- The same files, after their copies.
+DELETE FROM catalogue.files WHERE file_id = ANY(:file_ids::bigint[]);
+
+-- name: delete_copies_of_dataset
+-- What is left of a dataset without files: its copies,
+DELETE FROM catalogue.dataset_replicas WHERE dataset_id = :dataset_id;
+
+-- name: delete_rules_of_dataset
+-- rules for it,
+DELETE FROM catalogue.rules WHERE dataset_id = :dataset_id;
+
+-- name: delete_from_containers
+-- its places in containers,
+DELETE FROM catalogue.containers WHERE dataset_id = :dataset_id OR container_id = :dataset_id;
+
+-- name: delete_dataset
+-- and itself.
+DELETE FROM catalogue.datasets WHERE dataset_id = :dataset_id;

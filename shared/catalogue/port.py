@@ -53,40 +53,15 @@ class NewFile:
 
 
 @dataclass(frozen=True)
-class FeedRequest:
-    """Copy a dataset's files into `task_files` as units of input, in the order of the catalogue.
+class OneUse:
+    """For what copies are brought: the jobs of a task, by a rule outside (None: by none).
 
-    `events_per_unit`: split files into ranges of so many events (event-level splitting), one row for each; None: one
-    row for each file. `events_per_file`: counts for every file instead of what the catalogue knows. `first_event`: the
-    running number of the first event. Limits count what is added; files already there are left out.
+    They are deleted when the task has ended, or after `lifetime_s`.
     """
 
     task_id: int
-    dataset_id: int
-    dataset: str
-    type: str
-    max_attempt: int | None
-    max_failure: int | None = None
-    max_files: int | None = None
-    max_events: int | None = None
-    events_per_unit: int | None = None
-    events_per_file: int | None = None
-    first_event: int = 1
-    names: tuple[str, ...] | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    skip_files_used_by: tuple[int, ...] = ()
-    by_lumi_block: bool = False
-    respect_lumi_blocks: bool = False
-
-
-@dataclass(frozen=True)
-class FeedResult:
-    """What was added: units (rows), their files, and their events (None if no file's events are known)."""
-
-    n_units: int
-    n_files: int
-    n_events: int | None
+    lifetime_s: float
+    request_id: int | None = None
 
 
 class CatalogueReader(Protocol):
@@ -98,6 +73,9 @@ class CatalogueReader(Protocol):
     async def replicas(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[Replica, ...]]:
         """Where datasets are, by dataset, storages in order of name; datasets without a copy are left out."""
 
+    async def absent(self, connection: asyncpg.Connection, files: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the files (dataset, lfn) that their dataset does not have, or not any more."""
+
 
 class Catalogue(CatalogueReader, Protocol):
     """What task_definition does besides. Every call is idempotent: repeating it changes nothing."""
@@ -107,14 +85,26 @@ class Catalogue(CatalogueReader, Protocol):
     ) -> None:
         """Register an empty open dataset, and put it into a container (made if need be)."""
 
-    async def feed(self, connection: asyncpg.Connection, request: FeedRequest) -> FeedResult:
-        """Copy contents to `task_files`."""
-
     async def add_files(self, connection: asyncpg.Connection, files: Sequence[NewFile]) -> int:
         """Register new files of open datasets with their first replicas; how many were new."""
 
     async def add_replicas(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
-        """Further copies: (dataset, lfn, storage)."""
+        """Further copies that stay: (dataset, lfn, storage); one that was there for one use stays from now on."""
+
+    async def bring(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]], use: OneUse) -> None:
+        """Further copies (dataset, lfn, storage) that are deleted after use.
+
+        Those that are there already stay.
+        """
+
+    async def drop_copies(self, connection: asyncpg.Connection, copies: Sequence[tuple[str, str, str]]) -> None:
+        """Copies (dataset, lfn, storage) that are deleted; complete copies of datasets are not."""
+
+    async def delete_some(self, connection: asyncpg.Connection, dataset_id: int, at_most: int) -> bool:
+        """So many files of a dataset with their copies; whether any are left.
+
+        The dataset itself goes with the last.
+        """
 
     async def remove_files(self, connection: asyncpg.Connection, files: Sequence[tuple[str, str]]) -> int:
         """Take files (dataset, lfn) out of open datasets, with their copies; how many there were."""

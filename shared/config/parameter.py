@@ -45,7 +45,8 @@ class Parameter(Generic[T]):
 
     `suffixes`: what may stand behind the key, such as <gshare>; `only_family`: the key alone is not read. `also_in`:
     other components that may hold it. `governs`: names of the checks of brokerage that compare with it. `choices`: the
-    only values of a text.
+    only values of a text. `check` is asked when a value is set: it raises ValueError that names what is wrong inside it
+    and what is allowed.
     """
 
     component: str
@@ -63,6 +64,7 @@ class Parameter(Generic[T]):
     app: str = JEDI
     governs: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
+    check: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         if not self.kind:
@@ -103,9 +105,12 @@ class Parameter(Generic[T]):
     def parsed(self, text: str) -> T:
         """The value of a text. Raises ValueError naming the value and what is allowed."""
         try:
-            return self.checked(typed(text, self.kind))
+            value = self.checked(typed(text, self.kind))
         except ValueError as error:
             raise ValueError(str(error) if "allowed: " in str(error) else f"{error}; allowed: {self.allowed}") from None
+        if self.check is not None:
+            self.check(value)
+        return value
 
     def checked(self, value: Any) -> T:
         """A value of its type and inside its range; 5 and 5.0 will do for each other.

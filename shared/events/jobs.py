@@ -99,9 +99,13 @@ class JobsThrottled(JobsEvent):
 
 
 class ReorderedJob(LaneJob):
-    """An activated job with its new share and priority; ``from_gshare``: the share that it was in."""
+    """An activated job with its new share, priority and order key, and where it was.
+
+    ``from_order_key_id``: None where it has the key that it had.
+    """
 
     from_gshare: str
+    from_order_key_id: int | None = None
 
 
 class ShareMove(BaseModel):
@@ -119,7 +123,7 @@ class ShareMove(BaseModel):
 
 
 class JobsReordered(JobsEvent):
-    """Priority or share of waiting jobs changed; ``lane_jobs`` are those of them that pilots may take."""
+    """The order of waiting jobs changed; ``lane_jobs`` are those of them that pilots may take."""
 
     lane_jobs: tuple[ReorderedJob, ...] = ()
     share_moves: tuple[ShareMove, ...] = ()

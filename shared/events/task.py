@@ -36,6 +36,10 @@ class TaskProgressed(TaskEvent):
     live_jobs: int
 
 
+class TaskMeasured(TaskEvent):
+    """What its jobs need was measured or raised: class of work, share and queue may be others now."""
+
+
 class TaskPrepared(TaskEvent):
     """All input was worked on; the final status can be decided."""
 

@@ -61,7 +61,7 @@ _CONCERNED = """
 WITH concerned AS (
     SELECT unnest($3::bigint[]) AS task_id
     UNION SELECT task_id FROM jobs WHERE job_id = ANY($4)
-    UNION SELECT task_id FROM jobs_archive WHERE job_id = ANY($4)
+    UNION SELECT task_id FROM archived_jobs($4)
     UNION SELECT j.task_id FROM transfers t JOIN jobs j USING (job_id) WHERE t.transfer_id = ANY($5)
 ), listed AS (
     SELECT coalesce(array_agg(task_id ORDER BY task_id), '{}') AS task_ids FROM concerned

@@ -138,8 +138,9 @@ def parse_criteria(text: str, variables: Mapping[str, str], columns: Sequence[Cr
     try:
         statements = sqlglot.parse(text, read="postgres")
     except SqlglotError as error:
-        found = getattr(error, "errors", None) or [{"description": str(error), "col": "?"}]
-        raise WrongCriteria(f"criteria, column {found[0]['col']}: {found[0]['description']}") from None
+        found = getattr(error, "errors", None) or [{"col": "?"}]  # in words of the parser, which nobody typed
+        where = f"column {found[0].get('col') or '?'}"
+        raise WrongCriteria(f"criteria, {where}: this cannot be read as a condition; allowed: {ALLOWED}") from None
     except RecursionError:
         raise WrongCriteria("criteria: nested too deeply") from None
     if len(statements) != 1 or statements[0] is None:
@@ -238,7 +239,11 @@ class _CriteriaReader:
     def _place(self, node: Any) -> int | str:
         """Where a node begins, counted from 1: of sqlglot's nodes only names know it, the first within it counts."""
         starts = [one.meta["start"] + 1 for one in node.find_all(exp.Identifier) if "start" in one.meta]
-        return min(starts) if starts else self._text.find(node.sql(dialect="postgres")) + 1 or "?"
+        if starts:
+            return min(starts)
+        written = (node.sql(dialect="postgres"), _name(node))  # whole as it was typed, or the word that it begins with
+        found = (re.search(re.escape(one), self._text, re.IGNORECASE) for one in written)
+        return next((one.start() + 1 for one in found if one), "?")
 
 
 def _operands(node: Any) -> Iterator[Any]:

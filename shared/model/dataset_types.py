@@ -12,5 +12,9 @@ INPUT_TYPES = ("input", PSEUDO_INPUT, "pp_input")
 FINAL_OUTPUT_TYPES = ("output", "log")
 #: what merge jobs read, to make the final outputs of it
 UNMERGED_TYPES = ("trn_output", "trn_log")
+#: final outputs of which each chosen site gets a dataset of its own; they have no files themselves
+TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
 OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, *UNMERGED_TYPES)
 LOG_TYPES = ("log", "trn_log")
+#: the placeholder of what build jobs make, and the stream of the output dataset that holds it
+LIBRARY_STREAM = "LIB"

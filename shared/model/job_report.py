@@ -56,6 +56,18 @@ class JobReport:
     exe_error_diag: str = ""
     timing_s: tuple[int, ...] = ()
     meta_data: Mapping[str, Any] = field(default_factory=dict)
+    job_metrics: str = ""
+
+    def metric(self, name: str) -> float | None:
+        """A number of the pilot's metrics (`job_metrics`: "name=value name=value"); None where it is none."""
+        for part in self.job_metrics.split():
+            key, separator, value = part.partition("=")
+            if separator and key == name:
+                try:
+                    return float(value)
+                except ValueError:
+                    return None
+        return None
 
     @property
     def memory_kb(self) -> int | None:
@@ -97,6 +109,7 @@ class JobReport:
             exe_error_diag=str(report.get("exe_error_diag") or ""),
             timing_s=_timing(report.get("pilot_timing")),
             meta_data=report.get("meta_data") or {},
+            job_metrics=str(report.get("job_metrics") or ""),
         )
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}/]+)(?:/([^${}]*))?\}")
+_UNCLOSED = re.compile(r"\$\{[^{}]*$")
 _EVENT_SERVICE = re.compile(r"<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL)
 _WRITTEN = re.compile(r"[LSATEP/]*")
 _FORMULA = re.compile(r"M\[([^\]]*)\]")
@@ -24,7 +25,8 @@ _VALUE = "value"
 ALLOWED_FORMULA = "allowed: numbers and # with + - * / // % and brackets"
 #: placeholders that the field has and that no job of this version has a value for
 WITHOUT_VALUE = {
-    "LIB": "${LIB} is the output of a build job, and build jobs are not supported by this version",
+    "SOURCENAME": "${SOURCENAME} is a name before it is changed, and files of this version are not renamed",
+    "MAXSERIALNR": "${MAXSERIALNR} is the end of serial numbers, and those of this version have none",
     "MIDDLENAME": "${MIDDLENAME} is a part of an input's name, which this version puts into no other name",
 }
 
@@ -69,7 +71,10 @@ def _result(node: ast.expr, value: float) -> float:
 
 def unusable_placeholders(text: str) -> Iterator[str]:
     """Why placeholders of a text cannot be filled in, each with its name; nothing for those that can."""
-    for found in _PLACEHOLDER.finditer(_EVENT_SERVICE.sub("", text)):
+    text = _EVENT_SERVICE.sub("", text)
+    if unclosed := _UNCLOSED.search(text):
+        yield f"{unclosed.group()[:60]}: has no closing bracket"
+    for found in _PLACEHOLDER.finditer(text):
         whole, name, decorator = found.group(0), found.group(1), found.group(2) or ""
         formula = formula_of(decorator)
         if name in WITHOUT_VALUE:

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from shared.model.known_fields import known_fields
+
 
 @dataclass(frozen=True, order=True)
 class FieldProblem:
@@ -58,15 +60,21 @@ class InvalidGrid(ValueError):
         super().__init__("; ".join(str(problem) for problem in self.problems[:20]))
 
 
-def problems_of(file: str, key: str, error: ValidationError, within: str = "", first: int = 0) -> list[Problem]:
+def problems_of(
+    file: str, key: str, error: ValidationError, within: str = "", first: int = 0, model: Any = None
+) -> list[Problem]:
     """Every error of a pydantic validation as a problem with its field, value and what is allowed.
 
-    `within`: the field that what was checked is a part of; `first`: the place there of the first member of a list.
+    `within`: the field that what was checked is a part of; `first`: the place there of the first member of a list;
+    `model`: what was checked, whose fields are named where one is unknown.
     """
     found = []
     for one in error.errors(include_url=False):
         place = [part + first if isinstance(part, int) and not n else part for n, part in enumerate(one["loc"])]
         field = ".".join(str(part) for part in ([within] if within else []) + place)
         value = repr(one.get("input"))
-        found.append(Problem(file, key, field, f"{one['msg']} (value {value[:80]})"))
+        said, known = one["msg"], known_fields(model, one["loc"][:-1])
+        if one["type"] == "extra_forbidden":
+            said = "; allowed: ".join(["unknown field", *([", ".join(known)] if known else [])])
+        found.append(Problem(file, key, field, f"{said} (value {value[:80]})"))
     return found

@@ -115,7 +115,7 @@ def problem_of_error(one: Any, known: list[str], prefix: str = "") -> FieldProbl
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(one["loc"][-1]), known, n=1, cutoff=0.7)
         hint = f"; did you mean {near[0]}?" if near else ""
-        if not hint and len(known) <= FEW_FIELDS:
+        if not hint and 0 < len(known) <= FEW_FIELDS:
             hint = f"; allowed: {', '.join(known)}"
         return problem(field, one["input"], f"unknown field{hint}")
     if kind == "missing":

@@ -82,6 +82,15 @@ def corrections_of(section: Any) -> dict[str, tuple[Instance, ...]]:
     return {name: found[name] for name in dict.fromkeys(names)}
 
 
+def corrected_groups(section: Any) -> frozenset[str]:
+    """The groups or shares whose users a started corrector corrects; none where nothing is configured.
+
+    Raises ConfigurationError.
+    """
+    instances = corrections_of(DEFAULT if section is None else section).values()
+    return frozenset(one.group for some in instances for one in some if one.group is not None)
+
+
 def instances_of(section: Any, where: str = "WMSHistory") -> tuple[Instance, ...]:
     """The instances of one section, in its order.
 

@@ -20,13 +20,29 @@ def segments_of(configured: Any) -> tuple[int, ...]:
 
     Example: [600, 7200] is taken; [600, 600] and "600" are not.
     """
+    return CPU_SEGMENTS_S if configured is None or _wrong(configured) is not None else tuple(configured)
+
+
+def check_segments(configured: Any) -> None:
+    """Raises ValueError where `segments_of` would not take what is configured."""
+    wrong = None if configured is None else _wrong(configured)
+    if wrong is not None:
+        raise ValueError(
+            f"{wrong}; allowed: null, or a list of whole numbers of seconds from 1 on, each above the last"
+        )
+
+
+def _wrong(configured: Any) -> str | None:
+    """What is wrong with it, in words."""
     if not isinstance(configured, Sequence) or isinstance(configured, str) or not configured:
-        return CPU_SEGMENTS_S
-    if any(isinstance(one, bool) or not isinstance(one, int) or one <= 0 for one in configured):
-        return CPU_SEGMENTS_S
-    if any(later <= earlier for earlier, later in pairwise(configured)):
-        return CPU_SEGMENTS_S
-    return tuple(configured)
+        return f"{configured!r} is not a list with values"
+    for place, one in enumerate(configured):
+        if isinstance(one, bool) or not isinstance(one, int) or one <= 0:
+            return f"value {one!r} at place {place}"
+    for earlier, later in pairwise(configured):
+        if later <= earlier:
+            return f"{later} comes after {earlier}"
+    return None
 
 
 def cpu_segment_s(cpu_time_s: float, segments_s: Sequence[int] = CPU_SEGMENTS_S) -> int:

@@ -13,6 +13,8 @@ import orjson
 #: the sets of values of an identity
 SETS = ("sites", "banned_sites", "platforms", "tags", "job_types")
 LOWEST_CLASS, HIGHEST_CLASS = 0, 10
+#: the CPU segment of a task queue that is not divided by time
+OF_OWNER_S = 0
 #: by class
 REAL_PRIORITIES = (1e-5, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 1e6)
 
@@ -52,6 +54,11 @@ class TaskQueueIdentity:
             *(as_set(row[name]) for name in SETS),
         )
 
+    @property
+    def is_of_owner(self) -> bool:
+        """Whether all jobs of an owner are in it, whatever they need."""
+        return self.cpu_segment_s == OF_OWNER_S
+
     @cached_property
     def digest(self) -> str:
         """A name of fixed length for the identity, however long its lists are."""
@@ -68,6 +75,15 @@ class TaskQueueIdentity:
         """All but wanted and banned sites, as a text: it is compared for every task queue, again and again."""
         return repr((self.vo, self.user_name, self.user_group, self.cpu_segment_s, self.platforms, self.tags,
                      self.job_types))  # fmt: skip
+
+
+#: a task queue, and the user priority of its jobs
+OrderFacts = tuple[TaskQueueIdentity, int]
+
+
+def of_owner(vo: str, user_name: str) -> TaskQueueIdentity:
+    """The task queue of all jobs of an owner, for a share that is divided among users."""
+    return TaskQueueIdentity(vo, user_name, "", OF_OWNER_S)
 
 
 def priority_class(user_priority: int) -> int:

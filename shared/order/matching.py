@@ -84,7 +84,8 @@ def unmatched(queue: TaskQueueIdentity, offer: TaskQueueOffer, *, job_sharing: b
     `job_sharing`: of the queue's group. Owner and group of a user's pilot must be the queue's, for a group with
     JOB_SHARING the group alone. CPU time of the queue at most what is offered. A list of sites, platforms or job types
     is empty or has the offered value ("Any" or nothing offered: not compared). The site is not banned. Every tag of the
-    queue is offered, and the queue has every tag that the pilot requires.
+    queue is offered, and the queue has every tag that the pilot requires. Of a queue of all jobs of an owner the owner
+    counts alone.
     """
     if offer.vo is not None and queue.vo != offer.vo:
         return Unmatched("owner", f"jobs of VO {queue.vo}, the pilot takes {offer.vo}")
@@ -92,6 +93,8 @@ def unmatched(queue: TaskQueueIdentity, offer: TaskQueueOffer, *, job_sharing: b
         return Unmatched("owner", f"jobs of group {queue.user_group or 'none'}, the pilot takes {offer.user_group}")
     if offer.user_name is not None and queue.user_name != offer.user_name and not (job_sharing and offer.user_group):
         return Unmatched("owner", f"jobs of {queue.user_name}, the pilot takes those of {offer.user_name}")
+    if queue.is_of_owner:
+        return None
     if offer.cpu_time_s is not None and queue.cpu_segment_s > offer.cpu_time_s:
         return Unmatched("cpu_time", f"CPU time {queue.cpu_segment_s} s, the pilot has {offer.cpu_time_s} s")
     return _place(queue, offer) or _tags(queue, offer) or _banned(queue, offer)

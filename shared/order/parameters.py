@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shared.config.parameter import Parameter
+from shared.order.configuration import corrections_of
+from shared.order.cpu_segments import check_segments
+from shared.order.site_limits import rules_of
 
 COMPONENT = "order"
 
@@ -18,13 +21,27 @@ CONSOLIDATION = Parameter(
     COMPONENT, "CONSOLIDATION", "sum", "", "of the user priorities of a task queue's jobs", choices=("sum", "average")
 )
 CPU_SEGMENTS_S: Parameter[Any] = Parameter(
-    COMPONENT, "CPU_SEGMENTS_S", None, "", "[seconds] strictly increasing; else the documents' thirteen"
-)
+    COMPONENT, "CPU_SEGMENTS_S", None, "", "[seconds] strictly increasing; else the documents' thirteen",
+    check=check_segments,
+)  # fmt: skip
 RECALCULATE_S = Parameter(COMPONENT, "RECALCULATE_S", 120, "s", "between two calculations of all priorities", 1)
 EMPTY_QUEUE_KEPT_S = Parameter(COMPONENT, "EMPTY_QUEUE_KEPT_S", 300, "s", "until an empty task queue is deleted", 60)
 RUNNING_LIMITS: Parameter[Any] = Parameter(
-    COMPONENT, "RUNNING_LIMITS", None, "", "{site or *: {criteria: jobs, attribute: {value: jobs}}} at most running"
-)
+    COMPONENT, "RUNNING_LIMITS", None, "",
+    "{site or *: {criteria: jobs, attribute: {value: jobs}}} at most running, of a VO or of all",
+    check=lambda value: rules_of(value, "RUNNING_LIMITS"),
+)  # fmt: skip
 MATCHING_DELAYS: Parameter[Any] = Parameter(
-    COMPONENT, "MATCHING_DELAYS", None, "", "{site or *: {criteria: s, attribute: {value: s}}} between two matches"
-)
+    COMPONENT, "MATCHING_DELAYS", None, "",
+    "{site or *: {criteria: s, attribute: {value: s}}} between two matches, of a VO or of all",
+    check=lambda value: rules_of(value, "MATCHING_DELAYS"),
+)  # fmt: skip
+
+CORRECTION = "share_correction"
+ENABLE_SHARES_CORRECTION = Parameter(CORRECTION, "EnableSharesCorrection", True, "", "false: all factors are 1")
+#: one section for each VO that has its own, as DIRAC has it below /Operations/<vo>/.../JobScheduling
+SHARE_CORRECTIONS: Parameter[Any] = Parameter(
+    CORRECTION, "ShareCorrections", None, "",
+    "ShareCorrectorsToStart, and correctors with instances, of a VO or of all",
+    check=lambda value: None if value is None else corrections_of(value),
+)  # fmt: skip

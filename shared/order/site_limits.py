@@ -7,12 +7,15 @@ At or above the limit no more jobs of the task queues that are meant go to the s
 goes there for the seconds of its delay.
 
 Example: {"ALPHA": {"JobType": {"merge": 20}, "user_group = 'prod' AND tags = 'GPU'": 4}}.
+
+A VO may have a configuration of its own: then its task queues follow that one alone, and count for no rule of the
+general one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.order.criteria import Criteria, InvalidCriteria, of_value, parse_criteria
@@ -30,17 +33,41 @@ class InvalidLimits(ValueError):
 class SiteRule:
     """What holds at a site for the task queues that are meant.
 
-    `number`: jobs of a limit, seconds of a delay.
+    `number`: jobs of a limit, seconds of a delay. `vo`: whose rule it is, None for one of the general configuration,
+    which means nobody of the VOs in `not_of`: they have their own.
     """
 
     site: str
     criteria: Criteria
     number: float
+    vo: str | None = None
+    not_of: frozenset[str] = frozenset()
 
     @property
     def text(self) -> str:
         """As people read it."""
-        return f"{self.criteria.text} at {'every site' if self.site == EVERY_SITE else self.site}: {self.number:g}"
+        whose = "" if self.vo is None else f" of VO {self.vo}"
+        place = "every site" if self.site == EVERY_SITE else self.site
+        return f"{self.criteria.text}{whose} at {place}: {self.number:g}"
+
+    def means(self, site: str, identity: TaskQueueIdentity) -> bool:
+        """Whether it holds for a task queue at a site."""
+        if self.site not in (site, EVERY_SITE):
+            return False
+        is_theirs = identity.vo not in self.not_of if self.vo is None else identity.vo == self.vo
+        return is_theirs and self.criteria.hold_for(identity)
+
+
+def rules_of_vos(general: Any, by_vo: Mapping[str, Any], where: str) -> tuple[SiteRule, ...]:
+    """The rules of the general configuration and of the VOs that have one, in the order of their names.
+
+    Raises InvalidLimits. Example: with {"*": {"JobType": {"merge": 20}}} in general and {} for the VO cms, merge jobs
+    of all VOs but cms are counted together, and cms has no limit.
+    """
+    found = [replace(one, not_of=frozenset(by_vo)) for one in rules_of(general, where)]
+    for vo in sorted(by_vo):
+        found += [replace(one, vo=vo) for one in rules_of(by_vo[vo], f"{where} of VO {vo}")]
+    return tuple(found)
 
 
 def rules_of(configured: Any, where: str) -> tuple[SiteRule, ...]:
@@ -86,16 +113,11 @@ def _number(given: Any, where: str) -> float:
     return float(given)
 
 
-def room(limit: float, n_running: int, place: int, n_replicas: int) -> int:
-    """How many more jobs one of several dispatchers may hand out before all together reach the limit.
-
-    What is left is divided, the first dispatchers get one more: together they never pass it. Example: 7 are left of a
-    limit of 10 with 3 running; of two dispatchers the first may hand out 4, the second 3.
-    """
-    left = max(0, int(limit) - n_running)
-    return left // n_replicas + (1 if place < left % n_replicas else 0)
+def room(limit: float, n_running: int) -> int:
+    """How many more jobs may be handed out. Example: 7 of a limit of 10 with 3 running."""
+    return max(0, int(limit) - n_running)
 
 
 def n_meant(rule: SiteRule, running: Iterable[tuple[str, TaskQueueIdentity, int]], site: str) -> int:
     """How many of the running jobs (site, task queue, number) count for the rule at the site."""
-    return sum(count for at, identity, count in running if at == site and rule.criteria.hold_for(identity))
+    return sum(count for at, identity, count in running if at == site and rule.means(site, identity))

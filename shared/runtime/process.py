@@ -37,6 +37,7 @@ from shared.runtime.metrics import RuntimeMetrics
 from shared.runtime.periodic import PeriodicRunner
 from shared.runtime.service import Build, Context, Periodic, Service, with_authentication
 from shared.runtime.web import HttpServer, add_health
+from shared.web.document import add_document
 from shared.web.service import install
 
 log = logging.getLogger(__name__)
@@ -229,6 +230,8 @@ async def open_process(
             process.transport.attach(attached)
             web = service.web or FastAPI(title=f"Orrery {service.name}", docs_url=None, redoc_url=None)
             install(web, authentication, service.body_limits)
+            if service.web is not None:
+                add_document(web, service.name)
             add_health(web, ready=process.problems, registries=(own, registry))
             port = ports[name] if ports else (settings.http_port + index if settings.http_port else 0)
             http = HttpServer(web, host=settings.http_host, port=port, graceful_stop_s=settings.graceful_stop_s)

@@ -14,7 +14,7 @@ MEANINGS: dict[DatasetStatus, str] = {
     "toupdate": "input: must be looked at again",
     "pending": "input: not available for the moment",
     "broken": "input: will never be available",
-    "ready": "input: its files can be used; output: exists in the catalogue",
+    "ready": "input: its files can be used; output: exists in the catalogue, that of a site from its first file on",
     "running": "output: files are being added",
     "prepared": "output: complete, ready for post-processing",
     "done": "all files were processed (input) or are there (output)",
@@ -28,10 +28,10 @@ _ENDS: tuple[DatasetStatus, ...] = ("done", "finished", "failed")
 
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, "defined", "the task was refined", _TD),
-    Transition(None, "ready", "pseudo input, or made while the task runs", _TD),
+    Transition(None, "ready", "the dataset of a site that was chosen", _JG),
     *arrows(["defined", "toupdate"], ["ready"], "contents loaded, or output registered", _TD),
-    *arrows(["defined", "ready"], ["pending"], "not available", _TD),
-    *arrows(["pending", "ready"], ["toupdate"], "look again", _TD),
+    *arrows(["defined", "ready", "toupdate"], ["pending"], "not available", _TD),
+    *arrows(["pending", "ready", "done"], ["toupdate"], "look again", _TD),
     *arrows(["pending", "toupdate", "defined"], ["broken"], "will never be available", _TD),
     *arrows(["ready", "pending", "toupdate", "defined"], ["removed"], "taken out of the task", _TD),
     *arrows(["ready"], ["running"], "first job will add files", _JG),

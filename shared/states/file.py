@@ -18,7 +18,7 @@ MEANINGS: dict[FileStatus, str] = {
     "pending": "input: waits for the parent task",
     "staging": "input: waits for tape",
     "missing": "input: absent where the task was assigned",
-    "lost": "input: was in the catalogue and is gone",
+    "lost": "input: was in the catalogue and is gone from it; goes on if it comes back",
     "broken": "input: corrupted",
     "picked": "input: taken into a chunk",
     "running": "input: a job uses it; output: a job produces it",
@@ -31,16 +31,19 @@ MEANINGS: dict[FileStatus, str] = {
     "cancelled": "output: will not be produced",
     "nooutput": "output: the job had nothing to write, and that is allowed",
 }
-FINAL: frozenset[FileStatus] = frozenset({"lost", "broken", "finished", "failed", "cancelled", "nooutput"})
+FINAL: frozenset[FileStatus] = frozenset({"broken", "finished", "failed", "cancelled", "nooutput"})
+#: units of input that no job has, and that may be used some time
+_FREE: tuple[FileStatus, ...] = ("ready", "pending", "staging", "missing", "lost")
 _TD, _JG = Owner.TASK_DEFINITION, Owner.JOB_GENERATION
 
 TRANSITIONS: tuple[Transition, ...] = (
-    *arrows([None], ["ready", "pending", "staging", "missing"], "contents loaded", _TD),
+    *arrows([None], ["ready", "pending", "staging", "missing", "broken"], "contents loaded", _TD),
     *arrows([None], ["defined", "running"], "output of a generated job", _JG),
     Transition(None, "ready", "pseudo input made for a job", _JG),
     Transition(None, "running", "pseudo input made for a job", _JG),
     *arrows(["pending", "staging", "missing"], ["ready"], "became available", _TD),
-    *arrows(["ready"], ["missing", "lost", "broken"], "the catalogue says so", _TD),
+    *arrows(["lost"], ["ready"], "is in the catalogue again", _TD),
+    *arrows(_FREE, ["pending", "staging", "missing", "lost", "broken"], "the catalogue says so", _TD),
     *arrows(["ready"], ["picked"], "taken into a chunk", _JG),
     *arrows(["picked"], ["ready"], "chunk unused or withdrawn", _JG),
     *arrows(["picked"], ["running"], "job inserted", _JG),
@@ -49,6 +52,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["running", "ready"], ["failed"], "no attempts left", _JG),
     *arrows(["running"], ["broken"], "the job found it corrupted", _JG),
     *arrows(["failed", "lost", "missing", "cancelled"], ["ready"], "re-opened by a command", _TD),
+    *arrows(["finished"], ["ready"], "input: what was made of it is lost", _TD),
+    *arrows(["finished"], ["lost"], "gone since, and made again", _TD),
     *arrows(["defined"], ["running"], "job started", _JG),
     *arrows(["running", "defined"], ["prepared"], "produced", _JG),
     *arrows(["prepared", "defined"], ["finished"], "in the catalogue", _JG),

@@ -30,6 +30,8 @@ MEANINGS: dict[JobStatus, str] = {
 FINAL: frozenset[JobStatus] = frozenset({"finished", "failed", "closed", "cancelled"})
 #: not yet with a pilot
 QUEUED: tuple[JobStatus, ...] = ("pending", "waiting", "defined", "assigned", "activated", "throttled")
+#: of those: no pilot can take them yet
+BEFORE_ACTIVATION: tuple[JobStatus, ...] = ("pending", "waiting", "defined", "assigned")
 #: with a pilot: heartbeats are due
 ON_NODE: tuple[JobStatus, ...] = ("sent", "starting", "running")
 LIVE: tuple[JobStatus, ...] = (*QUEUED, *ON_NODE, "holding", "transferring", "merging")
@@ -50,6 +52,8 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["holding", "transferring"], ["finished"], "outputs are where they belong", _JD),
     *arrows(["merging"], ["finished"], "merge job finished", _JG),
     *arrows(["merging"], ["cancelled"], "merging was given up", _JG),
+    *arrows(["merging"], ["failed"], "events of its job set were not processed, or could not be merged", _JG),
+    *arrows([*QUEUED, *ON_NODE, "holding", "merging"], ["closed"], "its job set needs it no more", _JG),
     *arrows(["activated", "defined", "assigned"], ["throttled"], "task paused or user over its cap", _JD),
     *arrows(["throttled"], ["activated"], "released", _JD),
     *arrows([*ON_NODE, "holding", "transferring"], ["failed"], "pilot reported failure, or outputs lost", _JD),
@@ -58,6 +62,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(LIVE, ["closed"], "no longer wanted", _JD),
     *arrows([*ON_NODE, "holding", "transferring", "assigned"], ["failed"], "deadline passed or heartbeat lost", _WD),
     *arrows([*QUEUED, "starting"], ["closed"], "waited too long; goes elsewhere", _WD),
+    *arrows(ON_NODE, ["merging"], "heartbeat lost after some events were processed", _WD),
 )
 
 JOB = Graph("job", MEANINGS, FINAL, TRANSITIONS)

@@ -46,7 +46,9 @@ def answer_errors(web: Starlette) -> None:
 
 
 async def _refused_by_the_framework(request: Request, error: RequestValidationError) -> Response:
-    return refused(BAD_REQUEST, problems=problems_of_request(error.errors()))
+    body = getattr(request.scope.get("route"), "body_field", None)
+    model = body.field_info.annotation if body is not None else None
+    return refused(BAD_REQUEST, problems=problems_of_request(error.errors(), model))
 
 
 async def _wrong_request(request: Request, error: WrongRequest) -> Response:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 
 API = "/api/v1/"
 ENVELOPE: dict[str, Any] = {
@@ -50,3 +56,22 @@ def with_envelopes(document: dict[str, Any]) -> dict[str, Any]:
                     },
                 }
     return document
+
+
+def path_of_document(service: str) -> str:
+    """Where the one address has the document of a service. Example: /openapi/job-dispatch.json."""
+    return f"/openapi/{service}.json"
+
+
+def list_of_documents(services: Iterable[str]) -> dict[str, dict[str, str]]:
+    """What the one address answers at /openapi.json: the path of each service's document."""
+    return {"documents": {one: path_of_document(one) for one in sorted(services)}}
+
+
+def add_document(web: FastAPI, service: str) -> None:
+    """Serve the document under a path that no other service has, beside /openapi.json."""
+
+    async def document(request: Request) -> Response:
+        return JSONResponse(web.openapi())
+
+    web.router.routes.append(Route(path_of_document(service), document))

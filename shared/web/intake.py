@@ -168,7 +168,7 @@ class Intake:
             return  # nobody listens
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, seat: Seat) -> None:
-        if not _has_body(scope):
+        if not _has_body(scope) or self._larger.get(scope["path"], DEFAULT_LIMITS).streamed:
             await self._app(scope, receive, send)
             return
         with ExitStack() as stack:

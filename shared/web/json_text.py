@@ -40,7 +40,7 @@ class BodyLimits:
 
     `exact`: whole numbers beyond 64 bits stay whole, so that who checks them sees what was sent; otherwise they become
     floats, which every later step can write as JSON again. `odd`: what pilots' own writers put into JSON is taken, too
-    (`odd_json`).
+    (`odd_json`). `streamed`: the route reads the body itself, in pieces, and keeps its own limit.
     """
 
     n_bytes: int = SMALL_BYTES
@@ -48,6 +48,7 @@ class BodyLimits:
     depth: int = 50
     exact: bool = True
     odd: bool = False
+    streamed: bool = False
 
 
 class TooMuch(ValueError):

@@ -47,6 +47,8 @@ TASKS = Table(
     inserts=_only(TD),
     others=_only(TD),
     columns={
+        # as submitted; generation makes jobs smaller after failures, and by what scouts measured
+        **_columns(_only(TD, JG), "split_rule measured_rules"),
         **_columns(_TASK_MOVERS, "status old_status error_dialog retry_at state_change_time"),
         # touched with every change of the row
         **_columns(_only(TD, TB, JG, WD, JW), "modification_time"),
@@ -58,9 +60,11 @@ TASKS = Table(
         **_columns(_only(TB, TD), "nucleus"),
         # as submitted, then boosted near the end
         **_columns(_only(TD, JG), "current_priority gshare resource_type"),
-        **_columns(_only(JG), "ram_count ram_unit cpu_time cpu_time_unit cpu_efficiency walltime walltime_unit"),
+        **_columns(_only(JG), "cpu_time cpu_time_unit cpu_efficiency walltime walltime_unit"),
+        # measured, and taken back by an incremental execution
+        **_columns(_only(JG, TD), "ram_count ram_unit measured_units"),
         **_columns(_only(JG), "base_walltime io_intensity io_intensity_unit disk_io disk_io_unit out_disk_count"),
-        **_columns(_only(JG), "out_disk_unit work_disk_count work_disk_unit measured_units merge_ram_count"),
+        **_columns(_only(JG), "out_disk_unit work_disk_count work_disk_unit merge_ram_count"),
         **_columns(_only(JG), "merge_ram_unit merge_walltime merge_walltime_unit"),
         **_columns(_only(WD), "throttled_time num_throttled rescue_time"),
         **_columns(_only(JW), "use_jumbo"),
@@ -68,13 +72,16 @@ TASKS = Table(
 )
 
 TASK_DATASETS = Table(
-    inserts=_only(TD),
+    # generation inserts what a chosen site needs, from the templates of the task
+    inserts=_only(TD, JG),
     others=_only(TD),
     columns={
         **_columns(_only(TD, JG), "status modification_time"),
         # counted by generation; task_definition adds contents that appear, and re-opens files by command
         **_columns(_only(JG, TD), "n_files n_files_to_be_used n_files_used n_files_failed n_events_used"),
-        **_columns(_only(JG), "n_files_finished n_files_on_hold n_files_waiting"),
+        # what was finished is not any more where its outputs are lost
+        **_columns(_only(JG, TD), "n_files_finished"),
+        **_columns(_only(JG), "n_files_on_hold n_files_waiting"),
     },
 )
 
@@ -84,7 +91,7 @@ TASK_FILES = Table(
     columns={
         **_columns(_only(TD, JG), "status"),
         **_columns(_only(JG), "attempt_nr failed_attempt last_attempt_time job_id out_job_id chunk_id jobset_id"),
-        **_columns(_only(JG), "boundary_id ram_count is_waiting proc_status first_event"),
+        **_columns(_only(JG), "boundary_id ram_count is_waiting proc_status first_event avoided_site"),
         # raised by a retry command, and by generation for attempts that ended through our own fault
         **_columns(_only(TD, JG), "max_attempt max_failure"),
         # inputs as the catalogue has them; outputs as the pilot reported them
@@ -98,7 +105,7 @@ JOBS = Table(
     deletes=_only(JG),
     columns={
         **_columns(_JOB_MOVERS, "status state_change_time end_time error_source error_code error_dialog"),
-        **_columns(_only(JG), "results_applied_at"),
+        **_columns(_only(JG), "results_applied_at order_key_id"),
     },
 )
 
@@ -121,11 +128,18 @@ TABLES: Mapping[str, Table] = {
     "task_files": TASK_FILES,
     "jobs": JOBS,
     "task_parameters": _whole(TD),
+    "input_readings": _whole(TD),
+    "dataset_readings": _whole(TD),
     "job_parameters_templates": _whole(TD),
     "output_templates": Table(inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr")),
     "parameters": _whole(TD),
+    "periodic_tasks": _whole(TD),
     "revocations": _whole(TD),
+    "sandboxes": _whole(TD),
+    "sandbox_parts": _whole(TD),
+    "catalogue_requests": _whole(TD),
     "task_job_counts": _whole(JG),
+    "builds": _whole(JG),
     "work_queues": _whole(TD),
     "users": _whole(TD),
     "user_groups": _whole(TD),
@@ -133,9 +147,15 @@ TABLES: Mapping[str, Table] = {
     "task_queues": Table(
         inserts=_only(JG), others=_only(JG), deletes=_only(JD), columns=_columns(_only(JD), "empty_since")
     ),
+    "order_key_sweeps": _whole(JG),
+    "order_key_changes": _whole(JG),
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
+    "job_sets": _whole(JG),
+    "job_set_jobs": _whole(JG),
+    "event_ranges_past": _whole(JG),
     "event_ranges": Table(
         inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed
+        deletes=_only(JG),  # those of earlier job sets of a file go to event_ranges_past
         others=_only(JG),
         columns={
             **_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
@@ -145,11 +165,17 @@ TABLES: Mapping[str, Table] = {
     "event_range_files": _whole(JD),
     "chunks": _whole(JG),
     "jobs_archive": _whole(JG),
+    "archive_days": _whole(),  # kept by the database, like the next
+    "archive_days_of_tasks": _whole(),
     "job_specs": _whole(JG),
     "job_files": _whole(JG),
     "job_retry_history": _whole(JG),
     "requirement_shapes": _whole(JG),
     "generation_decisions": _whole(JG),
+    "generation_history": _whole(JG),
+    "retry_rules": _whole(JG),
+    "retry_decisions": _whole(JG),
+    "raised_memory": _whole(JG),
     "job_reports": _whole(JD),
     "job_claims": _whole(JD),
     "job_progress": _whole(JD),
@@ -159,6 +185,8 @@ TABLES: Mapping[str, Table] = {
     "job_stdout": _whole(JD),
     "command_progress": _whole(JD),
     "job_order_changes": _whole(JD),
+    "site_limit_permits": _whole(JD),
+    "site_delays": _whole(JD),
     "dispatch_replicas": _whole(JD),
     "workers": _whole(JD),
     "site_adverts": Table(inserts=_only(JD), others=_only(JD), columns=_columns(_only(JD, JG), "current_matches")),

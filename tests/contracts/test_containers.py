@@ -14,6 +14,7 @@ import pytest
 from deploy.local import services
 from deploy.local.locations import GATEWAY_FILE, location_of, read_locations
 from services.cli.addresses import SERVICES
+from shared.web.document import add_document
 
 PROJECT = Path(__file__).parents[2]
 COMPOSE = (PROJECT / "compose.yaml").read_text()
@@ -28,24 +29,28 @@ def target_of(path: str) -> str | None:
     return found.target if found else None
 
 
-def paths_of(web: Any) -> set[str]:
-    """Those that it serves: of its document, and plain routes."""
+def paths_of(service: str, context: Any) -> set[str]:
+    """Those that it serves: of its document, plain routes, and the document itself."""
+    built = importlib.import_module(f"services.{service}.app").build(context)
+    web = built.web
+    if web is None:
+        return set()
+    add_document(web, built.name)
     return (set(web.openapi()["paths"]) | {route.path for route in web.routes if hasattr(route, "path")}) - OF_EACH
 
 
 @pytest.mark.parametrize("service", SERVICES)
 async def test_every_path_of_every_service_is_routed_to_it_by_the_gateway(service, context) -> None:
-    web = importlib.import_module(f"services.{service}.app").build(context).web
     host = service.replace("_", "-")
-    wrong = {path: target_of(path) for path in paths_of(web) if target_of(path) != f"http://{host}:8080"} if web else {}
+    paths = paths_of(service, context)
+    wrong = {path: target_of(path) for path in paths if target_of(path) != f"http://{host}:8080"}
     assert wrong == {}
 
 
 async def test_the_gateway_has_no_location_that_no_service_answers(context) -> None:
     paths = set[str]()
     for service in SERVICES:
-        web = importlib.import_module(f"services.{service}.app").build(context).web
-        paths |= paths_of(web) if web else set()
+        paths |= paths_of(service, context)
     assert [one.path for one in LOCATIONS if not any(one.takes(path) for path in paths)] == []
 
 

@@ -98,6 +98,7 @@ CATALOGUED = INPUTS - {types.PSEUDO_INPUT}
 ASKED_TYPES = {
     *map(frozenset, (INPUTS, types.FINAL_OUTPUT_TYPES, UNMERGED, types.OUTPUT_TYPES, types.LOG_TYPES)),
     CATALOGUED,
+    frozenset((*types.OUTPUT_TYPES, *types.TEMPLATE_TYPES)),
     INPUTS | UNMERGED,
     CATALOGUED | UNMERGED | {"lib"},
 }

@@ -20,12 +20,16 @@ FOR_ANYBODY = {
     "/cache/schedconfig/{file:str}": "queue data, which pilots read before they have a token",
     "/cache/schedconfig.json": "the same for all queues",
     "/cache/ddmendpoints.json": "storages, likewise",
+    "/cache/{name:sandbox}": "payloads fetch what was uploaded for them without a token; its name is its secret",
     "/api/v1/system/is_alive": "clients ask whether somebody is there",
     "/server/panda/get_access_token": "it looks at its caller itself: a key, no token",
+    "/api/v1/creds/get_access_token": "likewise",
 }
 #: what asks for a right of its own, by what is ordered
 CHECKED_INSIDE = {
     "/api/v1/job/set_command": "tobekilled needs cancel, debug mode needs modify",
+    "/api/v1/job/get_description": "it only reads: the client posts the ids",
+    "/api/v1/job/get_description_incl_archive": "likewise",
     "/api/v1/token/revoke": "whoever lost a token may say so with a token of any kind",
 }
 #: pilots work for others: what they report is fenced by their claim, not by a right

@@ -33,6 +33,7 @@ PLAIN_TEXTS = {
     ("services/job_dispatch/store/job_reads.py", "status"): "as a caller wrote it; an unknown one lists nothing",
     ("services/job_generation/store/tasks.py", "to_status"): "of a chunk, which has no graph",
     ("services/task_definition/importing/import_file.py", "state"): "of a dataset in the catalogue: open or closed",
+    ("services/task_definition/policy/input_read.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/task_definition/policy/refine.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/task_definition/store/definitions.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/watchdog/policy/jobs.py", "status"): "of a queue: online, paused, offline",

@@ -25,7 +25,7 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 
 def believing(issuer: Issuer, **section: Any) -> Authentication:
-    told = {"issuers": [{"issuer": issuer.url, "audience": ["orrery"], **section}]}
+    told = {"issuers": [{"issuer": issuer.url, "audience": ["orrery"], **section}], "shares_names": True}
     return Authentication(Authority.generate(), IdentityFile.model_validate(told))
 
 
@@ -206,9 +206,14 @@ async def test_scopes_of_computing_limit_a_token_to_their_rights(issuer: Issuer)
         ('{"proxies": {"networks": ["10.0.0.0/99"]}}', "proxies.networks"),
         ('{"proxy": {}}', "proxy: Extra inputs"),
         (
-            '{"issuers": [{"issuer": "https://a.example", "audience": ["x"]}],'
-            ' "proxies": {"networks": ["10.0.0.0/28"]}}',
-            "prefix: value ''.*several issuers or of the proxies.*shares_names",
+            '{"issuers": [{"issuer": "https://a.example", "audience": ["x"]}]}',
+            "prefix: value '' of the issuer https://a.example .*token of this installation.*shares_names",
+        ),
+        ('{"proxies": {"networks": ["10.0.0.0/28"], "common_names": true}}', "prefix: value '' of the proxies"),
+        (
+            '{"issuers": [{"issuer": "https://a.example", "audience": ["x"], "prefix": "a:"}],'
+            ' "proxies": {"networks": ["10.0.0.0/28"], "prefix": "a:"}}',
+            "prefix: value 'a:'.*several issuers or of the proxies.*shares_names",
         ),
         (
             '{"issuers": [{"issuer": "https://a.example", "audience": ["x"], "prefix": "a:"},'

@@ -40,10 +40,19 @@ def holder_of(authentication: Authentication, dn: str) -> Caller:
 
 
 async def test_two_people_of_one_name_from_two_issuers_are_two_callers(issuers: tuple[Issuer, Issuer]) -> None:
-    authentication = believing(issuers, "", "cms:")
-    assert [await name_of(authentication, one.token()) for one in issuers] == ["ada", "cms:ada"]
-    with pytest.raises(NotAuthenticated, match="'cms:ada' begins like those of another source"):
+    authentication = believing(issuers, "i:", "i:cms:")
+    assert [await name_of(authentication, one.token()) for one in issuers] == ["i:ada", "i:cms:ada"]
+    with pytest.raises(NotAuthenticated, match="'i:cms:ada' begins like those of another source"):
         await name_of(authentication, issuers[0].token(preferred_username="cms:ada"))
+
+
+async def test_a_name_of_an_own_token_is_never_that_of_an_issuer(issuers: tuple[Issuer, Issuer]) -> None:
+    with pytest.raises(ValueError, match=r"prefix: value '' of the issuer .* a token of this installation"):
+        believing(issuers, "", "cms:")
+    authentication = believing(issuers, "iam:", "cms:")
+    own = authentication.authority.issue("ada", ["user"])
+    names = [await name_of(authentication, token) for token in (own, *(one.token() for one in issuers))]
+    assert names == ["ada", "iam:ada", "cms:ada"]
 
 
 async def test_sources_that_share_names_need_no_prefixes(issuers: tuple[Issuer, Issuer]) -> None:

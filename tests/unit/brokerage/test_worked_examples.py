@@ -9,7 +9,8 @@ import pytest
 
 from services.job_generation.policy.limits import ram_mb as ram_mb_of_job
 from services.job_generation.policy.outcomes import Attempts, attempts_left
-from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, ScoutReport, judge, measured
+from services.job_generation.policy.scout_reports import ScoutReport
+from services.job_generation.policy.scouts import ScoutParameters, ScoutProgress, judge, measured
 from services.task_definition.policy.final_status import TaskEnd, failure_rate_percent, final_status, progress_percent
 from services.watchdog.policy.jobs import JobTimeLimits, WatchedJob, overdue
 from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overloads
@@ -94,11 +95,6 @@ def test_what_is_measured_by_one_scout_job(
     assert measured(task, [report], ScoutParameters())[column] == value
 
 
-def test_the_completeness_of_a_task_counts_events_where_they_are_known() -> None:
-    assert TaskEnd("prepared", 100, 95).completeness_permille == 950
-    assert TaskEnd("prepared", 100, 95, 1000, 960).completeness_permille == 960
-
-
 @pytest.mark.parametrize(
     ("goal", "asks", "status"),
     [
@@ -109,7 +105,7 @@ def test_the_completeness_of_a_task_counts_events_where_they_are_known() -> None
     ],
 )
 def test_a_goal_decides_about_a_task_with_95_of_100_files(goal: int, asks: dict[str, bool], status: str) -> None:
-    assert final_status(TaskEnd("prepared", 100, 95, goal=goal, **asks)).status == status
+    assert final_status(TaskEnd("prepared", 100, 95, 950, goal=goal, **asks)).status == status
 
 
 @pytest.mark.parametrize(

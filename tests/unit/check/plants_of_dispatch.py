@@ -1,6 +1,8 @@
-"""Violations of what holds for reports of pilots, event ranges and shares: I6, I8, I12."""
+"""Violations of what holds for reports of pilots, event ranges, job sets and shares: I1, I2, I6, I7, I8, I12."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import asyncpg
 
@@ -42,6 +44,37 @@ async def processed_events_not_merged(connection: asyncpg.Connection, story: Sto
     await event_range(connection, story, 6, 11, 20)
 
 
+async def job_set(connection: asyncpg.Connection, story: Story, **values: Any) -> int:
+    """An open set of a task, with one range that is ready, in the hands of nobody."""
+    set_id = await rows.insert(
+        connection, "job_sets",
+        {"task_id": story.task, "chunk_id": 1, "status": "open", "kind": "normal", "n_files": 1, "n_ranges": 1,
+         "n_consumers": 1, "serials": {}, "queues": [], "wants": "consumer", **values},
+        "job_set_id",
+    )  # fmt: skip
+    await event_range(connection, story, 0, 1, 10)
+    await connection.execute("UPDATE event_ranges SET job_set_id = $1, job_id = NULL", set_id)
+    return int(set_id)
+
+
+async def counters_of_job_set(connection: asyncpg.Connection, story: Story) -> None:
+    await job_set(connection, story)
+    await connection.execute("UPDATE job_sets SET n_done = 1")
+
+
+async def range_of_no_live_row(connection: asyncpg.Connection, story: Story) -> None:
+    await job_set(connection, story, n_ranges=2)
+
+
+async def job_set_without_job(connection: asyncpg.Connection, story: Story) -> None:
+    await job_set(connection, story, wants=None)
+
+
+async def range_of_no_job(connection: asyncpg.Connection, story: Story) -> None:
+    await job_set(connection, story)
+    await connection.execute("UPDATE event_ranges SET status = 2, job_id = $1", story.archived_job)
+
+
 async def shares_in_a_circle(connection: asyncpg.Connection, story: Story) -> None:
     for name, parent in (("A", None), ("B", "A")):
         await rows.insert(connection, "shares", {"gshare": name, "value": 50, "parent": parent})
@@ -67,6 +100,10 @@ PLANTS_OF_DISPATCH = {
     "i6_report_after_the_end": report_after_the_end,
     "i8_events_merged_twice": events_merged_twice,
     "i8_processed_events_not_merged": processed_events_not_merged,
+    "i7_counters_of_job_set": counters_of_job_set,
+    "i1_range_of_no_live_row": range_of_no_live_row,
+    "i2_job_set_without_job": job_set_without_job,
+    "i2_range_of_no_job": range_of_no_job,
     "i12_share_outside_the_tree": shares_in_a_circle,
     "i12_usage_differs_at_rest": usage_of_nothing,
     "i12_job_and_its_retry_both_run": retry_beside_its_job,

@@ -186,6 +186,42 @@ async def lost_output_of_ended_task(connection: asyncpg.Connection, story: Story
     await rows.register(connection, file)
 
 
+async def unread_input(connection: asyncpg.Connection, story: Story) -> None:
+    """A ready unit of which the catalogue has another size than when it was read."""
+    task = await rows.task(connection, status="running")
+    dataset = await rows.dataset(connection, task, dataset_name="mc.input", n_files=1, n_files_to_be_used=1)
+    await rows.file(connection, task, dataset, lfn="f.1", fsize=5)
+    await connection.execute(
+        "WITH d AS (INSERT INTO catalogue.datasets (scope, name, kind) VALUES ('mc', 'mc.input', 'dataset')"
+        " RETURNING dataset_id)"
+        " INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes) SELECT dataset_id, 'mc', 'f.1', 6 FROM d"
+    )
+    await rows.change(
+        connection, "UPDATE task_datasets SET contents_version = (SELECT contents_version FROM catalogue.datasets"
+                    " WHERE name = 'mc.input') WHERE dataset_id = $1", dataset
+    )  # fmt: skip
+
+
+async def ended_early(connection: asyncpg.Connection, story: Story) -> None:
+    task = await rows.task(connection, status="done", split_rule={"runUntilClosed": True})
+    await rows.dataset(connection, task, status="done", state="open")
+
+
+async def done_too_early(connection: asyncpg.Connection, story: Story) -> None:
+    task = await rows.task(connection, status="done")
+    dataset = await rows.dataset(connection, task, status="done", n_files=1, n_files_to_be_used=1)
+    await rows.file(connection, task, dataset, lfn="f.1")
+
+
+async def test_input_that_a_chunk_has_of_a_task_that_ended_is_found(database: Database) -> None:
+    async with database.read() as connection:
+        story = await tell(connection)
+        await rows.change(connection, "UPDATE tasks SET status = 'finished' WHERE task_id = $1", story.task)
+        found = await run_checks(connection, [story.task])
+    under_way = [one.sentence for one in found if one.check == "i15_ended_with_input_under_way"]
+    assert {sentence.rpartition(" ")[2] for sentence in under_way} == {"picked", "running"}
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -249,6 +285,9 @@ PLANTS: dict[str, Plant] = {
         "UPDATE task_files SET fsize = 0 WHERE file_id = $1", "finished_output"
     ),
     "i14_catalogue_has_unfinished_output": lost_output_of_ended_task,
+    "i14_input_not_in_catalogue": unread_input,
+    "i15_ended_with_open_input": ended_early,
+    "i15_ended_with_input_under_way": done_too_early,
     "i13_task_without_next_step": task_with_nothing_to_do,
     "i13_statistics_differ_at_rest": statistics_drifted,
 }  # fmt: skip

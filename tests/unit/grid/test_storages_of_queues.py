@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from services.job_dispatch.lifecycle.inputs import best_source
 from services.job_dispatch.lifecycle.outputs import holding_job
+from services.job_dispatch.policy.outputs import HeldOutput
 from services.job_dispatch.policy.reports import ReportedJob
-from services.job_dispatch.store.jobs import LockedJob, TaskOfJobs
+from services.job_dispatch.store.jobs import JobOutput, LockedJob, StoredReport, TaskOfJobs
 from services.job_generation.policy.queue_facts import facts_of_candidates
-from services.task_definition.registering import output_storage
+from shared.brokerage.output_places import kept_storage, storage_of_file, written_storage
 from shared.brokerage.world import World
 from shared.events import QueueChoice
 from shared.model.grid import Grid
-from shared.model.job_report import ReportedFile
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.site import Site
 from shared.model.storage import Storage
@@ -59,18 +59,19 @@ def in_the_specification(grid: Grid, *, analysis: bool) -> str | None:
     task = a_task(task_type="anal" if analysis else "prod")
     candidate = QueueChoice(queue="Q", resource_type="SCORE", weight=1.0, max_jobs=None)
     [facts] = facts_of_candidates(grid, task, [candidate], {})
-    return facts.write_storage or None
+    return written_storage(facts.write_storages, None)
 
 
 def of_the_transfer(grid: Grid, *, analysis: bool) -> str | None:
     row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
     job = LockedJob(row, 1, 100, "normal", "user" if analysis else "managed")
-    return holding_job(grid, job, TaskOfJobs(1, "running", None, None, {}), None).queue_storage
+    report = StoredReport("finished", {"outputs": {"f": {"fsize": 1}}})
+    written = [JobOutput("f", 1, None, None)]
+    return holding_job(grid, job, TaskOfJobs(1, "running", None, None, {}), report, written).outputs[0].written_at
 
 
 def in_the_catalogue(grid: Grid, *, analysis: bool) -> str | None:
-    found = ReportedFile("f", None, 1, None, None)
-    return output_storage(grid, "Q", found, analysis=analysis)
+    return storage_of_file(grid, "Q", None, None, analysis=analysis)
 
 
 ASKERS = (for_brokerage, in_the_specification, of_the_transfer, in_the_catalogue)
@@ -160,9 +161,9 @@ def test_input_is_moved_to_the_first_storage_that_is_read_unless_the_queue_reads
 
 def test_a_file_is_where_its_pilot_says_if_there_is_such_a_storage_and_a_queue_that_is_gone_has_none() -> None:
     grid = a_grid(a_queue({}), EVERYWHERE, default="D4")
-    assert output_storage(grid, "Q", ReportedFile("f", None, 1, None, "D2"), analysis=False) == "D2"
-    assert output_storage(grid, "Q", ReportedFile("f", None, 1, None, "GONE"), analysis=False) == "D4"
-    assert output_storage(grid, "NO_QUEUE", ReportedFile("f", None, 1, None, None), analysis=False) is None
+    assert storage_of_file(grid, "Q", "D2", None, analysis=False) == "D2"
+    assert storage_of_file(grid, "Q", "GONE", None, analysis=False) == "D4"
+    assert storage_of_file(grid, "NO_QUEUE", None, None, analysis=False) is None
 
 
 def test_input_is_read_from_a_whole_copy_on_disk_that_is_not_blacklisted() -> None:
@@ -181,22 +182,69 @@ def test_a_nucleus_keeps_output_at_its_default_storage_else_at_its_disk_with_mos
     default: str, expected: str
 ) -> None:
     storages = {"D1": (SITE, False), "D2": (SITE, True), "D3": (SITE, False), "D4": (ELSEWHERE, False)}
-    grid = a_grid(a_queue({}), storages, default=default)
-    row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
-    job = LockedJob(row, 1, 100, "normal", "managed")
-    assert holding_job(grid, job, TaskOfJobs(1, "running", "prod", SITE, {}), None).kept_at == expected
+    kept = kept_storage(a_grid(a_queue({}), storages, default=default), None, None, SITE)
+    assert kept is not None and kept.name == expected
 
 
 @pytest.mark.parametrize(
-    ("destination", "kept_at", "any_storage_of"),
-    [("D4", "D4", None), (ELSEWHERE, "D4", ELSEWHERE), ("D2", None, None), ("NOWHERE", None, "NOWHERE")],
+    ("destination", "kept_at"), [("D4", "D4"), (ELSEWHERE, "D4"), ("D2", None), ("NOWHERE", None), (None, None)]
 )
 def test_outputs_are_kept_at_the_storage_or_site_that_the_task_names_and_never_on_tape(
-    destination: str, kept_at: str | None, any_storage_of: str | None
+    destination: str | None, kept_at: str | None
 ) -> None:
     storages = {"D1": (SITE, False), "D2": (SITE, True), "D4": (ELSEWHERE, False)}
-    grid = a_grid(a_queue({}), storages, default="D1")
+    kept = kept_storage(a_grid(a_queue({}), storages, default="D1"), None, None, destination)
+    assert (kept.name if kept else None) == kept_at
+
+
+#: a queue that writes to the data disk of SITE and has a scratch disk beside it; ELSEWHERE has disk and tape
+PLACES = {
+    "S_DATA": (SITE, "DATADISK", False), "S_SCRATCH": (SITE, "SCRATCHDISK", False),
+    "E_DATA": (ELSEWHERE, "DATADISK", False), "E_TAPE": (ELSEWHERE, "DATATAPE", True),
+    "E_GROUP": (ELSEWHERE, "GROUPDISK", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("token", "destination", "of_task", "written_at", "goes_to"),
+    [
+        # without a token: to the destination of the dataset, else of the task, else its nucleus
+        (None, None, None, "S_DATA", None),
+        (None, None, ELSEWHERE, "S_DATA", "E_DATA"),
+        (None, "E_GROUP", SITE, "S_DATA", "E_GROUP"),
+        (None, SITE, ELSEWHERE, "S_DATA", None),
+        (None, None, SITE, "S_DATA", None),
+        # a kind of storage, where it is written and where it is kept
+        ("SCRATCHDISK", None, SITE, "S_SCRATCH", None),
+        ("ATLASDATADISK", None, ELSEWHERE, "S_DATA", "E_DATA"),
+        ("DATATAPE", None, ELSEWHERE, "S_DATA", "E_TAPE"),
+        ("ATLASGROUPDISK", None, ELSEWHERE, "S_DATA", "E_GROUP"),
+        ("GROUPDISK", None, SITE, "S_DATA", None),  # its nucleus has none: any storage there will do
+        ("E_GROUP", None, ELSEWHERE, "S_DATA", "E_GROUP"),
+        # a destination in the token, alone and with a kind
+        ("dst:ELSEWHERE", None, SITE, "S_DATA", "E_DATA"),
+        ("dst:E_GROUP", SITE, SITE, "S_DATA", "E_GROUP"),
+        ("dst:ELSEWHERE,DATATAPE", None, SITE, "S_DATA", "E_TAPE"),
+        # distributed: where it is written, or at the storage that is named
+        ("ddd:", None, ELSEWHERE, "S_DATA", None),
+        ("ddd:", "E_GROUP", ELSEWHERE, "S_DATA", None),
+        ("ddd:E_GROUP", None, SITE, "S_DATA", "E_GROUP"),
+        ("ddd:S_DATA", None, ELSEWHERE, "S_DATA", None),
+    ],
+)
+def test_the_token_and_the_destination_of_a_dataset_say_where_its_files_go(
+    token: str | None, destination: str | None, of_task: str | None, written_at: str, goes_to: str | None
+) -> None:
+    storages = {
+        name: Storage(name, site, kind, tape, 1e6, 1000.0, 0, 0, 0) for name, (site, kind, tape) in PLACES.items()
+    }
+    sites = {SITE: Site(SITE, "ACTIVE", default_storage="S_DATA"), ELSEWHERE: Site(ELSEWHERE, "ACTIVE")}
+    sites[ELSEWHERE] = replace(sites[ELSEWHERE], default_storage="E_DATA")
+    grid = Grid.of({"Q": a_queue({"write_lan": ["S_DATA", "S_SCRATCH"]})}, sites, storages)
     row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
-    task = TaskOfJobs(1, "running", "prod", SITE, {"destination": destination})
-    found = holding_job(grid, LockedJob(row, 1, 100, "normal", "managed"), task, None)
-    assert (found.kept_at, found.kept_at_site) == (kept_at, any_storage_of)
+    task = TaskOfJobs(1, "running", "prod", SITE, {"destination": of_task} if of_task else {})
+    task = replace(task, nucleus=None)
+    report = StoredReport("finished", {"outputs": {"f": {"fsize": 7}}})
+    outputs = [JobOutput("f", 1, token, destination), JobOutput("not.listed", 2, token, destination)]
+    [held] = holding_job(grid, LockedJob(row, 1, 100, "normal", "managed"), task, report, outputs).outputs
+    assert held == HeldOutput(1, 7, written_at, goes_to)

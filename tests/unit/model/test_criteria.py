@@ -54,6 +54,8 @@ def test_criteria_hold_as_in_sql(text: str, variables: str, expected: bool) -> N
         ("coreCount BETWEEN SYMMETRIC 9 AND 1", "", "is not allowed"),
         ("campaign = 'a'; DROP TABLE tasks", "", "one condition is allowed"),
         ("campaign LIKE", "", "column 13"),
+        ("campaign = 'x' AND exists(select 1)", "", "column 20: EXISTS is not allowed"),
+        ("(select 1) = 1", "", "column 1: SUBQUERY stands where a column must"),
         ("campaign = :p1", "", "the variable :p1 has no value"),
         ("campaign = 'x'", "p1:x", "p1 not in the criteria"),
         ("coreCount = 'many'", "", "value 'many': allowed: a whole number"),

@@ -196,10 +196,9 @@ def test_everything_that_is_wrong_with_limits_is_told_with_its_place() -> None:
     ]  # fmt: skip
 
 
-@given(st.integers(0, 1000), st.integers(0, 1200), st.integers(1, 9))
-def test_dispatchers_together_never_pass_a_limit_and_use_all_of_it(limit: int, running: int, replicas: int) -> None:
-    shares = [room(limit, running, place, replicas) for place in range(replicas)]
-    assert sum(shares) == max(0, limit - running)
+@pytest.mark.parametrize(("limit", "running", "left"), [(10, 3, 7), (10, 10, 0), (10, 12, 0), (0, 0, 0)])
+def test_what_is_left_of_a_limit_is_never_below_nothing(limit: int, running: int, left: int) -> None:
+    assert room(limit, running) == left
 
 
 def test_jobs_count_for_the_site_and_the_queues_that_are_meant() -> None:
