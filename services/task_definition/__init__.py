@@ -4,8 +4,9 @@ Consumes `task.registered`, `task.released`, `task.progressed`, `task.prepared`,
 `task.command_requested`, `transfers.requested`, `outputs.produced`. Emits `task.registered`, `task.defined`,
 `task.ready`, `task.commanded`, `task.released`, `task.completed`, `outputs.registered`, `transfers.completed`, and the
 news `config.changed`. Owns the rows of tasks, task_parameters, job_parameters_templates, output_templates, and the
-inserts of task_datasets and (input) task_files; the schema `catalogue`; the end of transfers; parameters;
-work_queues, users, user_groups; audit_log.
+inserts of task_datasets and (input) task_files; how far input is read (input_readings, dataset_readings); the
+schema `catalogue`; the end of transfers; parameters;
+work_queues, users, user_groups; sandboxes with their parts; audit_log.
 
 What the rows look like that the other services read:
 
@@ -21,6 +22,8 @@ What the rows look like that the other services read:
   running number of the unit's first event.
 * no input: one `pseudo_input` dataset (a master, stream SEQNUMBER) with one row for each job.
 * random seeds: one dataset of type `random_seed`, stream RNDMSEED, `attributes.offset`; job_generation makes its rows.
+* with buildSpec: the rule `useBuild`, one more `output` dataset (stream LIB, reusable) with a template of its own for
+  what build jobs make, and the texts `build`, `build_trans_path`, `build_label` beside those of the other jobs.
 * outputs: `output` (stream OUTPUT0, OUTPUT1, ...) and `log` (LOG0, ...) datasets, one `output_templates` row each with
   `out_type` = the dataset's type and `file_name_template` with ${SN} or ${SN/P}, $JEDITASKID already replaced. With
   mergeOutput there are also `trn_output` / `trn_log` datasets (stream TRN_OUTPUT0, ..., `template_id` = the final
@@ -33,7 +36,8 @@ What the rows look like that the other services read:
 ==================  ===============================================================================================
 `policy`            pure: refining, shares and resource types, final status, commands and their refusals, transfers
 `submission`        a submitted task checked against the world: names, datasets, shares
-`definition`        registered -> defined -> assigning or ready; open datasets looked at again
+`definition`        registered -> defined -> assigning or ready
+`reading`           input in slices, without the task's row; `checking`: input looked at again
 `completion`        progress, final statuses, datasets closed, children
 `commands`          kill, finish, retry, ... from people and from other services
 `data`              outputs registered, transfers timed and completed

@@ -2,32 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fastapi import FastAPI
 
 from services.task_definition.api.accounts import account_routes
 from services.task_definition.api.catalogue import catalogue_routes
+from services.task_definition.api.catalogue_requests import request_routes
 from services.task_definition.api.command import command_routes
 from services.task_definition.api.config import config_routes
 from services.task_definition.api.explain import explain_routes
+from services.task_definition.api.file_server import UPLOAD, FileServer
+from services.task_definition.api.periodic_task import periodic_routes
 from services.task_definition.api.system import system_routes
 from services.task_definition.api.task import submission_routes, task_routes
 from services.task_definition.api.task_files import task_file_routes
 from services.task_definition.api.token import token_routes
 from services.task_definition.api.work_queues import work_queue_routes
-from services.task_definition.commanding import Commands
+from services.task_definition.api.workflow import workflow_routes
+from services.task_definition.cataloguing.moving import OutsideMoving
+from services.task_definition.cataloguing.reading import OutsideReading
+from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.cataloguing.working import RequestWorker
+from services.task_definition.cataloguing.writing import OutsideWriting
+from services.task_definition.commanding.changing import Changes
+from services.task_definition.commanding.commands import Commands
+from services.task_definition.comparing import Comparing
 from services.task_definition.completing import Completion
+from services.task_definition.defining.checking import InputChecks
 from services.task_definition.defining.definition import Definition
+from services.task_definition.defining.reading import ContentsReader
 from services.task_definition.environment import TaskDefinitionSettings
+from services.task_definition.expiring import Expiring
 from services.task_definition.explaining import Explanation
 from services.task_definition.handlers import Handlers
+from services.task_definition.reclassifying import Reclassifying
 from services.task_definition.registering import Data
+from services.task_definition.sandboxing import Sandboxes
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.definitions import DefinitionStore
+from services.task_definition.store.readings import Readings
 from services.task_definition.store.reads import Reading
 from services.task_definition.store.task_files import TaskFiles
 from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.periodic import PeriodicTasks
+from services.task_definition.submitting.resubmission import Resubmission
 from services.task_definition.submitting.submission import Submission
 from shared.catalogue import BuiltInCatalogue
+from shared.catalogue.catalogues import open_catalogue, read_catalogues
+from shared.catalogue.outside import OutsideCatalogue
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
 from shared.runtime.service import Context, Periodic, Service, with_parameters
@@ -38,36 +61,78 @@ from shared.web.json_text import BodyLimits
 BODY_LIMITS = {
     "/api/v1/task/submit": BodyLimits(4 * 2**20, n_values=200_000),
     "/api/v1/task/retry": BodyLimits(2**20, n_values=50_000),
+    "/api/v1/task/reload_input": BodyLimits(2**20, n_values=50_000),
+    "/api/v1/task/recover_lost_files": BodyLimits(4 * 2**20, n_values=20_000),
+    "/api/v1/periodic_task/submit": BodyLimits(4 * 2**20, n_values=200_000),
     "/api/v1/user/load": BodyLimits(16 * 2**20, n_values=2_000_000),
     "/api/v1/group/load": BodyLimits(2 * 2**20, n_values=100_000),
     "/api/v1/work_queue/load": BodyLimits(2**20, n_values=20_000),
     "/api/v1/catalogue/import": BodyLimits(16 * 2**20, n_values=1_000_000),
+    UPLOAD: BodyLimits(streamed=True),
 }
+FORGET_SANDBOXES_EVERY_S, FORGET_REQUESTS_EVERY_S, EXPIRED_DATA_EVERY_S = 3600.0, 60.0, 60.0
 
 
-def build(context: Context) -> Service:
-    """Task definition."""
+def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = None) -> Service:
+    """Task definition; `outside`: catalogues by VO instead of those that the settings name."""
     settings = context.settings
     if not isinstance(settings, TaskDefinitionSettings):
         settings = load_settings(TaskDefinitionSettings, database_url=settings.database_url)
     parameters, catalogue, tasks = Parameters(), BuiltInCatalogue(), TaskStore()
     grid = KnownGrid(context.cache)
-    completion = Completion(tasks, catalogue, parameters)
-    commands = Commands(tasks, CommandStore(), completion.settle, catalogue, grid)
-    data = Data(catalogue, parameters, context.random, grid)
-    definition = Definition(tasks, DefinitionStore(), catalogue, parameters)
-    handlers = Handlers(definition, completion, commands, data)
+    known = read_catalogues(settings.catalogues_file) if settings.catalogues_file and outside is None else {}
+    catalogues = {vo: open_catalogue(one) for vo, one in known.items()} if outside is None else dict(outside)
+    wishes = Wishes(catalogues, parameters)
+    expiring = Expiring(catalogue, wishes, parameters)
+    completion = Completion(tasks, catalogue, Comparing(catalogue, grid), parameters, wishes, expiring)
+    commands = Commands(tasks, CommandStore(), completion.settle, catalogue, wishes, grid, parameters)
+    data = Data(catalogue, parameters, context.random, grid, wishes)
+    again = Resubmission(tasks, Changes(tasks, CommandStore()), commands)
+    submission = Submission(tasks, catalogue, grid, parameters, again, wishes.vos)
+    series = PeriodicTasks(tasks, submission)
+    readings = Readings()
+    reader = ContentsReader(readings, grid)
+    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes)
+    checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes)
+    worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks)
+    handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))
+    sandboxes = Sandboxes(context.database, parameters)
     service = Service(
         name="task-definition",
         work=handlers.work(),
         periodic=[
             Periodic("transfers", settings.transfers_every_s, data.look_after_transfers),
+            Periodic("contents", settings.contents_every_s, definition.read_on),
+            Periodic("input-checks", settings.input_checks_every_s, checks.look),
             Periodic("left-overs", settings.left_overs_every_s, completion.settle_left_overs),
+            Periodic("periodic-tasks", settings.periodic_tasks_every_s, series.submit_due),
+            Periodic("expired-data", EXPIRED_DATA_EVERY_S, expiring.delete_due),
+            Periodic("sandboxes", FORGET_SANDBOXES_EVERY_S, sandboxes.forget_unused),
+            Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
         ],
-        web=_web(context, commands, tasks, Submission(tasks, catalogue, grid), parameters, grid),
+        background=[worker.run] if catalogues else [],
+        web=_web(context, commands, tasks, submission, parameters, grid, sandboxes, wishes),
         body_limits=BODY_LIMITS,
     )
     return with_parameters(parameters, context.database, service)
+
+
+def _worker(
+    context: Context,
+    catalogues: Mapping[str, OutsideCatalogue],
+    wishes: Wishes,
+    data: Data,
+    definition: Definition,
+    parameters: Parameters,
+    grid: KnownGrid,
+    tasks: TaskStore,
+) -> RequestWorker:
+    database = context.database
+    moving = OutsideMoving(database, BuiltInCatalogue(), parameters, wishes)
+    writing = OutsideWriting(database, data, grid)
+    reading = OutsideReading(database, BuiltInCatalogue(), tasks)
+    carry_out = {"read": reading.read, "move": moving.move, "release": moving.release, **writing.kinds()}
+    return RequestWorker(database, catalogues, wishes, carry_out, definition.hold_unread)
 
 
 def _web(
@@ -77,18 +142,26 @@ def _web(
     submission: Submission,
     parameters: Parameters,
     grid: KnownGrid,
+    sandboxes: Sandboxes,
+    wishes: Wishes,
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition", version="1")
     reading = Reading()
     web.include_router(submission_routes(context.database, submission, tasks))
     web.include_router(task_routes(context.database, tasks, reading))
     web.include_router(command_routes(context.database, commands))
+    web.include_router(periodic_routes(context.database, PeriodicTasks(tasks, submission)))
     web.include_router(task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid))
     web.include_router(catalogue_routes(context.database, tasks, grid))
+    web.include_router(request_routes(context.database, wishes))
     web.include_router(config_routes(context.database, tasks))
     web.include_router(token_routes(context.database, tasks))
     web.include_router(explain_routes(context.database, Explanation(reading, grid, parameters)))
     web.include_router(account_routes(context.database, tasks))
     web.include_router(work_queue_routes(context.database, tasks))
     web.include_router(system_routes())
+    web.include_router(workflow_routes())
+    files = FileServer(sandboxes, context.database, commands)
+    web.include_router(files.router())
+    web.router.routes.extend(files.routes())
     return web

@@ -8,9 +8,12 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.announcing import emit_for_status
+from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.commanding.reassigned import leave_reassigning, tell_reassigned
+from services.task_definition.comparing import Comparing
+from services.task_definition.expiring import Expiring
+from services.task_definition.hastening import Hastening
 from services.task_definition.parameters import SETTLE_AFTER_S
-from services.task_definition.policy import commands as rules
 from services.task_definition.policy.final_status import (
     TaskEnd,
     failure_rate_percent,
@@ -59,8 +62,18 @@ class WorkLeft:
 class Completion:
     """Handlers of `task.progressed`, `task.prepared` and of prepared tasks that were released."""
 
-    def __init__(self, tasks: TaskStore, catalogue: Catalogue, parameters: Parameters) -> None:
+    def __init__(
+        self,
+        tasks: TaskStore,
+        catalogue: Catalogue,
+        comparing: Comparing,
+        parameters: Parameters,
+        wishes: Wishes,
+        expiring: Expiring,
+    ) -> None:
         self._tasks, self._catalogue, self._parameters = tasks, catalogue, parameters
+        self._comparing, self._wishes, self._expiring = comparing, wishes, expiring
+        self._hastening = Hastening(tasks)
         self._looked_at: tuple[datetime | None, int] = _FROM_THE_FIRST
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
@@ -70,6 +83,7 @@ class Completion:
         if task.status in FINAL:
             return  # what was said before the end: the end noted its own progress
         await self._note_progress(work, task.task_id, event.files_total, event.files_finished)
+        await self._hastening.look(work, task, event)
         await self.settle(work, task)
 
     async def _note_progress(self, work: UnitOfWork, task_id: int, n_files: int, n_finished: int) -> None:
@@ -165,45 +179,42 @@ class Completion:
         await self._end(work, task, end.status, end.reason)
 
     async def _facts(self, connection: asyncpg.Connection, task: TaskRow, status: TaskStatus) -> TaskEnd:
-        row = await SQL.row(connection, "end_facts", task_id=task.task_id)
-        assert row is not None
-        events_finished = None
-        if row["n_events"] and 0 < row["n_files_finished"] < row["n_files"]:
-            events_finished = await SQL.value(connection, "events_finished", timeout_s=600, task_id=task.task_id)
+        row = await SQL.one(connection, "end_facts", timeout_s=600, task_id=task.task_id)
         parent = None if task.parent_id is None else await self._tasks.status(connection, task.parent_id)
         rule = task.split_rule
         return TaskEnd(
             status=status,
             n_files=row["n_files"],
             n_files_finished=row["n_files_finished"],
-            n_events=row["n_events"] if events_finished is not None else None,
-            n_events_finished=events_finished,
+            completeness_permille=row["permille"],
             goal=task.goal,
             parent_status=parent,
             demands_input=not (row["is_defined"] and rule.get("allowEmptyInput")),
-            input_open=bool(row["input_open"]) and bool(rule.get("runUntilClosed")),
+            input_open=row["input_open"] and bool(rule.get("runUntilClosed") or rule.get("noWaitParent")),
             fail_when_goal_unreached=bool(rule.get("failWhenGoalUnreached")),
             use_exhausted=bool(rule.get("useExhausted")),
         )
 
     async def _end(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, reason: str) -> None:
-        """The final status, datasets closed with it, the news of it."""
-        dialog = None if status == "done" else reason
+        """The final status with what its outputs differ in from the catalogue, datasets closed, the news of it."""
+        differences = (await self._comparing.compare(work.connection, task)).in_words()
+        dialog = "; ".join(one for one in (None if status == "done" else reason, differences) if one) or None
         if not await self._tasks.move(work, task.task_id, status, reason, error_dialog=dialog):
             return
         await self._tasks.end(work.connection, task.task_id)
-        row = await SQL.row(work.connection, "end_facts", task_id=task.task_id)
-        assert row is not None
+        row = await SQL.one(work.connection, "end_facts", timeout_s=600, task_id=task.task_id)
         await self._note_progress(work, task.task_id, row["n_files"], row["n_files_finished"])
-        await self._close_datasets(work.connection, task.task_id, status)
+        await self._close_datasets(work, task, status)
+        await self._expiring.note_end(work, task.task_id)
         work.emit(TaskCompleted(task_id=task.task_id, status=status))
 
-    async def _close_datasets(self, connection: asyncpg.Connection, task_id: int, status: TaskStatus) -> None:
-        outputs = []
+    async def _close_datasets(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
+        connection, task_id = work.connection, task.task_id
+        outputs: dict[str, bool] = {}
         for row in await _datasets(connection, task_id):
             n_files = row["n_files"]
             if row["type"] in OUTPUT_TYPES:
-                outputs.append(row["dataset_name"])
+                outputs[row["dataset_name"]] = row["is_transient"]
                 found: DatasetStatus = output_dataset_status(status, n_files, row["n_files_finished"])
                 n_files = row["n_files_finished"]
             elif row["type"] in INPUT_TYPES:
@@ -222,7 +233,20 @@ class Completion:
             )
         leftovers = await SQL.rows(connection, "outputs_not_kept", task_id=task_id)
         await self._catalogue.remove_files(connection, [(row["dataset_name"], row["lfn"]) for row in leftovers])
-        await self._catalogue.freeze(connection, outputs)
+        free = set(await self._written_by_nobody_else(connection, task_id, list(outputs)))
+        await self._catalogue.freeze(connection, [name for name in outputs if name in free])
+        not_kept: dict[str, list[str]] = {}
+        for row in leftovers:
+            not_kept.setdefault(row["dataset_name"], []).append(row["lfn"])
+        closed = {name: is_passing for name, is_passing in outputs.items() if name in free}
+        await self._wishes.close(work, task_id, task.vo, closed, not_kept)
+
+    @staticmethod
+    async def _written_by_nobody_else(connection: asyncpg.Connection, task_id: int, names: list[str]) -> list[str]:
+        """Datasets of two tasks, where duplication is allowed, stay open until the second one has ended."""
+        rows = await SQL.rows(connection, "written_by_others", task_id=task_id, names=names, over=sorted(FINAL))
+        others = {row["dataset_name"] for row in rows}
+        return [name for name in names if name not in others]
 
     async def _reassigned(self, work: UnitOfWork, task: TaskRow, left: WorkLeft) -> None:
         """Go on where the task was sent to, once the jobs that had to go are gone."""
@@ -230,11 +254,12 @@ class Completion:
         waits = left.queued_jobs or (left.on_node_jobs and not details.get("soft", True))
         if waits or left.chunks:
             return
-        target = rules.reassigned_status(task.old_status, has_target=bool(details.get("target")))
-        if not await self._tasks.move(work, task.task_id, target, "reassigned", sources=["reassigning"]):
+        has_target = bool(details.get("target"))
+        target = await leave_reassigning(work, self._tasks, task, "reassigned", has_target=has_target)
+        if target is None:
             return
         await self._tasks.note_command(work.connection, task.task_id, None)
-        emit_for_status(work, task.task_id, target, "reassigned", nucleus=task.nucleus)
+        tell_reassigned(work, task, target, "reassigned")
 
 
 async def _datasets(connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:

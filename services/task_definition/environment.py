@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pydantic import Field
 
 from shared.config.settings import Settings
@@ -11,4 +13,8 @@ class TaskDefinitionSettings(Settings):
     """Periods in seconds."""
 
     transfers_every_s: float = Field(1.0, gt=0, le=3600, description="how often due transfers are completed")
+    periodic_tasks_every_s: float = Field(5.0, gt=0, le=3600, description="how often due periodic tasks are submitted")
     left_overs_every_s: float = Field(30.0, gt=0, le=3600, description="how often tasks on their way out are settled")
+    contents_every_s: float = Field(1.0, gt=0, le=3600, description="how often input that is not read is read on")
+    input_checks_every_s: float = Field(1.0, gt=0, le=3600, description="how often due input is looked at again")
+    catalogues_file: Path | None = Field(None, description="TOML: which VO has its data in which catalogue outside")

@@ -29,7 +29,7 @@ from shared.config.timeouts import SENT_TIMEOUT
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
 
-DECISIONS, HISTORY, AHEAD_AT_MOST = 3, 20, 100_000
+DECISIONS, HISTORY, REQUESTS, AHEAD_AT_MOST = 3, 20, 10, 100_000
 
 
 class Explanation:
@@ -57,7 +57,17 @@ class Explanation:
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
             "queues": [dict(row) for row in await SQL.rows(connection, "queues_of_task", task_id=task_id)],
             "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
+            "catalogue": [
+                dict(row)
+                for row in await SQL.rows(connection, "catalogue_requests_of_task", task_id=task_id, at_most=REQUESTS)
+            ],
             "failures": [dict(row) for row in await SQL.rows(connection, "failures_of_task", task_id=task_id)],
+            "retry_rules": [
+                dict(row) for row in await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
+            ],
+            "generation_history": [
+                dict(row) for row in await SQL.rows(connection, "generation_history", task_id=task_id)
+            ],
             "history": latest_first(
                 [dict(row) for row in await SQL.rows(connection, "history_of_task", task_id=task_id, at_most=HISTORY)]
             ),
@@ -82,8 +92,10 @@ class Explanation:
         )
         about = [one for one in decisions if one["chunk_id"] == job["chunk_id"]]
         unplaceable = await self._unplaceable_merging(connection, job)
+        ruled = await SQL.row(connection, "retry_decision_of_job", job_id=job_id)
         found: dict[str, Any] = {
             "job": job,
+            "retry_rule": None if ruled is None else dict(ruled),
             "waits_for": [] if job["archived"] else await self._waits_for(connection, job, is_told=is_told),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
             "decisions": _unpacked([*unplaceable, *about]),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from services.task_definition.commanding import Commands
+from services.task_definition.commanding.commands import Commands
 from services.task_definition.completing import Completion
 from services.task_definition.defining.definition import Definition
+from services.task_definition.reclassifying import Reclassifying
 from services.task_definition.registering import Data
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import (
@@ -12,6 +13,7 @@ from shared.events import (
     OutputsProduced,
     TaskCommandRequested,
     TaskCompleted,
+    TaskMeasured,
     TaskPrepared,
     TaskProgressed,
     TaskRegistered,
@@ -24,8 +26,16 @@ from shared.runtime.service import Handler
 class Handlers:
     """The work of this service."""
 
-    def __init__(self, definition: Definition, completion: Completion, commands: Commands, data: Data) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        completion: Completion,
+        commands: Commands,
+        data: Data,
+        reclassifying: Reclassifying,
+    ) -> None:
         self._definition, self._completion, self._commands, self._data = definition, completion, commands, data
+        self._reclassifying = reclassifying
 
     def work(self) -> list[tuple[type[Event], Handler]]:
         """One queue for each pair."""
@@ -33,6 +43,7 @@ class Handlers:
             (TaskRegistered, self._definition.on_task_registered),
             (TaskReleased, self.on_task_released),
             (TaskProgressed, self.on_task_progressed),
+            (TaskMeasured, self._reclassifying.on_task_measured),
             (TaskPrepared, self._completion.on_task_prepared),
             (TaskCompleted, self._commands.on_task_completed),
             (TaskCommandRequested, self._commands.on_task_command_requested),

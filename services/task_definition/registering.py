@@ -9,11 +9,13 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from services.task_definition.parameters import REQUEST_LOST_AFTER_S
+from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.parameters import ONE_TIME_COPY_DAYS, REQUEST_LOST_AFTER_S
 from services.task_definition.policy.transfers import (
     CLOSENESS_KEY,
     THROUGHPUT_KEYS,
@@ -23,7 +25,8 @@ from services.task_definition.policy.transfers import (
     throughput_mb_s,
 )
 from services.task_definition.store.outputs import SQL
-from shared.catalogue.port import Catalogue, NewFile
+from shared.brokerage.output_places import storage_of_file
+from shared.catalogue.port import Catalogue, NewFile, OneUse
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
@@ -32,49 +35,89 @@ from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
 
-DUE_AT_MOST = 1000
+DUE_AT_MOST, DAY_S = 1000, 86_400.0
 NO_SOURCE = "the catalogue knows no copy to read from"
+
+
+@dataclass(frozen=True)
+class Produced:
+    """Holding jobs, the files they wrote, what was measured by file id, jobs whose files are nowhere.
+
+    `new_datasets`: datasets of sites that come into their container with their first file.
+    """
+
+    job_ids: tuple[int, ...]
+    files: Sequence[NewFile]
+    described: Sequence[tuple[int, ReportedFile]]
+    without_storage: tuple[int, ...]
+    new_datasets: Sequence[Mapping[str, Any]]
 
 
 class Data:
     """Handlers of `outputs.produced` and `transfers.requested`, and the periodic end of transfers."""
 
-    def __init__(self, catalogue: Catalogue, parameters: Parameters, rng: random.Random, grid: KnownGrid) -> None:
+    def __init__(
+        self, catalogue: Catalogue, parameters: Parameters, rng: random.Random, grid: KnownGrid, wishes: Wishes
+    ) -> None:
         self._catalogue, self._parameters, self._random, self._grid = catalogue, parameters, rng, grid
+        self._wishes = wishes
 
     async def on_outputs_produced(self, event: OutputsProduced, work: UnitOfWork) -> None:
         """Register files, sizes and checksums as the pilots reported them, where they were written.
 
-        Those are the files that a pilot listed, and of a job that failed the log alone.
+        Those are the files that a pilot listed, and of a job that failed the log alone. Of VOs that have a catalogue
+        outside they are registered there first.
         """
         jobs = await SQL.rows(work.connection, "holding_jobs", job_ids=list(event.job_ids))
-        if not jobs:
+        outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
+        await self._wishes.add_files(work, outside)
+        inside = [row["job_id"] for row in jobs if row["job_id"] not in outside]
+        if inside:
+            await self.register(work, inside)
+
+    async def register(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
+        """Outputs of holding jobs are in the catalogue, and the dispatcher is told."""
+        found = await self.produced(work.connection, job_ids)
+        if not found.job_ids:
             return
-        grid = await self._grid.grid(work.connection)
-        rows = await SQL.rows(work.connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
+        await _describe(work.connection, found.described)
+        for one in found.new_datasets:
+            await self._catalogue.create(work.connection, one["name"], scope=one["scope"], container=one["container"])
+        await self._catalogue.add_files(work.connection, found.files)
+        registered = tuple(job_id for job_id in found.job_ids if job_id not in found.without_storage)
+        work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=found.without_storage))
+
+    async def produced(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> Produced:
+        """What holding jobs wrote, as their pilots reported it."""
+        jobs = await SQL.rows(connection, "holding_jobs", job_ids=list(job_ids))
+        grid = await self._grid.grid(connection)
+        rows = await SQL.rows(connection, "produced_outputs", job_ids=[row["job_id"] for row in jobs])
         written = _written(grid, {row["job_id"]: row for row in jobs}, rows)
         lost = {row["job_id"] for row, _, storage in written if storage is None}
         kept = [(row, found, storage) for row, found, storage in written if row["job_id"] not in lost]
-        await _describe(work.connection, [(row["file_id"], found) for row, found, _ in kept])
         files = [
             NewFile(row["dataset_name"], row["lfn"], found.size_bytes, storage, None, found.checksum, found.guid)
             for row, found, storage in kept
             if storage is not None
         ]
-        await self._catalogue.add_files(work.connection, files)
         lost -= {row["job_id"] for row in jobs if row["reported_state"] == "failed"}  # the log alone, and nobody waits
-        registered = tuple(row["job_id"] for row in jobs if row["job_id"] not in lost)
-        work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=tuple(sorted(lost))))
+        return Produced(
+            tuple(row["job_id"] for row in jobs),
+            files,
+            [(row["file_id"], found) for row, found, _ in kept],
+            tuple(sorted(lost)),
+            _datasets_of_sites([row for row, _, _ in kept]),
+        )
 
     async def on_transfers_requested(self, event: TransfersRequested, work: UnitOfWork) -> None:
-        await self._start(work, list(event.transfer_ids))
+        await self._start(work, await self._wishes.move(work, event.transfer_ids))
 
     async def look_after_transfers(self, work: UnitOfWork) -> None:
         """Periodic: end what is due; start requests whose event was lost."""
         lost_after_s = self._parameters.read(REQUEST_LOST_AFTER_S)
         lost = await SQL.rows(work.connection, "waiting_requests", older_than_s=lost_after_s, at_most=DUE_AT_MOST)
         if lost:
-            await self._start(work, [row["transfer_id"] for row in lost])
+            await self._start(work, await self._wishes.move(work, [row["transfer_id"] for row in lost]))
         await self._complete(work)
 
     async def _start(self, work: UnitOfWork, transfer_ids: list[int]) -> None:
@@ -122,6 +165,15 @@ class Data:
             for transfer_id, (source, target) in pairs.items()
         }
 
+    async def _put_copies(self, connection: asyncpg.Connection, moved: Sequence[asyncpg.Record]) -> None:
+        """Where files are now: outputs and input that is used many times stay, other input is for its task."""
+        staying = [_copy(row) for row in moved if not row["is_for_one_use"]]
+        await self._catalogue.add_replicas(connection, staying)
+        lifetime_s = self._parameters.read(ONE_TIME_COPY_DAYS) * DAY_S
+        for task_id in sorted({row["task_id"] for row in moved if row["is_for_one_use"]}):
+            mine = [_copy(row) for row in moved if row["is_for_one_use"] and row["task_id"] == task_id]
+            await self._catalogue.bring(connection, mine, OneUse(task_id, lifetime_s))
+
     async def _complete(self, work: UnitOfWork) -> None:
         """active -> done or failed where the time has come; copies registered, the dispatcher told."""
         rows = await SQL.rows(work.connection, "end_due_transfers", at_most=DUE_AT_MOST)
@@ -132,13 +184,9 @@ class Data:
         moved = await SQL.rows(
             work.connection,
             "moved_files",
-            job_ids=[row["job_id"] for row in done],
-            directions=[row["direction"] for row in done],
-            storages=[row["destination_storage"] for row in done],
+            transfer_ids=[row["transfer_id"] for row in done],
         )
-        await self._catalogue.add_replicas(
-            work.connection, [(row["dataset_name"], row["lfn"], row["storage"]) for row in moved]
-        )
+        await self._put_copies(work.connection, moved)
         failed = sorted({row["job_id"] for row in rows if row["status"] == "failed"})
         work.emit(
             TransfersCompleted(
@@ -149,15 +197,8 @@ class Data:
         )
 
 
-def output_storage(grid: Grid, queue: str, found: ReportedFile, *, analysis: bool) -> str | None:
-    """The storage of a file that a pilot wrote; None where it is unknown.
-
-    It is the storage that the pilot names if there is one of this name, else that to which the queue writes.
-    """
-    if found.storage in grid.storages:
-        return found.storage
-    known = grid.queues.get(queue)
-    return known.output_storage(analysis=analysis) if known is not None else None
+def _copy(row: asyncpg.Record) -> tuple[str, str, str]:
+    return row["dataset_name"], row["lfn"], row["storage"]
 
 
 def _written(
@@ -170,8 +211,16 @@ def _written(
         job, found = jobs[row["job_id"]], reported[row["job_id"]].get(row["lfn"])
         if found is not None and (row["is_log"] or job["reported_state"] != "failed"):
             analysis = is_analysis(job["task_type"], job["prod_source_label"])
-            listed.append((row, found, output_storage(grid, job["queue"], found, analysis=analysis)))
+            written_at = storage_of_file(grid, job["queue"], found.storage, row["token"], analysis=analysis)
+            listed.append((row, found, written_at))
     return listed
+
+
+def _datasets_of_sites(rows: Sequence[asyncpg.Record]) -> list[Mapping[str, Any]]:
+    new = {row["dataset_name"]: row for row in rows if row["new_in_container"] is not None}
+    return [
+        {"name": name, "scope": row["scope"], "container": row["new_in_container"]} for name, row in sorted(new.items())
+    ]
 
 
 def _reported(report: Mapping[str, Any] | None) -> dict[str, ReportedFile]:

@@ -16,6 +16,7 @@ from services.task_definition.store import accounts as store
 from services.task_definition.store.tasks import TaskStore
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
 from shared.model.grid_preferences import MEANINGS, unknown_letters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -27,6 +28,8 @@ Anyone = Annotated[Caller, Depends(require())]
 Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f,]+$")]
 Factor = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+#: names that a refusal lists
+MOST_SHOWN = 20
 Cap = Annotated[int, Field(strict=True, gt=0, le=LARGEST_INT4)] | None
 
 
@@ -101,9 +104,10 @@ class GroupRoutes:
         self._database, self._tasks = database, tasks
 
     async def list_all(self, caller: Anyone) -> Response:
-        """Every group: its share, how it is divided, how many users it has."""
+        """Every group of the caller's VOs: its share, how it is divided, how many users it has."""
         async with self._database.read() as connection:
-            return Envelope(await store.groups(connection))
+            rows = await store.groups(connection)
+        return Envelope([row for row in rows if caller.may("operator") or caller.is_of(row["vo"])])
 
     async def load(self, caller: Operator, request: GroupList) -> Response:
         """Put these groups in the place of all others."""
@@ -157,10 +161,16 @@ class UserRoutes:
         self._database, self._tasks = database, tasks
 
     async def list_all(self, caller: Anyone) -> Response:
-        """Users with their letters and what these mean; a user without the role production sees one row."""
-        own = None if caller.may("production") else caller.name
+        """Users with their letters and what these mean.
+
+        A user without the role production sees one row, production of a VO those who have tasks of the VO.
+        """
+        vos = None
+        if not caller.may("operator") and caller.vos is not None:
+            vos = frozenset(vo for vo in caller.vos if caller.may_for(vo, "production"))
+        sees_others = bool(vos) or caller.may("production")
         async with self._database.read() as connection:
-            rows = await store.users(connection, own)
+            rows = await (store.users(connection, vos=vos) if sees_others else store.users(connection, caller.name))
         return Envelope([{**row, "may": [MEANINGS[one] for one in row["grid_pref"]]} for row in rows])
 
     async def load(self, caller: Operator, request: UserList) -> Response:
@@ -169,6 +179,9 @@ class UserRoutes:
         if problems:
             return refused(BAD_REQUEST, problems=problems)
         async with self._database.begin(reason=f"users loaded by {caller.name}") as work:
+            problems = await _unknown_groups(work, request.users, "users.{}.groups")
+            if problems:
+                return refused(BAD_REQUEST, problems=problems)
             await store.put_users(work.connection, [one.model_dump() for one in request.users], replace=True)
             await self._tasks.audit(
                 work.connection,
@@ -183,6 +196,9 @@ class UserRoutes:
         """Make a user's record, or change the fields that are given."""
         given = request.model_dump(exclude_unset=True)
         async with self._database.begin(reason=f"user {request.user_name} set by {caller.name}") as work:
+            problems = await _unknown_groups(work, [request], "groups")
+            if problems:
+                return refused(BAD_REQUEST, problems=problems)
             known = await store.users(work.connection, request.user_name)
             record = {**request.model_dump(), **(known[0] if known else {}), **given}
             await store.put_users(work.connection, [record], replace=False)
@@ -212,4 +228,16 @@ def _twice(field: str, names: Sequence[Any]) -> list[FieldProblem]:
         problem(f"{field}.{place}", name, "is given twice; allowed: once")
         for place, name in enumerate(names)
         if first[name] != place
+    ]
+
+
+async def _unknown_groups(work: UnitOfWork, users: Sequence[UserRecord], field: str) -> list[FieldProblem]:
+    """Groups of these users that there are not; `field` has a place for the user's name."""
+    known = {one["name"] for one in await store.groups(work.connection)}
+    allowed = f"allowed: {', '.join(sorted(known)[:MOST_SHOWN]) or 'none, as there is no group'} (make it first)"
+    return [
+        problem(field.format(one.user_name), group, allowed)
+        for one in users
+        for group in one.groups
+        if group not in known
     ]

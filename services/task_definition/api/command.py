@@ -1,18 +1,23 @@
-"""/api/v1/task: commands.
+"""/api/v1/task: commands, one path for each row of the table of commands.
 
-Users may command their own tasks, production and operators all. The right for kill and finish is cancel, for the others
-modify. Data is 0 or a code from 1 to 5 (2 not found, 3 not permitted, 4 irrelevant status, 5 wrong value).
+Users may command their own tasks, production and operators all. Data is 0, 3 for a retry that became an incremental
+execution, or the code of a refusal from 1 to 5 (2 not found, 3 not permitted, 4 irrelevant status, 5 wrong value).
 """
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Body, Depends
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response
 
-from services.task_definition.commanding import Command, Commands
+from services.task_definition.commanding.command import Command
+from services.task_definition.commanding.commands import Commands
+from services.task_definition.policy.command_table import COMMANDS, Given, Kind, TaskCommand
 from services.task_definition.policy.task_parameters.rule_text import NAME_OF_CODE
 from shared.auth import Caller, require
 from shared.db.database import Database
@@ -22,159 +27,111 @@ from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id
 
-Canceller = Annotated[Caller, Depends(require("user", "production", right="cancel"))]
-Commander = Annotated[Caller, Depends(require("user", "production", right="modify"))]
-Producer = Annotated[Caller, Depends(require("production", right="modify"))]
-TaskId = Annotated[Id, Body(embed=True)]
-Reason = Annotated[str, Body(max_length=500, embed=True)]
-Choice = Annotated[bool, Body(embed=True)]
-Place = Annotated[str | None, Body(max_length=255, embed=True)]
+#: what a kind of value is in a body
+_TYPES: Mapping[Kind, Any] = {
+    "flag": bool,
+    "number": int,
+    "text": Annotated[str, Field(max_length=200)],
+    "place": Annotated[str, Field(max_length=255)],
+    "parameters": dict[str, Any] | str,
+    "rule": Annotated[int | bool | str, Field(union_mode="left_to_right")],
+    "names": Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=10_000)],
+}
+
+
+class CommandBody(BaseModel):
+    """What every command takes; what it does not know is refused, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task_id: Id
+    reason: Annotated[str, Field(max_length=500)] = ""
 
 
 def command_routes(database: Database, commands: Commands) -> APIRouter:
-    """One route for each verb."""
-    routes, router = (
-        CommandRoutes(database, commands),
-        APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["commands"]),
-    )
-    for command in (
-        routes.kill,
-        routes.finish,
-        routes.retry,
-        routes.reactivate,
-        routes.reload_input,
-        routes.pause,
-        routes.resume,
-        routes.reassign,
-        routes.avalanche,
-        routes.increase_attempts,
-        routes.change_priority,
-        routes.change_share,
-        routes.change_split_rule,
-    ):
-        router.post(f"/{command.__name__}")(command)
+    """One route for each command."""
+    router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["commands"])
+    for command in COMMANDS:
+        endpoint = _endpoint(command, _Execution(database, commands))
+        router.post(f"/{command.api_path}", name=command.api_path, description=_said(command))(endpoint)
     return router
 
 
-class CommandRoutes:
-    """A method for each command, named as its path."""
+def body_of(command: TaskCommand) -> type[CommandBody]:
+    """The form of the body of one command."""
+    fields: dict[str, Any] = {one.name: _field(one) for one in command.takes}
+    name = "".join(word.title() for word in command.name.split("_"))
+    return create_model(f"{name}Body", __base__=CommandBody, **fields)
+
+
+def _field(given: Given) -> tuple[Any, Any]:
+    about = Field(description=given.means)
+    if given.required:
+        return (Annotated[_TYPES[given.kind], about], ...)
+    plain = (given.kind == "flag" and given.default is not None) or given.kind == "number"
+    return (Annotated[_TYPES[given.kind] if plain else _TYPES[given.kind] | None, about], given.default)
+
+
+def _said(command: TaskCommand) -> str:
+    return f"{command.does} By: {command.who}. Jobs: {command.jobs}. Files: {command.files}."
+
+
+def _endpoint(command: TaskCommand, execution: _Execution) -> Callable[..., Awaitable[Response]]:
+    """A function whose signature says what the framework is to check."""
+    roles = ("production",) if command.by_production else ("user", "production")
+    caller_of = Annotated[Caller, Depends(require(*roles, right=command.right))]
+
+    async def carry_out(caller: Caller, body: CommandBody) -> Response:
+        return await execution.run(command, caller, body)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [
+        inspect.Parameter("caller", keyword, annotation=caller_of),
+        inspect.Parameter("body", keyword, annotation=body_of(command)),
+    ]
+    carry_out.__signature__ = inspect.Signature(parameters, return_annotation=Response)  # type: ignore[attr-defined]
+    carry_out.__name__ = command.api_path
+    return carry_out
+
+
+class _Execution:
+    """Runs one command in its transaction."""
 
     def __init__(self, database: Database, commands: Commands) -> None:
         self._database, self._commands = database, commands
 
-    async def _execute(self, caller: Caller, verb: str, task_id: int, reason: str, **details: Any) -> Response:
-        given = {name: value for name, value in details.items() if value is not None}
-        async with self._database.begin(reason=f"{verb} by {caller.name}") as work:
-            reply = await self._commands.execute(work, Command(verb, task_id, given, reason), caller)
+    async def run(self, command: TaskCommand, caller: Caller, body: CommandBody) -> Response:
+        """The envelope with the code of the API."""
+        given = body.model_dump(exclude={"task_id", "reason"})
+        details = {name: value for name, value in given.items() if value is not None}
+        if "new_parameters" in details:
+            changes = _object(details["new_parameters"])
+            if changes is None:
+                told = problem("new_parameters", details["new_parameters"], "allowed: an object")
+                return refused(BAD_REQUEST, problems=[told])
+            details["new_parameters"] = changes
+        if "attribute_name" in details:
+            details = {"rules": _rule(details["attribute_name"], details.get("attribute_value"))}
+        async with self._database.begin(reason=f"{command.name} by {caller.name}") as work:
+            wanted = Command(command.name, body.task_id, details, body.reason)
+            reply = await self._commands.execute(work, wanted, caller)
         if reply.accepted:
-            return Envelope(reply.code, reply.message)
+            return Envelope(reply.data, reply.message)
         return refused(reply.code, reply.message, reply.problems)
 
-    async def kill(self, caller: Canceller, task_id: TaskId, reason: Reason = "") -> Response:
-        """End a task and its jobs: aborted."""
-        return await self._execute(caller, "kill", task_id, reason)
 
-    async def finish(self, caller: Canceller, task_id: TaskId, soft: Choice = False, reason: Reason = "") -> Response:
-        """End a task with what it has; soft waits for the jobs that run."""
-        return await self._execute(caller, "finish", task_id, reason, soft=soft)
-
-    async def retry(
-        self,
-        caller: Commander,
-        task_id: TaskId,
-        new_parameters: Annotated[dict[str, Any] | str | None, Body(embed=True)] = None,
-        no_child_retry: Choice = False,
-        reason: Reason = "",
-    ) -> Response:
-        """Try what failed again (exhausted tasks: production only), with changed parameters if given."""
-        changes = _object(new_parameters)
-        if changes is None:
-            return refused(BAD_REQUEST, problems=[problem("new_parameters", new_parameters, "allowed: an object")])
-        return await self._execute(
-            caller, "retry", task_id, reason, new_parameters=changes or None, sole=no_child_retry or None
-        )
-
-    async def reactivate(
-        self, caller: Commander, task_id: TaskId, keep_attempt_nr: Choice = False, reason: Reason = ""
-    ) -> Response:
-        """Try an ended task again with all its attempts, or end the waiting of a pending one."""
-        return await self._execute(caller, "reactivate", task_id, reason, keep_attempt_nr=keep_attempt_nr)
-
-    async def reload_input(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
-        """Read the input datasets again: incremental execution."""
-        return await self._execute(caller, "reload_input", task_id, reason)
-
-    async def pause(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
-        """Do nothing until resumed."""
-        return await self._execute(caller, "pause", task_id, reason)
-
-    async def resume(self, caller: Commander, task_id: TaskId, reason: Reason = "") -> Response:
-        """Go on after pause or throttling."""
-        return await self._execute(caller, "resume", task_id, reason)
-
-    async def reassign(
-        self,
-        caller: Producer,
-        task_id: TaskId,
-        site: Place = None,
-        cloud: Place = None,
-        nucleus: Place = None,
-        soft: Choice = True,
-        reason: Reason = "",
-    ) -> Response:
-        """Production: send a task elsewhere; without a target the task brokerage chooses again."""
-        return await self._execute(
-            caller, "reassign", task_id, reason, site=site, cloud=cloud, nucleus=nucleus, soft=soft
-        )
-
-    async def avalanche(self, caller: Producer, task_id: TaskId, reason: Reason = "") -> Response:
-        """Production: do not wait for the scouts."""
-        return await self._execute(caller, "avalanche", task_id, reason)
-
-    async def increase_attempts(
-        self, caller: Commander, task_id: TaskId, increase: Annotated[int, Body(embed=True)] = 5, reason: Reason = ""
-    ) -> Response:
-        """More attempts for every unit of input that is not processed."""
-        return await self._execute(caller, "increase_attempts", task_id, reason, increase=increase)
-
-    async def change_priority(
-        self, caller: Commander, task_id: TaskId, priority: Annotated[int, Body(embed=True)], reason: Reason = ""
-    ) -> Response:
-        """Priority of the task and of its waiting jobs; owners up to what their class allows."""
-        return await self._execute(caller, "change_priority", task_id, reason, priority=priority)
-
-    async def change_share(
-        self,
-        caller: Producer,
-        task_id: TaskId,
-        share: Annotated[str, Body(max_length=200, embed=True)],
-        reason: Reason = "",
-    ) -> Response:
-        """Production: share of the task and of its waiting jobs."""
-        return await self._execute(caller, "change_share", task_id, reason, share=share)
-
-    async def change_split_rule(
-        self,
-        caller: Commander,
-        task_id: TaskId,
-        attribute_name: Annotated[str, Body(embed=True, max_length=64)],
-        attribute_value: Annotated[int | bool | str | None, Body(embed=True, union_mode="left_to_right")] = None,
-        reason: Reason = "",
-    ) -> Response:
-        """Change one split rule of a live task, by its name or its two letters; without a value take it away."""
-        name = NAME_OF_CODE.get(attribute_name, attribute_name)
-        if isinstance(attribute_value, int) and abs(attribute_value) > LARGEST_ID:
-            attribute_value = str(attribute_value)  # no number that is stored anywhere: refused with what is allowed
-        return await self._execute(caller, "change_split_rule", task_id, reason, rules={name: attribute_value})
+def _rule(name: str, value: int | bool | str | None) -> dict[str, Any]:
+    """A split rule by its name or its two letters; without a value it is taken away."""
+    if isinstance(value, int) and abs(value) > LARGEST_ID:
+        value = str(value)  # no number that is stored anywhere: refused with what is allowed
+    return {NAME_OF_CODE.get(name, name): value}
 
 
-def _object(value: dict[str, Any] | str | None) -> dict[str, Any] | None:
+def _object(value: dict[str, Any] | str) -> dict[str, Any] | None:
     """new_parameters come as an object or as JSON text; None where it is neither."""
-    if value is None or value == "":
-        return {}
     if isinstance(value, str):
         try:
-            value = orjson.loads(value)
+            value = orjson.loads(value) if value else {}
         except ValueError:
             return None
     return value if isinstance(value, dict) else None

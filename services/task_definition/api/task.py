@@ -12,13 +12,14 @@ import orjson
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.policy.client_names import as_the_client_knows_it, job_as_the_client_knows_it
+from services.task_definition.policy.client_names import as_the_client_knows_it, statuses_of
 from services.task_definition.policy.task_parameters.rule_text import text_of_rules
 from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.submission import Submission, SubmissionRefused
 from shared.auth import Caller, require
 from shared.db.database import Database
+from shared.model.job_of_client import short_description
 from shared.model.task_spec_problems import problem
 from shared.states.job import JobStatus
 from shared.states.task import TASK
@@ -31,7 +32,7 @@ Anyone = Annotated[Caller, Depends(require())]
 Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
-FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid"}
+FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid", "superstatus"}
 
 
 def words(value: str | list[str] | None) -> list[str] | None:
@@ -59,7 +60,7 @@ def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_
         raise WrongRequest(found)
     task_id, user_name = by_name.get("jeditaskid"), by_name.get("username")
     return TaskFilter(
-        statuses=words(by_name.get("status")),
+        statuses=_statuses(words(by_name.get("status")), words(by_name.get("superstatus"))),
         user_name=user_name or (None if task_id else caller_name),
         name=by_name.get("taskname"),
         label=by_name.get("prodsourcelabel"),
@@ -71,6 +72,14 @@ def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_
     )
 
 
+def _statuses(statuses: list[str] | None, super_statuses: list[str] | None) -> list[str] | None:
+    """Those that both filters let through."""
+    if super_statuses is None:
+        return statuses
+    fitting = statuses_of(super_statuses)
+    return fitting if statuses is None else [one for one in statuses if one in fitting]
+
+
 def _wrong_filter(name: str, value: Any) -> str:
     """What is allowed, where a number or a text does not belong."""
     if name in ("jeditaskid", "reqid"):
@@ -79,7 +88,7 @@ def _wrong_filter(name: str, value: Any) -> str:
         return "" if is_number else "allowed: a number"
     if not all(one is None or isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
         return "allowed: a text"
-    return "allowed: one text" if isinstance(value, list) and name != "status" else ""
+    return "allowed: one text" if isinstance(value, list) and name not in ("status", "superstatus") else ""
 
 
 def submission_routes(database: Database, submission: Submission, tasks: TaskStore) -> APIRouter:
@@ -109,6 +118,10 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
             return refused(refusal.code, str(refusal), refusal.problems)
         if dry_run:
             return Envelope(found.facts, "dry run: the task would be accepted")
+        if found.is_again:
+            changed = ", ".join(found.facts["changed"]) or "nothing"
+            said = f"reactivation accepted. jediTaskID={found.task_id} goes on with unused or failed input; changed:"
+            return Envelope(found.task_id, f"{said} {changed}")
         return Envelope(found.task_id, f"succeeded. new jediTaskID={found.task_id}")
 
     return router
@@ -124,6 +137,7 @@ def task_routes(database: Database, tasks: TaskStore, reading: Reading) -> APIRo
         routes.get_status,
         routes.get_details,
         routes.get_detailed_info,
+        routes.get_parent_detailed_info,
         routes.get_task_parameters,
         routes.get_job_ids,
         routes.get_job_descriptions,
@@ -164,6 +178,16 @@ class TaskRoutes:
         """Details with the parameters."""
         return await self.get_details(caller, task_id, True, True)
 
+    async def get_parent_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
+        """The same of its parent."""
+        async with self._database.read() as connection:
+            task = await self._reading.details(connection, task_id)
+        if task is None:
+            return _not_found(task_id)
+        if task["parent_tid"] in (None, task_id):  # a task without a parent is its own
+            return refused(NOT_FOUND, f"task {task_id} has no parent")
+        return await self.get_details(caller, task["parent_tid"], True, True)
+
     async def get_task_parameters(self, caller: Anyone, task_id: Id) -> Response:
         """The JSON as submitted."""
         async with self._database.read() as connection:
@@ -186,7 +210,7 @@ class TaskRoutes:
                 return _not_found(task_id)
             jobs = await self._reading.job_descriptions(connection, task_id, statuses, MOST_JOBS)
         message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
-        return Envelope([job_as_the_client_knows_it(one) for one in jobs], message)
+        return Envelope([short_description(one) for one in jobs], message)
 
     async def get_datasets_and_files(
         self,

@@ -12,14 +12,14 @@ from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from services.task_definition.policy.work_queues import IS_PARTITION, WorkQueue, problems_of
+from services.task_definition.policy.work_queues import IS_PARTITION, WorkQueue, missing_with_tasks, problems_of
 from services.task_definition.store import work_queues as store
 from services.task_definition.store.tasks import TaskStore
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_INT4
-from shared.web.envelope import BAD_REQUEST, Envelope, refused
+from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 
 Anyone = Annotated[Caller, Depends(require())]
@@ -57,7 +57,10 @@ class WorkQueueRecord(BaseModel):
 
 
 class WorkQueueList(BaseModel):
-    """All work queues: others are removed, or inactive where tasks have had them."""
+    """All work queues: others are removed, or inactive where ended tasks have had them.
+
+    Refused if live tasks belong to one of those.
+    """
 
     model_config = ConfigDict(extra="forbid")
     work_queues: Annotated[list[WorkQueueRecord], Field(max_length=1000)]
@@ -65,12 +68,13 @@ class WorkQueueList(BaseModel):
 
 
 def work_queue_routes(database: Database, tasks: TaskStore) -> APIRouter:
-    """List, load, set."""
+    """List, load, set, remove."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/work_queue", tags=["work queues"])
     routes = WorkQueueRoutes(database, tasks)
     router.get("/list")(routes.list_all)
     router.post("/load")(routes.load)
     router.post("/set")(routes.set)
+    router.post("/remove")(routes.remove)
     return router
 
 
@@ -100,10 +104,22 @@ class WorkQueueRoutes:
             verb = f"work_queue.set {work_queue.name}"
             return await self._replace(work, caller, [*others, work_queue.queue()], verb, dry_run=dry_run)
 
+    async def remove(
+        self, caller: Operator, queue_id: Annotated[int, Body(embed=True, ge=0, le=LARGEST_INT4)]
+    ) -> Response:
+        """Forget one that no live task has; where ended ones do it stays, inactive."""
+        async with self._database.begin(reason=f"work queue {queue_id} removed by {caller.name}") as work:
+            known = await store.work_queues(work.connection)
+            others = [one for one in known if one.queue_id != queue_id]
+            if len(others) == len(known):
+                return refused(NOT_FOUND, f"there is no work queue with the id {queue_id}")
+            return await self._replace(work, caller, others, f"work_queue.remove {queue_id}", dry_run=False)
+
     async def _replace(
         self, work: UnitOfWork, caller: Caller, queues: list[WorkQueue], verb: str, *, dry_run: bool
     ) -> Response:
-        problems = problems_of(queues)
+        known, n_tasks = await store.work_queues(work.connection), await store.tasks_of_work_queues(work.connection)
+        problems = problems_of(queues) + missing_with_tasks(queues, known, n_tasks)
         if problems:
             return refused(BAD_REQUEST, problems=problems)
         matches = {one.name: await store.matching_tasks(work.connection, one) for one in queues if one.takes_tasks}

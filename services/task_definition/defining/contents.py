@@ -1,207 +1,113 @@
-"""Inserts what refining planned: datasets in order, their contents from the catalogue, templates."""
+"""Inserts what refining planned: datasets in order, templates; says what of the input is to be read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import asyncpg
 
+from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.defining.reading import COMPARE, LOAD
+from services.task_definition.policy.input_wishes import InputWish, wish_for
 from services.task_definition.policy.refine import InputDatasetPlan, Refined
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.store.definitions import DefinitionStore, Loaded, NewDataset, dataset_of_input
+from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskRow
-from shared.brokerage.smallest_job import least_secondary_files, most_secondary_files
-from shared.catalogue.port import OPEN, Catalogue, FeedRequest, FeedResult
+from shared.catalogue.port import OPEN, Catalogue
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.dataset_types import OUTPUT_TYPES, TEMPLATE_TYPES
 
 DATASET_SEQUENCE = "dataset_ids"
-
-
-class InputTrouble(Exception):
-    """The input cannot be used now (`temporary`) or ever; everything inserted so far is rolled back."""
-
-    def __init__(self, reason: str, *, temporary: bool) -> None:
-        super().__init__(reason)
-        self.reason, self.temporary = reason, temporary
+Known = Mapping[tuple[str, str], asyncpg.Record]
 
 
 class Contents:
-    """Writes the rows of one refined task."""
+    """Writes the rows of one refined task, whose row is held."""
 
-    def __init__(self, store: DefinitionStore, catalogue: Catalogue) -> None:
-        self._store, self._catalogue = store, catalogue
+    def __init__(self, store: DefinitionStore, readings: Readings, catalogue: Catalogue, wishes: Wishes) -> None:
+        self._store, self._readings, self._catalogue, self._wishes = store, readings, catalogue, wishes
 
-    async def insert(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> int:
-        """Everything for a task that has no rows yet; how many units of input it has. Raises InputTrouble."""
-        connection = work.connection
-        n_units = await self._insert_inputs(work, task, plan, {})
-        if plan.pseudo is not None:
-            n_units += await self._insert_pseudo(work, task, plan)
-        if plan.seed_offset is not None:
-            [seeds] = await work.next_ids(DATASET_SEQUENCE, 1)
-            attributes = {"offset": plan.seed_offset}
-            await self._store.insert_dataset(
-                connection,
-                task.task_id,
-                task.vo,
-                NewDataset(
-                    seeds, f"pseudo_random_seed_{task.task_id}", "random_seed", "RNDMSEED", attributes=attributes
-                ),
-            )
-            await self._store.ready(connection, [seeds])
-        await self._insert_outputs(work, task, plan)
-        await self._store.put_command_lines(connection, task.task_id, plan.command_lines)
-        return n_units
+    async def put(self, work: UnitOfWork, task: TaskRow, plan: Refined, *, parent_works: bool) -> None:
+        """Every row that is missing; all input is to be read, or read again.
 
-    async def extend(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> int:
-        """For a task that has rows: new input datasets and new files of known ones; units added to masters."""
-        known = {
-            (row["dataset_name"], row["stream_name"]): row
-            for row in await self._store.datasets(work.connection, task.task_id)
-            if row["type"] == "input"
-        }
-        added = await self._insert_inputs(work, task, plan, known)
-        await self._store.put_command_lines(work.connection, task.task_id, plan.command_lines)
-        return added
-
-    async def _insert_inputs(
-        self, work: UnitOfWork, task: TaskRow, plan: Refined, known: Mapping[tuple[str, str], asyncpg.Record]
-    ) -> int:
-        masters = [one for one in plan.inputs if one.is_master]
-        ids: dict[tuple[str, str], int] = {key: row["dataset_id"] for key, row in known.items()}
-        fed = await self._feed_masters(work, task, plan, masters, ids)
-        if masters and not known and not any(result.n_units for result in fed):
-            self._check_empty(plan, masters)
-        split = any(one.events_per_unit for one in masters)
-        opened = [result.n_units for result in fed]
-        if not known:
-            opened = open_for_scouts(plan.split_rule, opened, split_by_events=split)
-        for one, result, n_opened in zip(masters, fed, opened, strict=True):
-            await self._store.load(
-                work.connection,
-                Loaded(ids[one.name, one.stream], result.n_units, n_opened, result.n_events, one.state),
-            )
-        if masters:
-            master_id = ids[masters[0].name, masters[0].stream]
-            for one in plan.inputs:
-                if not one.is_master:
-                    await self._feed_secondary(work, task, plan, one, master_id, ids, known, fed)
-        return sum(result.n_units for result in fed)
-
-    async def _feed_masters(
-        self,
-        work: UnitOfWork,
-        task: TaskRow,
-        plan: Refined,
-        masters: list[InputDatasetPlan],
-        ids: dict[tuple[str, str], int],
-    ) -> list[FeedResult]:
-        """Limits and the running event number go on from one dataset to the next."""
-        used_files, used_events = await self._store.input_files_used(work.connection, task.task_id)
-        by_boundary = bool(plan.split_rule.get("groupBoundaryID"))  # a boundary is a luminosity block
-        results = []
-        for one in masters:
-            dataset_id = await self._dataset_id(work, task, one, None, ids)
-            result = await self._catalogue.feed(
-                work.connection,
-                FeedRequest(
-                    task_id=task.task_id,
-                    dataset_id=dataset_id,
-                    dataset=one.name,
-                    type="input",
-                    max_attempt=task.max_attempt,
-                    max_failure=task.max_failure,
-                    max_files=None if plan.max_files is None else max(0, plan.max_files - used_files),
-                    max_events=None if plan.max_events is None else max(0, plan.max_events - used_events),
-                    events_per_unit=one.events_per_unit,
-                    events_per_file=one.events_per_file,
-                    first_event=plan.first_event + used_events,
-                    names=one.names,
-                    include=one.include,
-                    exclude=one.exclude,
-                    skip_files_used_by=tuple(plan.split_rule.get("skipFilesUsedBy") or ()),
-                    by_lumi_block=bool(plan.split_rule.get("orderByLB")) or by_boundary,
-                    respect_lumi_blocks=bool(plan.split_rule.get("respectLB")) or by_boundary,
-                ),
-            )
-            used_files, used_events = used_files + result.n_files, used_events + (result.n_events or 0)
-            results.append(result)
-        return results
-
-    async def _feed_secondary(
-        self,
-        work: UnitOfWork,
-        task: TaskRow,
-        plan: Refined,
-        one: InputDatasetPlan,
-        master_id: int,
-        ids: dict[tuple[str, str], int],
-        known: Mapping[tuple[str, str], asyncpg.Record],
-        fed: list[FeedResult],
-    ) -> None:
-        """Files by ratio to the master's units, as jobs take them, or all of them where jobs share them.
-
-        Of a task that has rows what no job has taken yet counts too: of the files, and of the units that need them.
+        A dataset that its container no longer lists is taken out, unless jobs have taken files of it.
         """
-        dataset_id = await self._dataset_id(work, task, one, master_id, ids)
-        ratio = one.files_per_master_file
-        n_units = sum(result.n_units for result in fed)
-        result = await self._catalogue.feed(
-            work.connection,
-            FeedRequest(
-                task_id=task.task_id,
-                dataset_id=dataset_id,
-                dataset=one.name,
-                type="input",
-                max_attempt=None,
-                max_files=None if ratio is None else most_secondary_files(ratio, n_units),
-                names=one.names,
-                include=one.include,
-                exclude=one.exclude,
-            ),
-        )
-        before = known.get((one.name, one.stream))
-        n_files = result.n_files + (_untaken(before) if before is not None else 0)
-        n_units += sum(_untaken(row) for row in known.values() if row["master_id"] is None) if n_units else 0
-        needed = 0 if ratio is None else least_secondary_files(ratio, n_units, plan.units_per_job)
-        if n_files < needed:
-            raise InputTrouble(
-                f"secondary dataset {one.name} has {n_files} files for other jobs to take, but {n_units} files or "
-                f"ranges of events of the master need {needed} (ratio {ratio:g})",
-                temporary=one.state == OPEN,
-            )
-        await self._store.load(
-            work.connection, Loaded(dataset_id, result.n_units, result.n_units, result.n_events, one.state)
-        )
+        rows = await self._store.datasets(work.connection, task.task_id)
+        known = {(row["dataset_name"], row["stream_name"]): row for row in rows if row["type"] == "input"}
+        listed = {(one.name, one.stream) for one in plan.inputs}
+        gone = [row["dataset_id"] for key, row in known.items() if key not in listed and row["container_name"]]
+        await self._store.take_out(work, gone)
+        await self._put_inputs(work, task, plan, known, parent_works=parent_works)
+        if not any(row["type"] in (*OUTPUT_TYPES, *TEMPLATE_TYPES) for row in rows):
+            if plan.pseudo is not None:
+                await self._insert_pseudo(work, task, plan)
+            if plan.seed_offset is not None:
+                await self._insert_seeds(work, task, plan.seed_offset)
+            first = await self._store.first_master(work.connection, task.task_id)
+            await self._insert_outputs(work, task, plan, first)
+        await self._store.put_command_lines(work.connection, task.task_id, plan.command_lines)
 
-    async def _dataset_id(
-        self,
-        work: UnitOfWork,
-        task: TaskRow,
-        one: InputDatasetPlan,
-        master_id: int | None,
-        ids: dict[tuple[str, str], int],
-    ) -> int:
-        """The row of an input dataset, inserted if it is new."""
-        key = (one.name, one.stream)
-        if key not in ids:
-            [ids[key]] = await work.next_ids(DATASET_SEQUENCE, 1)
-            new = dataset_of_input(ids[key], one, master_id)
-            await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
-        return ids[key]
-
-    @staticmethod
-    def _check_empty(plan: Refined, masters: list[InputDatasetPlan]) -> None:
-        if plan.split_rule.get("allowEmptyInput"):
+    async def compare_unknown(self, work: UnitOfWork, task: TaskRow) -> None:
+        """Input datasets that the catalogue has lost are compared with nothing."""
+        unknown = set(await self._store.unknown_inputs(work.connection, task.task_id))
+        rows = [r for r in await self._store.datasets(work.connection, task.task_id) if r["dataset_id"] in unknown]
+        if not rows:
             return
-        names = ", ".join(one.name for one in masters)
-        still_open = any(one.state == OPEN for one in masters)
-        raise InputTrouble(
-            f"no file of {names} can be used" + ("; it is still open" if still_open else ""),
-            temporary=still_open or bool(plan.split_rule.get("waitInput")),
-        )
+        await self._store.look_again(work, sorted(unknown))
+        await self._readings.begin(work.connection, task.task_id)
+        for position, row in enumerate(rows):
+            wanted = InputWish(is_master=row["master_id"] is None, name=row["dataset_name"], needs_names=False)
+            await self._readings.add(work.connection, task.task_id, row["dataset_id"], position, COMPARE, wanted)
 
-    async def _insert_pseudo(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> int:
+    async def _put_inputs(
+        self, work: UnitOfWork, task: TaskRow, plan: Refined, known: Known, *, parent_works: bool
+    ) -> None:
+        masters = [one for one in plan.inputs if one.is_master]
+        in_order = [*masters, *(one for one in plan.inputs if not one.is_master)]
+        ids = await self._ids(work, task, in_order, known)
+        await self._store.look_again(work, [ids[one.name, one.stream] for one in in_order])
+        counts_files = plan.max_files is not None
+        used = await self._readings.used(work.connection, task.task_id, counts_files=counts_files)
+        await self._readings.begin(work.connection, task.task_id)
+        for position, one in enumerate(in_order):
+            before = known.get((one.name, one.stream))
+            is_new = before is None or before["n_files"] == 0
+            wanted = wish_for(
+                plan,
+                one,
+                max_attempt=task.max_attempt,
+                max_failure=task.max_failure,
+                used=used,
+                parent_works=parent_works,
+                is_new=is_new,
+                takes_unstaged=task.takes_unstaged,
+            )
+            stage = LOAD if is_new else COMPARE
+            await self._readings.add(work.connection, task.task_id, ids[one.name, one.stream], position, stage, wanted)
+
+    async def _ids(
+        self, work: UnitOfWork, task: TaskRow, in_order: Sequence[InputDatasetPlan], known: Known
+    ) -> dict[tuple[str, str], int]:
+        """The rows of the input datasets, inserted if they are new; secondaries name the first master."""
+        ids = {key: row["dataset_id"] for key, row in known.items()}
+        new = [one for one in in_order if (one.name, one.stream) not in ids]
+        for one, dataset_id in zip(new, await work.next_ids(DATASET_SEQUENCE, len(new)), strict=True):
+            ids[one.name, one.stream] = dataset_id
+        for one in new:
+            master_id = None if one.is_master else ids[in_order[0].name, in_order[0].stream]
+            row = dataset_of_input(ids[one.name, one.stream], one, master_id)
+            await self._store.insert_dataset(work.connection, task.task_id, task.vo, row)
+        return ids
+
+    async def _insert_seeds(self, work: UnitOfWork, task: TaskRow, offset: int) -> None:
+        [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
+        name = f"pseudo_random_seed_{task.task_id}"
+        seeds = NewDataset(dataset_id, name, "random_seed", "RNDMSEED", attributes={"offset": offset})
+        await self._store.insert_dataset(work.connection, task.task_id, task.vo, seeds)
+        await self._store.ready(work.connection, [dataset_id])
+
+    async def _insert_pseudo(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
         assert plan.pseudo is not None
         [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
         await self._store.insert_dataset(
@@ -223,10 +129,10 @@ class Contents:
         [opened] = open_for_scouts({**plan.split_rule, "nFilesPerJob": 1}, [n_rows], split_by_events=False)
         if plan.split_rule.get("skipScout"):
             opened = n_rows
-        await self._store.load(work.connection, Loaded(dataset_id, n_rows, opened, plan.pseudo.n_events, "frozen"))
-        return n_rows
+        await self._store.count_pseudo(work.connection, Loaded(dataset_id, opened, "frozen"), n_rows, plan.pseudo)
 
-    async def _insert_outputs(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
+    async def _insert_outputs(self, work: UnitOfWork, task: TaskRow, plan: Refined, provenance_id: int | None) -> None:
+        """Output datasets, made of the input dataset with this id, and how their files are named."""
         outputs = plan.outputs
         new_ids = await work.next_ids(DATASET_SEQUENCE, len(outputs.datasets))
         ids = {one.name: dataset_id for one, dataset_id in zip(outputs.datasets, new_ids, strict=True)}
@@ -242,15 +148,26 @@ class Contents:
                 token=one.token,
                 destination=one.destination,
                 template_id=ids[one.final] if one.final else None,
+                provenance_id=provenance_id,
                 scope=one.scope,
             )
             await self._store.insert_dataset(work.connection, task.task_id, task.vo, new)
-            await self._catalogue.create(work.connection, one.name, scope=one.scope, container=one.container)
-        await self._store.ready(work.connection, new_ids)
         for template in outputs.templates:
             await self._store.insert_template(work.connection, task.task_id, ids[template.dataset], template)
 
-
-def _untaken(row: asyncpg.Record) -> int:
-    """Files of a dataset, or units of a master, that no job has taken, or that came back."""
-    return max(0, row["n_files"] - row["n_files_used"])
+    async def register_outputs(self, work: UnitOfWork, task: TaskRow) -> None:
+        """Output datasets that the catalogue does not have yet, as the task is about to make jobs."""
+        new = [
+            row
+            for row in await self._store.datasets(work.connection, task.task_id)
+            if row["type"] in OUTPUT_TYPES and row["status"] == "defined"
+        ]
+        for row in new:
+            await self._catalogue.create(
+                work.connection, row["dataset_name"], scope=row["scope"], container=row["container_name"]
+            )
+        wanted = [
+            {"scope": row["scope"], "name": row["dataset_name"], "container": row["container_name"]} for row in new
+        ]
+        await self._wishes.create(work, task.task_id, task.vo, wanted)
+        await self._store.ready(work.connection, [row["dataset_id"] for row in new])

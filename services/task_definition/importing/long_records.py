@@ -60,7 +60,9 @@ def checked(
         parsed = model.model_validate(short)
     except ValidationError as error:
         shortened = {prefix + name for name in good}  # nothing is left of a list where every member is wrong
-        found = [one for one in problems_of(FILE, key, error, within) if one.field not in shortened] + found
+        found = [
+            one for one in problems_of(FILE, key, error, within, model=model) if one.field not in shortened
+        ] + found
     if found:
         order = {prefix + name: place for place, name in enumerate(model.model_fields)}
         start = len(prefix)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from shared.states.task import TaskStatus
+from shared.states.task import TASK, TaskStatus
 
 _SPECIAL = {
     "task_id": "jediTaskID",
@@ -15,14 +16,6 @@ _SPECIAL = {
     "creation_date": "creationDate",
     "gshare": "gshare",
 }
-_NAMES_OF_JOB = {
-    "job_id": "PandaID", "task_id": "jediTaskID", "status": "jobStatus", "queue": "computingSite",
-    "resource_type": "resourceType", "gshare": "gshare", "user_name": "prodUserName",
-    "prod_source_label": "prodSourceLabel", "job_type": "jobType", "current_priority": "currentPriority",
-    "core_count": "coreCount", "attempt_number": "attemptNr", "creation_time": "creationTime",
-    "state_change_time": "stateChangeTime", "start_time": "startTime", "end_time": "endTime",
-    "error_source": "errorSource", "error_code": "errorCode", "error_dialog": "errorDialog",
-}  # fmt: skip
 _LEFT_OUT = ("files", "jobs")
 _FINAL: tuple[TaskStatus, ...] = ("done", "finished", "failed", "broken", "aborted")
 _ON_THE_WAY: tuple[TaskStatus, ...] = (
@@ -38,6 +31,7 @@ _ON_THE_WAY: tuple[TaskStatus, ...] = (
 )
 
 
+@cache
 def name_of(column: str) -> str:
     """``task_name`` -> ``taskName``."""
     first, *rest = column.split("_")
@@ -58,11 +52,6 @@ def as_the_client_knows_it(task: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def job_as_the_client_knows_it(job: Mapping[str, Any]) -> dict[str, Any]:
-    """A job: what the pilot was given, as far as it is kept, and on top of it what became of the job."""
-    return {**(job.get("spec") or {}), **{client: _text(job[column]) for column, client in _NAMES_OF_JOB.items()}}
-
-
 def super_status(status: TaskStatus) -> str:
     """The coarse state by which the client sorts tasks into active and ended ones."""
     if status in _FINAL:
@@ -70,5 +59,13 @@ def super_status(status: TaskStatus) -> str:
     return "running" if status in _ON_THE_WAY else "registered"
 
 
+def statuses_of(super_statuses: Collection[str]) -> list[str]:
+    """The states of tasks that the client sorts under these; a name that no task gets here has none.
+
+    Example: of running and submitting it is ready, pending, running, ..., of done it is done alone.
+    """
+    return [status for status in TASK.meanings if super_status(status) in super_statuses]
+
+
 def _text(value: Any) -> Any:
-    return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else value
+    return value.isoformat(" ", "seconds")[:19] if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""Commands on tasks: the states in which each is accepted, and the state it leads to.
+"""Commands on tasks: when each is refused, and the state it leads to.
 
 Source: JEDI, Task Commando.
 """
@@ -9,54 +9,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from services.task_definition.policy.command_table import BY_NAME, COMMANDS, REASSIGNMENT_MODES, states_in_words
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
-from shared.states import TASK, Owner
-from shared.states.task import MEANINGS, REASSIGNABLE, TaskStatus
+from shared.states import TASK
+from shared.states.task import TaskStatus
 
 #: reply codes of the API (PanDA client: task/kill and others)
 OK, FAILED, NOT_FOUND, NOT_PERMITTED, IRRELEVANT, BAD_VALUE = 0, 1, 2, 3, 4, 5
-
-_OVER: tuple[TaskStatus, ...] = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
-_ENDED: tuple[TaskStatus, ...] = ("finished", "failed", "aborted", "exhausted")
-
-
-_UNDER_WAY: frozenset[TaskStatus] = frozenset(
-    {"ready", "scouting", "scouted", "running", "pending", "throttled", "paused"}
-)
-
-
-def _sources(target: TaskStatus, *without: TaskStatus) -> frozenset[TaskStatus]:
-    return frozenset(TASK.sources(target, Owner.TASK_DEFINITION)) - set(without)
-
+#: the data of a submission or retry that was accepted as an incremental execution
+INCREMENTAL = 3
 
 #: command -> the states in which it is accepted
-ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {
-    "kill": _sources("aborting", *_OVER),
-    "finish": _sources("finishing", *_OVER),
-    "retry": frozenset(_ENDED),
-    "reload_input": frozenset({*_ENDED, "done", "pending"}),
-    "reactivate": frozenset({*_ENDED, "pending"}),
-    "reassign": frozenset(REASSIGNABLE),
-    "pause": _sources("paused"),
-    "resume": frozenset({"paused", "throttled"}),
-    "avalanche": frozenset({"scouting"}),
-    "change_priority": frozenset(MEANINGS) - set(_OVER),
-    "change_share": frozenset(MEANINGS) - set(_OVER),
-    "increase_attempts": _UNDER_WAY,
-    "change_split_rule": frozenset({*_UNDER_WAY, "registered", "defined", "assigning"}),
-}
+ACCEPTED: Mapping[str, frozenset[TaskStatus]] = {one.name: one.states for one in COMMANDS}
 #: states behind which the state to return to is kept: pausing such a task must not lose it
 _KEEPS_OLD_STATUS: tuple[TaskStatus, ...] = ("pending", "throttled")
+
+#: what a pending task may have been before its input was known
+_NOT_DEFINED_YET: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The code of the API, one sentence, and the values that were refused."""
+    """The code of the API, one sentence, and the values that were refused; `data`: of an accepted one."""
 
     code: int
     message: str
     problems: tuple[FieldProblem, ...] = ()
+    data: int = OK
 
     @property
     def accepted(self) -> bool:
@@ -82,8 +62,22 @@ def refuse(command: str, status: TaskStatus) -> CommandRefusal | None:
     """The refusal of a command for a task in this state, or None."""
     accepted = ACCEPTED[command]
     if status not in accepted:
-        allowed = ", ".join(sorted(accepted))
+        allowed = states_in_words(accepted)
         return CommandRefusal(IRRELEVANT, f"{command} is refused for a task that is {status}; allowed: {allowed}")
+    return None
+
+
+def needs_production(command: str, status: TaskStatus, details: Mapping[str, Any], *, is_analysis: bool) -> str | None:
+    """Why the owner of a task may not give a command without the role production; None where they may.
+
+    Users retry exhausted analysis themselves (JEDI: exhausted); what exhausted production needs is decided by others.
+    """
+    if BY_NAME[command].by_production:
+        return f"{command} needs the role production"
+    if command == "retry" and status == "exhausted" and not is_analysis:
+        return "retry of exhausted production tasks needs the role production"
+    if details.get("ignore_hard_exhausted"):
+        return "ignore_hard_exhausted needs the role production"
     return None
 
 
@@ -98,7 +92,7 @@ WORKING: frozenset[TaskStatus] = frozenset({"scouting", "scouted", "running"})
 
 def resumed_status(status: TaskStatus, old_status: TaskStatus | None) -> TaskStatus:
     """Where a resumed task goes on; one whose state is not known starts at ready."""
-    wanted: TaskStatus = old_status or "ready"
+    wanted: TaskStatus = "staged" if status == "staging" else old_status or "ready"
     allowed = TASK.edges()
     return wanted if (status, wanted) in allowed else "ready"
 
@@ -120,11 +114,31 @@ def retried_status(
     return "assigning" if needs_nucleus else "ready"
 
 
+def reassignment_mode(details: Mapping[str, Any]) -> str | Reply:
+    """soft, hard or nokill; a flag `soft` alone says soft or hard. The reply to a contradiction."""
+    soft, mode = details.get("soft"), details.get("mode")
+    if mode is None:
+        return "hard" if soft is False else "soft"
+    if mode not in REASSIGNMENT_MODES:
+        return refused_value("mode", mode, f"allowed: {', '.join(REASSIGNMENT_MODES)}")
+    if soft is not None and soft != (mode == "soft"):
+        return refused_value("soft", soft, f"allowed: what the mode {mode} says, or nothing")
+    return str(mode)
+
+
 def reassigned_status(old_status: TaskStatus | None, *, has_target: bool) -> TaskStatus:
-    """Without a target the task brokerage chooses again."""
+    """Without a target the task brokerage chooses again.
+
+    A task whose definition has not ended goes on with that, which then asks for a nucleus where none was given: without
+    its input it has nothing to be brokered for. `old_status`: what it was, or what was behind its pending.
+    """
+    if old_status == "defined":
+        return "defined"
+    if old_status in _NOT_DEFINED_YET:
+        return "pending"
     if not has_target:
         return "assigning"
-    known: tuple[TaskStatus, ...] = ("ready", "running", "scouting", "scouted", "defined")
+    known: tuple[TaskStatus, ...] = ("ready", "running", "scouting", "scouted")
     return old_status if old_status in known else "ready"
 
 

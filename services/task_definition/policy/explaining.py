@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.policy.outside import request_line
 from services.task_definition.policy.position import Position
 from services.task_definition.policy.waiting import queues_among, waits_for
 from shared.brokerage.check import compared
@@ -69,6 +70,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     if task["status"] in ("pending", "paused", "throttled") and task["old_status"]:
         lines.append(f"  goes back to {task['old_status']} then")
     lines += ["  " + line for line in message_lines(found.get("messages", ()))]
+    lines += ["  " + request_line(one) for one in found.get("catalogue", ())]
     lines.append(f"  input: {counts(found['files'])}")
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
@@ -77,9 +79,11 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         if generation["outcome"] == "throttled" and generation["retry_at"]:
             at = f"{str(generation['retry_at'])[11:16]} UTC"
             lines.append(f"    waits for: fewer queued jobs of share {task['gshare']} or {at}")
+    lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
     lines += ["  " + line for line in failure_lines(found["failures"])]
+    lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
     return written_out("\n".join(lines))
 
@@ -169,6 +173,23 @@ def failure_lines(failures: Sequence[Facts]) -> list[str]:
     ]
 
 
+def rule_line(ruled: Facts, n_jobs: int) -> str:
+    """What a retry rule decided about failed jobs, with the reason of one of them."""
+    jobs = f"{n_jobs} job{'s' * (n_jobs != 1)}"
+    return f"retry rule about {jobs}{', for example' * (n_jobs != 1)}: {ruled['reason']}"
+
+
+def generation_lines(history: Sequence[Facts]) -> list[str]:
+    """What was decided before the latest decision, the latest first; a wait that goes on is one line."""
+    if len(history) < 2:
+        return []
+    return ["  before that:"] + [
+        f"    {moment(one['first_at'])} {one['outcome']}"
+        f"{' ({} times)'.format(one['n_times']) if one['n_times'] > 1 else ''}: {one['reason']}"
+        for one in history[1:]
+    ]
+
+
 def latest_first(history: Sequence[Facts]) -> list[Facts]:
     """Transitions, the latest first.
 
@@ -213,11 +234,14 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
     lines += ["  " + line for line in found["waits_for"]]
     if job["error_dialog"]:
         lines.append(f"  {job['error_source'] or 'error'} {job['error_code'] or ''}: {job['error_dialog']}")
+    if found.get("retry_rule"):
+        lines.append(f"  {rule_line(found['retry_rule'], 1)}")
     for one in found["transfers"]:
         lines.append(
             f"  transfer {one['transfer_id']} ({one['direction']}) from {one['source_storage'] or 'nowhere'} to "
             f"{one['destination_storage']}: {one['status']}, {one['n_files']} files, {one['n_bytes']} bytes, "
-            f"due {moment(one['due_at'])} {one['error'] or ''}".rstrip()
+            + (f"rule {one['rule_id']}" if one.get("rule_id") else f"due {moment(one['due_at'])}")
+            + f" {one['error'] or ''}".rstrip()
         )
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)

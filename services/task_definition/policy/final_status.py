@@ -15,31 +15,21 @@ CORRUPTED: tuple[TaskStatus, ...] = ("failed", "broken", "aborted")
 class TaskEnd:
     """What decides how a task ends; counts are sums over the master inputs.
 
-    Events are None where not every file's are known; `goal` in per mille (None: 1000); `parent_status` None: no parent;
-    `input_open`: a master dataset may still get files.
+    `completeness_permille`: of events where known, else of files: 950 if 95 of 100 files are finished, 960 if these
+    files have 960 of all 1000 events. `goal` in per mille (None: 1000); `parent_status` None: no parent; `input_open`:
+    a master dataset may still get files.
     """
 
     status: TaskStatus
     n_files: int
     n_files_finished: int
-    n_events: int | None = None
-    n_events_finished: int | None = None
+    completeness_permille: float
     goal: int | None = None
     parent_status: TaskStatus | None = None
     input_open: bool = False
     demands_input: bool = False
     fail_when_goal_unreached: bool = False
     use_exhausted: bool = False
-
-    @property
-    def completeness_permille(self) -> float:
-        """Events where known, else files; an empty input is complete.
-
-        Example: 95 of 100 files are 950 per mille; if these files have 960 of all 1000 events, 960.
-        """
-        if self.n_events and self.n_events_finished is not None:
-            return 1000 * self.n_events_finished / self.n_events
-        return 1000 * self.n_files_finished / self.n_files if self.n_files else 1000.0
 
 
 @dataclass(frozen=True)

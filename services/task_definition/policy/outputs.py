@@ -11,10 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.task_definition.policy.event_service import events_per_range
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_checks import UNMERGED_PREFIX
 from services.task_definition.policy.task_spec_items import Item
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM
 from shared.model.names import bare_name, scope_of
 
 TASK_ID_PLACEHOLDER = "$JEDITASKID"
@@ -61,15 +62,20 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):
-        final = _dataset(item, kind, stream, task_id, spec.destination)
+        final = _dataset(item, kind, stream, task_id, is_analysis=spec.is_analysis)
         datasets.setdefault(final.name, final)
         template = _with_task_id(item.file_name_template(), task_id)
-        templates.append(TemplatePlan(final.name, template, stream, kind, 1 + (item.offset or 0)))
+        templates.append(TemplatePlan(final.name, template, stream, final.type, 1 + (item.offset or 0)))
         if spec.parameters.merge_output and not item.merge_only:
-            unmerged = _unmerged(final)
+            unmerged = _unmerged(final, kind)
             datasets.setdefault(unmerged.name, unmerged)
             name = _unmerged_name(template, at_end=spec.parameters.um_name_at_end)
             templates.append(TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0)))
+    if spec.parameters.build_spec is not None:
+        library = _library(spec, task_id)
+        datasets[library.name] = library
+        name = f"{_own_name(spec)}.lib._${{SN}}.{task_id}.lib.tgz"
+        templates.append(TemplatePlan(library.name, name, LIBRARY_STREAM, library.type))
     return OutputsPlan(tuple(datasets.values()), tuple(templates))
 
 
@@ -77,8 +83,9 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
     """What `job_parameters_templates` holds: the texts of normal and merge jobs with placeholders left in."""
     streams = {id(item): stream for stream, _, item in _streams(spec)}
     parts: list[str] = []
+    uses_event_service = events_per_range(spec.parameters) is not None
     for item in spec.parameters.job_parameters:
-        if item.es_only or item.hidden:
+        if item.hidden or (item.es_only and not uses_event_service):
             continue
         text = item.value
         if item.param_type in FINAL_OUTPUT_TYPES:
@@ -91,7 +98,41 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
         "merge": _with_task_id(merged, task_id) if spec.parameters.merge_output else None,
         "merge_trans_path": merge.trans_path if merge else None,
         "source_url": spec.parameters.source_url,
+        **_build_lines(spec, task_id),
+        **_event_service_lines(spec, task_id),
     }
+
+
+def _event_service_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
+    """How what event-service jobs wrote is merged, where the task says so (esmergeSpec)."""
+    merge = spec.parameters.esmerge_spec
+    if merge is None:
+        return {}
+    text = None if merge.job_parameters is None else _with_task_id(merge.job_parameters, task_id)
+    return {"es_merge": text, "es_merge_trans_path": merge.trans_path}
+
+
+def _build_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
+    """How build jobs are run: ${IN} is the archive of the sources, ${OUT} the library."""
+    build = spec.parameters.build_spec
+    if build is None:
+        return {}
+    text = build.job_parameters.replace("${IN}", build.archive_name).replace("${OUT}", f"${{{LIBRARY_STREAM}}}")
+    return {
+        "build": _with_task_id(text, task_id),
+        "build_trans_path": build.trans_path,
+        "build_label": build.prod_source_label,
+    }
+
+
+def _library(spec: TaskSpec, task_id: int) -> OutputDatasetPlan:
+    """What build jobs make, a file for each site; the other jobs read it, and none of them owns it."""
+    name = f"{_own_name(spec)}.lib.{task_id}"
+    return OutputDatasetPlan(name, scope_of(name), "output", LIBRARY_STREAM, attributes={"reusable": True})
+
+
+def _own_name(spec: TaskSpec) -> str:
+    return bare_name(spec.parameters.task_name).rstrip("/")
 
 
 def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
@@ -106,8 +147,8 @@ def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
     return found
 
 
-def _dataset(item: Item, kind: str, stream: str, task_id: int, destination: str | None) -> OutputDatasetPlan:
-    """The dataset of an item; `destination`: where it is to be kept."""
+def _dataset(item: Item, kind: str, stream: str, task_id: int, *, is_analysis: bool) -> OutputDatasetPlan:
+    """The dataset of an item. In a container of an analysis task it is a template: each site gets one of its own."""
     container = None if item.container is None else bare_name(item.container)
     name = _with_task_id(item.datasets()[0], task_id)
     if container == name:  # the container needs a dataset in it
@@ -115,21 +156,21 @@ def _dataset(item: Item, kind: str, stream: str, task_id: int, destination: str 
     return OutputDatasetPlan(
         name,
         scope_of(item.dataset or ""),
-        kind,
+        f"tmpl_{kind}" if is_analysis and container is not None else kind,
         stream,
         container,
         item.token,
-        destination,
+        item.destination,
         item.dataset_attributes(),
     )
 
 
-def _unmerged(final: OutputDatasetPlan) -> OutputDatasetPlan:
+def _unmerged(final: OutputDatasetPlan, kind: str) -> OutputDatasetPlan:
     inherited = {name: value for name, value in final.attributes.items() if name == "allowNoOutput"}
     return OutputDatasetPlan(
         f"{UNMERGED_PREFIX}{final.name}",
         final.scope,
-        f"trn_{final.type}",
+        f"trn_{kind}",
         f"TRN_{final.stream}",
         token=UNMERGED_STORAGE,
         attributes={"transient": True, **inherited},

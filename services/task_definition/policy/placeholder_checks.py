@@ -17,7 +17,7 @@ from shared.model.command_line import (
     around_serial,
     fill,
 )
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM
 from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -28,7 +28,10 @@ _OF_TASK = dict.fromkeys(TEXTS_OF_TASKS, _SAMPLE)
 
 def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]:
     """Texts that jobs could not fill in, with their place; None between two items, as a place to rest."""
-    normal = Values(_streams(given), dict.fromkeys(TEXTS_OF_JOBS, _SAMPLE), dict.fromkeys(_inputs(given), "dataset"))
+    library = {LIBRARY_STREAM: [_SAMPLE]} if given.build_spec is not None else {}
+    normal = Values(
+        _streams(given) | library, dict.fromkeys(TEXTS_OF_JOBS, _SAMPLE), dict.fromkeys(_inputs(given), "dataset")
+    )
     for index, item in enumerate(given.job_parameters):
         yield None
         if not item.es_only:
@@ -38,8 +41,14 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
     for index, item in enumerate(given.logs()):
         yield from _name_told(f"log.{index}.value" if isinstance(given.log, list) else "log.value", item)
     if given.merge_spec is not None and given.merge_spec.job_parameters:
-        merged = Values(_merge_streams(given), normal.texts, {})
+        merged = Values(_merge_streams(given) | library, normal.texts, {})
         yield from _told("mergeSpec.jobParameters", given.merge_spec.job_parameters, merged)
+    if given.esmerge_spec is not None and given.esmerge_spec.job_parameters:
+        merged = Values(_streams(given) | _merge_streams(given), normal.texts, normal.datasets)
+        yield from _told("esmergeSpec.jobParameters", given.esmerge_spec.job_parameters, merged)
+    if given.build_spec is not None:
+        built = Values({"IN": [_SAMPLE], "OUT": [_SAMPLE]}, normal.texts, {})
+        yield from _told("buildSpec.jobParameters", given.build_spec.job_parameters, built)
 
 
 def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:

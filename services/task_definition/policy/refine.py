@@ -15,7 +15,7 @@ from services.task_definition.policy.final_status import parent_is_corrupted
 from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_items import Item
-from shared.catalogue.port import OPEN, DatasetFacts
+from shared.catalogue.port import DatasetFacts
 from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
 
@@ -36,6 +36,7 @@ class InputDatasetPlan:
     attributes: dict[str, Any]
     events_per_unit: int | None = None
     events_per_file: int | None = None
+    units_per_file: int = 1
     names: tuple[str, ...] | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -242,9 +243,10 @@ def _input(
         stream=item.stream("IN" if is_master else f"IN{position + 1}"),
         is_master=is_master,
         container=container,
-        state=OPEN if facts.state == OPEN and given.run_until_closed else facts.state,
+        state=facts.state,
         attributes=attributes,
         events_per_unit=unit,
+        units_per_file=1 if unit is None else max(1, -(-_events_of_file(spec, facts) // unit)),
         events_per_file=given.events_per_file() if is_master and not given.use_real_num_events else None,
         names=None if item.files is None else tuple(item.files),
         include=tuple(item.include or ()),

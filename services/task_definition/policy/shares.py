@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from services.task_definition.policy.task_spec import TaskSpec
 from shared.model.expression import parse_expression
@@ -24,7 +25,11 @@ class ShareNode:
 
 def resource_type_for(spec: TaskSpec, known: Sequence[ResourceType]) -> str:
     """The class of work of its jobs, by cores and memory."""
-    row = spec.columns()
+    return resource_type_of_row(spec.columns(), known)
+
+
+def resource_type_of_row(row: Mapping[str, Any], known: Sequence[ResourceType]) -> str:
+    """The same of a row of `tasks`, which has what was measured since."""
     ram = parse_ram(row["ram_count"], row["ram_unit"])
     return resource_type_of(row["core_count"], ram.mb, ram.per_core, row["base_ram_count"] or 0, known)
 

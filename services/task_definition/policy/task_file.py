@@ -57,6 +57,16 @@ class ReplicaPart(_TaskFilePart):
     tape: bool = False
 
 
+class FilePart(_TaskFilePart):
+    """One file of a dataset, for a dry run of splitting."""
+
+    lfn: str
+    bytes: Count = 0
+    events: Count | None = None
+    lumi_block: int | None = None
+    boundary: int | None = None
+
+
 class InputPart(_TaskFilePart):
     """One input dataset: what is wanted of it, and where copies are.
 
@@ -73,6 +83,7 @@ class InputPart(_TaskFilePart):
         {}, description="how a dataset that is not split follows the master; empty: as its item in the parameters says"
     )
     replicas: list[ReplicaPart] = []
+    content: list[FilePart] = Field([], description="its files one by one; empty: so many of the same size and events")
 
 
 class ParentPart(_TaskFilePart):

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from services.task_definition.policy.event_service import events_per_range
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
 from services.task_definition.policy.task_parameters.table import TaskParameters
@@ -32,7 +33,7 @@ _COLUMNS = (
     "io_intensity", "io_intensity_unit", "disk_io", "disk_io_unit", "cloud", "site", "nucleus", "req_id",
     "country_group", "ticket_id", "ticket_system_type", "campaign", "merge_ram_count", "merge_ram_unit",
     "merge_core_count", "cpu_efficiency", "base_walltime", "base_ram_count", "request_type", "walltime",
-    "walltime_unit", "container_name",
+    "walltime_unit", "container_name", "term_condition",
 )  # fmt: skip
 _UNIT_OF = {
     "ram_count": "ram_unit", "out_disk_count": "out_disk_unit", "work_disk_count": "work_disk_unit",
@@ -41,10 +42,11 @@ _UNIT_OF = {
 }  # fmt: skip
 #: kept in columns of their own, in the templates or in the parameters: not rules
 _NOT_RULES = {
-    *_COLUMNS, "user_name", "unique_task_name", "task_priority", "current_priority", "architecture", "job_parameters",
-    "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit", "goal", "max_attempt",
-    "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec", "multi_step_exec",
-    "n_events_per_file", "n_events_per_input_file", "min_granularity", "n_events_per_range",
+    *_COLUMNS, "user_name", "unique_task_name", "allow_task_duplication", "task_priority", "current_priority",
+    "architecture", "job_parameters", "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit",
+    "goal", "max_attempt", "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec",
+    "build_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
+    "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
     *CarriedFields.model_fields,
 }  # fmt: skip
 
@@ -70,6 +72,10 @@ _DEFAULTS = {
 #: analysis whose processing type does not name this has no release to set up
 _ATHENA = "athena"
 _BASE_WALLTIME_OF_SCRIPTS_S = 60
+
+
+#: memory in MB that jobs share whatever their number of cores (JEDI: Memory probe and brokerage)
+_BASE_RAM_MB = {"simul": 1000, "pile": 1500, "reco": 1000}
 
 
 @dataclass(frozen=True)
@@ -112,9 +118,19 @@ class TaskSpec:
         return self.parameters.no_input or not self.inputs
 
     @property
+    def allows_duplication(self) -> bool:
+        """Whether another task may write the same datasets.
+
+        PanDA's client asks for a unique name of the task unless its user allows duplication: that is how it says so.
+        """
+        given = self.parameters
+        client = (given.processing_type or "").startswith("panda-client")
+        return given.allow_task_duplication or (client and not given.unique_task_name)
+
+    @property
     def destination(self) -> str | None:
-        """The storage or site where its outputs are to be kept; without one, they are kept at its nucleus."""
-        return next((item.destination for item in self.outputs if item.destination), self.parameters.destination)
+        """Where its outputs are kept that name no storage or site of their own; without one, at its nucleus."""
+        return self.parameters.destination
 
     @property
     def outputs(self) -> tuple[Item, ...]:
@@ -138,12 +154,14 @@ class TaskSpec:
         row["cpu_efficiency"] = default.cpu_efficiency if given.cpu_efficiency is None else given.cpu_efficiency
         row["base_walltime"] = default.base_walltime_s if given.base_walltime is None else given.base_walltime
         row["core_count"] = 1 if given.core_count is None else given.core_count
+        row["base_ram_count"] = _base_ram_mb(row) if given.base_ram_count is None else given.base_ram_count
         row["task_priority"] = self.priority
         row["current_priority"] = self.priority if given.current_priority is None else given.current_priority
         row["goal"] = round(given.goal * 10) if given.goal is not None and given.goal <= 100 else None
         row["max_attempt"] = 1 if given.disable_auto_retry else given.max_attempt or default.max_attempt
         row["max_failure"] = given.max_failure or default.max_failure
         row["ip_connectivity"] = given.ip_connectivity
+        row["event_service"] = int(events_per_range(given) is not None)
         row["num_throttled"] = None if given.no_throttle else 0
         row["fixed_units"] = sorted(name for name, unit in _UNIT_OF.items() if str(row[unit] or "").endswith("Fixed"))
         return row
@@ -160,11 +178,26 @@ class TaskSpec:
             rules["nEventsPerInputFile"] = self.parameters.events_per_file()
         if self.parameters.granularity():
             rules["dynamicNumEvents"] = self.parameters.granularity()
+        if events_per_range(self.parameters):
+            rules["nEventsPerWorker"] = events_per_range(self.parameters)
+        if self.parameters.build_spec is not None:
+            rules["useBuild"] = True
         if self.destination:
             rules["destination"] = self.destination
         if self.defaults.scout_success_rate is not None:
             rules.setdefault("scoutSuccessRate", self.defaults.scout_success_rate)
         return rules
+
+
+def _base_ram_mb(row: Mapping[str, Any]) -> int | None:
+    """By the kind of processing, for memory per core on several cores; with one core it cancels out and stays unset.
+
+    Example: simulation on 8 cores with 1200 MB per core needs 1000 + 8 x 1200 = 10600 MB. Source: JEDI, Memory probe
+    and brokerage.
+    """
+    if row["core_count"] == 1 or not str(row["ram_unit"]).startswith("MBPerCore"):
+        return None
+    return _BASE_RAM_MB.get(row["processing_type"] or "")
 
 
 def _whole_cpu_time(cpu_time: float | None, row: dict[str, Any]) -> int | None:

@@ -14,6 +14,7 @@ from services.task_definition.policy.allowed_names import (
     is_scope,
     is_task_name,
 )
+from services.task_definition.policy.event_service import event_service_problems
 from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
@@ -26,6 +27,8 @@ from shared.model.task_spec_problems import problem
 from shared.model.units import UnknownUnit, parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
 
 MAX_DATASET_NAME, MAX_FILE_TEMPLATE, MAX_SCOPE, MAX_STREAM = 255, 250, 30, 20
+#: a dataset of a site has its number behind the name, and one in a container of its own name that of its task
+MAX_NUMBERS = 2 * len(".1234567890123456789")
 UNMERGED_PREFIX = "panda.um."
 Row = Mapping[str, Any]
 _AMOUNTS = ("ram_count", "merge_ram_count", "out_disk_count", "work_disk_count", "cpu_time", "io_intensity", "disk_io")
@@ -42,6 +45,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
     `columns` are those of `tasks`, defaults filled in.
     """
     found: list[FieldProblem] = [*units_of(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    found += event_service_problems(given)
     if not is_task_name(given.task_name):
         found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
     for index, item in enumerate(given.job_parameters):
@@ -53,7 +57,6 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
         if item.param_type not in (None, "log"):
             found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
         found += _output(name, item)
-    found += _destinations(given)
     for one in chain(_streams(given), placeholder_problems(given)):
         if one is None:
             yield
@@ -100,17 +103,6 @@ def _architecture(row: Row) -> Iterable[FieldProblem]:
         yield problem("architecture", row["architecture"], str(error))
 
 
-def _destinations(given: TaskParameters) -> Iterable[FieldProblem]:
-    """The outputs of a job are moved together: a task has one destination."""
-    items = [(f"jobParameters.{index}", item) for index, item in enumerate(given.job_parameters)]
-    logs = [(f"log.{n}" if isinstance(given.log, list) else "log", item) for n, item in enumerate(given.logs())]
-    named = [(f"{name}.destination", item.destination) for name, item in (*items, *logs) if item.destination]
-    first = given.destination or (named[0][1] if named else None)
-    for name, destination in named:
-        if destination != first:
-            yield problem(name, destination, f"allowed: one destination for all outputs of a task ({first})")
-
-
 def _input(given: TaskParameters) -> Iterable[FieldProblem]:
     inputs = [item for item in given.job_parameters if item.param_type == "input"]
     for index, item in enumerate(given.job_parameters):
@@ -142,8 +134,28 @@ def _limits(given: TaskParameters) -> Iterable[FieldProblem]:
         why = "allowed together with runUntilClosed: 1, 2 (files of a boundary may come after its job was made)"
         yield problem("groupBoundaryID", given.group_boundary_id, why)
     yield from _dynamic_number_of_events(given)
+    yield from _order_and_short_input(given)
     if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
         yield problem("ramCountUnit", given.ram_count_unit, f"allowed: the same as ramUnit ({given.ram_unit})")
+
+
+def _order_and_short_input(given: TaskParameters) -> Iterable[FieldProblem]:
+    """Rules that count jobs of so many events need that number; rules that contradict each other are refused."""
+    per_job, per_file = given.n_events_per_job, given.events_per_file()
+    if given.skip_short_input and not (per_job and per_file and per_file >= per_job):
+        why = "needs nEventsPerJob, and nEventsPerInputFile of as many or more: a file is short of whole jobs"
+        yield problem("skipShortInput", True, why)
+    if given.skip_short_output and not (per_job or given.n_files_per_job):
+        yield problem("skipShortOutput", True, "needs nEventsPerJob or nFilesPerJob: a job is short of that")
+    if given.order_input_by and not per_job:
+        yield problem("orderInputBy", given.order_input_by, "needs nEventsPerJob: files are aligned to jobs of so many")
+    if given.order_input_by and (given.order_by_lb or given.group_boundary_id):
+        why = "not allowed together with orderByLB or groupBoundaryID, which ask for another order"
+        yield problem("orderInputBy", given.order_input_by, why)
+    if given.use_local_io and given.allow_input_lan == "only":
+        yield problem(
+            "useLocalIO", True, "not allowed together with allowInputLAN = only: input is copied or it is not"
+        )
 
 
 def _dynamic_number_of_events(given: TaskParameters) -> Iterable[FieldProblem]:
@@ -196,7 +208,7 @@ def _input_item(name: str, item: Item) -> Iterable[FieldProblem]:
 
 def _dataset_names(name: str, item: Item) -> Iterable[FieldProblem]:
     for dataset, full in zip(item.datasets(), (item.dataset or "").split(","), strict=False):
-        limit = MAX_DATASET_NAME - len(UNMERGED_PREFIX)
+        limit = MAX_DATASET_NAME - len(UNMERGED_PREFIX) - (MAX_NUMBERS if item.container else 0)
         if len(dataset) > limit:
             yield problem(f"{name}.dataset", dataset, f"allowed: at most {limit} characters")
         if len(scope_of(full)) > MAX_SCOPE:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.names import bare_name
 
@@ -34,7 +35,6 @@ ATTRIBUTE_NAMES = {
 _NO_MOVE = "is not supported by this version: input is moved to where its job runs"
 #: attributes that this version does not carry out -> why
 REFUSED_ATTRIBUTES = {
-    "manytime": "is not supported by this version: no copy has a lifetime",
     "cvmfs": _NO_MOVE,
     "nostaging": _NO_MOVE,
     "objectstore": _NO_MOVE,
@@ -42,9 +42,10 @@ REFUSED_ATTRIBUTES = {
     "check": "is not supported by this version: give ratio, which is checked when the task is defined",
     "usedup": "is not supported by this version: a file that is listed twice is used once",
     "num_records": "is not supported by this version: give nEvents",
-    "transient": "is not supported by this version: only datasets that are merged are cleaned away",
     "pseudo": "is not supported by this version: give noInput",
 }
+#: attributes of some items only -> the param_type of those
+ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {"manytime": ("input",), "transient": FINAL_OUTPUT_TYPES}
 _NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
 
 
@@ -194,6 +195,9 @@ class Item(BaseModel):
         for name in found:
             if name in REFUSED_ATTRIBUTES:
                 raise ValueError(f"attribute {name} {REFUSED_ATTRIBUTES[name]}")
+            allowed = ATTRIBUTES_OF.get(name)
+            if allowed is not None and self.param_type not in allowed:
+                raise ValueError(f"attribute {name}: allowed: with param_type {' or '.join(allowed)} only")
         return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS
-from services.task_definition.policy.task_parameters.refused import REFUSED
+from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS, SAYS_NO
 from services.task_definition.policy.task_parameters.table import TaskParameters, known_fields
 from services.task_definition.policy.task_spec_items import FileName, Item
 from services.task_definition.policy.task_spec_problems import problems_of_task
@@ -41,6 +41,10 @@ def check_items(rest: dict[str, Any]) -> Steps[list[FieldProblem]]:
 
 def _item(prefix: str, given: Any, wrong: list[FieldProblem]) -> Steps[Item | None]:
     """One item; its list of files may be long."""
+    if isinstance(given, dict):
+        told = [name for name in given if name in REFUSED_OF_ITEMS and given[name] not in SAYS_NO]
+        wrong += [problem(f"{prefix}{name}", given[name], REFUSED_OF_ITEMS[name]) for name in told]
+        given = {name: value for name, value in given.items() if name not in REFUSED_OF_ITEMS}
     stated = given.get("files") if isinstance(given, dict) else None
     files: list[Any] = stated if isinstance(stated, list) else []
     is_long = len(files) > _FILES_TOGETHER

@@ -90,14 +90,14 @@ def in_order(queues: Sequence[WorkQueue]) -> list[WorkQueue]:
     return sorted(queues, key=lambda one: (one.order is None, one.order or 0, one.queue_id))
 
 
-def facts_of_task(spec: TaskSpec) -> dict[str, Any]:
-    """What criteria are asked of."""
-    row = spec.columns()
+def facts_of_task(spec: TaskSpec, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What criteria are asked of; `changed`: columns that are others by now."""
+    row = {**spec.columns(), **(changed or {})}
     names = ",".join(sorted(spec.split_rule()))
     return {"event_service": 0, **row, "vo": spec.parameters.vo, "split_rule_names": names}
 
 
-def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
+def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping[str, Any] | None = None) -> int | None:
     """The queue that is named in the task, else the first that takes it; None: shares alone decide.
 
     Raises LookupError for a name that no active queue of the task's VO has.
@@ -108,7 +108,7 @@ def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue]) -> int | None:
         if not named:
             raise LookupError(wanted)
         return in_order(named)[0].queue_id
-    facts = facts_of_task(spec)
+    facts = facts_of_task(spec, changed)
     return next((one.queue_id for one in in_order(queues) if one.takes(facts)), None)
 
 
@@ -126,7 +126,8 @@ def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
         try:
             _ = queue.condition
         except WrongCriteria as error:
-            found.append(problem(f"{where}.criteria", queue.criteria, str(error)))
+            field = "variables" if str(error).startswith("variables:") else "criteria"
+            found.append(problem(f"{where}.{field}", getattr(queue, field), str(error)))
     for name, allowed in (("queue_id", "an id of its own"), ("order", "an order of its own, or null")):
         found += _twice(queues, name, allowed)
     names: set[tuple[str, str]] = set()
@@ -135,6 +136,22 @@ def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
             found.append(problem(f"work_queues.{queue.name}.name", queue.name, "allowed: a name of its own in its VO"))
         names.add((queue.vo, queue.name))
     return found
+
+
+def missing_with_tasks(
+    queues: Sequence[WorkQueue], known: Sequence[WorkQueue], n_tasks: Mapping[int, int]
+) -> list[FieldProblem]:
+    """Queues that are left out although live tasks belong to them: none may vanish under a task."""
+    kept = {one.queue_id for one in queues}
+    return [
+        problem(
+            f"work_queues.{one.name}",
+            None,
+            f"is missing, but {n_tasks[one.queue_id]} live tasks belong to it; allowed: to keep it, also as inactive",
+        )
+        for one in known
+        if one.queue_id not in kept and n_tasks.get(one.queue_id)
+    ]
 
 
 def _twice(queues: Sequence[WorkQueue], name: str, allowed: str) -> list[FieldProblem]:

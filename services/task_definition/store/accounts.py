@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -38,9 +38,12 @@ async def forget_group(connection: asyncpg.Connection, vo: str, name: str) -> bo
     return bool(await SQL.run(connection, "forget_group", name=name, vo=vo))
 
 
-async def users(connection: asyncpg.Connection, user_name: str | None = None) -> list[dict[str, Any]]:
-    """All, or one."""
-    return [dict(row) for row in await SQL.rows(connection, "users", user_name=user_name)]
+async def users(
+    connection: asyncpg.Connection, user_name: str | None = None, vos: Collection[str] | None = None
+) -> list[dict[str, Any]]:
+    """All, or one, or those who have tasks of these VOs."""
+    asked = None if vos is None else sorted(vos)
+    return [dict(row) for row in await SQL.rows(connection, "users", user_name=user_name, vos=asked)]
 
 
 async def put_users(connection: asyncpg.Connection, records: Sequence[Record], *, replace: bool) -> None:

@@ -24,9 +24,13 @@ DELETE FROM user_groups g
 DELETE FROM user_groups WHERE name = :name AND vo = :vo;
 
 -- name: users
--- Users, one or all.
+-- Users, one or all; of VOs those who have tasks of theirs. Index tasks_user.
 SELECT user_name, groups, grid_pref, quota, priority_weight, cap_running_jobs, cap_running_cores, disk_quota_gb
-  FROM users WHERE :user_name::text IS NULL OR user_name = :user_name ORDER BY user_name;
+  FROM users u
+ WHERE (:user_name::text IS NULL OR user_name = :user_name)
+   AND (:vos::text[] IS NULL
+        OR EXISTS (SELECT FROM tasks t WHERE t.user_name = u.user_name AND t.vo = ANY(:vos::text[])))
+ ORDER BY user_name;
 
 -- name: put_users
 -- Each in the place of the one with its name; what else is known of a user stays.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import asyncpg
 
+from services.task_definition.policy.retry_limits import RetryFacts
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.batches import batches
@@ -23,8 +26,35 @@ FILES_AT_ONCE = 50_000
 class CommandStore:
     """Stateless; every method runs in the caller's transaction, with the task's row locked."""
 
-    async def renew(self, connection: asyncpg.Connection, task_id: int) -> None:
-        await SQL.run(connection, "renew_task", task_id=task_id)
+    async def renew(
+        self, connection: asyncpg.Connection, task_id: int, *, keep_priority: bool, gshare: str | None
+    ) -> None:
+        """A further attempt; the share stays where none is given."""
+        await SQL.run(connection, "renew_task", task_id=task_id, keep_priority=keep_priority, gshare=gshare)
+
+    async def reset_memory(
+        self, connection: asyncpg.Connection, task_id: int, *, ram_count: int, ram_unit: str
+    ) -> None:
+        await SQL.run(connection, "reset_memory", task_id=task_id, ram_count=ram_count, ram_unit=ram_unit)
+
+    async def retry_facts(self, connection: asyncpg.Connection, task_id: int) -> RetryFacts:
+        row = await SQL.one(connection, "retry_facts", task_id=task_id)
+        return RetryFacts(row["n_retries"], row["n_jobs_finished"], row["n_jobs_failed"], row["most_attempts"])
+
+    async def with_usage(
+        self, connection: asyncpg.Connection, task_id: int, facts: RetryFacts, core_powers_hs06: Mapping[str, float]
+    ) -> RetryFacts:
+        """The facts with what the jobs of the task used; queues without a benchmark have the usual one."""
+        row = await SQL.one(
+            connection,
+            "usage_of_jobs",
+            timeout_s=600,
+            task_id=task_id,
+            queues=list(core_powers_hs06),
+            core_powers_hs06=list(core_powers_hs06.values()),
+            usual_hs06=DEFAULT_CORE_POWER_HS06,
+        )
+        return replace(facts, **dict(row))
 
     async def change(
         self,
@@ -35,7 +65,9 @@ class CommandStore:
         site: str | None,
         cloud: str | None,
         nucleus: str | None,
+        stated: Collection[str] = (),
     ) -> None:
+        """`stated`: names of rules among the changes."""
         await SQL.run(
             connection,
             "change_task",
@@ -44,6 +76,7 @@ class CommandStore:
             site=site,
             cloud=cloud,
             nucleus=nucleus,
+            stated=sorted(stated),
         )
 
     async def permissions(self, connection: asyncpg.Connection, task_id: int) -> tuple[str, str]:
@@ -75,6 +108,14 @@ class CommandStore:
             for status in allowed:
                 n_reopened += await self._reopen(work, task_id, row["dataset_id"], status, more=more, reason=reason)
         return n_reopened
+
+    async def take_as_staged(self, work: UnitOfWork, task_id: int, reason: str) -> int:
+        """Units that are being staged become ready, and so do those that are read later; how many."""
+        await SQL.run(work.connection, "take_unstaged", task_id=task_id)
+        n_units = 0
+        for row in await SQL.rows(work.connection, "inputs_of_task", task_id=task_id):
+            n_units += await self._reopen(work, task_id, row["dataset_id"], "staging", more=0, reason=reason)
+        return n_units
 
     async def _reopen(
         self, work: UnitOfWork, task_id: int, dataset_id: int, status: FileStatus, *, more: int, reason: str
@@ -113,11 +154,12 @@ class CommandStore:
             )
         return n_reopened
 
-    async def reopen_datasets(self, connection: asyncpg.Connection, task_id: int) -> list[str]:
-        """Datasets that had ended are ready again; the names of the outputs among them."""
+    async def reopen_datasets(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
+        """Datasets that had ended are ready again; the outputs among them in order of name."""
         ended = [one for one in DATASET.sources("ready", _OWNER) if one in ("done", "finished", "failed")]
         rows = await SQL.rows(connection, "reopen_datasets", task_id=task_id, allowed=ended)
-        return sorted(row["dataset_name"] for row in rows if row["type"] in OUTPUT_TYPES)
+        outputs = [row for row in rows if row["type"] in OUTPUT_TYPES]
+        return sorted(outputs, key=lambda row: str(row["dataset_name"]))
 
     async def raise_attempts(self, connection: asyncpg.Connection, task_id: int, more: int) -> None:
         await SQL.run(connection, "raise_task_attempts", task_id=task_id, more=more)

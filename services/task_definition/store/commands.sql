@@ -1,12 +1,55 @@
 -- name: renew_task
--- A retried task starts afresh.
-UPDATE tasks SET start_time = NULL, end_time = NULL, frozen_time = NULL, current_priority = coalesce(task_priority, 0)
+-- A retried task starts afresh; its retries are counted.
+UPDATE tasks SET start_time = NULL, end_time = NULL, frozen_time = NULL, attempt_nr = attempt_nr + 1,
+       current_priority = CASE WHEN :keep_priority THEN current_priority ELSE coalesce(task_priority, 0) END,
+       gshare = coalesce(:gshare, gshare)
  WHERE task_id = :task_id;
 
--- name: change_task
--- Parameters that a retry or a reassignment may change.
-UPDATE tasks SET split_rule = :split_rule::jsonb, site = :site, cloud = :cloud, nucleus = :nucleus
+-- name: reset_memory
+-- Memory as the parameters say it: what scouts measured counts no more.
+UPDATE tasks SET ram_count = :ram_count, ram_unit = :ram_unit, measured_units = array_remove(measured_units, 'ram_count')
  WHERE task_id = :task_id;
+
+-- name: retry_facts
+-- What the limits of retries are compared with.
+SELECT t.attempt_nr AS n_retries, coalesce(j.n_finished, 0) AS n_jobs_finished, coalesce(j.n_failed, 0) AS n_jobs_failed,
+       coalesce((SELECT max(f.attempt_nr) FROM task_datasets d JOIN task_files f USING (dataset_id)
+                  WHERE d.task_id = t.task_id AND d.master_id IS NULL
+                    AND d.type IN ('input', 'pseudo_input', 'pp_input')), 0) AS most_attempts
+  FROM tasks t LEFT JOIN task_job_counts j USING (task_id) WHERE t.task_id = :task_id;
+
+-- name: usage_of_jobs
+-- HEP score hours of the jobs of a task that finished and failed, by the benchmark of a core at each queue, and how much
+-- of the time that they had the newest 1000 that finished used. Indexes jobs_task, jobs_archive_task.
+WITH ended AS MATERIALIZED (
+        SELECT job_id, status, queue, core_count * extract(epoch FROM end_time - start_time)::float8 AS core_s
+          FROM jobs WHERE task_id = :task_id AND status IN ('finished', 'failed')
+        UNION ALL
+        SELECT job_id, status, queue, core_count * extract(epoch FROM end_time - start_time)::float8
+          FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['finished', 'failed'])),
+     told AS (
+        SELECT sum((r.report ->> 'cpu_consumption_time')::float8) AS cpu_s, sum(e.core_s) AS core_s
+          FROM (SELECT job_id, core_s FROM ended WHERE status = 'finished' AND core_s > 0
+                 ORDER BY job_id DESC LIMIT 1000) e
+          JOIN job_reports r USING (job_id) WHERE jsonb_typeof(r.report -> 'cpu_consumption_time') = 'number')
+SELECT coalesce(sum(h.hours) FILTER (WHERE e.status = 'finished'), 0)::float8 AS finished_hours,
+       coalesce(sum(h.hours) FILTER (WHERE e.status = 'failed'), 0)::float8 AS failed_hours,
+       (SELECT 100 * cpu_s / nullif(core_s, 0) FROM told) AS cpu_efficiency_percent
+  FROM ended e LEFT JOIN unnest(:queues::text[], :core_powers_hs06::float8[]) AS q (queue, core_power_hs06)
+    ON q.queue = e.queue
+ CROSS JOIN LATERAL (
+       SELECT greatest(e.core_s, 0) * coalesce(q.core_power_hs06, :usual_hs06::float8) / 3600 AS hours) h;
+
+-- name: change_task
+-- Parameters that a retry or a reassignment may change. What is stated now counts as measured no more.
+UPDATE tasks
+   SET split_rule = :split_rule::jsonb, site = :site, cloud = :cloud, nucleus = :nucleus,
+       measured_rules = ARRAY(SELECT unnest(measured_rules) EXCEPT SELECT unnest(:stated::text[]) ORDER BY 1)
+ WHERE task_id = :task_id;
+
+-- name: take_unstaged
+-- Input on tape counts as if it were on disk, from now on.
+UPDATE tasks SET takes_unstaged = true WHERE task_id = :task_id;
 
 -- name: permissions_of_owner
 -- What the owner of a task may do beside others.
@@ -67,7 +110,7 @@ UPDATE tasks SET max_attempt = max_attempt + :more::int WHERE task_id = :task_id
 -- Datasets of a task that goes on take files again.
 UPDATE task_datasets SET status = 'ready', frozen_time = NULL, modification_time = orrery_now()
  WHERE task_id = :task_id AND status = ANY(:allowed::text[])
-RETURNING dataset_name, type;
+RETURNING dataset_name, type, scope, container_name, coalesce(attributes ->> 'transient' = 'true', false) AS is_transient;
 
 -- name: files_to_do
 -- Units that are not processed yet.

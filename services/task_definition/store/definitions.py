@@ -32,18 +32,17 @@ class NewDataset:
     token: str | None = None
     destination: str | None = None
     template_id: int | None = None
+    provenance_id: int | None = None
     scope: str | None = None
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What was added to a dataset, and how much of it is open for use."""
+    """A dataset that is read: how many units are opened for use now, its state in the catalogue."""
 
     dataset_id: int
-    n_units: int
     n_opened: int
-    n_events: int | None
-    state: str | None
+    state: str
 
 
 class DefinitionStore:
@@ -74,7 +73,7 @@ class DefinitionStore:
             name=new.name,
             container=new.container,
             master_id=new.master_id,
-            provenance_id=None,
+            provenance_id=new.provenance_id,
             state=new.state,
             type=new.type,
             attributes=new.attributes or {},
@@ -85,18 +84,68 @@ class DefinitionStore:
             scope=new.scope,
         )
 
-    async def load(self, connection: asyncpg.Connection, loaded: Loaded) -> None:
-        """Count what was added; a dataset that was not ready becomes so."""
-        facts: dict[str, Any] = {
-            "dataset_id": loaded.dataset_id,
-            "n_files": loaded.n_units,
-            "n_files_opened": loaded.n_opened,
-            "n_events": loaded.n_events,
-            "state": loaded.state,
-        }
-        allowed = DATASET.sources("ready", _OWNER)
-        if not await SQL.run(connection, "load_dataset", allowed=allowed, **facts):
-            await SQL.run(connection, "add_to_dataset", **facts)
+    async def look_again(self, work: UnitOfWork, dataset_ids: list[int]) -> None:
+        """Input that was looked at before is to be read again; new datasets stay defined."""
+        await work.because("its input is read again")
+        allowed = DATASET.sources("toupdate", _OWNER)
+        await SQL.run(work.connection, "look_again", dataset_ids=dataset_ids, allowed=allowed)
+
+    async def take_out(self, work: UnitOfWork, dataset_ids: list[int]) -> None:
+        """Datasets that their container no longer lists, unless jobs have taken files of them."""
+        if dataset_ids:
+            await work.because("its container does not list it any more")
+            allowed = DATASET.sources("removed", _OWNER)
+            await SQL.run(work.connection, "take_out", dataset_ids=dataset_ids, allowed=allowed)
+
+    async def loaded(self, work: UnitOfWork, loaded: list[Loaded], *, checked_for_s: float) -> None:
+        """Datasets are ready, with what is opened of them, and are looked at again for so long."""
+        await work.because("contents loaded")
+        await SQL.run(
+            work.connection,
+            "dataset_loaded",
+            dataset_ids=[one.dataset_id for one in loaded],
+            opened=[one.n_opened for one in loaded],
+            states=[one.state for one in loaded],
+            checked_for_s=checked_for_s,
+            allowed=[*DATASET.sources("ready", _OWNER), "ready"],
+        )
+
+    async def put_off(self, work: UnitOfWork, dataset_ids: list[int], reason: str, *, checked_for_s: float) -> None:
+        """Input that cannot be used now."""
+        await work.because(reason)
+        allowed = DATASET.sources("pending", _OWNER)
+        await SQL.run(work.connection, "put_off", dataset_ids=dataset_ids, checked_for_s=checked_for_s, allowed=allowed)
+
+    async def unknown_inputs(self, connection: asyncpg.Connection, task_id: int) -> list[int]:
+        """Input datasets that the catalogue does not know any more."""
+        rows = await SQL.rows(connection, "unknown_inputs", task_id=task_id)
+        return [row["dataset_id"] for row in rows]
+
+    async def break_useless(self, work: UnitOfWork, dataset_ids: list[int]) -> None:
+        """Those of these datasets that have lost and broken files only."""
+        await work.because("all its files are lost or broken")
+        allowed = DATASET.sources("broken", _OWNER)
+        await SQL.run(work.connection, "break_useless", dataset_ids=dataset_ids, allowed=allowed)
+
+    async def give_up(self, work: UnitOfWork, task_id: int, broken: list[int], reason: str) -> None:
+        """The datasets of a task that breaks: broken are those that it breaks for, failed all others."""
+        await work.because(reason)
+        allowed = DATASET.sources("broken", _OWNER)
+        await SQL.run(work.connection, "break_datasets", dataset_ids=broken, allowed=allowed)
+        allowed = DATASET.sources("failed", _OWNER)
+        await SQL.run(work.connection, "fail_datasets", task_id=task_id, allowed=allowed)
+
+    async def count_pseudo(self, connection: asyncpg.Connection, loaded: Loaded, n_rows: int, plan: PseudoPlan) -> None:
+        """Pseudo input is ready with its rows."""
+        await SQL.run(
+            connection,
+            "count_pseudo",
+            dataset_id=loaded.dataset_id,
+            n_files=n_rows,
+            n_opened=loaded.n_opened,
+            n_events=plan.n_events,
+            allowed=DATASET.sources("ready", _OWNER),
+        )
 
     async def ready(self, connection: asyncpg.Connection, dataset_ids: list[int]) -> None:
         await SQL.run(connection, "ready_dataset", dataset_ids=dataset_ids, allowed=DATASET.sources("ready", _OWNER))
@@ -143,11 +192,10 @@ class DefinitionStore:
     async def put_command_lines(self, connection: asyncpg.Connection, task_id: int, template: dict[str, Any]) -> None:
         await SQL.run(connection, "put_command_lines", task_id=task_id, template=template)
 
-    async def input_files_used(self, connection: asyncpg.Connection, task_id: int) -> tuple[int, int]:
-        """Distinct files and events among the units of the masters."""
-        row = await SQL.row(connection, "input_files_used", task_id=task_id)
-        assert row is not None
-        return row["n_files"], row["n_events"]
+    async def first_master(self, connection: asyncpg.Connection, task_id: int) -> int | None:
+        """The id of the dataset that its jobs are made of."""
+        found: int | None = await SQL.value(connection, "first_master", task_id=task_id)
+        return found
 
 
 def dataset_of_input(dataset_id: int, plan: InputDatasetPlan, master_id: int | None) -> NewDataset:

@@ -1,20 +1,10 @@
 -- name: end_facts
 -- Sums over the master inputs of a task.
-SELECT count(*) AS n_datasets, coalesce(sum(n_files), 0)::bigint AS n_files,
-       coalesce(sum(n_files_finished), 0)::bigint AS n_files_finished,
-       coalesce(sum(n_files_failed), 0)::bigint AS n_files_failed,
-       CASE WHEN bool_and(n_events IS NOT NULL) THEN sum(n_events)::bigint END AS n_events,
-       bool_or(state = 'open' AND type = 'input') AS input_open,
+SELECT c.n_files, c.n_files_finished, c.permille,
+       EXISTS (SELECT FROM task_datasets WHERE task_id = :task_id AND type = 'input' AND master_id IS NULL
+                                            AND state = 'open' AND status <> 'removed') AS input_open,
        EXISTS (SELECT FROM job_parameters_templates WHERE task_id = :task_id) AS is_defined
-  FROM task_datasets
- WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL;
-
--- name: events_finished
--- Events of the master inputs that were processed. Index task_files_state.
-SELECT coalesce(sum(f.n_events), 0)::bigint
-  FROM task_datasets d JOIN task_files f USING (dataset_id)
- WHERE d.task_id = :task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
-   AND f.status = 'finished';
+  FROM orrery_completeness(:task_id) c;
 
 -- name: work_left
 -- Whether jobs of the task are not final, or ended without having been counted, or a chunk is being brokered.
@@ -30,13 +20,21 @@ SELECT n_finished, n_failed FROM task_job_counts WHERE task_id = :task_id;
 
 -- name: note_progress
 -- What people see of a task's progress; a row that would not change is not written.
-UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, modification_time = orrery_now()
+UPDATE tasks SET progress = :progress, failure_rate = :failure_rate, assessment_time = orrery_now(),
+       modification_time = orrery_now()
  WHERE task_id = :task_id AND (progress, failure_rate) IS DISTINCT FROM (:progress::int, :failure_rate::int);
+
+-- name: hasten_task
+-- A task near its end goes before others; what it was submitted with stays known for a retry.
+UPDATE tasks SET current_priority = greatest(current_priority, :priority), gshare = :gshare,
+       modification_time = orrery_now()
+ WHERE task_id = :task_id;
 
 -- name: close_dataset
 -- A dataset reaches its final state, with the files it has.
 UPDATE task_datasets
-   SET status = :status, n_files = :n_files, frozen_time = orrery_now(), modification_time = orrery_now()
+   SET status = :status, n_files = :n_files, frozen_time = orrery_now(), modification_time = orrery_now(),
+       state_check_expiration = NULL
  WHERE dataset_id = :dataset_id AND status = ANY(:allowed::text[]);
 
 -- name: ends_to_settle
@@ -51,13 +49,21 @@ SELECT state_change_time, task_id FROM tasks
 
 -- name: datasets_to_close
 -- All datasets of a task, held until the commit.
-SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finished, n_files_failed
+SELECT dataset_id, dataset_name, type, status, master_id, n_files, n_files_finished, n_files_failed,
+       coalesce(attributes ->> 'transient' = 'true', false) AS is_transient
   FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id FOR NO KEY UPDATE;
 
 -- name: outputs_not_kept
--- Files that were registered before their job failed or was killed after all: another attempt produced them under
--- other names.
+-- Files that were registered before their job failed or was killed after all, or that were lost: another attempt
+-- produced them under other names.
 SELECT d.dataset_name, f.lfn
   FROM task_datasets d JOIN task_files f USING (dataset_id)
- WHERE d.task_id = :task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.status IN ('failed', 'cancelled', 'nooutput')
+ WHERE d.task_id = :task_id AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+   AND f.status IN ('failed', 'cancelled', 'nooutput', 'lost')
  ORDER BY d.dataset_id, f.file_id;
+
+-- name: written_by_others
+-- Which of these datasets another task writes that has not ended.
+SELECT DISTINCT d.dataset_name FROM task_datasets d JOIN tasks t USING (task_id)
+ WHERE d.dataset_name = ANY(:names::text[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+   AND d.task_id <> :task_id AND t.status <> ALL(:over::text[]);

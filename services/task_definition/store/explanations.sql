@@ -32,6 +32,21 @@ SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.dec
 -- Why jobs were made of the task, or not, when that was looked at last.
 SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;
 
+-- name: generation_history
+-- The last decisions about its generation, the latest first. Index generation_history_task.
+SELECT first_at, last_at, n_times, outcome, reason, numbers FROM generation_history
+ WHERE task_id = :task_id ORDER BY decision_id DESC LIMIT 20;
+
+-- name: retry_decisions_of_task
+-- Which rules decided about its failed jobs, the most frequent first, with the latest as an example.
+SELECT rule_id, action, is_active, count(*) AS n_jobs, (array_agg(reason ORDER BY job_id DESC))[1] AS reason
+  FROM retry_decisions WHERE task_id = :task_id
+ GROUP BY rule_id, action, is_active ORDER BY count(*) DESC, rule_id LIMIT 5;
+
+-- name: retry_decision_of_job
+-- Which rule decided about a failed job.
+SELECT rule_id, action, is_active, reason, decided_at FROM retry_decisions WHERE job_id = :job_id;
+
 -- name: messages_of_task
 -- Messages about the task that a service could not handle: those that come again, and those that were put aside.
 SELECT consumer, reason, attempts, retry_at, NULL::timestamptz AS parked_at, created_at AS at FROM deferred_messages
@@ -63,8 +78,8 @@ WITH texts AS (
         SELECT error_source, error_code, error_dialog, count(*) AS n_jobs FROM (
                 SELECT error_source, error_code, error_dialog FROM jobs WHERE task_id = :task_id AND status = 'failed'
                 UNION ALL
-                SELECT error_source, error_code, error_dialog FROM jobs_archive
-                 WHERE task_id = :task_id AND status = 'failed') j
+                SELECT error_source, error_code, error_dialog
+                  FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], ARRAY['failed'])) j
          GROUP BY 1, 2, 3),
     kinds AS (
         SELECT error_source, error_code, left(error_dialog, 200) AS error_dialog, n_jobs,
@@ -77,7 +92,7 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
   FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
 
 -- name: job_facts
--- A job, live or archived, and its task's VO. Index jobs_archive_job.
+-- A job, live or archived, and its task's VO.
 SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo FROM (
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
@@ -87,7 +102,7 @@ UNION ALL
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
        heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, 0, true
-  FROM jobs_archive WHERE job_id = :job_id
+  FROM archived_jobs(ARRAY[:job_id::bigint])
 LIMIT 1) found;
 
 -- name: history_of_job
@@ -157,7 +172,12 @@ SELECT j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.pro
  WHERE j.job_id = :job_id;
 
 -- name: transfers_of_job
--- Transfers of a job in the order they were asked for. Index transfers_job.
-SELECT transfer_id, direction, source_storage, destination_storage, n_files, n_bytes, status, requested_at, due_at,
-       completed_at, error
-  FROM transfers WHERE job_id = :job_id ORDER BY transfer_id;
+-- Transfers of a job in the order they were asked for, with what became of their request. Index transfers_job.
+SELECT x.transfer_id, x.direction, x.source_storage, x.destination_storage, x.n_files, x.n_bytes, x.status,
+       x.requested_at, x.due_at, x.completed_at, coalesce(x.error, r.reason) AS error, r.rule_id
+  FROM transfers x LEFT JOIN catalogue_requests r USING (request_id) WHERE x.job_id = :job_id ORDER BY x.transfer_id;
+
+-- name: catalogue_requests_of_task
+-- What a task waits for at its catalogue, the oldest first. Index catalogue_requests_of_task.
+SELECT vo, kind, subject, status, attempts, reason, next_at, rule_id FROM catalogue_requests
+ WHERE task_id = :task_id AND status IN ('open', 'moving') ORDER BY request_id LIMIT :at_most::int;

@@ -1,17 +1,19 @@
 -- name: produced_outputs
 -- Outputs of holding jobs.
-SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log
+SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log, d.storage_token AS token,
+       CASE WHEN d.site IS NOT NULL AND c.dataset_id IS NULL THEN d.container_name END AS new_in_container, d.scope
   FROM jobs j
   JOIN job_files jf ON jf.job_id = j.job_id
   JOIN task_files f ON f.file_id = jf.file_id
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
+  LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding'
    AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.out_job_id IS NOT DISTINCT FROM j.job_id
  ORDER BY f.file_id;
 
 -- name: holding_jobs
 -- Of these jobs, those that wait for their outputs to be registered, with what their pilots reported.
-SELECT j.job_id, j.queue, j.prod_source_label, t.task_type, r.report, r.state AS reported_state
+SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report, r.state AS reported_state
   FROM jobs j JOIN tasks t USING (task_id) LEFT JOIN job_reports r ON r.job_id = j.job_id
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' ORDER BY j.job_id;
 
@@ -50,14 +52,17 @@ UPDATE transfers t
 RETURNING t.transfer_id, t.job_id, t.direction, t.destination_storage, t.status;
 
 -- name: moved_files
--- The files behind transfers that were done: final outputs, or inputs, of their jobs.
-SELECT DISTINCT d.dataset_name, f.lfn, m.storage
-  FROM unnest(:job_ids::bigint[], :directions::text[], :storages::text[]) AS m (job_id, direction, storage)
+-- The files behind transfers that were done: final outputs, or inputs, of their jobs. Input that is used many times stays.
+SELECT DISTINCT d.dataset_name, f.lfn, m.destination_storage AS storage, m.task_id,
+       m.direction = 'input' AND coalesce(d.attributes ->> 'manytime', '') <> 'true' AS is_for_one_use
+  FROM transfers m
   JOIN job_files jf ON jf.job_id = m.job_id
   JOIN task_files f ON f.file_id = jf.file_id
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
- WHERE CASE WHEN m.direction = 'output' THEN d.type IN ('output', 'log') ELSE d.type = 'input' END
- ORDER BY d.dataset_name, f.lfn, m.storage;
+ WHERE m.transfer_id = ANY(:transfer_ids::bigint[])
+   AND CASE WHEN m.direction = 'output' THEN d.type IN ('output', 'log') ELSE d.type = 'input' END
+   AND (m.dataset_ids IS NULL OR d.dataset_id = ANY(m.dataset_ids))
+ ORDER BY d.dataset_name, f.lfn, storage;
 
 -- name: waiting_requests
 -- Requests whose event never came.

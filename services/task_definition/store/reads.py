@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
 import asyncpg
 
+from services.task_definition.policy.file_status import FileInTask, shown_status
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
@@ -91,14 +92,17 @@ class Reading:
     async def datasets_and_files(
         self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None, at_most: int
     ) -> list[dict[str, Any]]:
-        """Datasets with at most so many of their files each."""
+        """Datasets with at most so many of their files each.
+
+        `shown_status` is what people call a file's state.
+        """
         datasets = await self.datasets(connection, task_id, types)
         rows = await SQL.rows(
             connection, "files_of_datasets", dataset_ids=[one["dataset_id"] for one in datasets], at_most=at_most
         )
         files: dict[int, list[dict[str, Any]]] = defaultdict(list)
         for row in rows:
-            files[row["dataset_id"]].append(dict(row))
+            files[row["dataset_id"]].append(_shown(row))
         return [{**one, "files": files[one["dataset_id"]]} for one in datasets]
 
     async def job_ids(self, connection: asyncpg.Connection, task_id: int) -> list[int]:
@@ -122,3 +126,15 @@ class Reading:
     async def _files(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:
         rows = await SQL.rows(connection, "files_by_task", task_ids=list(task_ids))
         return {row["task_id"]: {key: value for key, value in row.items() if key != "task_id"} for row in rows}
+
+
+#: facts that only the shown status of a file needs
+_FOR_STATUS = {one.name for one in fields(FileInTask)} - {"type", "status"}
+
+
+def _shown(row: asyncpg.Record) -> dict[str, Any]:
+    found = {name: value for name, value in row.items() if name not in _FOR_STATUS}
+    return {
+        **found,
+        "shown_status": shown_status(FileInTask(**{one.name: row[one.name] for one in fields(FileInTask)})),
+    }

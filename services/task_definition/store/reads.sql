@@ -1,5 +1,5 @@
 -- name: list_tasks
--- Newest first; every filter may be NULL.
+-- Newest first; every filter may be NULL. Indexes tasks_user_newest, tasks_user, tasks_by_status.
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
        error_dialog, retry_at, creation_date, start_time, end_time, modification_time, state_change_time, req_id,
@@ -30,7 +30,7 @@ SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint A
 SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
         SELECT task_id, status, count(*) AS n FROM jobs WHERE task_id = ANY(:task_ids::bigint[]) GROUP BY 1, 2
         UNION ALL
-        SELECT task_id, status, count(*) FROM jobs_archive WHERE task_id = ANY(:task_ids::bigint[]) GROUP BY 1, 2) j
+        SELECT task_id, status, n_jobs FROM archived_job_counts(:task_ids::bigint[])) j
  GROUP BY task_id, status ORDER BY task_id, status;
 
 -- name: task_details
@@ -46,18 +46,27 @@ SELECT dataset_id, dataset_name, container_name, type, stream_name, status, stat
  WHERE task_id = :task_id AND (:types::text[] IS NULL OR type = ANY(:types::text[])) ORDER BY dataset_id;
 
 -- name: files_of_datasets
--- The first files of each dataset.
-SELECT f.* FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+-- The first files of each dataset; with the state of the job that writes an output, whether a merge job has it, and how
+-- many ranges of its events an input has. Index task_files_unit.
+SELECT f.*, j.status AS producer_status, coalesce(r.n_ranges, 1) AS n_ranges,
+       coalesce(r.n_ranges_finished, 0) AS n_ranges_finished
+  FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
  CROSS JOIN LATERAL (
-       SELECT file_id, dataset_id, lfn, scope, status, fsize, n_events, start_event, end_event, attempt_nr, max_attempt,
-              failed_attempt, job_id, out_job_id, guid, checksum
+       SELECT file_id, dataset_id, type, lfn, scope, status, fsize, n_events, start_event, end_event, attempt_nr,
+              max_attempt, failed_attempt, job_id, out_job_id, guid, checksum,
+              boundary_id IS NOT NULL AND status IN ('picked', 'running') AS is_taken_for_merge
          FROM task_files f WHERE f.dataset_id = d.dataset_id ORDER BY file_id LIMIT :at_most::int) f
+  LEFT JOIN jobs j ON j.job_id = f.out_job_id
+  LEFT JOIN LATERAL (
+       SELECT count(*) AS n_ranges, count(*) FILTER (WHERE one.status = 'finished') AS n_ranges_finished
+         FROM task_files one WHERE f.start_event IS NOT NULL AND one.dataset_id = f.dataset_id AND one.lfn = f.lfn) r
+    ON true
  ORDER BY f.dataset_id, f.file_id;
 
 -- name: job_ids_of_task
--- All jobs of a task, those of the archive included. Indexes jobs_task and jobs_archive_task.
+-- All jobs of a task, those of the archive included. Index jobs_task.
 SELECT job_id FROM jobs WHERE task_id = :task_id
-UNION SELECT job_id FROM jobs_archive WHERE task_id = :task_id ORDER BY job_id;
+UNION SELECT job_id FROM archived_job_ids(ARRAY[:task_id::bigint]) ORDER BY job_id;
 
 -- name: jobs_of_task
 -- The newest jobs of a task, those of the archive included, with their text for the pilot while it is kept.
@@ -72,8 +81,7 @@ SELECT j.job_id, j.task_id, j.status, j.queue, j.resource_type, j.gshare, j.user
         SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
                current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
                error_source, error_code, error_dialog
-          FROM jobs_archive
-         WHERE task_id = :task_id AND (:statuses::text[] IS NULL OR status = ANY(:statuses::text[]))
+          FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], :statuses::text[], :at_most::int)
          ORDER BY job_id DESC LIMIT :at_most::int) j
   LEFT JOIN job_specs s USING (job_id)
  ORDER BY j.job_id DESC;

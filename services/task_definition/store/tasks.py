@@ -9,8 +9,9 @@ from typing import Any
 
 import asyncpg
 
+from services.task_definition.policy.classes import Sharing
+from services.task_definition.policy.duplication import Writer
 from services.task_definition.policy.shares import ShareNode
-from services.task_definition.policy.work_queues import WorkQueue
 from services.task_definition.store.work_queues import work_queues
 from shared.auth import Caller
 from shared.db.queries import Queries
@@ -61,6 +62,7 @@ class TaskRow:
     command_details: Mapping[str, Any] | None
     retry_at: datetime | None
     error_dialog: str | None
+    takes_unstaged: bool
 
     @property
     def parent_id(self) -> int | None:
@@ -69,16 +71,18 @@ class TaskRow:
 
     @property
     def has_scout_data(self) -> bool:
+        """Whether its needs were measured; a walltime with a unit says so, too (JEDI: Using scout jobs)."""
         return bool(self.measured_units or self.walltime_unit)
 
 
 @dataclass(frozen=True)
-class Sharing:
-    """The tree of shares, resource types and work queues."""
+class SameName:
+    """A task that has a certain name."""
 
-    nodes: tuple[ShareNode, ...]
-    resource_types: tuple[ResourceType, ...]
-    work_queues: tuple[WorkQueue, ...]
+    task_id: int
+    user_name: str
+    vo: str
+    unique_name: bool
 
 
 class TaskStore:
@@ -175,16 +179,36 @@ class TaskStore:
     async def children(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
         return await SQL.rows(connection, "children_of_task", task_id=task_id)
 
+    async def has_food(self, connection: asyncpg.Connection, parent_id: int, child_id: int) -> bool:
+        """Whether a parent whose children are to follow it made files that a child has not read."""
+        found: bool = await SQL.value(connection, "has_food", timeout_s=60, parent_id=parent_id, child_id=child_id)
+        return found
+
     async def release_now(self, connection: asyncpg.Connection, task_id: int) -> None:
         await SQL.run(connection, "release_now", task_id=task_id)
 
-    async def same_name(self, connection: asyncpg.Connection, task_name: str) -> int | None:
-        found: int | None = await SQL.value(connection, "same_name", task_name=task_name)
-        return found
+    async def look_now(self, connection: asyncpg.Connection, task_id: int) -> None:
+        """The row itself asks job generation to look, should the message be lost."""
+        await SQL.run(connection, "look_now", task_id=task_id)
 
-    async def writers(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, int]:
-        rows = await SQL.rows(connection, "writers_of_datasets", names=list(names))
-        return {row["dataset_name"]: row["task_id"] for row in rows}
+    async def same_name(self, connection: asyncpg.Connection, task_name: str) -> SameName | None:
+        row = await SQL.row(connection, "same_name", task_name=task_name)
+        return None if row is None else SameName(**dict(row))
+
+    async def outputs(self, connection: asyncpg.Connection, task_id: int) -> set[str]:
+        """Names of the datasets that it writes; empty before it is defined."""
+        return {row["dataset_name"] for row in await SQL.rows(connection, "outputs_of_task", task_id=task_id)}
+
+    async def lock_names(self, connection: asyncpg.Connection, names: Sequence[str]) -> None:
+        """Until the commit nobody else begins to write datasets of these names."""
+        await SQL.rows(connection, "lock_names", names=list(names))
+
+    async def writers(
+        self, connection: asyncpg.Connection, names: Sequence[str], *, besides: int | None = None
+    ) -> list[Writer]:
+        """Every task but `besides` that writes one of these datasets, by dataset."""
+        rows = await SQL.rows(connection, "writers_of_datasets", names=list(names), besides=besides)
+        return [Writer(**{**dict(row), "templates": frozenset(row["templates"])}) for row in rows]
 
     async def sharing(self, connection: asyncpg.Connection) -> Sharing:
         nodes = await SQL.rows(connection, "share_nodes")

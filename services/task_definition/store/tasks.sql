@@ -3,7 +3,7 @@
 SELECT t.task_id, t.task_name, t.user_name, t.vo, t.prod_source_label, t.task_type, t.status, t.old_status, t.parent_tid,
        t.nucleus, t.site, t.cloud, t.task_priority, t.current_priority, t.split_rule, t.max_attempt, t.max_failure,
        t.goal, t.gshare, t.resource_type, t.measured_units, t.walltime_unit, t.command, t.command_details, t.retry_at,
-       t.error_dialog
+       t.error_dialog, t.takes_unstaged
   FROM tasks t WHERE t.task_id = :task_id FOR NO KEY UPDATE;
 
 -- name: parameters_of_task
@@ -23,16 +23,16 @@ INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, wor
                    country_group, parent_tid, ticket_id, ticket_system_type, campaign, merge_ram_count,
                    merge_ram_unit, merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime,
                    nucleus, base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
-                   fixed_units, ip_connectivity, container_name, num_throttled, unique_name)
+                   fixed_units, ip_connectivity, container_name, num_throttled, term_condition, unique_name)
 SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
        r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
        r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
        r.work_disk_unit, r.ram_count, r.ram_unit, r.io_intensity, r.io_intensity_unit, r.work_queue_id, r.cloud, r.site,
-       coalesce(r.req_id, :task_id), r.country_group, r.parent_tid, r.ticket_id, r.ticket_system_type, r.campaign,
+       coalesce(r.req_id, :task_id), r.country_group, coalesce(r.parent_tid, :task_id), r.ticket_id, r.ticket_system_type, r.campaign,
        r.merge_ram_count, r.merge_ram_unit, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency,
        r.base_walltime, r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
        r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
-       coalesce(r.unique_name, false)
+       r.term_condition, coalesce(r.unique_name, false)
   FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r
 ON CONFLICT (task_name) WHERE unique_name DO NOTHING
 RETURNING task_id;
@@ -68,19 +68,51 @@ VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);
 SELECT task_id, status, old_status FROM tasks
  WHERE parent_tid = :task_id AND task_id <> :task_id ORDER BY task_id;
 
+-- name: has_food
+-- Whether a parent made files that a child has not read, unless its last retry left children as they are. Contents that
+-- did not change since they were read are not gone through.
+SELECT EXISTS (
+    SELECT FROM tasks p JOIN task_datasets o ON o.task_id = p.task_id AND o.type IN ('output', 'log')
+      JOIN task_datasets d ON d.task_id = :child_id AND d.type = 'input' AND d.dataset_name = o.dataset_name
+      JOIN catalogue.datasets c ON c.name = d.dataset_name
+     WHERE p.task_id = :parent_id AND c.contents_version IS DISTINCT FROM d.contents_version
+       AND NOT coalesce((p.command_details ->> 'no_child_retry')::boolean, false)
+       AND EXISTS (SELECT FROM catalogue.files f
+                    WHERE f.dataset_id = c.dataset_id
+                      AND NOT EXISTS (SELECT FROM task_files t WHERE t.dataset_id = d.dataset_id AND t.lfn = f.lfn)));
+
 -- name: release_now
 -- A pending task need not wait longer: the watchdog takes it up at its next look.
 UPDATE tasks SET retry_at = orrery_now() WHERE task_id = :task_id AND status = 'pending';
 
+-- name: look_now
+-- A task that makes jobs has something new to do.
+UPDATE tasks SET retry_at = orrery_now()
+ WHERE task_id = :task_id AND status IN ('ready', 'scouting', 'scouted', 'running');
+
 -- name: same_name
--- The first task of a name. Index tasks_name.
-SELECT task_id FROM tasks WHERE task_name = :task_name ORDER BY task_id LIMIT 1;
+-- The task whose name is to be the only one of its kind, else the first of that name. Index tasks_name.
+SELECT task_id, user_name, vo, unique_name FROM tasks WHERE task_name = :task_name
+ ORDER BY unique_name DESC, task_id LIMIT 1;
+
+-- name: outputs_of_task
+-- What a task writes.
+SELECT dataset_name FROM task_datasets
+ WHERE task_id = :task_id AND type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log');
+
+-- name: lock_names
+-- Whoever begins to write one of these datasets waits until the one before has committed.
+SELECT pg_advisory_xact_lock(hashed.name)
+  FROM (SELECT DISTINCT hashtextextended(name, 0) AS name FROM unnest(:names::text[]) AS x (name) ORDER BY 1) hashed;
 
 -- name: writers_of_datasets
--- Tasks that write these datasets.
-SELECT DISTINCT ON (dataset_name) dataset_name, task_id FROM task_datasets
- WHERE dataset_name = ANY(:names::text[]) AND type IN ('output', 'log', 'trn_output', 'trn_log')
- ORDER BY dataset_name, task_id;
+-- Tasks that write these datasets, with the names that they give their files there.
+SELECT d.dataset_name, d.task_id, t.user_name,
+       coalesce(array_agg(o.file_name_template) FILTER (WHERE o.file_name_template IS NOT NULL), '{}') AS templates
+  FROM task_datasets d JOIN tasks t USING (task_id) LEFT JOIN output_templates o USING (dataset_id)
+ WHERE d.dataset_name = ANY(:names::text[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log')
+   AND (:besides::bigint IS NULL OR d.task_id <> :besides)
+ GROUP BY d.dataset_name, d.task_id, t.user_name ORDER BY d.dataset_name, d.task_id;
 
 -- name: share_nodes
 -- The tree of shares in the order in which they are matched.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import asyncpg
@@ -39,7 +39,11 @@ def unreadable_requirements(text: Any) -> list[FieldProblem]:
 
 
 async def problems_of_readable_parts(
-    connection: asyncpg.Connection, tasks: TaskStore, catalogue: CatalogueReader, parameters: Any
+    connection: asyncpg.Connection,
+    tasks: TaskStore,
+    catalogue: CatalogueReader,
+    parameters: Any,
+    vos_outside: Collection[str] = (),
 ) -> list[FieldProblem]:
     """Taken names that must be unique, and unknown input, in the parts that can be read."""
     if not isinstance(parameters, Mapping):
@@ -49,8 +53,8 @@ async def problems_of_readable_parts(
     if parameters.get("uniqueTaskName") and isinstance(name, str) and name and not unstorable_values(name):
         existing = await tasks.same_name(connection, name)
         if existing is not None:
-            found.append(duplicate_name(name, existing))
-    if parameters.get("waitInput") or parameters.get("parent_tid") is not None:
+            found.append(duplicate_name(name, existing.task_id))
+    if parameters.get("waitInput") or parameters.get("parent_tid") is not None or parameters.get("vo") in vos_outside:
         return found
     items = await in_slices(_items(parameters))
     inputs = [(index, one) for index, item in items if item.param_type == "input" for one in item.datasets()]

@@ -5,30 +5,34 @@ Every problem is listed at once, and nothing is written unless there is none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import asyncpg
 
+from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
+from services.task_definition.policy.client_defaults import with_client_defaults
 from services.task_definition.policy.could_run import could_run, typical_job
-from services.task_definition.policy.outputs import plan_outputs
+from services.task_definition.policy.duplication import outputs_of, taken
+from services.task_definition.policy.output_places import places_of_outputs, unknown_places
 from services.task_definition.policy.refine import DefinitionFacts, DefinitionRefused, Refined, refiner_for
 from services.task_definition.policy.shares import resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.policy.work_queues import named_work_queue
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.store.tasks import SameName, TaskStore
 from services.task_definition.submitting.malformed import (
     UNKNOWN_DATASET,
     duplicate_name,
     problems_of_readable_parts,
     unreadable_requirements,
 )
+from services.task_definition.submitting.resubmission import Resubmission
 from services.task_definition.submitting.rights import owner_of, rights_missing
 from shared.auth import Caller
-from shared.brokerage.nuclei import destination_storage
 from shared.catalogue.port import Catalogue, DatasetFacts
+from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered
 from shared.model.grid_preferences import is_super
@@ -45,10 +49,14 @@ TASK_SEQUENCE = "task_ids"
 
 @dataclass(frozen=True)
 class Submitted:
-    """Accepted: the id of the new task (None on a dry run), and what it would make."""
+    """Accepted: the id of the new task (None on a dry run), and what it would make.
+
+    `is_again`: a task that existed goes on; the facts say what it changed.
+    """
 
     task_id: int | None
     facts: dict[str, Any] = field(default_factory=dict)
+    is_again: bool = False
 
 
 class SubmissionRefused(Exception):
@@ -65,8 +73,17 @@ class SubmissionRefused(Exception):
 class Submission:
     """Takes tasks in."""
 
-    def __init__(self, tasks: TaskStore, catalogue: Catalogue, grid: KnownGrid) -> None:
-        self._tasks, self._catalogue, self._grid = tasks, catalogue, grid
+    def __init__(
+        self,
+        tasks: TaskStore,
+        catalogue: Catalogue,
+        grid: KnownGrid,
+        settings: Parameters,
+        resubmission: Resubmission,
+        vos_outside: Collection[str],
+    ) -> None:
+        self._tasks, self._catalogue, self._grid, self._settings = tasks, catalogue, grid, settings
+        self._resubmission, self._vos_outside = resubmission, vos_outside
 
     async def submit(
         self, work: UnitOfWork, parameters: Any, caller: Caller, *, parent_id: int | None = None, dry_run: bool = False
@@ -74,15 +91,20 @@ class Submission:
         """Register a task, or say what it would be. Raises SubmissionRefused with every problem."""
         if parent_id is not None and isinstance(parameters, dict):
             parameters = {**parameters, "parent_tid": parent_id}
-        spec = await self._parse(work.connection, parameters, caller)
+        spec = await self._parse(work.connection, self.completed(parameters), caller)
         sharing = await self._tasks.sharing(work.connection)
         resource_type = resource_type_for(spec, sharing.resource_types)
         gshare = share_for(spec, resource_type, sharing.nodes)
-        problems = await self._problems(work.connection, spec, caller, gshare)
+        existing = await self._resubmission.find(work, spec, owner_of(spec, caller))
+        problems = await self._problems(work.connection, spec, caller, gshare, existing)
+        if existing is not None:
+            problems += await self._resubmission.problems(work, existing, spec)
         work_queue_id, unknown = named_work_queue(spec, sharing.work_queues)
         problems += unknown
         if problems:
             raise SubmissionRefused(problems)
+        if existing is not None:
+            return await self._submit_again(work, existing, spec, caller, dry_run=dry_run)
         ability = await self._ability(work, spec, gshare or "", resource_type)
         if dry_run:
             facts = await self._facts(work.connection, spec, gshare or "", resource_type)
@@ -92,7 +114,7 @@ class Submission:
             **spec.columns(),
             "user_name": owner_of(spec, caller),
             "parent_tid": spec.parameters.parent_task_id,
-            "unique_name": spec.parameters.unique_task_name,
+            "unique_name": spec.parameters.unique_task_name and not spec.allows_duplication,
             "split_rule": spec.split_rule(),
             "gshare": gshare,
             "resource_type": resource_type,
@@ -103,6 +125,22 @@ class Submission:
             raise SubmissionRefused([duplicate_name(spec.parameters.task_name, None)])
         work.emit(TaskRegistered(task_id=task_id))
         return Submitted(task_id)
+
+    def completed(self, parameters: Any) -> Any:
+        """The JSON with what PanDA's client leaves to the server."""
+        scripts = self._settings.read(ANALYSIS_SCRIPTS_URL), self._settings.read(ANALYSIS_SCRIPTS)
+        return with_client_defaults(parameters, *scripts)
+
+    async def _submit_again(
+        self, work: UnitOfWork, existing: SameName, spec: TaskSpec, caller: Caller, *, dry_run: bool
+    ) -> Submitted:
+        """The task of this name goes on. Raises SubmissionRefused."""
+        if dry_run:
+            return Submitted(None, {"submitted_again": existing.task_id})
+        problems, changed = await self._resubmission.carry_out(work, existing, spec, caller)
+        if problems:
+            raise SubmissionRefused(problems)
+        return Submitted(existing.task_id, {"changed": changed}, is_again=True)
 
     async def _super_priority(self, connection: asyncpg.Connection, spec: TaskSpec, owner: str) -> dict[str, int]:
         """Analysis of super users, and of groups by who has super group privilege, jumps over other tasks."""
@@ -116,7 +154,9 @@ class Submission:
         try:
             return await in_slices(task_in_steps(parameters))
         except InvalidTask as error:
-            besides = await problems_of_readable_parts(connection, self._tasks, self._catalogue, parameters)
+            besides = await problems_of_readable_parts(
+                connection, self._tasks, self._catalogue, parameters, self._vos_outside
+            )
             if isinstance(error.spec, TaskSpec):
                 besides += rights_missing(error.spec, caller)
                 besides += await self._parent(connection, error.spec)
@@ -124,14 +164,19 @@ class Submission:
             raise SubmissionRefused([*error.problems, *besides]) from None
 
     async def _problems(
-        self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller, gshare: str | None
+        self,
+        connection: asyncpg.Connection,
+        spec: TaskSpec,
+        caller: Caller,
+        gshare: str | None,
+        existing: SameName | None,
     ) -> list[FieldProblem]:
         """Problems that grid, catalogue and shares show in a well-formed task."""
         found = rights_missing(spec, caller)
-        if spec.parameters.unique_task_name:
-            existing = await self._tasks.same_name(connection, spec.parameters.task_name)
-            if existing is not None:
-                found.append(duplicate_name(spec.parameters.task_name, existing))
+        if spec.parameters.unique_task_name and existing is None:
+            other = await self._tasks.same_name(connection, spec.parameters.task_name)
+            if other is not None:
+                found.append(duplicate_name(spec.parameters.task_name, other.task_id))
         if gshare is None:
             wanted = spec.parameters.gshare
             allowed = "allowed: a leaf of the shares" if wanted else "no leaf of the shares matches this task"
@@ -140,7 +185,7 @@ class Submission:
         found += await self._places(connection, spec)
         found += unreadable_requirements(spec.parameters.requirements)
         found += await self._expressions(connection, spec)
-        return found + await self._datasets(connection, spec)
+        return found + await self._datasets(connection, spec, caller, existing)
 
     async def _parent(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
         parent_id = spec.parameters.parent_task_id
@@ -160,7 +205,8 @@ class Submission:
         named += [("includedSite", name) for name in given.included_site or ()]
         named += [("excludedSite", name) for name in given.excluded_site or ()]
         nucleus = [("nucleus", given.nucleus)] if given.nucleus else []
-        if not named and not nucleus and not spec.destination:
+        wanted = places_of_outputs(spec)
+        if not named and not nucleus and not wanted:
             return []
         grid = await self._grid.grid(connection)
         found = [
@@ -173,10 +219,7 @@ class Submission:
             for field, name in nucleus
             if not grid.has_nucleus(name)
         ]
-        if spec.destination and grid.sites and destination_storage(grid, spec.destination) is None:
-            allowed = "allowed: a storage of the grid that is not tape, or a site that has one for output"
-            found.append(problem("destination", spec.destination, allowed))
-        return found
+        return found + (unknown_places(grid, wanted) if grid.sites else [])
 
     async def _expressions(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
         """The expressions that select files are PostgreSQL's, not Python's."""
@@ -190,7 +233,9 @@ class Submission:
                         found.append(problem(f"jobParameters.{index}.{name}", pattern, allowed))
         return found
 
-    async def _datasets(self, connection: asyncpg.Connection, spec: TaskSpec) -> list[FieldProblem]:
+    async def _datasets(
+        self, connection: asyncpg.Connection, spec: TaskSpec, caller: Caller, existing: SameName | None
+    ) -> list[FieldProblem]:
         """Input must be known (unless the task waits for it); output must belong to no other task."""
         found: list[FieldProblem] = []
         given = spec.parameters
@@ -200,7 +245,8 @@ class Submission:
             if item.param_type == "input"
             for name in item.datasets()
         ]
-        if not given.wait_input and given.parent_task_id is None:
+        # A catalogue outside is asked when the task is defined: it says then what is unknown.
+        if not given.wait_input and given.parent_task_id is None and given.vo not in self._vos_outside:
             known = await self._catalogue.find(connection, sorted({name for _, name in inputs}))
             found += [
                 problem(f"jobParameters.{index}.dataset", name, UNKNOWN_DATASET)
@@ -208,16 +254,10 @@ class Submission:
                 if name not in known and not _left_out(spec, index, known)
             ]
             found += _cannot_be_refined(spec, DefinitionFacts(known)) if not found else []
-        outputs = [one for one in plan_outputs(spec, 0).datasets if "$" not in one.name]
-        return found + await self._taken(connection, spec, [one.name for one in outputs])
-
-    async def _taken(self, connection: asyncpg.Connection, spec: TaskSpec, names: list[str]) -> list[FieldProblem]:
-        writers = await self._tasks.writers(connection, names)
-        fields = _fields_of_outputs(spec)
-        return [
-            problem(fields.get(name, "dataset"), name, f"task {task_id} writes this dataset; allowed: one of its own")
-            for name, task_id in sorted(writers.items())
-        ]
+        if existing is not None:
+            return found
+        writers = await self._tasks.writers(connection, [name for name in outputs_of(spec) if "$" not in name])
+        return found + taken(spec, writers, owner_of(spec, caller))
 
     async def _ability(self, work: UnitOfWork, spec: TaskSpec, gshare: str, resource_type: str) -> dict[str, Any]:
         """How many queues could run the task. Raises SubmissionRefused if none ever could. Without a grid: unknown."""
@@ -274,13 +314,3 @@ def _cannot_be_refined(spec: TaskSpec, world: DefinitionFacts) -> list[FieldProb
     """What refining would give the task up for."""
     outcome = refiner_for(spec.parameters.vo, spec.parameters.prod_source_label)(spec, 0, world)
     return [problem("jobParameters", None, outcome.reason)] if isinstance(outcome, DefinitionRefused) else []
-
-
-def _fields_of_outputs(spec: TaskSpec) -> dict[str, str]:
-    """Which field of the JSON names which output dataset."""
-    fields = {
-        name: f"jobParameters.{index}.dataset"
-        for index, item in enumerate(spec.parameters.job_parameters)
-        for name in item.datasets()
-    }
-    return {**fields, **{name: "log.dataset" for item in spec.parameters.logs() for name in item.datasets()}}

@@ -9,10 +9,15 @@ import pytest
 
 from services.task_definition.policy.work_queues import WorkQueue
 from services.task_definition.store.work_queues import matching_tasks
+from shared.auth import Authority
 from shared.db import Database
+from shared.events import TaskCommanded, TaskMeasured
 from shared.runtime.service import Service
-from tests.handlers.task_definition.steps import define, rows_of, task_row
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row
+from tests.handlers.task_definition.test_tasks_of_other_vos import client_of
 from tests.handlers.task_definition.world import analysis, production
+from tests.rows import insert
 
 QUEUES: list[dict[str, Any]] = [
     {"queue_id": 1, "name": "simulation", "label": "managed", "vo": "demo", "order": 10,
@@ -84,6 +89,9 @@ async def test_users_see_themselves_and_production_sees_all(
         ("group/set", {"name": "a", "vo": "demo", "job_share": -1}, "job_share"),
         ("work_queue/load", {"work_queues": [{**QUEUES[0], "criteria": "status = 'x'"}]}, "work_queues.simulation"),
         ("work_queue/load", {"work_queues": [{**QUEUES[0], "status": "broken"}]}, "status"),
+        ("work_queue/load", {"work_queues": [{**QUEUES[0], "variables": "p1"}]}, "work_queues.simulation.variables"),
+        ("user/set", {"user_name": "a", "groups": ["nobody"]}, "groups"),
+        ("user/load", {"users": [{"user_name": "a", "groups": ["nobody"]}]}, "users.a.groups"),
     ],
 )
 async def test_bad_input_names_its_field(operator: httpx.AsyncClient, path: str, body: Any, field: str) -> None:
@@ -92,7 +100,8 @@ async def test_bad_input_names_its_field(operator: httpx.AsyncClient, path: str,
 
 
 @pytest.mark.parametrize(
-    "path", ["group/set", "group/load", "user/set", "user/load", "work_queue/set", "work_queue/load"]
+    "path",
+    ["group/set", "group/load", "user/set", "user/load", "work_queue/set", "work_queue/load", "work_queue/remove"],
 )
 async def test_operators_alone_write(producer: httpx.AsyncClient, path: str) -> None:
     assert (await post(producer, path, {}))["status"] == 403
@@ -114,11 +123,55 @@ async def test_a_task_is_mapped_when_it_comes_and_an_unknown_queue_is_refused(
         ("rest", 1),
     ]
     left_out = await post(operator, "work_queue/load", {"work_queues": [QUEUES[1]]})
-    assert left_out["success"]
+    assert [one["field"] for one in left_out["problems"]] == ["work_queues.simulation"]
+    assert "1 live tasks belong to it" in str(left_out["problems"])
+    await put(database, first, "done")
+    assert (await post(operator, "work_queue/load", {"work_queues": [QUEUES[1]]}))["success"]
     assert [(one["name"], one["status"]) for one in await get(producer, "work_queue/list")] == [
         ("simulation", "inactive"),
         ("rest", "active"),
     ]
+
+
+async def test_a_work_queue_is_removed_unless_live_tasks_have_it_and_stays_inactive_where_ended_ones_do(
+    database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    assert (await post(operator, "work_queue/load", {"work_queues": QUEUES}))["success"]
+    task_id, _ = await define(database, service, producer, production("one", processingType="simul"))
+    assert (await post(operator, "work_queue/remove", {"queue_id": 2}))["success"]
+    refused = await post(operator, "work_queue/remove", {"queue_id": 1})
+    assert not refused["success"] and "live tasks" in str(refused["problems"])
+    await put(database, task_id, "done")
+    assert (await post(operator, "work_queue/remove", {"queue_id": 1}))["success"]
+    listed = [(one["name"], one["status"]) for one in await get(producer, "work_queue/list")]
+    assert listed == [("simulation", "inactive")]
+    assert not (await post(operator, "work_queue/remove", {"queue_id": 2}))["success"]
+    assert (await audited(database))[-2:] == ["work_queue.remove 2", "work_queue.remove 1"]
+
+
+async def test_a_refusal_of_criteria_is_in_words_that_somebody_typed(operator: httpx.AsyncClient) -> None:
+    for criteria in ("processingType =", "processingType = 'a' AND", "(coreCount = 1", "site IN ()"):
+        reply = await post(operator, "work_queue/set", {"work_queue": {**QUEUES[1], "criteria": criteria}})
+        told = str(reply["problems"])
+        assert not reply["success"] and "allowed: " in told, told
+        assert not [word for word in ("sqlglot", "Expecting", "keyword", "token", "<class") if word in told], told
+
+
+async def test_lists_show_groups_and_users_of_the_callers_vos(
+    database: Database, service: Service, authority: Authority, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    for vo in ("demo", "other"):
+        assert (await post(operator, "group/set", {"name": f"of-{vo}", "vo": vo}))["success"]
+    await define(database, service, producer, production("one"))
+    [owner] = [row["user_name"] for row in await rows_of(database, "SELECT DISTINCT user_name FROM tasks")]
+    for name in (owner, "stranger"):
+        assert (await post(operator, "user/set", {"user_name": name}))["success"]
+    async with client_of(service, authority, "prodteam", "production", "demo") as of_demo:
+        assert [one["name"] for one in await get(of_demo, "group/list")] == ["of-demo"]
+        assert [one["user_name"] for one in await get(of_demo, "user/list")] == [owner]
+    async with client_of(service, authority, "prodteam", "production", "other") as of_other:
+        assert await get(of_other, "user/list") == []
+    assert [one["user_name"] for one in await get(operator, "user/list")] == sorted([owner, "stranger"])
 
 
 async def test_python_and_the_statement_agree_on_which_tasks_match(
@@ -173,3 +226,61 @@ async def test_group_analysis_of_super_groups_has_priority_1500_and_production_h
     assert (await task_row(database, task_id))["current_priority"] == expected
     task_id, _ = await define(database, service, producer, production("of.alice", userName="alice"))
     assert (await task_row(database, task_id))["current_priority"] == 500
+
+
+async def test_class_share_and_work_queue_are_found_again_when_a_task_was_measured_or_moved(
+    database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    async with database.read() as connection:
+        for place, (name, expression) in enumerate({"Small": "MCORE$", "Large": ".*HIMEM"}.items()):
+            await connection.execute(
+                "INSERT INTO shares (gshare, value, position, resource_type) VALUES ($1, 50, $2, $3)",
+                name,
+                place,
+                expression,
+            )
+    at_beta = {**QUEUES[1], "criteria": "site = 'BETA'", "variables": None, "order": 1}
+    assert (await post(operator, "work_queue/load", {"work_queues": [at_beta]}))["success"]
+    task_id, _ = await define(database, service, producer, production("one"))
+    row = await task_row(database, task_id)
+    assert (row["resource_type"], row["gshare"], row["work_queue_id"]) == ("MCORE", "Small", None)
+    await put(database, task_id, "running", ram_count=3000)
+    emitted = await deliver(database, service, TaskMeasured(task_id=task_id))
+    assert emitted == (TaskCommanded(task_id=task_id, command="change_share", status="running"),)
+    row = await task_row(database, task_id)
+    assert (row["resource_type"], row["gshare"]) == ("MCORE_HIMEM", "Large")
+    assert await deliver(database, service, TaskMeasured(task_id=task_id)) == ()
+    assert (await post(producer, "task/reassign", {"task_id": task_id, "site": "BETA"}))["success"]
+    assert (await task_row(database, task_id))["work_queue_id"] == 2
+
+
+async def test_class_share_and_work_queue_are_found_again_with_every_command_that_changes_attributes(
+    database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    async with database.read() as connection:
+        for place, (name, expression) in enumerate({"Small": "MCORE$", "Large": ".*HIMEM"}.items()):
+            row = {"gshare": name, "value": 50, "position": place, "resource_type": expression}
+            await insert(connection, "shares", row)
+    by_site = {**QUEUES[1], "queue_id": 3, "name": "beta", "criteria": "site = 'BETA'", "order": 1}
+    by_rule = {**QUEUES[1], "queue_id": 4, "name": "whole", "criteria": "splitRule LIKE '%nMaxFiles%'", "order": 2}
+    assert (await post(operator, "work_queue/load", {"work_queues": [by_site, by_rule]}))["success"]
+    task_id, _ = await define(database, service, producer, production("one"))
+
+    async def classes() -> tuple[Any, ...]:
+        row = await task_row(database, task_id)
+        return row["resource_type"], row["gshare"], row["work_queue_id"]
+
+    await put(database, task_id, "running", nucleus="ALPHA", ram_count=3000, measured_units=["ram_count"])
+    await deliver(database, service, TaskMeasured(task_id=task_id))
+    assert await classes() == ("MCORE_HIMEM", "Large", None)
+    rule = {"attribute_name": "MF", "attribute_value": 9}
+    assert (await post(producer, "task/change_split_rule", {"task_id": task_id, **rule}))["success"]
+    assert await classes() == ("MCORE_HIMEM", "Large", 4)
+    await end_files(database, task_id, finished=1, failed=2)
+    await put(database, task_id, "finished")
+    assert (await post(producer, "task/reload_input", {"task_id": task_id}))["success"]
+    assert await classes() == ("MCORE", "Small", 4), "the memory is what the parameters say"
+    await put(database, task_id, "finished")
+    at_beta = {"task_id": task_id, "new_parameters": {"site": "BETA"}}
+    assert (await post(producer, "task/retry", at_beta))["success"]
+    assert await classes() == ("MCORE", "Small", 3)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -316,3 +317,42 @@ async def test_an_order_with_an_impossible_value_is_refused_and_changes_nothing(
     reply = await operator.post(f"/api/v1/{path}", json=body)
     assert reply.status_code == 200 and reply.json()["success"] is False, reply.text
     assert await value_of(database, "SELECT count(*) FROM parameters") == 0
+
+
+async def test_what_the_client_calls_active_and_ended_filters_a_list(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    active, _ = await define(database, service, user, analysis("user.alice.active"))
+    ended, _ = await define(database, service, user, analysis("user.alice.ended"))
+    await put(database, ended, "done")
+
+    async def found(**filters: str) -> list[int]:
+        answer = await get(user, "task/get_tasks_detailed_info_since", filters=json.dumps(filters))
+        return [one["jediTaskID"] for one in answer["data"]]
+
+    assert (await found(superStatus="running"), await found(superStatus="done")) == ([active], [ended])
+    assert await found(superStatus="submitting") == await found(superStatus="running", status="done") == []
+
+
+async def test_a_caller_hears_name_roles_groups_and_rights(service: Service, authority: Authority) -> None:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=application_of(service, authority)), base_url="http://task-definition"
+    ) as client:
+        token = authority.issue("ada", ["user"], ["atlas", "atlas/higgs"], rights=["submit"])
+        client.headers["Authorization"] = f"Bearer {token}"
+        told = (await get(client, "system/get_attributes"))["data"]["environment"]
+    assert told == {
+        "REMOTE_USER": "ada", "ROLES": "user", "GROUPS": "atlas,atlas/higgs", "VO": "atlas", "RIGHTS": "submit",
+        "GRST_CRED_AURI_0": "dn:ada", "GRST_CRED_AURI_1": "fqan:/atlas", "GRST_CRED_AURI_2": "fqan:/atlas/higgs",
+    }  # fmt: skip
+
+
+async def test_the_parent_of_a_task_is_told_or_that_it_has_none(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    parent, _ = await define(database, service, user, analysis("user.alice.parent"))
+    child, _ = await define(database, service, user, analysis("user.alice.child", parent_tid=parent))
+    assert (await get(user, "task/get_parent_detailed_info", task_id=child))["data"]["jediTaskID"] == parent
+    alone = await get(user, "task/get_parent_detailed_info", task_id=parent)
+    assert (alone["data"], alone["message"]) == (2, f"task {parent} has no parent")
+    assert (await get(user, "task/get_parent_detailed_info", task_id=4711))["data"] == 2

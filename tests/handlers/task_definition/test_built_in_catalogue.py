@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import asyncio
 
+import asyncpg
 import pytest
 
 from services.task_definition.importing.files import import_catalogue
 from services.task_definition.importing.import_file import InvalidCatalogue, parse_catalogue
-from shared.catalogue import BuiltInCatalogue, FeedRequest, NewFile
+from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
-from tests.handlers.task_definition.steps import rows_of, value_of
+from tests.handlers.task_definition.steps import value_of
 from tests.handlers.task_definition.world import import_world, small_catalogue
-from tests.rows import dataset, task
 
 CATALOGUE = BuiltInCatalogue()
 
@@ -100,53 +100,6 @@ async def test_many_at_once_add_to_the_same_datasets_without_losing_a_count(data
     assert await replicas_of(database, "log") == [("S1", 20, 2000, False)]
 
 
-async def test_feeding_again_adds_only_what_is_new(database: Database) -> None:
-    await import_world(database)
-    async with database.begin(reason="test") as work:
-        connection = work.connection
-        task_id = await task(connection)
-        dataset_id = await dataset(connection, task_id)
-        request = FeedRequest(task_id, dataset_id, "mc.evnt", "input", 3, max_files=5)
-        first = await CATALOGUE.feed(connection, request)
-        again = await CATALOGUE.feed(connection, request)
-    assert (first.n_units, first.n_files, first.n_events) == (5, 5, 5000)
-    assert again.n_units == 5
-    lfns = await rows_of(database, "SELECT DISTINCT lfn FROM task_files")
-    assert len(lfns) == 10
-
-
-async def test_files_used_by_another_task_can_be_left_out(database: Database) -> None:
-    await import_world(database)
-    async with database.begin(reason="test") as work:
-        connection = work.connection
-        first, second = await task(connection), await task(connection)
-        used, fresh = await dataset(connection, first), await dataset(connection, second)
-        await CATALOGUE.feed(connection, FeedRequest(first, used, "mc.evnt", "input", 3, max_files=4))
-        await connection.execute(
-            "UPDATE task_files SET status = 'finished' WHERE file_id IN (SELECT min(file_id) FROM task_files)"
-        )
-        request = FeedRequest(second, fresh, "mc.evnt", "input", 3, skip_files_used_by=(first,))
-        assert (await CATALOGUE.feed(connection, request)).n_units == 19
-
-
-async def test_a_large_dataset_is_copied_by_one_statement(database: Database) -> None:
-    async with database.begin(reason="test") as work:
-        connection = work.connection
-        await connection.execute(
-            "WITH d AS (INSERT INTO catalogue.datasets (scope, name, kind, state, n_files)"
-            " VALUES ('mc', 'large', 'dataset', 'frozen', 20000) RETURNING dataset_id)"
-            " INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes, n_events)"
-            " SELECT dataset_id, 'mc', 'f.' || n, 1, 100 FROM d, generate_series(1, 20000) n"
-        )
-        task_id = await task(connection)
-        dataset_id = await dataset(connection, task_id)
-        request = FeedRequest(task_id, dataset_id, "large", "input", 3, events_per_unit=50)
-        result = await CATALOGUE.feed(connection, request)
-        assert (result.n_units, result.n_files, result.n_events) == (40_000, 20_000, 2_000_000)
-        last = await connection.fetchval("SELECT max(first_event) FROM task_files")
-    assert last == 1_999_951
-
-
 async def test_importing_again_changes_nothing_but_another_content_is_refused(database: Database) -> None:
     await import_world(database)
     await import_world(database)
@@ -181,3 +134,46 @@ def test_series_are_the_same_on_every_machine_and_spread_their_sizes() -> None:
 def test_what_is_no_catalogue_is_refused(content: object) -> None:
     with pytest.raises(InvalidCatalogue):
         parse_catalogue(content, storages=None, known_datasets=())
+
+
+@pytest.mark.parametrize(
+    ("lie", "refusal"),
+    [
+        ("INSERT INTO catalogue.files (dataset_id, scope, lfn, size_bytes) SELECT dataset_id, scope, lfn, size_bytes"
+         " FROM catalogue.files WHERE lfn = 'B._1.root'", "files_dataset_id_lfn_key"),
+        ("UPDATE catalogue.files SET size_bytes = -1 WHERE lfn = 'B._1.root'", "files_size_bytes_check"),
+        ("UPDATE catalogue.files SET n_events = -1 WHERE lfn = 'B._1.root'", "files_n_events_check"),
+        ("INSERT INTO catalogue.containers (container_id, dataset_id, position) SELECT dataset_id, dataset_id, 2"
+         " FROM catalogue.datasets WHERE name = 'data.all'", "containers_hold_others"),
+        ("INSERT INTO catalogue.file_replicas (file_id, storage) VALUES (999999999, 'ALPHA_DATADISK')",
+         "file_replicas_file_id_fkey"),
+        ("INSERT INTO catalogue.dataset_replicas VALUES (999999999, 'ALPHA_DATADISK', 1, 1, true)",
+         "dataset_replicas_dataset_id_fkey"),
+    ],
+    ids=["a file twice", "a negative size", "negative events", "a container in itself", "a copy of no file",
+         "a copy of no dataset"],
+)  # fmt: skip
+async def test_the_built_in_catalogue_cannot_be_made_to_lie(database: Database, lie: str, refusal: str) -> None:
+    await import_world(database)
+    async with database.read() as connection:
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match=refusal):
+            await connection.execute(lie)
+
+
+def test_an_import_that_lies_is_refused_with_every_lie() -> None:
+    content = small_catalogue()
+    content["containers"][0]["datasets"].append("data.all")
+    first, *_ = content["datasets"]
+    first["files"] = [{"lfn": "EVNT._000001.root", "size_bytes": -1}]
+    first["replicas"] = [{"storage": "ATLANTIS"}, {"storage": "S1", "files": ["nothing.root"]}]
+    with pytest.raises(InvalidCatalogue) as error:
+        parse_catalogue(content, storages={"S1"}, known_datasets=())
+    told = "; ".join(map(str, error.value.problems))
+    assert "size_bytes" in told and "-1" in told
+    assert "'data.all' is neither in this file nor known" in told
+    first["files"] = [{"lfn": "EVNT._000001.root", "size_bytes": 1}]
+    with pytest.raises(InvalidCatalogue) as error:
+        parse_catalogue(content, storages={"S1"}, known_datasets=())
+    told = "; ".join(map(str, error.value.problems))
+    assert "a file name is listed twice" in told
+    assert "'ATLANTIS' is not a storage of the grid" in told and "'nothing.root' is not a file of the dataset" in told

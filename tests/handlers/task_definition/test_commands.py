@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from datetime import timedelta
+
 import httpx
 import orjson
 import pytest
 
+from services.job_generation.store.retry_rules import change_split_rule
 from services.task_definition.policy import commands as rules
 from services.task_definition.store import commands as command_store
 from shared.auth import Authority
@@ -22,7 +25,7 @@ from tests.handlers.events import deliver
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
 from tests.handlers.task_definition.world import analysis, production
-from tests.rows import insert
+from tests.rows import archived_job, change, insert, job
 
 
 async def command(client: httpx.AsyncClient, verb: str, task_id: int, **details: object) -> dict:
@@ -62,12 +65,12 @@ async def test_a_killed_task_is_aborted_when_its_last_job_is_gone_and_counted(
     database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
 ) -> None:
     async with database.read() as connection:
-        job = {
+        a_job = {
             "job_id": 1, "task_id": task_id, "chunk_id": 1, "shape_id": 1, "current_priority": 1, "core_count": 1,
             "attempt_number": 1, "status": "running", "queue": "Q", "resource_type": "SCORE", "gshare": "MC",
             "user_name": "u", "prod_source_label": "managed", "job_type": "normal",
         }  # fmt: skip
-        await insert(connection, "jobs", job)
+        await insert(connection, "jobs", a_job)
     await command(producer, "kill", task_id)
     progressed = TaskProgressed(
         task_id=task_id, status="aborting", files_finished=0, files_failed=0, files_total=20, live_jobs=0
@@ -185,6 +188,18 @@ async def test_an_exhausted_task_is_retried_by_its_owner_and_goes_on_where_it_wa
     assert (await task_row(database, task_id))["status"] == "scouting"
 
 
+@pytest.mark.parametrize(
+    ("facts", "after"),
+    [({}, "scouting"), ({"measured_units": ["ram_count"]}, "running"), ({"walltime_unit": "kSI2kseconds"}, "running")],
+)
+async def test_an_exhausted_task_whose_scouts_measured_goes_on_running(
+    database: Database, producer: httpx.AsyncClient, task_id: int, facts: dict[str, object], after: str
+) -> None:
+    await put(database, task_id, "exhausted", old_status="scouting", **facts)
+    assert (await command(producer, "retry", task_id))["success"]
+    assert (await task_row(database, task_id))["status"] == after
+
+
 @pytest.mark.parametrize(("status", "old_status"), [("aborted", None), ("exhausted", "assigning"), ("failed", None)])
 async def test_a_task_that_ended_before_it_had_a_nucleus_is_given_one_when_it_is_retried(
     database: Database, producer: httpx.AsyncClient, service: Service, status: str, old_status: str | None
@@ -206,7 +221,7 @@ async def test_a_retry_may_change_a_few_parameters_only(
     reply = await command(producer, "retry", task_id, new_parameters={"nFilesPerJob": 0})
     assert reply["data"] == rules.BAD_VALUE and "nFilesPerJob" in reply["message"]
     reply = await command(producer, "retry", task_id, new_parameters='{"nFilesPerJob": 1, "site": "GAMMA"}')
-    assert reply["data"] == 0
+    assert reply["data"] == rules.INCREMENTAL, "pbook takes 3 for a retry with new options that was accepted"
     row = await task_row(database, task_id)
     assert (row["split_rule"]["nFilesPerJob"], row["site"], row["status"]) == (1, "GAMMA", "ready")
 
@@ -217,7 +232,7 @@ async def test_more_files_are_an_incremental_execution(
     task_id, _ = await define(database, service, producer, production(nFiles=4, nucleus="ALPHA"))
     await end_files(database, task_id, finished=4)
     await put(database, task_id, "finished")
-    assert (await command(producer, "retry", task_id, new_parameters={"nFiles": 6}))["data"] == 0
+    assert (await command(producer, "retry", task_id, new_parameters={"nFiles": 6}))["data"] == rules.INCREMENTAL
     assert (await task_row(database, task_id))["status"] == "rerefine"
     emitted = list(await deliver(database, service, TaskRegistered(task_id=task_id)))
     assert emitted == [TaskReady(task_id=task_id, nucleus="ALPHA")]
@@ -235,6 +250,18 @@ async def test_pause_remembers_what_to_go_back_to(
     assert (await command(producer, "resume", task_id))["data"] == 0
     assert (await task_row(database, task_id))["status"] == "running"
     assert (await announced(database))[-2:] == [TaskCommanded.routing_key(), TaskReleased.routing_key()]
+
+
+async def test_a_task_that_is_paused_while_it_waits_keeps_its_time_and_goes_on_at_it(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    later = await value_of(database, "SELECT orrery_now() + interval '1 hour'")
+    await put(database, task_id, "pending", old_status="running", retry_at=later)
+    assert (await command(producer, "pause", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["retry_at"] == later
+    assert (await command(producer, "resume", task_id))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["retry_at"]) == ("running", later)
 
 
 async def test_a_throttled_task_can_be_resumed(database: Database, producer: httpx.AsyncClient, task_id: int) -> None:
@@ -308,6 +335,18 @@ async def test_reassignment_without_a_target_asks_the_task_brokerage_again(
     row = await task_row(database, task_id)
     assert (row["status"], row["nucleus"]) == ("assigning", None)
     assert (await announced(database))[-1] == TaskDefined.routing_key()
+
+
+@pytest.mark.parametrize("mode", ["soft", "nokill"])
+async def test_a_task_that_is_reassigned_while_it_waits_for_its_input_is_defined_before_it_is_brokered(
+    database: Database, producer: httpx.AsyncClient, task_id: int, mode: str
+) -> None:
+    """It has no input yet: on its way through the task brokerage it would end with nothing done."""
+    await put(database, task_id, "pending", old_status="registered")
+    assert (await command(producer, "reassign", task_id, mode=mode))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["old_status"], row["nucleus"], row["command"]) == ("pending", "registered", None, None)
+    assert row["retry_at"] is not None, "it is looked at now"
 
 
 async def test_more_attempts_re_open_units_that_were_given_up(
@@ -397,4 +436,158 @@ async def test_a_retry_takes_finished_children_along(
     await end_files(database, task_id, finished=19, failed=1)
     await put(database, task_id, "finished")
     assert (await command(producer, "retry", task_id))["data"] == 0
-    assert (await task_row(database, child))["status"] == "ready"
+    assert (await task_row(database, child))["status"] == "rerefine"  # it reads what the parent makes now
+
+
+async def test_an_incremental_execution_merges_parameters_and_takes_back_the_memory_but_no_reassignment(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=10, failed=2)
+    async with database.read() as connection:
+        await change(connection, "UPDATE task_files SET status = 'lost' WHERE status = 'failed'")
+        await change(connection, "UPDATE task_datasets SET n_files_used = 10, n_files_failed = 0 WHERE type = 'input'")
+    measured = {"ram_count": 7000, "ram_unit": "MB", "walltime": 99, "walltime_unit": "kSPerMB"}
+    await put(database, task_id, "done", nucleus="BETA", measured_units=["ram_count", "walltime"], **measured)
+    changes = {"nGBPerJob": 7, "nFilesPerJob": None}
+    assert (await command(producer, "reload_input", task_id, new_parameters=changes))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["ram_count"], row["ram_unit"], row["attempt_nr"]) == ("rerefine", 1000, "MBPerCore", 1)
+    assert (row["nucleus"], row["walltime"], row["measured_units"]) == ("BETA", 99, ["walltime"])
+    assert await value_of(database, "SELECT count(*) FROM task_files WHERE status = 'lost'") == 0
+    emitted = list(await deliver(database, service, TaskRegistered(task_id=task_id)))
+    assert emitted == [TaskReady(task_id=task_id, nucleus="BETA")]
+    row = await task_row(database, task_id)
+    assert (row["split_rule"]["nGBPerJob"], "nFilesPerJob" in row["split_rule"], row["nucleus"]) == (7, False, "BETA")
+    assert (row["walltime"], row["measured_units"]) == (99, ["walltime"])
+
+
+async def test_rules_that_were_measured_stay_until_a_command_states_others(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nFilesPerJob=None, nGBPerJob=5, nucleus="ALPHA"))
+
+    async def rules_after(**changes: object) -> tuple[object, object]:
+        """nGBPerJob and nMaxFilesPerJob after an incremental execution with these parameters."""
+        await put(database, task_id, "done")
+        assert (await command(producer, "reload_input", task_id, new_parameters=changes))["success"]
+        await deliver(database, service, TaskRegistered(task_id=task_id))
+        row = await task_row(database, task_id)
+        assert row["status"] == "ready"
+        return row["split_rule"].get("nGBPerJob"), row["split_rule"].get("nMaxFilesPerJob")
+
+    assert await rules_after() == (5, None)
+    async with database.begin(reason="measured") as work:
+        await change_split_rule(work, task_id, {"nMaxFilesPerJob": 200})
+    assert (await task_row(database, task_id))["measured_rules"] == ["nGBPerJob", "nMaxFilesPerJob"]
+    assert await rules_after() == (None, 200)
+    assert await rules_after(nGBPerJob=7) == (7, 200)
+    assert await rules_after(nMaxFilesPerJob=9) == (7, 9)
+    assert (await task_row(database, task_id))["measured_rules"] == []
+
+
+async def test_a_retry_gives_priority_and_share_back_unless_they_are_to_be_kept(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.pool.acquire() as connection:
+        for name, parent in (("root", None), ("Production", "root"), ("Express", "root")):
+            expression = {"prod_source_label": "managed"} if name == "Production" else {}
+            await insert(connection, "shares", {"gshare": name, "value": 50, "parent": parent, **expression})
+    boosted = {"current_priority": 900, "gshare": "Express"}
+    for keep, told in ((True, (900, "Express")), (False, (500, "Production"))):
+        await end_files(database, task_id, finished=0, failed=3)
+        await put(database, task_id, "finished", **boosted)
+        assert (await command(producer, "retry", task_id, keep_gshare_priority=keep))["success"]
+        row = await task_row(database, task_id)
+        assert (row["current_priority"], row["gshare"]) == told
+    assert (await command(producer, "change_share", task_id, share="Express"))["success"]
+    await end_files(database, task_id, finished=0, failed=3)
+    await put(database, task_id, "finished")
+    assert (await command(producer, "retry", task_id))["success"]
+    assert (await task_row(database, task_id))["gshare"] == "Express", "what was set by hand is the task's own"
+
+
+async def set_limit(operator: httpx.AsyncClient, service: Service, key: str, value: int) -> None:
+    setting = {"app": "jedi", "component": "retry_task", "key": f"{key}_managed", "value": value}
+    assert (await operator.post("/api/v1/config/set", json=setting)).json()["success"]
+    for action in service.on_start:
+        await action()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "after", "code", "said"),
+    [
+        ("TASK_MAX_ATTEMPT", 2, "exhausted", rules.OK, "it was retried 2 times; allowed: 2"),
+        ("MAX_JOB_FAILURE_RATE", 50, "exhausted", rules.OK, "60 % of its jobs failed; allowed: less than 50 %"),
+        ("JOB_MAX_ATTEMPT", 3, "finished", rules.IRRELEVANT, "tried 3 times; allowed: fewer than 3"),
+        ("TASK_MAX_ATTEMPT", 3, "ready", rules.OK, "is retried"),
+        ("MAX_FAILED_HEP_SCORE_HOURS", 160, "exhausted", rules.OK,
+         "its failed jobs used 160 HEP score hours; allowed: less than 160"),
+        ("MAX_FAILED_HEP_SCORE_HOURS", 161, "ready", rules.OK, "is retried"),
+        ("MAX_FAILED_HEP_SCORE_RATE", 66, "exhausted", rules.OK,
+         "67 % of the HEP score hours of its jobs were those of failed ones; allowed: less than 66 %"),
+        ("MIN_CPU_EFFICIENCY", 60, "exhausted", rules.OK,
+         "its jobs used 50 % of the CPU time that they had; allowed: 60 % or more"),
+        ("MIN_CPU_EFFICIENCY", 50, "ready", rules.OK, "is retried"),
+    ],
+)  # fmt: skip
+async def test_a_task_that_was_tried_too_often_is_not_retried_unless_its_limits_are_to_be_ignored(
+    database: Database,
+    service: Service,
+    producer: httpx.AsyncClient,
+    operator: httpx.AsyncClient,
+    task_id: int,
+    key: str,
+    value: int,
+    after: str,
+    code: int,
+    said: str,
+) -> None:
+    await set_limit(operator, service, key, value)
+    await end_files(database, task_id, finished=17, failed=3)
+    await put(database, task_id, "finished", attempt_nr=2)
+    async with database.pool.acquire() as connection:
+        await insert(connection, "task_job_counts", {"task_id": task_id, "n_finished": 4, "n_failed": 6})
+        # an hour of 8 cores of 10 HS06 that finished, and two hours of them that failed
+        begun = await connection.fetchval("SELECT orrery_now() - interval '2 hours'")
+        slot = {"queue": "Q_ALPHA", "core_count": 8, "start_time": begun}
+        done = await archived_job(connection, task_id, status="finished", end_time=begun + timedelta(hours=1), **slot)
+        report = {"job_status": "finished", "cpu_consumption_time": 4 * 3600}
+        values = {"job_id": done, "attempt_number": 1, "state": "finished", "report": report}
+        await insert(connection, "job_reports", values)
+        await job(connection, task_id, status="failed", end_time=begun + timedelta(hours=2), **slot)
+    reply = await command(producer, "retry", task_id)
+    assert (reply["data"], said in reply["message"]) == (code, True), reply
+    assert (await task_row(database, task_id))["status"] == after
+    if after != "ready":
+        assert (await command(producer, "retry", task_id, ignore_hard_exhausted=True))["success"]
+        assert (await task_row(database, task_id))["status"] == "ready"
+
+
+async def test_release_takes_what_is_being_staged_as_staged(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.read() as connection:
+        await change(connection, "UPDATE task_files SET status = 'staging' WHERE file_id % 2 = 0 AND type = 'input'")
+    reply = await command(producer, "release", task_id)
+    assert reply["message"] == f"task {task_id} is released: 10 units of input taken as staged"
+    assert await value_of(database, "SELECT count(*) FROM task_files WHERE status = 'ready' AND type = 'input'") == 20
+    assert (await announced(database))[-1] == TaskReleased.routing_key()
+
+
+async def test_jobs_of_a_task_that_is_reassigned_without_killing_go_on(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.read() as connection:
+        a_job = {
+            "job_id": 1, "task_id": task_id, "chunk_id": 1, "shape_id": 1, "current_priority": 1, "core_count": 1,
+            "attempt_number": 1, "status": "activated", "queue": "Q", "resource_type": "SCORE", "gshare": "MC",
+            "user_name": "u", "prod_source_label": "managed", "job_type": "normal",
+        }  # fmt: skip
+        await insert(connection, "jobs", a_job)
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "reassigning", "soft waits for what is queued"
+    await put(database, task_id, "running")
+    assert (await command(producer, "reassign", task_id, nucleus="ALPHA", mode="nokill"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"], row["command"]) == ("running", "ALPHA", None)
+    assert await value_of(database, "SELECT status FROM jobs") == "activated"

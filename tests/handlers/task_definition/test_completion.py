@@ -74,6 +74,30 @@ async def test_a_goal_that_is_not_reached_asks_the_owner_or_fails(
     assert "95.0 % of a goal of 99 %" in (await task_row(database, asks))["error_dialog"]
 
 
+async def test_the_goal_of_the_final_status_counts_events_where_they_are_known(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    for name, events_of_failed, status in (("enough", 10, "finished"), ("short", 2000, "failed")):
+        task_id = await prepared(
+            database, service, producer, finished=19, failed=1, name=name, failWhenGoalUnreached=True, goal=96
+        )
+        async with database.read() as connection:
+            await change(
+                connection,
+                "UPDATE task_files SET n_events = $2 WHERE task_id = $1 AND status = 'failed'",
+                task_id,
+                events_of_failed,
+            )
+            await change(
+                connection,
+                "UPDATE task_datasets SET n_events = 19000 + $2 WHERE task_id = $1 AND type = 'input'",
+                task_id,
+                events_of_failed,
+            )
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+        assert (await task_row(database, task_id))["status"] == status
+
+
 async def test_progress_is_noted_and_rounded_down(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
@@ -85,6 +109,9 @@ async def test_progress_is_noted_and_rounded_down(
     assert await deliver(database, service, progressed) == ()
     row = await task_row(database, task_id)
     assert (row["status"], row["progress"], row["failure_rate"]) == ("running", 99, 0)
+    assert row["assessment_time"] == row["modification_time"]
+    assert await deliver(database, service, progressed) == ()
+    assert (await task_row(database, task_id))["assessment_time"] == row["assessment_time"]
 
 
 async def test_the_failure_rate_is_that_of_jobs_and_not_of_files(

@@ -237,6 +237,23 @@ async def test_what_arrived_is_a_copy_and_the_dispatcher_is_told(database: Datab
     assert [one["storage"] for one in complete] == ["ALPHA_DATADISK", "GAMMA_DATADISK"]
 
 
+async def test_a_transfer_copies_the_files_of_its_datasets_alone(database: Database, service: Service) -> None:
+    await a_holding_job(database, 1, reported(1))
+    await deliver(database, service, OutputsProduced(job_ids=(1,)))
+    log = "SELECT dataset_id FROM task_datasets WHERE task_id = 100 AND type = 'log'"
+    transfer_id = await a_transfer(database, 1, dataset_ids=[await value_of(database, log)])
+    await deliver(database, service, TransfersRequested(transfer_ids=(transfer_id,)))
+    async with database.read() as connection:
+        await connection.execute("UPDATE transfers SET due_at = orrery_now() - interval '1 s'")
+    await look_after(database, service)
+    copies = await rows_of(
+        database,
+        "SELECT f.lfn FROM catalogue.file_replicas r JOIN catalogue.files f USING (file_id)"
+        " WHERE r.storage = 'ALPHA_DATADISK' AND f.lfn LIKE '%.1'",
+    )
+    assert [one["lfn"] for one in copies] == ["log.1"]
+
+
 @pytest.mark.parametrize(("percent", "source"), [(100.0, "GAMMA_DATADISK"), (0.0, None)])
 async def test_a_transfer_may_fail(database: Database, service: Service, percent: float, source: str | None) -> None:
     async with database.read() as connection:

@@ -12,7 +12,7 @@ from shared.db import Database
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
-from tests.handlers.task_definition.steps import define, put, rows_of, submit, task_row, value_of
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, analysis, output, production
 
 NUMBERS = [
@@ -182,7 +182,9 @@ async def test_too_few_files_of_a_secondary_dataset_break_the_task_with_the_numb
     row = await task_row(database, task_id)
     assert row["status"] == "broken"
     assert "8 files" in row["error_dialog"]
-    assert await value_of(database, "SELECT count(*) FROM task_datasets WHERE task_id = $1", task_id) == 0
+    found = {name: one["status"] for (_, _, name), one in (await datasets(database, task_id)).items()}
+    assert found.pop("mc.minbias") == "broken" and set(found.values()) == {"failed"}
+    assert await value_of(database, "SELECT count(*) FROM catalogue.datasets WHERE name = 'mc.many'") == 0
 
 
 async def test_a_boundary_of_a_group_is_a_lumi_block_and_its_files_lie_together(
@@ -319,6 +321,7 @@ async def test_an_open_dataset_is_looked_at_again_until_it_is_frozen(
     await deliver(database, service, TaskRegistered(task_id=task_id))
     master = (await datasets(database, task_id))["input", "IN", "data.growing"]
     assert (master["n_files"], master["n_files_to_be_used"], master["n_events"]) == (4, 4, 20)
+    await end_files(database, task_id, finished=4)
     await put(database, task_id, "defined")
     await deliver(database, service, TaskRegistered(task_id=task_id))
     row = await task_row(database, task_id)

@@ -153,6 +153,14 @@ async def test_a_name_that_no_catalogue_takes_is_refused_at_submission(
         assert field in {one["field"] for one in body["problems"]}, (name, body["problems"])
 
 
+async def test_a_task_names_its_parent_and_one_without_a_parent_itself(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    parent = await submit(producer, production("parent"))
+    child = await submit(producer, production("child"), parent_tid=parent)
+    assert [(await task_row(database, one))["parent_tid"] for one in (parent, child)] == [parent, parent]
+
+
 @pytest.mark.parametrize(("said", "stored"), [({}, 0), ({"noThrottle": True}, None), ({"noThrottle": False}, 0)])
 async def test_a_task_that_asks_not_to_be_throttled_is_stored_so(
     database: Database, producer: httpx.AsyncClient, said: dict[str, Any], stored: int | None
@@ -172,8 +180,8 @@ async def test_the_priority_of_a_user_has_an_upper_limit(user: httpx.AsyncClient
 async def test_what_changes_a_task_s_meaning_and_is_not_carried_out_is_refused_by_name(
     producer: httpx.AsyncClient,
 ) -> None:
-    body = await refusal(producer, production(buildSpec={"archiveName": "x"}, nJumboJobs=4))
-    assert {one["field"] for one in body["problems"]} == {"buildSpec", "nJumboJobs"}
+    body = await refusal(producer, production(preproSpec={"jobParameters": "x"}, nJumboJobs=4))
+    assert {one["field"] for one in body["problems"]} == {"preproSpec", "nJumboJobs"}
 
 
 async def test_a_user_owns_what_they_submit_and_may_only_analyse(database: Database, user: httpx.AsyncClient) -> None:

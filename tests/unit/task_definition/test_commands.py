@@ -66,3 +66,11 @@ def test_a_reassigned_task_without_a_target_goes_back_to_the_task_brokerage() ->
     assert rules.reassigned_status("running", has_target=False) == "assigning"
     assert rules.reassigned_status("running", has_target=True) == "running"
     assert rules.reassigned_status("assigning", has_target=True) == "ready"
+
+
+@pytest.mark.parametrize("has_target", [True, False])
+def test_a_task_that_is_reassigned_before_its_input_is_known_goes_on_with_its_definition(has_target: bool) -> None:
+    assert rules.reassigned_status("defined", has_target=has_target) == "defined"
+    for waited_as in ("registered", "rerefine", "staged"):
+        assert rules.reassigned_status(waited_as, has_target=has_target) == "pending"
+        assert ("reassigning", "pending") in TASK.edges() and ("pending", waited_as) in TASK.edges()

@@ -11,9 +11,10 @@ from services.task_definition.policy.final_status import (
     progress_percent,
 )
 
-ALL, PART, NONE = {"n_files": 10, "n_files_finished": 10}, {"n_files": 10, "n_files_finished": 4}, {
-    "n_files": 10, "n_files_finished": 0,
-}  # fmt: skip
+ALL = {"n_files": 10, "n_files_finished": 10, "completeness_permille": 1000}
+PART = {"n_files": 10, "n_files_finished": 4, "completeness_permille": 400}
+NONE = {"n_files": 10, "n_files_finished": 0, "completeness_permille": 0}
+EMPTY = {"n_files": 0, "n_files_finished": 0, "completeness_permille": 1000}
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,8 @@ ALL, PART, NONE = {"n_files": 10, "n_files_finished": 10}, {"n_files": 10, "n_fi
         ({"status": "tobroken", **ALL}, "broken"),
         ({"status": "toabort", **ALL}, "aborted"),
         ({"status": "paused", **NONE}, "paused"),
-        ({"n_files": 0, "n_files_finished": 0, "demands_input": True}, "failed"),
-        ({"n_files": 0, "n_files_finished": 0}, "done"),
+        ({**EMPTY, "demands_input": True}, "failed"),
+        (EMPTY, "done"),
         (ALL, "done"),
         ({**ALL, "parent_status": "done"}, "done"),
         ({**ALL, "parent_status": "running"}, "finished"),
@@ -42,8 +43,8 @@ ALL, PART, NONE = {"n_files": 10, "n_files_finished": 10}, {"n_files": 10, "n_fi
         ({**PART, "use_exhausted": True, "status": "passed"}, "finished"),
         ({**PART, "use_exhausted": True, "fail_when_goal_unreached": True}, "exhausted"),
         ({**PART, "use_exhausted": True, "fail_when_goal_unreached": True, "status": "passed"}, "failed"),
-        ({**PART, "n_events": 1000, "n_events_finished": 990, "goal": 990, "use_exhausted": True}, "finished"),
-        ({**PART, "n_events": 1000, "n_events_finished": 989, "goal": 990, "use_exhausted": True}, "exhausted"),
+        ({**PART, "completeness_permille": 990, "goal": 990, "use_exhausted": True}, "finished"),
+        ({**PART, "completeness_permille": 989, "goal": 990, "use_exhausted": True}, "exhausted"),
         ({**NONE, "use_exhausted": True, "goal": 10}, "failed"),
         ({**ALL, "use_exhausted": True, "goal": 1000}, "done"),
     ],

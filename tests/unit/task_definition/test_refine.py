@@ -39,7 +39,7 @@ def plan_of(datasets: dict[str, DatasetFacts] = KNOWN, **changes: Any) -> Refine
 @pytest.mark.parametrize(
     ("changes", "status"),
     [({}, "assigning"), ({"cloud": "WORLD"}, "assigning"), ({"nucleus": "A"}, "ready"), ({"site": "A"}, "ready"),
-     ({"cloud": "DE"}, "ready"), ({"taskType": "anal"}, "ready")],
+     ({"taskType": "anal"}, "ready")],
 )  # fmt: skip
 def test_only_production_that_is_not_pre_assigned_needs_a_nucleus(changes: dict, status: str) -> None:
     assert plan_of(**changes).next_status == status

@@ -51,7 +51,7 @@ def test_a_named_work_queue_wins_and_an_unknown_name_is_refused() -> None:
         ((queue(1), queue(2, partition_id=1)), "work_queues.q2.partition_id"),
         ((queue(1, partition_id=-1, criteria="coreCount = 1"),), "work_queues.q1.criteria"),
         ((queue(1, criteria="status = 'x'"),), "work_queues.q1.criteria"),
-        ((queue(1, variables="p:x"),), "work_queues.q1.criteria"),
+        ((queue(1, variables="p:x"),), "work_queues.q1.variables"),
     ],
 )
 def test_a_list_that_makes_no_sense_is_refused_with_the_field(queues: tuple[WorkQueue, ...], field: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from services.task_definition.policy.outputs import command_lines, plan_outputs
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from tests.handlers.task_definition.world import an_input, log, production
@@ -37,10 +38,14 @@ def test_what_jobs_can_fill_in_is_accepted(text: str) -> None:
         ("${OUTPUT1}", "placeholder ${OUTPUT1} has no value"),
         ("${OUTPUT0/F}", "placeholder ${OUTPUT0/F} has no value; known here: IN"),
         ("${TRN_OUTPUT:OUTPUT}", "placeholder ${TRN_OUTPUT:OUTPUT} has no value"),
-        ("${LIB}", "${LIB} is the output of a build job"),
+        ("${LIB}", "placeholder ${LIB} has no value"),
         ("${MIDDLENAME}", "${MIDDLENAME} is a part of an input's name"),
+        ("${SOURCENAME}", "files of this version are not renamed"),
+        ("${MAXSERIALNR}", "the end of serial numbers"),
         ("${IN/Z}", "unknown decorator; allowed: /L"),
         ("${SN/M[import]}", "formula 'import'"),
+        ("--in=${IN", "${IN: has no closing bracket"),
+        ("${IN/L} ${SN/P", "${SN/P: has no closing bracket"),
     ],
 )
 def test_an_unknown_stream_placeholder_or_decorator_is_refused_with_its_place(text: str, told: str) -> None:
@@ -71,3 +76,43 @@ def test_a_file_s_name_knows_its_number_and_its_task_only() -> None:
         parse_task(production(log={**log("x"), "value": "log.${RNDMSEED}.${SN}.tgz"}))
     assert [one.field for one in refused.value.problems] == ["log.value"]
     assert "placeholder ${RNDMSEED} has no value" in refused.value.problems[0].allowed
+
+
+BUILD = {"archiveName": "sources.1.tar.gz", "jobParameters": "-i ${IN} -o ${OUT} --sourceURL ${SURL} -r ."}
+
+
+def test_jobs_know_what_build_jobs_make() -> None:
+    task = {**with_constant("-l ${LIB}"), "buildSpec": BUILD, "mergeOutput": True}
+    assert parse_task({**task, "mergeSpec": {"jobParameters": "-l ${LIB} ${TRN_OUTPUT0}"}}).split_rule()["useBuild"]
+    assert "useBuild" not in parse_task(with_constant("x")).split_rule()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "told"),
+    [
+        ({"jobParameters": "-l ${LIB}"}, "buildSpec.jobParameters", "placeholder ${LIB} has no value; known here: "),
+        ({"archiveName": ""}, "buildSpec.archiveName", "not empty"),
+        ({"archiveName": None}, "buildSpec.archiveName", ""),
+        ({"tarBallViaDDM": "user.ada:x"}, "buildSpec.tarBallViaDDM", ""),
+    ],
+)
+def test_a_build_that_cannot_be_carried_out_is_refused_with_its_place(
+    changes: dict[str, object], field: str, told: str
+) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task({**with_constant("-l ${LIB}"), "buildSpec": {**BUILD, **changes}})
+    [problem] = [one for one in refused.value.problems if one.field == field]
+    assert told in problem.allowed
+
+
+def test_the_library_has_a_dataset_and_the_build_its_own_command_line() -> None:
+    build = {**BUILD, "transPath": "http://s/buildGen", "prodSourceLabel": "panda"}
+    spec = parse_task({**with_constant("-l ${LIB}"), "taskName": "user.ada.x/", "buildSpec": build})
+    plan, lines = plan_outputs(spec, 9), command_lines(spec, 9)
+    [library] = [one for one in plan.datasets if one.stream == "LIB"]
+    assert (library.name, library.scope, library.type) == ("user.ada.x.lib.9", "user.ada", "output")
+    [template] = [one for one in plan.templates if one.stream == "LIB"]
+    assert template.file_name_template == "user.ada.x.lib._${SN}.9.lib.tgz"
+    assert lines["build"] == "-i sources.1.tar.gz -o ${LIB} --sourceURL ${SURL} -r ."
+    assert (lines["build_trans_path"], lines["build_label"]) == ("http://s/buildGen", "panda")
+    assert "-l ${LIB}" in lines["normal"] and "build" not in command_lines(parse_task(with_constant("x")), 9)

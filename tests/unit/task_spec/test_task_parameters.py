@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.task_definition.policy.outputs import plan_outputs
 from services.task_definition.policy.task_parameters.about import About
-from services.task_definition.policy.task_parameters.refused import REFUSED
+from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
 from services.task_definition.policy.task_parameters.rule_text import (
     NAME_OF_CODE,
     InvalidRuleText,
@@ -54,7 +55,7 @@ altStageOut disableReassign fullChain osMatching onlyTagsForFC cliParams sourceU
 debugMode noLoopingCheck noThrottle noAutoPause messageDriven pushStatusChanges encJobParams useSecrets
 multiStepExec segmentSpecs hpoWorkflow hpoRequestData respectLB orderByLB releasePerLB groupBoundaryID mergeRamUnit
 noEmail reuseSecOnDemand getNumEventsInMetadata transferType termCondition retryRamOffset retryRamStep retryRamMax
-minCpuEfficiency log_merge
+minCpuEfficiency log_merge amiFlag superStatus
 """
 
 
@@ -93,9 +94,29 @@ def test_a_parameter_that_is_not_carried_out_is_refused_by_name(name: str) -> No
     assert [(one.field, one.allowed) for one in refused.value.problems] == [(name, REFUSED[name])]
 
 
+@pytest.mark.parametrize("name", sorted(REFUSED_OF_ITEMS))
+def test_columns_of_output_templates_that_no_field_sets_are_refused_in_items(name: str) -> None:
+    task = production()
+    task["jobParameters"][0][name] = "7"
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(task)
+    assert [(one.field, one.allowed) for one in refused.value.problems] == [
+        (f"jobParameters.0.{name}", REFUSED_OF_ITEMS[name])
+    ]
+
+
+@pytest.mark.parametrize("cloud", ["US", "DE", "world"])
+def test_a_cloud_other_than_world_is_refused_with_the_reason(cloud: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(cloud=cloud))
+    assert [one.field for one in refused.value.problems] == ["cloud"]
+    assert "hospital queues, are not used" in str(refused.value)
+    assert parse_task(production(cloud="WORLD")).columns()["cloud"] == "WORLD"
+
+
 @pytest.mark.parametrize("value", [None, False, 0, "", "none"])
 def test_a_refused_parameter_that_says_no_is_taken(value: Any) -> None:
-    assert "orderInputBy" not in parse_task(production(orderInputBy=value)).split_rule()
+    assert "loadXML" not in parse_task(production(loadXML=value)).split_rule()
 
 
 @pytest.mark.parametrize("attribute", sorted(REFUSED_ATTRIBUTES))
@@ -118,8 +139,9 @@ def test_what_may_change_is_what_the_documents_list() -> None:
         "site",
     ]  # fmt: skip
     assert sorted(CHANGED_LIVE) == [
-        "allowIncompleteInDS", "allowInputLAN", "avoidVP", "ignoreMissingInDS", "maxCoreCount", "nFilesPerJob",
-        "nGBPerJob", "nMaxFilesPerJob", "noLoopingCheck", "onlyTagsForFC", "t1Weight", "useLocalIO",
+        "allowIncompleteInDS", "allowInputLAN", "avoidVP", "ignoreMissingInDS", "maxCoreCount", "nEsConsumers",
+        "nEventsPerWorker", "nFilesPerJob", "nGBPerJob", "nMaxFilesPerJob", "noInputPooling", "noLoopingCheck",
+        "onlyTagsForFC", "t1Weight", "useLocalIO",
     ]  # fmt: skip
 
 
@@ -131,6 +153,8 @@ def test_what_may_change_is_what_the_documents_list() -> None:
         ("NF=5, MO=1", {"nFilesPerJob": 5, "mergeOutput": True}),
         ("IP=http,TW=-1,SS=7", {"ipConnectivity": "http", "t1Weight": -1, "scoutSuccessRate": 7}),
         ("DY=100,RS=0", {"dynamicNumEvents": 100, "randomSeedOffset": 0}),
+        ("US=0,UB=1", {"skipScout": True, "useBuild": 1}),
+        ("US=1", {"skipScout": False}),
     ],
 )
 def test_text_of_codes_is_read_as_rules(text: str, rules: dict[str, Any]) -> None:
@@ -146,7 +170,11 @@ def test_text_of_codes_is_read_as_rules(text: str, rules: dict[str, Any]) -> Non
         ("NF=many", "nFilesPerJob = 'many': allowed: a whole number"),
         ("MO=7", "mergeOutput = 7: allowed: true or false"),
         ("NF=1,NF=2", "splitRule = 'NF=2': NF is given twice"),
-        ("RS=-1", "randomSeedOffset = -1: allowed: a whole number, 0 or more"),
+        ("RS=-1", "randomSeedOffset = -1: allowed: a whole number from 0 to "),
+        ("UB=3", "useBuild = 3: allowed: a whole number from 0 to 1"),
+        ("US=2", "skipScout = 2: allowed: true or false"),
+        ("LS=1", "splitRule = 'LS=1': LS is no rule here: sites are limited by the lists"),
+        ("RM=x", "splitRule = 'RM=x': RM is no rule here: rules of retries are set by operators"),
     ],
 )
 def test_text_that_is_no_rule_is_refused_with_its_place(text: str, told: str) -> None:
@@ -161,7 +189,8 @@ RULES = st.fixed_dictionaries(
     optional={
         "nFilesPerJob": _COUNT, "nGBPerJob": _COUNT, "nEventsPerJob": _COUNT, "mergeOutput": st.just(True),
         "ipConnectivity": st.sampled_from(["full", "http"]), "t1Weight": st.integers(-1, 10),
-        "skipScout": st.just(True), "disableReassign": st.just(True), "groupBoundaryID": st.integers(1, 4),
+        "skipScout": st.just(True), "tags": st.just("GPU"), "disableReassign": st.just(True),
+        "groupBoundaryID": st.integers(1, 4),
     },
 )  # fmt: skip
 
@@ -169,8 +198,25 @@ RULES = st.fixed_dictionaries(
 @given(RULES)
 def test_rules_with_a_code_come_back_from_their_text(rules: dict[str, Any]) -> None:
     without = rules_without_code(rules)
-    assert without == (["skipScout"] if "skipScout" in rules else [])
+    assert without == (["tags"] if "tags" in rules else [])
     assert rules_of_text(text_of_rules(rules)) == {name: one for name, one in rules.items() if name not in without}
+
+
+#: codes that the field's documents list (JEDI: split rules)
+LISTED_CODES = """
+NF NE NG MF MW TN DY EI MX GB RL OL RP ES EC NS XA XJ NJ MJ MO ZF ZM ZG ZE US SS RR TW IP IK MC UX FG DF DR DI RS FT UB
+UP RD IT IA LS RM RX RY RZ
+"""
+
+
+@pytest.mark.parametrize("code", LISTED_CODES.split())
+def test_a_listed_code_is_a_rule_or_refused_by_name(code: str) -> None:
+    if code in NAME_OF_CODE:
+        assert NAME_OF_CODE[code] in FACTS or NAME_OF_CODE[code] in ("dynamicNumEvents", "randomSeedOffset", "useBuild")
+        return
+    with pytest.raises(InvalidRuleText) as refused:
+        rules_of_text(f"{code}=1")
+    assert f"{code} is " in str(refused.value)
 
 
 def test_each_code_is_of_one_rule() -> None:
@@ -187,10 +233,9 @@ def test_the_table_for_people_says_type_unit_range_and_changes() -> None:
     assert rows["vo"]["default"] == "needed" and rows["noEmail"]["reader"] == "nobody: no e-mail is sent"
 
 
-def test_outputs_have_one_destination() -> None:
+def test_the_destination_of_a_task_is_a_rule_and_that_of_an_output_its_own() -> None:
     task = production(destination="A_DISK")
-    assert parse_task(task).split_rule()["destination"] == "A_DISK"
     task["log"] = {**task["log"], "destination": "B_DISK"}
-    with pytest.raises(InvalidTask) as refused:
-        parse_task(task)
-    assert [one.field for one in refused.value.problems] == ["log.destination"]
+    spec = parse_task(task)
+    assert spec.split_rule()["destination"] == "A_DISK"
+    assert [one.destination for one in plan_outputs(spec, 1).datasets] == [None, "B_DISK"]

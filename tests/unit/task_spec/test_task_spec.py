@@ -123,7 +123,7 @@ def test_a_wrong_item_is_named_by_its_place(item: dict, field: str, said: str) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("-l ${LIB}", "build jobs are not supported"),
+        ("-l ${LIB}", "placeholder ${LIB} has no value"),
         ("--n=${SN/M[__import__('os')]}", "numbers and # with"),
         ("--n=${SN/M[#**9]}", "numbers and # with"),
         ("--n=${SN/M[#+]}", "numbers and # with"),
@@ -176,6 +176,44 @@ def test_null_and_empty_text_count_as_not_given() -> None:
     spec = parse_task({**production(), "transPath": None, "site": "", "goal": None, "taskPriority": None})
     row = spec.columns()
     assert (row["trans_path"], row["site"], row["goal"], row["task_priority"]) == (None, None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "base_ram_mb"),
+    [
+        ({"processingType": "simul"}, 1000),
+        ({"processingType": "pile"}, 1500),
+        ({"processingType": "reco"}, 1000),
+        ({"processingType": "reco", "ramUnit": "MBPerCoreFixed"}, 1000),
+        ({"processingType": "reco", "coreCount": 0}, 1000),
+        ({"processingType": "evgen"}, None),
+        ({"processingType": "simul", "baseRamCount": 0}, 0),
+        ({"processingType": "simul", "baseRamCount": 700}, 700),
+        ({"processingType": "simul", "ramUnit": "MB"}, None),
+        ({"processingType": "simul", "coreCount": 1}, None),
+    ],
+)
+def test_memory_that_cores_share_follows_from_the_kind_of_processing(
+    given: dict[str, object], base_ram_mb: int | None
+) -> None:
+    spec = parse_task({**production(), "coreCount": 8, "ramCount": 1200, "ramUnit": "MBPerCore", **given})
+    assert spec.columns()["base_ram_count"] == base_ram_mb
+
+
+@pytest.mark.parametrize(
+    ("stated", "kept"),
+    [("90%", "90% of files"), ("90 % of files", "90% of files"), ("99.5% of events", "99.5% of events")],
+)
+def test_a_condition_of_termination_is_a_percentage_of_files_or_events(stated: str, kept: str) -> None:
+    assert parse_task(production(termCondition=stated)).columns()["term_condition"] == kept
+
+
+@pytest.mark.parametrize("stated", ["0%", "100%", "90", "nFiles > 3", "90% of jobs"])
+def test_another_condition_of_termination_is_refused_with_what_is_allowed(stated: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(termCondition=stated))
+    assert [one.field for one in refused.value.problems] == ["termCondition"]
+    assert "'90% of files'" in str(refused.value)
 
 
 def test_a_goal_is_kept_in_per_mille_and_one_over_100_is_dropped() -> None:

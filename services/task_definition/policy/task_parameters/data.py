@@ -22,6 +22,8 @@ class DataFields(TaskFields):
     reuse_sec_on_demand: Annotated[Flag, About(_REFINE)] = False
     allow_incomplete_in_ds: Annotated[Flag, About(kept="incomplete datasets are always taken", live=True)] = False
     run_until_closed: Annotated[Flag, About(_RULES)] = False
-    allow_empty_input: Annotated[Flag, About("services.task_definition.defining.contents")] = False
+    allow_empty_input: Annotated[Flag, About("services.task_definition.policy.input_read")] = False
     use_local_io: Annotated[Flag, About(_RULES, live=True)] = False
-    allow_input_lan: Annotated[Literal["use", "only"] | None, About(_RULES, live=True)] = None
+    allow_input_lan: Annotated[Literal["use", "only"] | None, About("shared.brokerage.request_of_task", live=True)] = (
+        None
+    )

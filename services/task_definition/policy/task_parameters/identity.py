@@ -9,6 +9,7 @@ from pydantic import Field
 from services.task_definition.policy.task_parameters.about import About, TaskFields
 from services.task_definition.policy.task_parameters.kinds import (
     MOST_ITEMS,
+    BuildSpec,
     Identifier,
     MergeSpec,
     MultiStepExec,
@@ -34,7 +35,8 @@ _JOB_FIELDS = "services.job_generation.policy.job_fields"
 _OUTPUTS = "services.task_definition.policy.outputs"
 _SHARES = "services.task_definition.policy.shares"
 _REFINE = "services.task_definition.policy.refine"
-_LOOKED_UP = "tasks are found by it; nothing else is decided by it"
+_KEPT = "kept with the task for people and their tools; nothing is decided by it"
+_TICKET = "kept with the task: no ticket is opened, read or followed"
 
 
 class WhatFields(TaskFields):
@@ -54,6 +56,7 @@ class WhatFields(TaskFields):
     ]
     task_type: Annotated[Literal["prod", "anal"], About("services.task_definition.policy.task_spec")]
     unique_task_name: Annotated[Flag, About(_SUBMISSION)] = False
+    allow_task_duplication: Annotated[Flag, About("services.task_definition.policy.task_spec")] = False
     task_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
     current_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
     user_priority: Annotated[
@@ -65,11 +68,11 @@ class WhatFields(TaskFields):
     working_group: Annotated[Text32 | None, About(_SHARES)] = None
     campaign: Annotated[Text32 | None, About(_SHARES)] = None
     processing_type: Annotated[Text64 | None, About(_SHARES)] = None
-    country_group: Annotated[Text20 | None, About(kept=_LOOKED_UP)] = None
-    request_type: Annotated[Text32 | None, About(kept=_LOOKED_UP)] = None
+    country_group: Annotated[Text20 | None, About(kept=_KEPT)] = None
+    request_type: Annotated[Text32 | None, About(kept=_KEPT)] = None
     req_id: Annotated[Identifier | None, About("services.job_generation.policy.job_fields")] = None
-    ticket_id: Annotated[Ticket | None, About(kept=_LOOKED_UP)] = None
-    ticket_system_type: Annotated[Text16 | None, About(kept=_LOOKED_UP)] = None
+    ticket_id: Annotated[Ticket | None, About(kept=_TICKET)] = None
+    ticket_system_type: Annotated[Text16 | None, About(kept=_TICKET)] = None
     parent_task_id: Annotated[Identifier | None, About(_REFINE)] = None
     # the payload
     architecture: Annotated[
@@ -98,6 +101,8 @@ class WhatFields(TaskFields):
     merge_output: Annotated[Flag, About("services.job_generation.policy.rules", code="MO")] = False
     merge_spec: Annotated[MergeSpec | None, About(_OUTPUTS)] = None
     um_name_at_end: Annotated[Flag, About(_OUTPUTS)] = False
+    # build jobs
+    build_spec: Annotated[BuildSpec | None, About(_OUTPUTS)] = None
 
 
 class CarriedFields(TaskFields):
@@ -108,7 +113,7 @@ class CarriedFields(TaskFields):
     ] = None
     framework: Annotated[Text64 | None, About(kept="says by what the task was made")] = None
     os_info: Annotated[Text256 | None, About(kept="says on what machine the task was submitted")] = None
-    fixed_sandbox: Annotated[LongText | None, About(kept="no sandbox is ever replaced: each task keeps its own")] = None
+    fixed_sandbox: Annotated[LongText | None, About("services.task_definition.policy.resubmission")] = None
     no_email: Annotated[Flag, About(kept="no e-mail is sent")] = False
     message_driven: Annotated[Flag, About(kept="every task is driven by messages")] = False
     push_status_changes: Annotated[Flag, About(kept="the changes of every task are published")] = False

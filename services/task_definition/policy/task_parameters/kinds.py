@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -11,6 +12,9 @@ from shared.model.queue import Connectivity
 from shared.model.whole_numbers import LARGEST_ID
 
 MOST_ITEMS = 1000
+WORLD = "WORLD"
+#: why a task belongs to no other cloud, in its definition and by a command
+NO_OTHER_CLOUD = "allowed: WORLD: other clouds, with T1 and hospital queues, are not used; name a nucleus or a site"
 
 
 def _known_connectivity(stated: str) -> str:
@@ -19,6 +23,24 @@ def _known_connectivity(stated: str) -> str:
     if network not in ("", *Connectivity) or stack not in ("", "IPv4", "IPv6"):
         raise ValueError(f"allowed: {', '.join(Connectivity)}, followed by #IPv4 or #IPv6 if only that stack will do")
     return stated
+
+
+_TERM_CONDITION = re.compile(r"(\d{1,2}(?:\.\d)?)\s*%(?:\s+of\s+(files|events))?")
+
+
+def _world(stated: str) -> str:
+    """The one cloud that is left (PanDA: WORLD cloud)."""
+    if stated != WORLD:
+        raise ValueError(NO_OTHER_CLOUD)
+    return stated
+
+
+def _term_condition(stated: str) -> str:
+    """ "90 %" as "90% of files"."""
+    found = _TERM_CONDITION.fullmatch(stated.strip())
+    if found is None or float(found.group(1)) == 0:
+        raise ValueError("allowed: a percentage from 0.1 to 99.9 of files or events, such as '90% of files'")
+    return f"{found.group(1)}% of {found.group(2) or 'files'}"
 
 
 def _as_text(value: Any) -> Any:
@@ -35,6 +57,7 @@ Events = Annotated[int, Field(ge=1, le=10**12, strict=True)]
 Gigabytes = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 Cores = Annotated[int, Field(ge=0, le=1024, strict=True)]
 Memory = Annotated[int, Field(ge=0, le=10**7, strict=True)]
+Megabytes = Annotated[int, Field(ge=1, le=10**7, strict=True)]
 Amount = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 Percent = Annotated[int, Field(ge=0, le=1000, strict=True)]
 Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
@@ -42,6 +65,8 @@ Priority = Annotated[int, Field(ge=-10_000, le=100_000, strict=True)]
 Identifier = Annotated[int, Field(ge=0, le=LARGEST_ID, strict=True)]
 Identifiers = Annotated[list[Identifier], BeforeValidator(_as_list)]
 Ticket = Annotated[str, BeforeValidator(_as_text), Field(max_length=50)]
+Cloud = Annotated[str, Field(max_length=10, strict=True), AfterValidator(_world)]
+TermCondition = Annotated[str, Field(max_length=100, strict=True), AfterValidator(_term_condition)]
 Network = Annotated[str, AfterValidator(_known_connectivity)]
 
 
@@ -52,6 +77,16 @@ class MergeSpec(BaseModel):
     trans_path: Text128 | None = Field(None, alias="transPath")
     job_parameters: LongText | None = Field(None, alias="jobParameters")
     use_local_io: Flag = Field(False, alias="useLocalIO")
+
+
+class BuildSpec(BaseModel):
+    """How the archive of a user's sources is compiled, once for each site."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    archive_name: Annotated[str, Field(min_length=1, max_length=190, strict=True)] = Field(alias="archiveName")
+    job_parameters: LongText = Field(alias="jobParameters")
+    trans_path: Text128 | None = Field(None, alias="transPath")
+    prod_source_label: Text20 | None = Field(None, alias="prodSourceLabel")
 
 
 class Step(BaseModel):

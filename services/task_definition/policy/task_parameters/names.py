@@ -5,10 +5,12 @@ from __future__ import annotations
 _ALIASES = {
     "req_id": "reqID", "ticket_id": "ticketID", "n_gb_per_job": "nGBPerJob", "n_gb_per_merge_job": "nGBPerMergeJob",
     "container_name": "container_name", "respect_lb": "respectLB", "order_by_lb": "orderByLB",
+    "release_per_lb": "releasePerLB",
     "tgt_max_output_for_ng": "tgtMaxOutputForNG", "avoid_vp": "avoidVP", "source_url": "sourceURL",
     "use_local_io": "useLocalIO", "allow_input_lan": "allowInputLAN", "group_boundary_id": "groupBoundaryID",
     "ignore_missing_in_ds": "ignoreMissingInDS", "allow_incomplete_in_ds": "allowIncompleteInDS",
     "only_tags_for_fc": "onlyTagsForFC", "parent_task_id": "parent_tid",
+    "max_attempt_es": "maxAttemptES", "dec_att_on_failed_es": "decAttOnFailedES",
     "disk_io": "diskIO", "disk_io_unit": "diskIOUnit",
 }  # fmt: skip
 

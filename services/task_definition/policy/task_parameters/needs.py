@@ -39,7 +39,7 @@ class NeedsFields(TaskFields):
         Annotated[int, Field(ge=-(10**9), le=10**9, strict=True)] | None,
         About("services.job_generation.policy.job_fields", unit="walltimeUnit"),
     ] = None
-    walltime_unit: Annotated[Text32 | None, About("services.job_generation.policy.scouts")] = None
+    walltime_unit: Annotated[Text32 | None, About("services.task_definition.store.tasks")] = None
     out_disk_count: Annotated[Amount | None, About(_NEEDS, unit="outDiskUnit")] = None
     out_disk_unit: Annotated[Text32 | None, About(_NEEDS)] = None
     work_disk_count: Annotated[Amount | None, About(_NEEDS, unit="workDiskUnit")] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from services.task_definition.policy.task_parameters.about import About, TaskFields
-from services.task_definition.policy.task_parameters.kinds import Network
+from services.task_definition.policy.task_parameters.kinds import Cloud, Network
 from services.task_definition.policy.task_spec_items import Flag, LongText, NameList, Text32
 
 _REQUEST = "shared.brokerage.request_of_task"
@@ -17,10 +17,7 @@ _NUCLEUS = "services.task_brokerage.policy.request"
 class PlaceFields(TaskFields):
     """Where it may run."""
 
-    cloud: Annotated[
-        Annotated[str, Field(max_length=10, strict=True)] | None,
-        About("services.task_definition.policy.commands", retry=True),
-    ] = None
+    cloud: Annotated[Cloud | None, About("services.task_definition.policy.commands", retry=True)] = None
     site: Annotated[LongText | None, About("services.task_definition.policy.commands", retry=True)] = None
     nucleus: Annotated[
         Annotated[str, Field(max_length=52, strict=True)] | None, About("services.task_definition.policy.commands")

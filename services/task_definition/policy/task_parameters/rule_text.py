@@ -15,17 +15,38 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.task_definition.policy.task_parameters.refused import REFUSED
 from services.task_definition.policy.task_parameters.table import FACTS, TaskParameters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem, problem_of_error
+from shared.model.whole_numbers import LARGEST_ID
 
-#: two letters -> JSON name; DY and RS stand for rules that definition works out
+#: two letters -> JSON name; DY, RS and UB stand for rules that definition works out
 NAME_OF_CODE: Mapping[str, str] = {about.code: name for name, about in FACTS.items() if about.code} | {
     "DY": "dynamicNumEvents",
     "RS": "randomSeedOffset",
+    "UB": "useBuild",
+    "US": "skipScout",
 }
 CODE_OF_NAME: Mapping[str, str] = {name: code for code, name in NAME_OF_CODE.items()}
-_DERIVED = ("dynamicNumEvents", "randomSeedOffset")
+#: rules that definition works out -> the largest value
+_DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "useBuild": 1}
+#: the code says the contrary of the rule: US=0 is skipScout
+_CONTRARY = ("skipScout",)
+#: codes of the field whose rules are not carried out -> name of the parameter
+_CODES_REFUSED = {
+    "EC": "nEsConsumers", "ES": "nEventsPerWorker", "MJ": "maxJumboPerSite", "NJ": "nJumboJobs", "NS": "nSitesPerJob",
+    "RP": "releasePerLB", "UP": "preproSpec", "XA": "maxAttemptES", "XJ": "maxAttemptEsJob",
+}  # fmt: skip
+#: codes for what is no rule here -> where it is said instead
+_SAID_ELSEWHERE = {
+    "FT": "the first event is the offset of the item with ${FIRSTEVENT}",
+    "IA": "a dataset of a site knows its template by its own row",
+    "IT": "a dataset of a site knows its template by its own row",
+    "LS": "sites are limited by the lists includedSite and excludedSite",
+    "RD": "whether a dataset is registered is its own state",
+    "RM": "rules of retries are set by operators, for tasks that match them (orrery retry-rules)",
+}
 
 
 class InvalidRuleText(ValueError):
@@ -39,12 +60,14 @@ class InvalidRuleText(ValueError):
 def text_of_rules(rules: Mapping[str, Any]) -> str:
     """Rules as text, in the order of their codes; what is true is 1.
 
-    Example: {"nGBPerJob": 10, "mergeOutput": true, "skipScout": true} is "MO=1,NG=10": skipScout has no code.
+    Example: {"nGBPerJob": 10, "mergeOutput": true, "skipScout": true, "tags": "GPU"} is "MO=1,NG=10,US=0": tags have no
+    code.
     """
-    coded = {CODE_OF_NAME[name]: value for name, value in rules.items() if name in CODE_OF_NAME}
-    return ",".join(
-        f"{code}={_written(value)}" for code, value in sorted(coded.items()) if value is not None and value is not False
-    )
+    given = {name: value for name, value in rules.items() if value is not None and value is not False}
+    coded = {
+        CODE_OF_NAME[name]: 0 if name in _CONTRARY else value for name, value in given.items() if name in CODE_OF_NAME
+    }
+    return ",".join(f"{code}={_written(value)}" for code, value in sorted(coded.items()))
 
 
 def rules_without_code(rules: Mapping[str, Any]) -> list[str]:
@@ -64,12 +87,12 @@ def rules_of_text(text: str) -> dict[str, Any]:
         code, equals, value = part.partition("=")
         name = NAME_OF_CODE.get(code.strip())
         if not equals or name is None:
-            problems.append(problem("splitRule", part, f"allowed: CODE=value with {', '.join(sorted(NAME_OF_CODE))}"))
+            problems.append(problem("splitRule", part, _why_no_rule(code.strip())))
         elif name in found:
             problems.append(problem("splitRule", part, f"{code} is given twice"))
         else:
             try:
-                found[name] = checked_value(name, _read(value.strip()))
+                found[name] = checked_value(name, _read(name, value.strip()))
             except InvalidRuleText as error:
                 problems += error.problems
     if problems:
@@ -80,9 +103,9 @@ def rules_of_text(text: str) -> dict[str, Any]:
 def checked_value(name: str, value: Any) -> Any:
     """One rule's value, checked by its parameter. Raises InvalidRuleText, also for an unknown name."""
     if name in _DERIVED:
-        if type(value) is int and value >= 0:
+        if type(value) is int and 0 <= value <= _DERIVED[name]:
             return value
-        raise InvalidRuleText([problem(name, value, "allowed: a whole number, 0 or more")])
+        raise InvalidRuleText([problem(name, value, f"allowed: a whole number from 0 to {_DERIVED[name]}")])
     if name not in FACTS:
         raise InvalidRuleText([problem(name, value, f"unknown; allowed: {', '.join(sorted(CODE_OF_NAME))}")])
     try:
@@ -104,5 +127,16 @@ def _written(value: Any) -> str:
     return "1" if value is True else str(value)
 
 
-def _read(value: str) -> Any:
-    return int(value) if value.removeprefix("-").isdigit() else value
+def _read(name: str, value: str) -> Any:
+    number = int(value) if value.removeprefix("-").isdigit() else value
+    return 1 - number if name in _CONTRARY and number in (0, 1) else number
+
+
+def _why_no_rule(code: str) -> str:
+    """Why two letters stand for nothing that could be set."""
+    if code in _SAID_ELSEWHERE:
+        return f"{code} is no rule here: {_SAID_ELSEWHERE[code]}"
+    refused = _CODES_REFUSED.get(code)
+    if refused in REFUSED:
+        return f"{code} is {refused}: {REFUSED[refused]}"
+    return f"allowed: CODE=value with {', '.join(sorted(NAME_OF_CODE))}"

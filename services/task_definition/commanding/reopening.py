@@ -1,0 +1,26 @@
+"""Outputs of a task that goes on after its end take files again."""
+
+from __future__ import annotations
+
+from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.store.commands import CommandStore
+from services.task_definition.store.tasks import TaskRow
+from shared.catalogue.port import Catalogue
+from shared.db.unit_of_work import UnitOfWork
+
+
+async def reopen_outputs(
+    work: UnitOfWork, task: TaskRow, store: CommandStore, catalogue: Catalogue, wishes: Wishes
+) -> None:
+    """Its datasets are ready, and open in its catalogue.
+
+    A transient one that was deleted meanwhile is made anew.
+    """
+    rows = await store.reopen_datasets(work.connection, task.task_id)
+    for row in rows:
+        if row["is_transient"]:
+            name, scope = row["dataset_name"], row["scope"]
+            await catalogue.create(work.connection, name, scope=scope, container=row["container_name"])
+    names = [row["dataset_name"] for row in rows]
+    await wishes.reopen(work, task.task_id, task.vo, names)
+    await catalogue.reopen(work.connection, names)

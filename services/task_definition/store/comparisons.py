@@ -1,0 +1,7 @@
+"""Outputs of a task beside the catalogue."""
+
+from __future__ import annotations
+
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)

@@ -1,0 +1,99 @@
+"""Rows of periodic tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+
+from services.task_definition.policy.periodic import PeriodicStatus
+from shared.auth import Caller
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)
+
+
+@dataclass(frozen=True)
+class PeriodicTask:
+    """One series of tasks; its row is locked."""
+
+    periodic_id: int
+    task_name: str
+    user_name: str
+    vo: str
+    status: PeriodicStatus
+    task_parameters: Mapping[str, Any]
+    caller: Mapping[str, Any]
+    period_s: int
+    next_at: datetime
+    ends_at: datetime | None
+    n_submitted: int
+
+    def as_caller(self) -> Caller:
+        """Who submitted it, with the rights of that time."""
+        said = self.caller
+        return Caller(
+            said["name"],
+            frozenset(said["roles"]),
+            frozenset(said["groups"]),
+            said["vo"],
+            said["is_of_every_vo"],
+            roles_in={vo: frozenset(roles) for vo, roles in said["roles_in"].items()},
+        )
+
+
+def described(caller: Caller) -> dict[str, Any]:
+    """What is kept of who submits."""
+    return {
+        "name": caller.name,
+        "roles": sorted(caller.roles),
+        "groups": sorted(caller.groups),
+        "vo": caller.vo,
+        "is_of_every_vo": caller.is_of_every_vo,
+        "roles_in": {vo: sorted(roles) for vo, roles in caller.roles_in.items()},
+    }
+
+
+class PeriodicStore:
+    """Stateless; every method runs in the caller's transaction."""
+
+    async def insert(self, connection: asyncpg.Connection, **columns: Any) -> int:
+        return int(await SQL.value(connection, "insert_periodic", **columns))
+
+    async def lock(self, connection: asyncpg.Connection, periodic_id: int) -> PeriodicTask | None:
+        row = await SQL.row(connection, "lock_periodic", periodic_id=periodic_id)
+        return None if row is None else PeriodicTask(**dict(row))
+
+    async def due(self, connection: asyncpg.Connection, count: int) -> list[PeriodicTask]:
+        """Those whose time has come and that nobody else has at hand."""
+        return [PeriodicTask(**dict(row)) for row in await SQL.rows(connection, "due_periodic", count=count)]
+
+    async def move(
+        self, connection: asyncpg.Connection, periodic_id: int, status: PeriodicStatus, allowed: Collection[str]
+    ) -> bool:
+        moved = await SQL.value(
+            connection, "move_periodic", periodic_id=periodic_id, status=status, allowed=sorted(allowed)
+        )
+        return moved is not None
+
+    async def submitted(
+        self,
+        connection: asyncpg.Connection,
+        periodic_id: int,
+        *,
+        task_id: int | None,
+        error: str | None,
+        next_at: datetime,
+    ) -> None:
+        await SQL.run(
+            connection, "note_submitted", periodic_id=periodic_id, task_id=task_id, error=error, next_at=next_at
+        )
+
+    async def list(
+        self, connection: asyncpg.Connection, *, user_name: str | None, status: PeriodicStatus | None, limit: int
+    ) -> list[dict[str, Any]]:
+        rows = await SQL.rows(connection, "list_periodic", user_name=user_name, status=status, count=limit)
+        return [dict(row) for row in rows]

@@ -1,0 +1,262 @@
+-- name: begin_reading
+-- Input of a task is to be read; what was being read of it is read anew. Index input_readings_pkey.
+INSERT INTO input_readings AS r (task_id, is_read) VALUES (:task_id, false)
+ON CONFLICT (task_id) DO UPDATE SET is_read = false, slice_at = orrery_now();
+
+-- name: read_dataset
+-- A dataset joins the reading of its task, or begins again there. Its version is that of before the first look.
+INSERT INTO dataset_readings (dataset_id, task_id, position, stage, request, contents_version)
+SELECT :dataset_id, :task_id, :position, :stage, :request::jsonb,
+       (SELECT c.contents_version FROM catalogue.datasets c WHERE c.name = :name)
+ON CONFLICT (dataset_id) DO UPDATE SET position = excluded.position, stage = excluded.stage, request = excluded.request,
+       after_lfn = '', after_block = NULL, after_file = 0, contents_version = excluded.contents_version, n_units = 0,
+       n_files = 0, n_events = NULL, n_changed = 0, has_new = false, has_owned = false;
+
+-- name: next_reading
+-- The task whose input waited longest for its next slice, held by one reader; never the row of the task itself.
+SELECT r.task_id FROM input_readings r
+ WHERE (:task_id::bigint IS NULL OR r.task_id = :task_id::bigint) AND NOT r.is_read
+ ORDER BY r.slice_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: read_readings
+-- Tasks whose input was read, and whose definition has not gone on yet.
+SELECT task_id FROM input_readings WHERE is_read ORDER BY slice_at LIMIT :at_most::int;
+
+-- name: dropped_readings
+-- Of tasks that ended nothing more is read.
+DELETE FROM input_readings r USING tasks t
+ WHERE t.task_id = r.task_id AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND r.slice_at < orrery_now() - interval '10 seconds';
+
+-- name: datasets_to_read
+-- What is still to be read of a task, in order. Index dataset_readings_next.
+SELECT l.dataset_id, d.dataset_name, l.stage, l.request, l.after_lfn, l.after_block, l.after_file, l.has_new,
+       c.dataset_id AS catalogue_id
+  FROM dataset_readings l JOIN task_datasets d USING (dataset_id) LEFT JOIN catalogue.datasets c
+    ON c.name = d.dataset_name
+ WHERE l.task_id = :task_id AND l.stage <> 'read' ORDER BY l.position LIMIT :at_most::int;
+
+-- name: state_of_reading
+-- Whether all input of a task is read.
+SELECT is_read FROM input_readings WHERE task_id = :task_id;
+
+-- name: read_so_far
+-- What this reading added: of the masters together, and of one dataset.
+SELECT coalesce(sum(l.n_files) FILTER (WHERE m.is_master), 0)::bigint AS files_of_masters,
+       coalesce(sum(l.n_events) FILTER (WHERE m.is_master), 0)::bigint AS events_of_masters,
+       coalesce(sum(l.n_units) FILTER (WHERE m.is_master), 0)::bigint AS units_of_masters,
+       coalesce(sum(l.n_files) FILTER (WHERE l.dataset_id = :dataset_id), 0)::bigint AS n_files
+  FROM dataset_readings l CROSS JOIN LATERAL (SELECT (l.request ->> 'is_master')::boolean AS is_master) m
+ WHERE l.task_id = :task_id;
+
+-- name: readings_of_task
+-- How the reading of each dataset of a task went, and what the dataset has now.
+SELECT l.dataset_id, l.request, l.n_units, l.n_changed, d.n_files AS units_of_dataset, d.n_files_to_be_used,
+       greatest(0, d.n_files - d.n_files_used) AS n_untaken, c.state
+  FROM dataset_readings l JOIN task_datasets d USING (dataset_id) LEFT JOIN catalogue.datasets c
+    ON c.name = d.dataset_name
+ WHERE l.task_id = :task_id ORDER BY l.position;
+
+-- name: names_not_there
+-- Of the files that were named, those that the catalogue does not have.
+SELECT coalesce(array_agg(n.lfn ORDER BY n.lfn), '{}') FROM unnest(:names::text[]) AS n (lfn)
+ WHERE NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+                     JOIN catalogue.files f ON f.dataset_id = c.dataset_id
+                    WHERE d.dataset_id = :dataset_id AND f.lfn = n.lfn);
+
+-- name: note_loaded
+-- How far a dataset is loaded, and what was added.
+UPDATE dataset_readings
+   SET after_block = :after_block, after_file = :after_file, n_units = n_units + :n_units, n_files = n_files + :n_files,
+       n_events = CASE WHEN :n_events::bigint IS NULL THEN n_events ELSE coalesce(n_events, 0) + :n_events END,
+       stage = :stage
+ WHERE dataset_id = :dataset_id;
+
+-- name: note_compared
+-- How far a dataset is compared.
+UPDATE dataset_readings
+   SET after_lfn = :after_lfn, n_changed = n_changed + :n_changed, stage = :stage, has_new = has_new OR :has_new,
+       has_owned = has_owned OR :has_owned
+ WHERE dataset_id = :dataset_id;
+
+-- name: note_slice
+-- A slice of a task's input was read.
+UPDATE input_readings SET slice_at = orrery_now(), is_read = :is_read WHERE task_id = :task_id;
+
+-- name: end_reading
+-- The definition of the task goes on with what was read.
+DELETE FROM input_readings WHERE task_id = :task_id;
+
+-- name: count_loaded
+-- The units that a slice added are counted with it.
+UPDATE task_datasets
+   SET n_files = n_files + :n_units,
+       n_events = CASE WHEN :n_events::bigint IS NULL THEN n_events ELSE coalesce(n_events, 0) + :n_events END
+ WHERE dataset_id = :dataset_id;
+
+-- name: used_by_masters
+-- Distinct files (if a limit counts them) and events among the units of a task's masters.
+SELECT coalesce(sum(CASE WHEN :counts_files::boolean AND d.n_files > 0 THEN (
+                         SELECT count(DISTINCT f.lfn) FROM task_files f WHERE f.dataset_id = d.dataset_id) END), 0)::bigint
+           AS n_files,
+       coalesce(sum(d.n_events), 0)::bigint AS n_events
+  FROM task_datasets d
+ WHERE d.task_id = :task_id AND d.type = 'input' AND d.master_id IS NULL;
+
+-- name: where_copies_are
+-- The storages that have a dataset, wholly or in part.
+SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :catalogue_id ORDER BY storage;
+
+-- name: load_slice
+-- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
+-- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block.
+-- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
+WITH plain AS (
+        SELECT f.*, NULL::bigint AS place FROM catalogue.files f
+         WHERE f.dataset_id = :catalogue_id AND NOT :by_lumi_block::boolean AND :aligned_to::bigint IS NULL
+           AND f.file_id > :after_file::bigint
+         ORDER BY f.file_id LIMIT :size::int),
+     aligned AS (
+        SELECT * FROM (
+            SELECT f.*, CASE WHEN f.n_events % :aligned_to::bigint = 0 THEN 0
+                             ELSE 1000000000000000 - coalesce(f.n_events, 0) END AS place
+              FROM catalogue.files f WHERE f.dataset_id = :catalogue_id AND :aligned_to::bigint IS NOT NULL) f
+         WHERE :after_block::bigint IS NULL OR (place, file_id) > (:after_block::bigint, :after_file::bigint)
+         ORDER BY place, file_id LIMIT :size::int),
+     without_block AS (
+        SELECT f.*, NULL::bigint AS place FROM catalogue.files f
+         WHERE f.dataset_id = :catalogue_id AND :by_lumi_block::boolean AND :after_block::bigint IS NULL
+           AND f.lumi_block IS NULL AND f.file_id > :after_file::bigint
+         ORDER BY f.file_id LIMIT :size::int),
+     by_block AS (
+        SELECT f.*, f.lumi_block::bigint AS place FROM catalogue.files f
+         WHERE f.dataset_id = :catalogue_id AND :by_lumi_block::boolean AND f.lumi_block IS NOT NULL
+           AND (:after_block::bigint IS NULL OR (f.lumi_block, f.file_id) > (:after_block::bigint, :after_file::bigint))
+         ORDER BY f.lumi_block, f.file_id LIMIT :size::int),
+     listed AS MATERIALIZED (
+        SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM aligned UNION ALL SELECT * FROM without_block
+                       UNION ALL SELECT * FROM by_block) every
+         ORDER BY place NULLS FIRST, file_id LIMIT :size::int),
+     counted AS (
+        SELECT f.*, CASE WHEN :skip_short_of::bigint IS NULL OR f.n_events IS NULL
+                         THEN coalesce(:events_per_file::bigint, f.n_events)
+                         WHEN f.n_events >= coalesce(:events_per_file::bigint, f.n_events + 1)
+                         THEN :events_per_file::bigint
+                         ELSE f.n_events / :skip_short_of::bigint * :skip_short_of::bigint END AS events
+          FROM listed f),
+     chosen AS MATERIALIZED (
+        SELECT f.*, row_number() OVER in_order AS nth,
+               sum(coalesce(f.events, 0)) OVER in_order - coalesce(f.events, 0) AS events_before
+          FROM counted f
+          -- one look into the index for each file, whatever the planner thinks of how many there are
+          LEFT JOIN LATERAL (SELECT true AS is_known FROM task_files t
+                              WHERE NOT :is_new::boolean AND t.dataset_id = :dataset_id AND t.lfn = f.lfn LIMIT 1) k ON true
+         WHERE k.is_known IS NULL AND (:skip_short_of::bigint IS NULL OR f.events IS DISTINCT FROM 0) AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
+           AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
+           AND NOT f.lfn ~ ANY(:exclude::text[])
+           AND (cardinality(:skip_files_used_by::bigint[]) = 0 OR NOT EXISTS (
+                    SELECT FROM task_files u WHERE u.lfn = f.lfn AND u.task_id = ANY(:skip_files_used_by::bigint[])
+                       AND u.type = 'input' AND u.status = 'finished'))
+        WINDOW in_order AS (ORDER BY f.place NULLS FIRST, f.file_id ROWS UNBOUNDED PRECEDING)),
+     units AS (
+        SELECT c.*, NULL::bigint AS start_event, NULL::bigint AS end_before FROM chosen c
+         WHERE :events_per_unit::bigint IS NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
+           AND c.events_before < coalesce(:max_events::bigint, c.events_before + 1)
+        UNION ALL
+        SELECT c.*, r.start_event,
+               least(r.start_event + :events_per_unit::bigint, c.events,
+                     coalesce(:max_events::bigint - c.events_before, c.events))
+          FROM chosen c, generate_series(0, c.events - 1, :events_per_unit::bigint) AS r (start_event)
+         WHERE :events_per_unit::bigint IS NOT NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
+           AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)),
+     added AS (
+        INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
+                                max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
+        SELECT :dataset_id, :task_id, lfn, guid, 'input', size_bytes, checksum, scope,
+               CASE WHEN is_corrupted THEN 'broken' WHEN :is_here::boolean THEN 'ready'
+                    WHEN EXISTS (SELECT FROM catalogue.file_replicas r
+                                  WHERE r.file_id = units.file_id AND NOT r.storage = ANY(:not_at::text[])) THEN 'ready'
+                    ELSE :elsewhere::text END,
+               :max_attempt, :max_failure, coalesce(end_before - start_event, events), start_event, end_before - 1,
+               CASE WHEN :counts_in_file::boolean THEN 1 ELSE :first_event::bigint + events_before END
+                   + coalesce(start_event, 0),
+               CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
+          FROM units ORDER BY nth, start_event
+        RETURNING start_event, n_events),
+     last AS (
+        SELECT place, file_id FROM listed ORDER BY place DESC NULLS LAST, file_id DESC LIMIT 1)
+SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT file_id FROM last) AS after_file,
+       (SELECT place FROM last) AS after_block,
+       count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
+       sum(n_events)::bigint AS n_events FROM added;
+
+-- name: join_by_hash
+-- The planner expects one name on each side of a slice, and would compare each with each.
+SELECT set_config('enable_nestloop', CASE WHEN :by_hash::boolean THEN 'off' ELSE 'on' END, true);
+
+-- name: compare_slice
+-- Units of a dataset whose state, or what is known of them, is not what the catalogue says now; both sides in the order
+-- of their names, so many of each. A unit that a job has is told too: if the job fails, it is as it was read before.
+-- Indexes files_dataset_id_lfn_key, task_files_unit.
+WITH bound AS MATERIALIZED (
+        SELECT least((SELECT f.lfn FROM catalogue.files f
+                       WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text
+                       ORDER BY f.lfn LIMIT 1 OFFSET :size::int - 1),
+                     (SELECT t.lfn FROM task_files t
+                       WHERE t.dataset_id = :dataset_id AND t.lfn > :after_lfn::text
+                       ORDER BY t.lfn LIMIT 1 OFFSET :size::int - 1)) AS last),
+     upto AS MATERIALIZED (
+        SELECT coalesce((SELECT last FROM bound),
+                        greatest((SELECT max(f.lfn) FROM catalogue.files f WHERE f.dataset_id = :catalogue_id),
+                                 (SELECT max(t.lfn) FROM task_files t WHERE t.dataset_id = :dataset_id))) AS lfn),
+     listed AS MATERIALIZED (
+        SELECT f.lfn, f.file_id, f.size_bytes, f.checksum, f.n_events, f.is_corrupted FROM catalogue.files f
+         WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text AND f.lfn <= (SELECT lfn FROM upto)),
+     held AS MATERIALIZED (
+        SELECT t.lfn, t.file_id, t.status, t.fsize, t.checksum, t.n_events, t.start_event FROM task_files t
+         WHERE t.dataset_id = :dataset_id AND t.lfn > :after_lfn::text AND t.lfn <= (SELECT lfn FROM upto)),
+     sides AS (
+        SELECT h.file_id, h.status, h.fsize, h.checksum, h.n_events, h.start_event,
+               l.file_id IS NOT NULL AS is_listed, l.size_bytes AS listed_size, l.checksum AS listed_checksum,
+               l.n_events AS listed_events, coalesce(l.is_corrupted, false) AS is_corrupted,
+               l.file_id IS NOT NULL AND (:is_here::boolean OR EXISTS (
+                   SELECT FROM catalogue.file_replicas r
+                    WHERE r.file_id = l.file_id AND NOT r.storage = ANY(:not_at::text[]))) AS is_here
+          FROM held h LEFT JOIN listed l ON l.lfn = h.lfn
+         WHERE h.status IN ('ready', 'pending', 'staging', 'missing', 'lost', 'picked', 'running')),
+     differing AS (
+        SELECT * FROM sides
+         WHERE CASE WHEN NOT is_listed THEN status <> 'lost'
+                    WHEN is_corrupted THEN true
+                    WHEN is_here OR status IN ('picked', 'running') THEN status NOT IN ('ready', 'picked', 'running')
+                         OR (fsize, checksum) IS DISTINCT FROM (listed_size, listed_checksum)
+                         OR (start_event IS NULL AND :compares_events::boolean
+                             AND n_events IS DISTINCT FROM listed_events)
+                    ELSE status <> :elsewhere::text END)
+SELECT (SELECT last FROM bound) AS last, (SELECT count(*) FROM held) AS n_held,
+       EXISTS (SELECT FROM listed l LEFT JOIN held h ON h.lfn = l.lfn WHERE h.lfn IS NULL) AS has_new,
+       coalesce((SELECT jsonb_agg(to_jsonb(d) ORDER BY d.file_id) FROM differing d), '[]') AS differing;
+
+-- name: change_units
+-- Units that no job has become what the catalogue says.
+UPDATE task_files f SET status = n.status, fsize = coalesce(n.fsize, f.fsize), checksum = n.checksum,
+       n_events = n.n_events
+  FROM unnest(:ids::bigint[], :was::text[], :statuses::text[], :sizes::bigint[], :checksums::text[], :events::bigint[])
+       AS n (file_id, was, status, fsize, checksum, n_events)
+ WHERE f.file_id = n.file_id AND f.status = n.was
+RETURNING f.file_id, n.was, f.status, f.dataset_id;
+
+-- name: recount_events
+-- The events of a dataset follow those of its units.
+UPDATE task_datasets d SET n_events = (
+       SELECT sum(f.n_events) FROM task_files f WHERE f.dataset_id = d.dataset_id)
+ WHERE d.dataset_id = :dataset_id AND d.n_events IS NOT NULL;
+
+-- name: try_lock_task
+-- The row of a task if nobody has it just now: whoever waits for it here would make others wait.
+SELECT status FROM tasks WHERE task_id = :task_id FOR NO KEY UPDATE SKIP LOCKED;
+
+-- name: usable_units
+-- Whether any unit of these datasets can be used, and how many of which other state there are. Index task_files_state.
+SELECT f.status, count(*) AS n_units FROM task_files f
+ WHERE f.dataset_id = ANY(:dataset_ids::bigint[]) AND f.status <> 'ready' GROUP BY f.status ORDER BY f.status;

@@ -1,0 +1,113 @@
+"""Production tasks near their end get priority 900 and the share Express."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from services.task_definition.policy.hastening import express_share, is_near_its_end
+from services.task_definition.policy.shares import ShareNode
+from shared.db import Database
+from shared.events import Event, TaskCommanded, TaskProgressed
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.steps import define, end_files, put, task_row
+from tests.handlers.task_definition.world import analysis, production
+from tests.rows import insert
+
+
+@pytest.mark.parametrize(
+    ("status", "n_files", "n_ended", "live_jobs", "rule", "near"),
+    [
+        ("running", 1000, 950, 3, {}, True),
+        ("running", 1000, 949, 3, {}, False),  # 94.9 %
+        ("running", 1000, 1000, 0, {}, False),  # nothing is left
+        ("running", 2000, 1901, 3, {}, True),  # 99 files, 99 jobs
+        ("running", 2000, 1900, 3, {}, False),  # 100 jobs
+        ("running", 2000, 1900, 3, {"nFilesPerJob": 2}, True),  # 50 jobs
+        ("running", 2000, 1900, 100, {"nFilesPerJob": 2}, False),  # 100 jobs live
+        ("scouting", 1000, 950, 3, {}, False),
+        ("running", 0, 0, 0, {}, False),
+    ],
+)
+def test_a_task_with_95_percent_of_its_files_done_and_few_jobs_left_is_near_its_end(
+    status: Any, n_files: int, n_ended: int, live_jobs: int, rule: dict[str, Any], near: bool
+) -> None:
+    assert is_near_its_end(status, n_files, n_ended, live_jobs, rule) is near
+
+
+def test_express_is_a_leaf_that_takes_tasks_of_the_vo() -> None:
+    inner = (ShareNode("Express"), ShareNode("E", "Express"))
+    assert express_share((ShareNode("MC"), ShareNode("Express")), "demo") == "Express"
+    assert express_share(inner, "demo") is None and express_share((), "demo") is None
+    for vo, found in (("demo", "Express"), ("other", None)):
+        assert express_share((ShareNode("Express", None, {"vo": "demo"}),), vo) == found
+
+
+async def shares(database: Database, *names: str) -> None:
+    async with database.pool.acquire() as connection:
+        for position, name in enumerate(names):
+            await insert(connection, "shares", {"gshare": name, "value": 50, "position": position})
+
+
+async def progressed(database: Database, service: Service, task_id: int, n_finished: int = 97) -> Sequence[Event]:
+    event = TaskProgressed(
+        task_id=task_id, status="running", files_finished=n_finished, files_failed=1, files_total=100, live_jobs=2
+    )
+    return await deliver(database, service, event)
+
+
+async def raised(database: Database, task_id: int) -> tuple[int, int, str]:
+    row = await task_row(database, task_id)
+    return row["current_priority"], row["task_priority"], row["gshare"]
+
+
+async def test_a_task_near_its_end_is_raised_once_with_its_waiting_jobs_and_a_retry_takes_it_back(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    await shares(database, "MC", "Express")
+    task_id, _ = await define(database, service, producer, production())
+    await put(database, task_id, "running", nucleus="ALPHA")
+    assert await progressed(database, service, task_id, 93) == ()
+    assert await raised(database, task_id) == (500, 500, "MC")
+    assert list(await progressed(database, service, task_id)) == [
+        TaskCommanded(task_id=task_id, command=command, status="running")
+        for command in ("change_priority", "change_share")
+    ]
+    assert await raised(database, task_id) == (900, 500, "Express")
+    assert await progressed(database, service, task_id) == ()
+    await end_files(database, task_id, finished=17, failed=3)
+    await put(database, task_id, "finished")
+    assert (await producer.post("/api/v1/task/retry", json={"task_id": task_id})).json()["success"]
+    assert await raised(database, task_id) == (500, 500, "MC")
+
+
+async def test_without_a_share_express_the_priority_alone_is_raised_and_a_higher_one_stays(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    await shares(database, "MC")
+    task_id, _ = await define(database, service, producer, production(taskPriority=950))
+    await put(database, task_id, "running")
+    assert await progressed(database, service, task_id) == ()
+    assert await raised(database, task_id) == (950, 950, "MC")
+    task_id, _ = await define(database, service, producer, production("low"))
+    await put(database, task_id, "running")
+    [told] = await progressed(database, service, task_id)
+    assert told.command == "change_priority" and await raised(database, task_id) == (900, 500, "MC")
+
+
+async def test_analysis_and_children_of_parents_that_work_are_not_hurried(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    of_user, _ = await define(database, service, user, analysis())
+    parent, _ = await define(database, service, producer, production("parent"))
+    child, _ = await define(database, service, producer, production("child"), parent_tid=parent)
+    for one in (of_user, parent, child):
+        await put(database, one, "running")
+    assert [await progressed(database, service, one) for one in (of_user, child)] == [(), ()]
+    await put(database, parent, "finished")
+    [told] = await progressed(database, service, child)
+    assert told.task_id == child

@@ -1,0 +1,88 @@
+"""Rules of a task that decide how its input is read: its order, what of it is short, and how events are numbered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.db import Database
+from tests.handlers.task_definition.steps import rows_of, submit, task_row
+from tests.handlers.task_definition.test_reading import change, in_small_slices, lfn, read_all, registered
+from tests.handlers.task_definition.world import production
+
+_EVENTS = "UPDATE catalogue.files SET n_events = $2 WHERE lfn = $1"
+
+
+async def read(database: Database, producer: httpx.AsyncClient, **rules: Any) -> list[Any]:
+    """Units of a task of 20 files, read in slices of eight."""
+    definition = in_small_slices()
+    task_id = await submit(producer, production("rules", nucleus="ALPHA", **{"nFilesPerJob": None, **rules}))
+    await registered(database, definition, task_id)
+    await read_all(database, definition)
+    assert (await task_row(database, task_id))["status"] == "ready"
+    return await rows_of(
+        database,
+        "SELECT lfn, n_events, start_event, end_event, first_event FROM task_files"
+        " WHERE task_id = $1 AND type = 'input' ORDER BY file_id",
+        task_id,
+    )
+
+
+async def test_order_input_by_events_alignment_takes_files_first_that_fill_jobs(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    short = {3: 700, 5: 990, 12: 501, 17: 990}
+    for number, n_events in short.items():
+        await change(database, _EVENTS, lfn(number), n_events)
+    files = [row["lfn"] for row in await read(database, producer, nEventsPerJob=500, orderInputBy="eventsAlignment")]
+    listed = await rows_of(
+        database,
+        "SELECT f.lfn, f.n_events FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)"
+        " WHERE d.name = 'mc.evnt' ORDER BY f.file_id",
+    )
+    aligned = [row["lfn"] for row in listed if row["n_events"] % 500 == 0]
+    others = sorted((row for row in listed if row["n_events"] % 500), key=lambda row: -row["n_events"])
+    assert list(dict.fromkeys(files)) == [*aligned, *(row["lfn"] for row in others)]
+
+
+async def test_skip_short_input_uses_whole_jobs_of_a_file_that_is_short(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    await change(database, _EVENTS, lfn(3), 700)
+    await change(database, _EVENTS, lfn(5), 240)
+    await change(database, _EVENTS, lfn(7), 4000)
+    found = await read(database, producer, nEventsPerJob=250, nEventsPerInputFile=1000, skipShortInput=True)
+    events: dict[str, list[int]] = {}
+    for row in found:
+        events.setdefault(row["lfn"], []).append(row["n_events"])
+    assert events[lfn(3)] == [250, 250] and lfn(5) not in events and events[lfn(7)] == [250] * 4
+    assert len(found) == 18 * 4 + 2
+
+
+async def test_positional_event_numbers_begin_anew_with_each_file(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    found = await read(database, producer, nEventsPerJob=400, nEventsPerInputFile=1000, inFilePosEvtNum=True)
+    assert {row["first_event"] for row in found} == {1, 401, 801}
+    assert all(row["first_event"] == row["start_event"] + 1 for row in found)
+
+
+@pytest.mark.parametrize(
+    ("rules", "field"),
+    [
+        ({"skipShortInput": True, "nEventsPerJob": 500}, "skipShortInput"),
+        ({"skipShortInput": True, "nEventsPerJob": 500, "nEventsPerInputFile": 100}, "skipShortInput"),
+        ({"skipShortOutput": True, "nFilesPerJob": None}, "skipShortOutput"),
+        ({"orderInputBy": "eventsAlignment"}, "orderInputBy"),
+        ({"orderInputBy": "eventsAlignment", "nEventsPerJob": 5, "orderByLB": True}, "orderInputBy"),
+        ({"orderInputBy": "size", "nEventsPerJob": 5}, "orderInputBy"),
+        ({"useLocalIO": True, "allowInputLAN": "only"}, "useLocalIO"),
+    ],
+)
+async def test_rules_that_lack_a_number_or_contradict_each_other_are_refused(
+    producer: httpx.AsyncClient, rules: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(AssertionError, match=field):
+        await submit(producer, production("contradicting", nucleus="ALPHA", **rules))

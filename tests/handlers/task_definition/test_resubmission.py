@@ -1,0 +1,195 @@
+"""A task submitted again goes on; two tasks writing one dataset are refused unless duplication is allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+import pytest
+
+from shared.auth import Authority
+from shared.db import Database
+from shared.events import TaskPrepared, TaskReady, TaskRegistered
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.conftest import client_of
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
+from tests.handlers.task_definition.world import an_input, analysis, output, production
+
+CODE = {"type": "constant", "value": '-j "" -a jobO.old.tar.gz --run'}
+
+
+def mine(**changes: Any) -> dict[str, Any]:
+    task = analysis(uniqueTaskName=True, **changes)
+    return {**task, "jobParameters": [*task["jobParameters"], CODE]}
+
+
+async def send(client: httpx.AsyncClient, parameters: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return (await client.post("/api/v1/task/submit", json={"task_parameters": parameters, **more})).json()
+
+
+async def test_a_task_submitted_again_runs_over_input_that_was_unused_or_failed(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, mine(nFiles=10, site="ALPHA"))
+    await end_files(database, task_id, finished=6, failed=4)
+    await put(database, task_id, "finished")
+    again = mine(nGBPerJob=3, cliParams="prun --nGBPerJob 3", ramCount=9000, ramUnit="MB")
+    reply = await send(user, again)
+    assert (reply["success"], reply["data"]) == (True, task_id), reply
+    assert f"jediTaskID={task_id}" in reply["message"] and "changed: nFiles, nGBPerJob, site" in reply["message"]
+    emitted = list(await deliver(database, service, TaskRegistered(task_id=task_id)))
+    assert emitted == [TaskReady(task_id=task_id)]
+    counted = await rows_of(database, "SELECT status, count(*) AS n FROM task_files WHERE type = 'input' GROUP BY 1")
+    assert {row["status"]: row["n"] for row in counted} == {"finished": 6, "ready": 31}
+    row = await task_row(database, task_id)
+    assert (row["status"], row["site"], row["split_rule"]["nGBPerJob"]) == ("ready", None, 3)
+    assert row["ram_count"] == 2000, "what the specification does not list is not changed"
+    parameters = (await user.get("/api/v1/task/get_task_parameters", params={"task_id": task_id})).json()["data"]
+    assert (parameters["cliParams"], "nFiles" in parameters) == ("prun --nGBPerJob 3", False)
+    assert await value_of(database, "SELECT count(*) FROM tasks") == 1
+
+
+async def test_new_code_takes_the_place_of_the_old_sandbox_only_where_it_is_asked_for(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, mine())
+    await end_files(database, task_id, finished=30, failed=7)
+    for given, used in (({}, "jobO.old.tar.gz"), ({"fixedSandbox": "jobO.new.tar.gz"}, "jobO.new.tar.gz")):
+        await put(database, task_id, "finished")
+        assert (await send(user, mine(**given)))["data"] == task_id
+        await deliver(database, service, TaskRegistered(task_id=task_id))
+        text = await value_of(database, "SELECT job_parameters_template::text FROM job_parameters_templates")
+        assert f"-a {used} --run" in text and text.count("jobO.") == 1
+
+
+async def test_a_new_input_is_used_from_the_next_submission_on(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    first = mine()
+    first["jobParameters"] = [an_input("data.a"), *first["jobParameters"][1:]]
+    task_id, _ = await define(database, service, user, first)
+    await end_files(database, task_id, finished=7)
+    await put(database, task_id, "done")
+    second = mine()
+    second["jobParameters"] = [an_input("data.a,data.b"), *second["jobParameters"][1:]]
+    assert "changed: jobParameters" in (await send(user, second))["message"]
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    rows = await rows_of(database, "SELECT dataset_name, n_files FROM task_datasets WHERE type = 'input' ORDER BY 1")
+    assert [tuple(row) for row in rows] == [("data.a", 7), ("data.b", 30)]
+    assert (await task_row(database, task_id))["status"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [("running", "running); submitted again it can be when it is finished"), ("broken", "another name")],
+)
+async def test_a_task_that_works_or_is_broken_cannot_be_submitted_again(
+    database: Database, service: Service, user: httpx.AsyncClient, status: str, said: str
+) -> None:
+    task_id, _ = await define(database, service, user, mine())
+    await put(database, task_id, status)
+    before = await task_row(database, task_id)
+    reply = await send(user, mine(nGBPerJob=3))
+    assert (reply["success"], reply["data"]) == (False, 1) and said in reply["message"], reply
+    assert dict(await task_row(database, task_id)) == dict(before)
+    assert await value_of(database, "SELECT count(*) FROM tasks") == 1
+
+
+async def test_another_user_or_other_outputs_do_not_continue_a_task(
+    database: Database, service: Service, user: httpx.AsyncClient, authority: Authority
+) -> None:
+    task_id, _ = await define(database, service, user, mine())
+    await put(database, task_id, "finished")
+    async with client_of(service, authority, "bob", "user") as bob:
+        assert "a task of this name exists" in (await send(bob, mine()))["message"]
+    other = mine()
+    other["jobParameters"] = [output("elsewhere") if one.get("param_type") == "output" else one
+                              for one in other["jobParameters"]]  # fmt: skip
+    reply = await send(user, other)
+    assert not reply["success"] and "mc.elsewhere" in reply["message"]
+    assert (await task_row(database, task_id))["status"] == "finished"
+
+
+async def test_a_dry_run_of_a_second_submission_says_which_task_would_go_on(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, mine())
+    await put(database, task_id, "finished")
+    assert (await send(user, mine(), dry_run=True))["data"] == {"submitted_again": task_id}
+    assert (await task_row(database, task_id))["status"] == "finished"
+
+
+async def test_a_task_submitted_again_by_two_calls_at_once_goes_on_once(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, mine())
+    await end_files(database, task_id, finished=30, failed=7)
+    await put(database, task_id, "finished")
+    replies = await asyncio.gather(*(send(user, mine()) for _ in range(4)))
+    assert sorted(reply["success"] for reply in replies) == [False, False, False, True]
+    assert (await task_row(database, task_id))["attempt_nr"] == 1
+
+
+async def test_two_tasks_write_one_dataset_only_if_duplication_is_allowed(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    first, _ = await define(database, service, producer, production())
+    reply = await send(producer, production("second", log=None) | {"jobParameters": production()["jobParameters"]})
+    assert not reply["success"] and f"task {first} writes this dataset" in reply["message"]
+    allowed = {**production("second"), "allowTaskDuplication": True, "jobParameters": production()["jobParameters"]}
+    second, _ = await define(database, service, producer, allowed)
+    assert (await task_row(database, second))["status"] != "broken"
+    writers = await value_of(database, "SELECT count(*) FROM task_datasets WHERE dataset_name = 'mc.simulation'")
+    assert writers == 2
+
+
+async def test_the_client_says_that_duplication_is_allowed_by_not_asking_for_a_unique_name(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    client = {"processingType": "panda-client-2.2.0-jedi-run"}
+    first, _ = await define(database, service, user, mine(**client))
+    await put(database, first, "broken")
+    assert "broken" in (await send(user, mine(**client)))["message"]
+    second = await submit(user, analysis(**client))
+    assert second != first
+
+
+async def test_tasks_of_one_dataset_name_their_files_differently(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    plain = {**output("simulation"), "value": "--out=HITS._${SN/P}.root"}
+    items = [an_input(), plain]
+    await define(database, service, producer, {**production(), "jobParameters": items})
+    reply = await send(producer, {**production("second"), "allowTaskDuplication": True, "jobParameters": items})
+    assert not reply["success"] and "names with $JEDITASKID" in reply["message"]
+
+
+async def test_of_two_tasks_submitted_at_once_with_one_output_only_one_is_defined(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    items = production()["jobParameters"]
+    ids = [await submit(producer, {**production(name), "jobParameters": items}) for name in ("first", "second")]
+    await asyncio.gather(*(deliver(database, service, TaskRegistered(task_id=one)) for one in ids))
+    statuses = sorted([(await task_row(database, one))["status"] for one in ids])
+    assert statuses == ["assigning", "broken"]
+
+
+async def test_a_dataset_of_two_tasks_stays_open_until_both_have_ended(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    items = production()["jobParameters"]
+    ids = [
+        (
+            await define(
+                database, service, producer, production(name, allowTaskDuplication=True) | {"jobParameters": items}
+            )
+        )[0]
+        for name in ("first", "second")
+    ]
+    for task_id, state in zip(ids, ("open", "frozen"), strict=True):
+        assert (await producer.post("/api/v1/task/kill", json={"task_id": task_id})).json()["success"]
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+        assert (await task_row(database, task_id))["status"] == "aborted"
+        assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.simulation'") == state

@@ -1,0 +1,108 @@
+"""A task whose input must be staged from tape waits as staging, and goes on when it was, or when somebody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from shared.db import Database
+from shared.events import Event, TaskReady, TaskRegistered
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.grids import a_disk, load_grid, small_grid
+from tests.handlers.task_definition.steps import define, put, rows_of, task_row
+from tests.handlers.task_definition.test_reading import change, look, master, statuses
+from tests.handlers.task_definition.world import production
+
+TAPE = "ALPHA_DATATAPE"
+
+
+@pytest.fixture
+async def staging(database: Database, service: Service, producer: httpx.AsyncClient) -> int:
+    """A task whose input has a copy on tape alone."""
+    grid = small_grid()
+    grid["storages"][TAPE] = a_disk("ALPHA", ddm_endpoint_name=TAPE, type="DATATAPE", is_tape=True)
+    await load_grid(database, grid)
+    await change(database, "UPDATE catalogue.dataset_replicas SET storage = $1 WHERE storage = 'ALPHA_DATADISK'", TAPE)
+    task_id, _ = await define(database, service, producer, production("tape", nucleus="ALPHA", inputPreStaging=True))
+    return task_id
+
+
+async def path(database: Database, task_id: int) -> list[str]:
+    log = "SELECT to_status FROM transition_log WHERE entity = 'task' AND task_id = $1 ORDER BY at, ctid"
+    return [row["to_status"] for row in await rows_of(database, log, task_id)]
+
+
+async def registered(database: Database, service: Service, task_id: int) -> Sequence[Event]:
+    return await deliver(database, service, TaskRegistered(task_id=task_id))
+
+
+async def test_a_task_waits_as_staging_until_the_catalogue_has_its_input_on_disk(
+    database: Database, service: Service, staging: int
+) -> None:
+    row = await task_row(database, staging)
+    assert (row["status"], row["error_dialog"]) == ("staging", "none of 20 units of input can be used: 20 staging")
+    assert set((await statuses(database, staging)).values()) == {"staging"}
+    await look(database)
+    assert (await task_row(database, staging))["status"] == "staging", "nothing was staged so far"
+    await change(
+        database,
+        "INSERT INTO catalogue.dataset_replicas SELECT dataset_id, 'ALPHA_DATADISK', n_files, n_bytes, true"
+        " FROM catalogue.datasets WHERE name = 'mc.evnt'",
+    )
+    await look(database)
+    assert (await task_row(database, staging))["status"] == "staged"
+    assert TaskReady(task_id=staging, nucleus="ALPHA") in await registered(database, service, staging)
+    assert await path(database, staging) == ["registered", "defined", "staging", "staged", "defined", "ready"]
+    assert set((await statuses(database, staging)).values()) == {"ready"}
+
+
+async def test_input_that_is_partly_staged_is_used_as_far_as_it_is(
+    database: Database, service: Service, staging: int
+) -> None:
+    await change(
+        database,
+        "WITH r AS (INSERT INTO catalogue.dataset_replicas SELECT dataset_id, 'ALPHA_DATADISK', 3, 3, false"
+        " FROM catalogue.datasets WHERE name = 'mc.evnt') INSERT INTO catalogue.file_replicas"
+        " SELECT f.file_id, 'ALPHA_DATADISK' FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)"
+        " WHERE d.name = 'mc.evnt' ORDER BY f.lfn LIMIT 3",
+    )
+    await look(database)
+    await registered(database, service, staging)
+    assert (await task_row(database, staging))["status"] == "ready"
+    found = list((await statuses(database, staging)).values())
+    assert (found.count("ready"), found.count("staging")) == (3, 17)
+
+
+async def test_resuming_a_task_that_is_staged_takes_its_input_from_tape(
+    database: Database, service: Service, producer: httpx.AsyncClient, staging: int
+) -> None:
+    reply = (await producer.post("/api/v1/task/resume", json={"task_id": staging})).json()
+    assert reply["success"] and (await task_row(database, staging))["status"] == "staged"
+    assert TaskReady(task_id=staging, nucleus="ALPHA") in await registered(database, service, staging)
+    assert set((await statuses(database, staging)).values()) == {"ready"}
+    await put(database, staging, "running")
+    await change(database, "UPDATE catalogue.datasets SET contents_version = contents_version + 1")
+    await look(database)
+    assert set((await statuses(database, staging)).values()) == {"ready"}, "what was decided holds for later readings"
+
+
+async def test_input_is_looked_at_as_long_as_it_is_staged(database: Database, staging: int) -> None:
+    over = "UPDATE task_datasets SET state_check_expiration = state_check_time - interval '1 day' WHERE type = 'input'"
+    await change(database, over)
+    await look(database)
+    assert (await master(database, staging))["state_check_expiration"] is not None
+    await put(database, staging, "running")
+    await change(database, over)
+    await look(database)
+    assert (await master(database, staging))["state_check_expiration"] is None
+
+
+async def test_a_task_that_is_staged_can_be_paused_and_killed(
+    database: Database, producer: httpx.AsyncClient, staging: int
+) -> None:
+    for verb, after in (("pause", "paused"), ("resume", "staging"), ("kill", "aborting")):
+        assert (await producer.post(f"/api/v1/task/{verb}", json={"task_id": staging})).json()["success"]
+        assert (await task_row(database, staging))["status"] == after
