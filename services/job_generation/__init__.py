@@ -3,12 +3,13 @@
 Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `chunk.brokered`, `chunk.unplaceable`,
 `jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`; receives the news `config.changed`.
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
-`task.progressed`, `task.prepared`; `tasks.woken` when a share that had enough queued has room again.
+`task.progressed`, `task.prepared`; `jobs.reordered` when waiting jobs have other order keys; `tasks.woken` when a share
+that had enough queued has room again.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
-job_retry_history, outputs and random seeds
-in task_files; the counters of task_datasets; attempts, owners and states of files; what scouts measure;
-generation_decisions and task_job_counts; rows of waits for tasks held by their share; the move of counted jobs to
-jobs_archive.
+job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
+owners and states of files; what scouts measure; generation_decisions, generation_history and task_job_counts;
+retry_rules, retry_decisions, raised_memory and builds; rows of waits for tasks held by their share; the move of counted
+jobs to jobs_archive.
 
 Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id. That
 makes each task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. The
@@ -21,8 +22,12 @@ transactions do not wait in a circle.
 `offering`          ready -> picked: the next chunks of a task, as far as the throttle lets it
 `waking`            tasks held by the throttle go on when their share has room
 `generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
+`compiling`         the sources of a task -> a library for each site, which its other jobs wait for
 `merging`           unmerged outputs -> merge jobs -> the end of the jobs that made them
 `applying`          ended jobs -> files, once for each job
+`retrying`          what rules say about jobs that failed, before their input is tried again
+`ordering`          order keys of new jobs, and those of waiting jobs again when the VO orders them otherwise
+`scouting`          what the first jobs measured, and whether the task may go on
 `settling`          what follows: scouts judged, next chunks, prepared, progress
 `handlers`          one method for each event
 `store*`            all SQL, in batches; ids from sequences in blocks, then COPY

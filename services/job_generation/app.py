@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
+from services.job_generation.api.retry_rules import web_application
 from services.job_generation.applying import Applying
+from services.job_generation.compiling import Compiling
+from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
 from services.job_generation.handlers import Handlers
 from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
+from services.job_generation.ordering import Rekeying
 from services.job_generation.policy.plugin import JobGeneration
+from services.job_generation.retrying import Retrying, forget_retry_decisions
+from services.job_generation.scouting import Scouting
 from services.job_generation.settling import Settling
 from services.job_generation.store.jobs import ShapeIds
 from services.job_generation.waking import ShareWaking
@@ -23,11 +29,13 @@ from shared.waits.store import forget_waits
 from shared.waits.waker import FORGET_EVERY_S as FORGET_WAITS_EVERY_S
 from shared.waits.waker import LOOK_EVERY_S as WAKE_EVERY_S
 from shared.waits.waker import WakeMetrics
+from shared.web.json_text import BodyLimits
 
 GROUP = "orrery.job_generation"
 LOOK_EVERY_S = 5.0
 ARCHIVE_EVERY_S = 3.0  # with ARCHIVE_BATCH more than ends in that time, so that finished jobs do not pile up
 FORGET_EVERY_S = 600.0
+ORDER_KEYS_EVERY_S = 2.0
 
 
 @cache
@@ -37,13 +45,15 @@ def find_plugin(vo: str, label: str) -> JobGeneration:
     return plugin
 
 
-def build_handlers(context: Context, parameters: Parameters, offering: Offering) -> Handlers:
+def build_handlers(context: Context, parameters: Parameters, offering: Offering, rekeying: Rekeying) -> Handlers:
     """The handlers with everything they need."""
     grid = KnownGrid(context.cache)
     generating = Generating(parameters, grid, ShapeIds(), context.random, find_plugin)
-    merges = Merging(parameters, generating)
-    settling = Settling(parameters, grid, offering, merges)
-    return Handlers(parameters, generating, merges, Applying(parameters, merges), settling)
+    job_sets = MakingJobSets(parameters, generating)
+    merges, compiling = Merging(parameters, generating), Compiling(parameters, generating, job_sets)
+    settling = Settling(Scouting(parameters, grid), offering, merges, job_sets)
+    applying = Applying(parameters, merges, Retrying(grid), compiling)
+    return Handlers(parameters, compiling, merges, applying, settling, rekeying)
 
 
 def build(context: Context) -> Service:
@@ -51,7 +61,8 @@ def build(context: Context) -> Service:
     parameters = Parameters()
     wakes = WakeMetrics.of(context.metrics)
     offering = Offering(parameters, wakes)
-    handlers, waking = build_handlers(context, parameters, offering), ShareWaking(offering.judge_share, wakes)
+    rekeying, waking = Rekeying(parameters), ShareWaking(offering.judge_share, wakes)
+    handlers = build_handlers(context, parameters, offering, rekeying)
 
     async def forget_waits_of_shares(work: UnitOfWork) -> None:
         await forget_waits(work.connection, "share")
@@ -75,7 +86,11 @@ def build(context: Context) -> Service:
             Periodic("wake", WAKE_EVERY_S, waking.look, lease=False),
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
+            Periodic("order-keys", ORDER_KEYS_EVERY_S, rekeying.look),
             Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
+            Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
         ],
+        web=web_application(context.database),
+        body_limits={"/api/v1/retry_rule/load": BodyLimits(2**20, n_values=20_000)},
     )
     return with_parameters(parameters, context.database, service)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from services.job_generation import merging
+from services.job_generation.compiling import Compiling
+from services.job_generation.event_serving.ending import EndingJobSets
 from services.job_generation.merging import Merging
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.memory import next_ram_mb
 from services.job_generation.policy.outcomes import Ended
+from services.job_generation.policy.retry.remedies import raised_ram_mb
 from services.job_generation.policy.values import Task
+from services.job_generation.retrying import Decisions, Retrying, ended_by_rule
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob, InputEnd, JobFile, OutputEnd
+from services.job_generation.store.tasks import LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import LOG_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
@@ -28,67 +32,80 @@ GONE_AFTER_END: tuple[FileStatus, ...] = ("running", "defined")
 class Applying:
     """Counts ended jobs of tasks whose rows are locked."""
 
-    def __init__(self, parameters: Parameters, merges: Merging) -> None:
-        self._parameters, self._merges = parameters, merges
+    def __init__(self, parameters: Parameters, merges: Merging, retrying: Retrying, compiling: Compiling) -> None:
+        self._parameters, self._merges, self._retrying, self._compiling = parameters, merges, retrying, compiling
+        self._job_sets = EndingJobSets(self._write)
 
-    async def apply(self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob]) -> None:
+    async def apply(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""
-        changes = CounterChanges()
+        task, changes = held.task, CounterChanges()
+        if task.rules.uses_event_service:
+            jobs = await self._job_sets.ended(work, held, jobs, changes)
         empty = await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
         final = [*(job for job in jobs if job.status in FINAL), *empty]
-        await self._apply_plain(work, task, [job for job in final if job.job_type != "merge"], changes)
-        await self._apply_merges(work, task, [job for job in final if job.job_type == "merge"], changes)
+        await self._apply_plain(work, held, [job for job in final if job.job_type != "merge"], changes)
+        await self._apply_merges(work, held, [job for job in final if job.job_type == "merge"], changes)
         await store.apply_counters(work, changes)
+        await self._compiling.ended(work, held, final)
 
     async def _apply_plain(
-        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges
+        self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
     ) -> None:
         """Jobs that are not merge jobs. One that was killed while its outputs are being merged waits for the merge."""
         if not jobs:
             return
+        task = held.task
         ends = {job.job_id: Ended(job.status, job.error_source) for job in jobs}
         if task.rules.merge_output:
             outputs = await store_results.unmerged_outputs(work, task.task_id, [job.job_id for job in jobs])
             waiting = {job_id for job_id, rows in outputs.items() if merging.waits_for_merge(rows)}
             jobs = [job for job in jobs if job.job_id not in waiting or job.status == "finished"]
             ends = {job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ())) for job in jobs}
-        await self._write(work, task, jobs, ends, changes)
+        await self._write(work, held, jobs, ends, changes)
 
     async def _apply_merges(
-        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges
+        self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
     ) -> None:
         """Merge jobs; then the jobs whose outputs they merged."""
         if not jobs:
             return
+        task = held.task
         ends = {job.job_id: Ended(job.status, job.error_source) for job in jobs}
-        files = await self._write(work, task, jobs, ends, changes)
+        files = await self._write(work, held, jobs, ends, changes)
         inputs: dict[int, list[JobFile]] = {}
         for file in files:
             if file.dataset_type in UNMERGED_TYPES and file.is_master:
                 inputs.setdefault(file.job_id, []).append(file)
         ended = await self._merges.producers_ended(work, task, inputs, changes)
         await self._write(
-            work, task, ended, {job.job_id: Ended(job.status, job.error_source) for job in ended}, changes
+            work, held, ended, {job.job_id: Ended(job.status, job.error_source) for job in ended}, changes
         )
         killed = [file.out_job_id for files in inputs.values() for file in files if file.out_job_id]
         rest = [job for job in await store_results.lock_jobs(work, killed) if job.status in FINAL]
         done = {job.job_id for job in ended}
-        await self._apply_plain(work, task, [job for job in rest if job.job_id not in done], changes)
+        await self._apply_plain(work, held, [job for job in rest if job.job_id not in done], changes)
 
     async def _write(
-        self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], ends: dict[int, Ended], changes: CounterChanges
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        jobs: Sequence[EndedJob],
+        ends: Mapping[int, Ended],
+        changes: CounterChanges,
     ) -> list[JobFile]:
         """Files of these jobs to their next states; the jobs are marked as counted."""
         if not jobs:
             return []
-        ids = [job.job_id for job in jobs]
+        task, ids = held.task, [job.job_id for job in jobs]
         files = await store_results.files_of_jobs(work, ids)
         reports = await store_results.reports(work, ids)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
-        inputs = list(_inputs(files, ends, reports, task, limits.forgiven_attempts))
+        decisions = await self._retrying.decide(work, task, jobs, ends, reports)
+        inputs = list(_inputs(files, ends, reports, task, limits.forgiven_attempts, decisions))
         outputs = list(_outputs(files, ends, reports))
         await store_results.end_inputs(work, task.task_id, inputs, changes, "its job ended")
         await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
+        await self._retrying.follow(work, held, jobs, files, inputs, decisions)
         await work.because("results counted")
         await store_results.mark_applied(work, ids)
         await store_results.count_ended_jobs(work, task.task_id, jobs)
@@ -96,27 +113,42 @@ class Applying:
 
 
 def _inputs(
-    files: Iterable[JobFile], ends: dict[int, Ended], reports: dict[int, JobReport], task: Task, max_forgiven: int
+    files: Sequence[JobFile],
+    ends: Mapping[int, Ended],
+    reports: dict[int, JobReport],
+    task: Task,
+    max_forgiven: int,
+    decisions: Decisions,
 ) -> Iterable[InputEnd]:
     """The outcome of each input that its job still owns."""
+    n_inputs = {job_id: len(lfns) for job_id, lfns in _inputs_of_jobs(files).items()}
     for file in files:
         if file.out_job_id == file.job_id or file.owner_id != file.job_id or file.status != "running":
             continue
-        ended = ends[file.job_id]
+        ended, decision, ram = ends[file.job_id], decisions.get(file.job_id), file.ram_mb
         if file.dataset_type == "random_seed":
             outcome = outcomes.FileOutcome(outcomes.of_seed(ended), file.attempts)
         elif file.is_master:
             outcome = outcomes.of_input(ended, file.attempts, max_forgiven=max_forgiven)
+            outcome = ended_by_rule(outcome, file, decision, n_inputs[file.job_id])
+            if decision is not None:
+                ram = raised_ram_mb(decision, task.needs, task.rules, reports.get(file.job_id), file.ram_mb)
         else:
             outcome = outcomes.FileOutcome("finished" if ended.succeeded else "ready", file.attempts)
-        report = reports.get(file.job_id)
-        ram = file.ram_mb
-        if report is not None and report.out_of_memory and not ended.succeeded:
-            ram = next_ram_mb(task.needs, report, file.ram_mb)
+            outcome = ended_by_rule(outcome, file, decision, n_inputs[file.job_id])
         yield InputEnd(file.file_id, file.job_id, outcome, ram)
 
 
-def _outputs(files: Iterable[JobFile], ends: dict[int, Ended], reports: dict[int, JobReport]) -> Iterable[OutputEnd]:
+def _inputs_of_jobs(files: Iterable[JobFile]) -> dict[int, set[str]]:
+    """The names of the files that each job read."""
+    found: dict[int, set[str]] = {}
+    for file in files:
+        if file.out_job_id != file.job_id and file.dataset_type != "random_seed":
+            found.setdefault(file.job_id, set()).add(file.lfn)
+    return found
+
+
+def _outputs(files: Iterable[JobFile], ends: Mapping[int, Ended], reports: dict[int, JobReport]) -> Iterable[OutputEnd]:
     """The outcome of each output that the job made or was to make; those that were merged are left as they are."""
     for file in files:
         if file.out_job_id != file.job_id or file.dataset_type not in OUTPUT_TYPES:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
 
+from services.job_generation.instantiating import at_sites
 from services.job_generation.matching import take_matches
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
+from services.job_generation.policy.build_jobs import SiteBuild, with_libraries
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.picking import GENERATING
-from services.job_generation.policy.placing import Placement
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
-from services.job_generation.policy.splitting import Pool
-from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template, Unit
+from services.job_generation.policy.secondary import Pool
+from services.job_generation.policy.values import Dataset, QueueFacts, Task, Unit
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
@@ -32,47 +34,17 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
 from shared.model import command_line
 from shared.model.batches import batches
-from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES, UNMERGED_TYPES
+from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
 from shared.waits.store import note_wait
 
 FindPlugin = Callable[[str, str], JobGeneration]
+BeginSets = Callable[
+    [UnitOfWork, JobSource, Chunk, Sequence[PlacedJob], Sequence[QueueFacts], CounterChanges], Awaitable[int]
+]
 MOST_SECONDARY_FILES = 10_000
-
-
-class Undefinable(Exception):
-    """The task's definition makes no jobs; the text says why. Nothing of them was written yet."""
-
-
-@dataclass(frozen=True)
-class JobSource:
-    """What the jobs of a task are made from."""
-
-    task: Task
-    datasets: Mapping[int, Dataset]
-    templates: Sequence[Template]
-    command_lines: Mapping[str, Any]
-
-    def templates_for(self, kind: str) -> list[Template]:
-        """Jobs of a task that merges write unmerged files, its merge jobs the final ones."""
-        unmerged = kind != "merge" and self.task.rules.merge_output
-        final = [one for one in self.templates if one.dataset_type not in UNMERGED_TYPES]
-        return (
-            [one for one in self.templates if one.dataset_type in UNMERGED_TYPES]
-            if unmerged
-            else [
-                one for one in final if kind == "merge" or not self.datasets[one.dataset_id].attributes.get("mergeOnly")
-            ]
-        )
-
-    def text_for(self, kind: str) -> str:
-        """The command line of a kind of job."""
-        text = self.command_lines.get("merge" if kind == "merge" else "normal")
-        if not isinstance(text, str):
-            raise Undefinable(f"the task has no command line for {kind} jobs")
-        return text
 
 
 class Generating:
@@ -99,9 +71,19 @@ class Generating:
         return facts_of_candidates(grid, task, candidates, queued)
 
     async def generate(
-        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        chunk: Chunk,
+        candidates: Sequence[QueueChoice],
+        builds: Mapping[str, SiteBuild] | None = None,
+        *,
+        begin_sets: BeginSets,
     ) -> int:
-        """Split, build and insert; what was not used goes back to ready. How many jobs were made."""
+        """Split, build and insert; what was not used goes back to ready. How many inputs of jobs were placed.
+
+        `builds`: what the jobs at each site read besides. `begin_sets`: makes the jobs of tasks with event service.
+        """
         definition = await self.definition(work, held.task)
         task = definition.task
         plugin = self._find_plugin(task.vo or "", task.prod_source_label)
@@ -116,12 +98,16 @@ class Generating:
             await self._pools(work, definition, units, seed),
             queues,
             chunk.kind == "scout",
-            min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk),
+            max(1, min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk) // task.rules.jobs_for_input),
+            await self._more_follows(work, task, definition.datasets.get(chunk.dataset_id or 0), chunk),
         )
         placement = plugin.split(request, seed)
+        placement.jobs = with_libraries(placement.jobs, builds or {})
         advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
-        if placement.jobs:
+        if placement.jobs and task.rules.uses_event_service:
+            await begin_sets(work, definition, chunk, placement.jobs, queues, changes)
+        elif placement.jobs:
             await self._insert(work, definition, chunk, placement, plugin, changes)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
@@ -129,6 +115,16 @@ class Generating:
             retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
             await self._no_jobs(work, task, chunk, placement, queues, min(retry_at, advertises_again_at or retry_at))
         return len(placement.jobs)
+
+    async def _more_follows(self, work: UnitOfWork, task: Task, master: Dataset | None, chunk: Chunk) -> bool:
+        """Whether more input of the chunk's kind is to be used after it: ready already, or waited for."""
+        if chunk.kind == "scout" or master is None:
+            return False
+        if await store_units.has_more(work, master.dataset_id, chunk.ram_mb, task.needs.ram_mb):
+            return True
+        return not task.rules.takes_input_at_once and bool(
+            await store_units.awaited_datasets(work, [master.dataset_id])
+        )
 
     async def _insert(
         self,
@@ -142,9 +138,9 @@ class Generating:
         task = definition.task
         text = definition.text_for(chunk.kind)
         templates = definition.templates_for(chunk.kind)
+        definition = await at_sites(work, definition, templates, placement.jobs)
         n_jobs = len(placement.jobs)
-        seeds = await self._seeds(work, definition, text, n_jobs)
-        offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0) if seeds else 0
+        seeds = await self.seeds(work, definition, text, n_jobs)
         request = BuildRequest(
             task=task,
             kind=chunk.kind,
@@ -156,11 +152,12 @@ class Generating:
             job_ids=await work.next_ids("job_ids", n_jobs),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
             guid_seed=self._random.getrandbits(SEED_BITS),
-            seeds=[number + offset for number in seeds.numbers] if seeds else None,
+            seeds=seeds_told(task, seeds),
             owner=await store_jobs.standing_of_owner(work, task),
+            at_site=definition.at_site,
         )
         await self.insert(work, definition, chunk, self.built(plugin, request), changes, seeds)
-        await self._start_task(work, task, chunk)
+        await self.start_task(work, task, chunk)
 
     def built(self, plugin: JobGeneration, request: BuildRequest) -> list[NewJob]:
         """The plugin's jobs. A placeholder without a value is the task's mistake, not ours."""
@@ -177,12 +174,14 @@ class Generating:
         jobs: Sequence[NewJob],
         changes: CounterChanges,
         seeds: Seeds | None = None,
+        *,
+        takes_input: bool = True,
     ) -> None:
-        """Insert jobs and announce them."""
+        """Insert jobs and announce them; without `takes_input` their input is in the hands of their job set."""
         task = definition.task
         shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
         keys = await order_keys_of_jobs(work, self._parameters, task, chunk.kind, jobs)
-        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes, keys)
+        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes, keys, takes_input)
         await store_jobs.insert(work, batch, shapes)
         await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
         for part in batches(jobs, IDS_OF_EVENT):
@@ -209,7 +208,7 @@ class Generating:
                 )
             )
 
-    async def _seeds(self, work: UnitOfWork, definition: JobSource, text: str, n_jobs: int) -> Seeds | None:
+    async def seeds(self, work: UnitOfWork, definition: JobSource, text: str, n_jobs: int) -> Seeds | None:
         """Random seeds, where the command line asks for them."""
         if "RNDMSEED" not in command_line.placeholders(text):
             return None
@@ -239,7 +238,7 @@ class Generating:
             pools.append(Pool(dataset, tuple(units), _start_of(definition, dataset, units)))
         return pools
 
-    async def _start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
+    async def start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
         """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
         if task.status != "ready":
             return
@@ -257,6 +256,11 @@ class Generating:
         n_units: int,
         queues: Sequence[QueueFacts],
     ) -> None:
+        if placement.left_out:
+            ids = [unit.file_id for unit in placement.left_out]
+            reason = "; ".join(placement.reasons)[:1000]
+            await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason, ids)
+            await store_units.leave_out(work, task.task_id, changes, ids, reason)
         if not placement.leftover:
             return
         why = "; ".join(placement.reasons) or f"{len(queues)} queues took {n_units - len(placement.leftover)} units"
@@ -292,6 +296,14 @@ class Generating:
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
             await store.set_retry_at(work, task.task_id, retry_at)
+
+
+def seeds_told(task: Task, seeds: Seeds | None) -> list[int] | None:
+    """The seeds in the command lines of jobs, shifted by the dataset's or the task's offset."""
+    if seeds is None:
+        return None
+    offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0)
+    return [number + offset for number in seeds.numbers]
 
 
 async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]) -> int:

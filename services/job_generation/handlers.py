@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from services.job_generation.applying import Applying
-from services.job_generation.generating import Generating, Undefinable
+from services.job_generation.compiling import Compiling
 from services.job_generation.merging import MERGEABLE, Merging
+from services.job_generation.ordering import Rekeying
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
 from services.job_generation.settling import Settling
@@ -20,6 +22,7 @@ from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
+from services.job_generation.store.event_ranges import discard_if_wanted
 from services.job_generation.store.tasks import Chunk, LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -47,10 +50,16 @@ class Handlers:
     """One method for each event and each periodic piece of work."""
 
     def __init__(
-        self, parameters: Parameters, generating: Generating, merges: Merging, applying: Applying, settling: Settling
+        self,
+        parameters: Parameters,
+        compiling: Compiling,
+        merges: Merging,
+        applying: Applying,
+        settling: Settling,
+        rekeying: Rekeying,
     ) -> None:
-        self._parameters, self._generating, self._merges = parameters, generating, merges
-        self._applying, self._settling = applying, settling
+        self._parameters, self._compiling, self._merges = parameters, compiling, merges
+        self._applying, self._settling, self._rekeying = applying, settling, rekeying
 
     async def on_task_ready(self, event: TaskReady, work: UnitOfWork) -> None:
         """A nucleus is known, or none is needed."""
@@ -93,7 +102,7 @@ class Handlers:
             if chunk.kind == "merge":
                 n_jobs = await self._merges.generate(work, held, chunk, candidates)
             else:
-                n_jobs = await self._generating.generate(work, held, chunk, candidates)
+                n_jobs = await self._compiling.generate(work, held, chunk, candidates)
             if n_jobs == 0:
                 await store.return_chunk(work, chunk.chunk_id, "no job was made of it")
         except Undefinable as error:
@@ -151,7 +160,7 @@ class Handlers:
             of_task = [job for job in jobs if job.task_id == held.task.task_id]
             ended = [job for job in of_task if job.status in FINAL or job.status == "merging"]
             if ended:
-                await self._applying.apply(work, held.task, ended)
+                await self._applying.apply(work, held, ended)
                 await self._settle_again(work, held.task.task_id)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
@@ -165,6 +174,10 @@ class Handlers:
         if held.task.status not in GENERATING:
             await self._withdraw(work, held.task)
             await store_units.release_memory(work, event.task_id)
+        if event.command == "retry":
+            await discard_if_wanted(work, event.task_id)
+        if event.command == "change_share":
+            await self._rekeying.share_changed(work, event.task_id, held.task.vo)
         go = event.command == "avalanche"
         await self._settle_again(work, event.task_id, force=True, go=go)
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.generating import Generating, JobSource, Undefinable
+from services.job_generation.generating import Generating
+from services.job_generation.instantiating import at_sites
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy import outcomes
+from services.job_generation.policy.build_jobs import library_streams, with_libraries
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
 from services.job_generation.policy.values import JobInput, Task, Unit
+from services.job_generation.store import builds as store_builds
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
@@ -117,7 +121,7 @@ class Merging:
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])
             groups = policy.groups(producers, task.rules, complete=queue not in busy)
-            for ram_mb, units in _by_memory(groups[: limits.merge_jobs_of_chunk]).items():
+            for ram_mb, units in policy.by_memory(groups[: limits.merge_jobs_of_chunk]).items():
                 await self._offer_chunk(work, task, queue, units, ram_mb)
                 n_offered += 1
         return n_offered
@@ -166,10 +170,13 @@ class Merging:
             return 0
         inputs = (JobInput(tuple(unit for producer in group for unit in producer.files)) for group in groups)
         placement = Placement([PlacedJob(queues[0], one) for one in inputs])
+        if task.rules.uses_build:
+            placement.jobs = with_libraries(placement.jobs, await store_builds.builds(work, task.task_id))
         _must_merge_something(definition, placement.jobs)  # before anything is counted
         await self._fit(work, task, chunk, placement)
         if not placement.jobs:
             return 0
+        definition = await at_sites(work, definition, definition.templates_for("merge"), placement.jobs)
         request = await self._request(work, definition, chunk, placement.jobs)
         jobs = self._generating.built(GreedyGeneration(), request)
         await self._generating.insert(work, definition, chunk, jobs, changes)
@@ -224,7 +231,8 @@ class Merging:
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(placed)),
             guid_seed=chunk.chunk_id,
             trans_path=definition.command_lines.get("merge_trans_path"),
-            streams=[_by_stream(definition, one.job.master) for one in placed],
+            streams=[_streams_of(definition, one.job) for one in placed],
+            at_site=definition.at_site,
         )
 
     async def producers_ended(
@@ -254,15 +262,6 @@ class Merging:
         return [*ended, *cancelled]
 
 
-def _by_memory(groups: Sequence[Sequence[policy.Producer]]) -> dict[int | None, list[Unit]]:
-    """Units of the groups by the memory that merging them was raised to."""
-    found: dict[int | None, list[Unit]] = {}
-    for group in groups:
-        units = [unit for producer in group for unit in producer.files]
-        found.setdefault(max((unit.ram_mb or 0 for unit in units), default=0) or None, []).extend(units)
-    return found
-
-
 def waits_for_merge(outputs: Sequence[Row]) -> bool:
     """Whether a live merge job works on outputs of a job that was killed meanwhile.
 
@@ -286,14 +285,14 @@ def _all_merged(outputs: Sequence[Row]) -> bool:
 def _must_merge_something(definition: JobSource, placed: Sequence[PlacedJob]) -> None:
     """Raises Undefinable if no final output is made of any of these files."""
     final = {f"TRN_{template.stream_name}" for template in definition.templates_for("merge")}
-    if not any(final & set(_by_stream(definition, one.job.master)) for one in placed):
+    if not any(final & set(_streams_of(definition, one.job)) for one in placed):
         raise Undefinable("no unmerged output belongs to a final one")
 
 
-def _by_stream(definition: JobSource, units: Sequence[Unit]) -> dict[str, list[Unit]]:
-    """Unmerged inputs by the stream name of their dataset (TRN_OUTPUT0, TRN_LOG0, ...)."""
-    found: dict[str, list[Unit]] = {}
-    for unit in units:
+def _streams_of(definition: JobSource, job: JobInput) -> dict[str, list[Unit]]:
+    """Unmerged inputs by the stream name of their dataset (TRN_OUTPUT0, TRN_LOG0, ...), and the library."""
+    found = library_streams(job, definition.datasets)
+    for unit in job.master:
         found.setdefault(policy.merge_stream(definition.datasets[unit.dataset_id]), []).append(unit)
     return found
 

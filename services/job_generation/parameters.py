@@ -10,13 +10,21 @@ from services.job_generation.policy.throttle import (
     N_QUEUE_CAP,
     N_QUEUE_LIMIT,
     N_RUNNING_CAP,
+    SHORTAGE_THRESHOLD,
     THROTTLE_THRESHOLD,
+    WORK_SHORTAGE,
     ThrottleLimits,
 )
 from shared.config.parameter import SHARE, Parameter, set_by
 from shared.config.parameters import Parameters
 
 COMPONENT = "jobgen"
+
+
+BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
+    COMPONENT, "BUILD_JOB_MAX_WALLTIME", None, "h", "that a build job may take; else as long as its queue lets it", 1,
+    kind="float",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -78,8 +86,9 @@ def throttle_limits(parameters: Parameters, gshare: str, resource_type: str, *, 
                     return value
         return parameter.default
 
+    threshold = SHORTAGE_THRESHOLD if parameters.read(WORK_SHORTAGE) else THROTTLE_THRESHOLD
     return ThrottleLimits(
-        threshold=parameters.read(THROTTLE_THRESHOLD, components=(component,)),
+        threshold=parameters.read(threshold, components=(component,)),
         n_queue_limit=limit(N_QUEUE_LIMIT),
         n_queue_cap=limit(N_QUEUE_CAP),
         n_running_cap=limit(N_RUNNING_CAP),

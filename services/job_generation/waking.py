@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from services.job_generation.policy.throttle import ThrottleDecision
+from services.job_generation.policy.throttle import ThrottleDecision, ThrottleScope
 from shared.brokerage.governed_by import GOVERNED_BY
 from shared.brokerage.lifts import Lift
 from shared.db.unit_of_work import UnitOfWork
@@ -26,16 +26,14 @@ _OF_CHECKS = frozenset(
 
 
 class Judge(Protocol):
-    """Whether a share has enough queued."""
+    """Whether a share, or a work queue that is throttled by itself, has enough queued."""
 
-    def __call__(
-        self, work: UnitOfWork, gshare: str, resource_type: str, *, analysis: bool
-    ) -> Awaitable[ThrottleDecision]: ...
+    def __call__(self, work: UnitOfWork, gshare: str, cap: str, *, analysis: bool) -> Awaitable[ThrottleDecision]: ...
 
 
-def causes_of_share(resource_type: str, *, analysis: bool) -> Causes:
-    """What holds a throttled task: jobs of its share and this resource type."""
-    return Causes(caps=((resource_type, float(analysis)),))
+def causes_of_share(cap: str, *, analysis: bool) -> Causes:
+    """What holds a throttled task: jobs of its share or work queue and resource type."""
+    return Causes(caps=((cap, float(analysis)),))
 
 
 def causes_of_no_fit() -> Causes:
@@ -62,18 +60,19 @@ class ShareWaking:
         index.forget_empty_groups()
         by_share: dict[tuple[str, str, bool], list[Group]] = {}
         for group in index.groups.values():
-            for resource_type, analysis in group.causes.caps:
-                by_share.setdefault((group.gshare, resource_type, bool(analysis)), []).append(group)
+            for cap, analysis in group.causes.caps:
+                gshare = "" if ThrottleScope.of_cap("", cap).work_queue_id is not None else group.gshare
+                by_share.setdefault((gshare, cap, bool(analysis)), []).append(group)
         taken = self._taken(index, work)
         found: list[Wake] = []
         for key, groups in sorted(by_share.items()):
-            gshare, resource_type, analysis = key
-            decision = await self._judge(work, gshare, resource_type, analysis=analysis)
-            left = decision.max_jobs - taken[gshare, resource_type] if decision.passes else 0
+            gshare, cap, analysis = key
+            decision = await self._judge(work, gshare, cap, analysis=analysis)
+            left = decision.max_jobs - taken[gshare, cap] if decision.passes else 0
             for one in index.in_order(groups, _no_need):
                 if left <= 0:
                     break
-                found.append(Wake(one.task_id, one.wake_nr, SHARE, work.now, gshare))
+                found.append(Wake(one.task_id, one.wake_nr, SHARE, work.now, one.gshare))
                 left -= one.n_jobs
         return found
 

@@ -12,7 +12,11 @@ No database, clock or random generator.
 `requirements`      what a pilot must offer
 `building`          jobs with names, seeds, requirements and the text that the pilot gets
 `outcomes`          what an ended job means for its files
+`retry`             rules about errors: which one decides for a failed job, and what it means
+`memory`            more memory for what ran out of it
 `scouts`            what the scouts measured, and whether enough of them succeeded
+`scout_checks`      what they measured that the task's definition does not expect
+`scout_sizes`       what they say about the size of later jobs, and of merge jobs
 `merging`           groups of unmerged outputs
 `plugin`            what a VO may replace
 """

@@ -9,22 +9,21 @@ all jobs of a chunk at a queue is worked out once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.job_generation.policy.job_fields import (
     NO_INPUT,
-    NO_OUTPUT,
     NOTHING,
     base_fields,
     copies_to_scratch,
     distinct,
     fields_of_steps,
-    guid_of,
     sequence_number,
     task_texts,
 )
 from services.job_generation.policy.merging import merge_stream
+from services.job_generation.policy.output_names import NamedTemplate, Output, Written, output_fields, written_by
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
 from services.job_generation.policy.values import (
@@ -38,21 +37,10 @@ from services.job_generation.policy.values import (
     Unit,
 )
 from shared.model import command_line
-from shared.model.dataset_types import LOG_TYPES, UNMERGED_TYPES
+from shared.model.dataset_types import UNMERGED_TYPES
 from shared.model.priorities import job_priority
 
 COPIED = "local"
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One file that a job will produce."""
-
-    dataset_id: int
-    lfn: str
-    type: str
-    scope: str
-    n_events: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +64,8 @@ class NewJob:
 class BuildRequest:
     """What a plugin builds jobs from.
 
-    `serials` is the first number of each template, `seeds` one number for each job.
+    `serials` is the first number of each template, `seeds` one number for each job. `at_site`: by template dataset and
+    site the dataset that takes its place there.
     """
 
     task: Task
@@ -91,19 +80,10 @@ class BuildRequest:
     guid_seed: int = 0
     seeds: Sequence[int] | None = None
     trans_path: str | None = None
+    walltime_s: int | None = None
     owner: OwnerStanding = NOBODY
     streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A template with what is the same for all names made from it."""
-
-    template: Template
-    dataset: Dataset
-    scope: str
-    is_log: bool
-    around_serial: tuple[str, ...]
+    at_site: Mapping[tuple[int, str], Dataset] = field(default_factory=dict)
 
 
 class Builder:
@@ -113,19 +93,13 @@ class Builder:
         self.request = request
         self.task = request.task
         self.texts = task_texts(request.task)
-        self.templates = [
-            _Named(one, dataset := request.datasets[one.dataset_id], dataset.scope, dataset.type in LOG_TYPES,
-                   command_line.around_serial(one.file_name, request.task.task_id, self.texts))
-            for one in request.templates
-        ]  # fmt: skip
+        self._written: dict[str, Written] = {}
         self._bases: dict[str, dict[str, Any]] = {}
         self._requirements: dict[tuple[Any, ...], Requirement] = {}
         self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
-        self._out_names = ",".join(self._names[one.dataset.dataset_id][0] for one in self.templates)
         # the pilot reads no file directly whose token is local
         copied = copies_to_scratch(request.task, is_merge=request.kind == "merge")
         self._block_token = COPIED if copied else NOTHING
-        self._out_scopes = ",".join(one.scope for one in self.templates if not one.is_log)
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
         self._writes_lists = bool(command_line.list_streams(request.parameters))
@@ -138,7 +112,8 @@ class Builder:
         request, queue, job = self.request, placed.queue, placed.job
         job_id = request.job_ids[place]
         seed = request.seeds[place] if request.seeds is not None else None
-        outputs = self._outputs(place, job)
+        written = self._written_at(queue)
+        outputs = self._outputs(place, job, written)
         requirement = self._requirement(job, queue)
         priority = job_priority(
             request.kind, self.task.priority, is_analysis=self.task.is_analysis,
@@ -146,8 +121,9 @@ class Builder:
         )  # fmt: skip
         attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
         base = self._base(queue, requirement.core_count)
-        values = self._values(place, job, outputs, attempt, seed, job_id)
+        values = self._values(place, job, written, outputs, attempt, seed, job_id)
         parameters = command_line.fill(request.parameters, values)
+        not_written = self._not_written(place, written)
         spec = {
             **base,
             "PandaID": job_id,
@@ -159,15 +135,43 @@ class Builder:
             "maxDiskCount": requirement.disk_mb,
             "maxWalltime": requirement.walltime_s or queue.max_time_s,
             **self._input_fields(place, job, queue),
-            **self._output_fields(outputs, queue, self._left_out(place)),
+            **output_fields(written, outputs, queue, not_written, request.guid_seed),
             **self._steps(base, parameters),
+            **self._more_fields(place, queue),
         }
         if self._writes_lists:
             spec["writeToFile"] = command_line.lists_to_write(request.parameters, values)
         return NewJob(
             job_id, queue.queue, queue.resource_type, requirement.core_count, priority, min(attempt, 32_767),
-            requirement, job, tuple(outputs), spec, seed,
+            requirement, job, self._rows(written, outputs, not_written), spec, seed,
         )  # fmt: skip
+
+    def _not_written(self, place: int, written: Written) -> frozenset[str]:
+        """Streams that the job names and does not write."""
+        return self._left_out(place)
+
+    def _more_fields(self, place: int, queue: QueueFacts) -> dict[str, Any]:
+        """What a kind of job tells its pilot besides."""
+        return {}
+
+    def _rows(self, written: Written, outputs: Sequence[Output], not_written: frozenset[str]) -> tuple[Output, ...]:
+        """The outputs that become rows: a merge job has one also for a stream that no job of its group wrote."""
+        if self.request.streams:
+            return tuple(outputs)
+        named = zip(written.named, outputs, strict=True)
+        return tuple(one for named_as, one in named if named_as.template.stream_name not in not_written)
+
+    def _written_at(self, queue: QueueFacts) -> Written:
+        """The outputs of jobs at a queue, in the datasets of its site where there are any."""
+        request, known = self.request, self._written.get(queue.key)
+        if known is None:
+            named = []
+            for one in request.templates:
+                dataset = request.at_site.get((one.dataset_id, queue.site)) or request.datasets[one.dataset_id]
+                around = command_line.around_serial(one.file_name, self.task.task_id, self.texts)
+                named.append(NamedTemplate(one, dataset, dataset.scope, one.is_log, around))
+            known = self._written[queue.key] = written_by(named, queue)
+        return known
 
     def _left_out(self, place: int) -> frozenset[str]:
         """Streams that a merge job goes without: no job of its group wrote them (allowNoOutput). Its log stays.
@@ -177,13 +181,13 @@ class Builder:
         if not self.request.streams:
             return frozenset()
         absent = self._unmerged - {name for name, units in self.request.streams[place].items() if units}
-        final = {one.template.stream_name for one in self.templates if not one.is_log}
+        final = {one.stream_name for one in self.request.templates if not one.is_log}
         return absent | {name for name in final if f"TRN_{name}" in absent}
 
-    def _outputs(self, place: int, job: JobInput) -> list[Output]:
+    def _outputs(self, place: int, job: JobInput, written: Written) -> list[Output]:
         outputs = []
         events = job.n_events
-        for one in self.templates:
+        for one in written.named:
             serial = command_line.padded(self.request.serials[one.template.template_id] + place)
             found = None if one.is_log else events
             if self.request.streams and not one.is_log:
@@ -202,6 +206,8 @@ class Builder:
         known = self._requirements.get(key)
         if known is None:
             known = requirement_of(self.task, queue, self.request.kind, totals, raised)
+            if self.request.walltime_s is not None:
+                known = replace(known, walltime_s=self.request.walltime_s)
             self._requirements[key] = known
         return known
 
@@ -216,19 +222,27 @@ class Builder:
         return streams
 
     def _steps(self, base: Mapping[str, Any], parameters: str) -> dict[str, Any]:
-        """What runs before, beside and after the payload; merge jobs have one step."""
-        steps = self.task.parameters.get("multiStepExec") if self.request.kind != "merge" else None
+        """What runs before, beside and after the payload; merge and build jobs have one step."""
+        has_steps = self.request.kind not in ("merge", "build")
+        steps = self.task.parameters.get("multiStepExec") if has_steps else None
         return fields_of_steps(steps, base["transformation"], parameters) if steps else {}
 
     def _values(
-        self, place: int, job: JobInput, outputs: Sequence[Output], attempt: int, seed: int | None, job_id: int
+        self,
+        place: int,
+        job: JobInput,
+        written: Written,
+        outputs: Sequence[Output],
+        attempt: int,
+        seed: int | None,
+        job_id: int,
     ) -> command_line.Values:
         """What the placeholders of the job's parameters stand for."""
         given = self._streams(place, job)
         streams = {name: distinct(units) for name, units in given.items()}
         datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
         left_out = self._left_out(place)
-        for one, output in zip(self.templates, outputs, strict=True):
+        for one, output in zip(written.named, outputs, strict=True):
             if one.template.stream_name not in left_out:
                 streams[one.template.stream_name] = [output.lfn]
         first = job.master[0] if job.master else None
@@ -281,33 +295,3 @@ class Builder:
             "prodDBlocks": names,
             "prodDBlockToken": ",".join([self._block_token] * len(rows)),
         }
-
-    def _output_fields(self, outputs: Sequence[Output], queue: QueueFacts, left_out: frozenset[str]) -> dict[str, str]:
-        """Outputs in order without those left out; the log is in every list but scopeOut."""
-        made = list(zip(self.templates, outputs, strict=True))
-        names, scopes = self._out_names, self._out_scopes
-        if left_out:
-            made = [pair for pair in made if pair[0].template.stream_name not in left_out]
-            names = ",".join(self._names[one.dataset.dataset_id][0] for one, _ in made)
-            scopes = ",".join(one.scope for one, _ in made if not one.is_log)
-        if not made:
-            return NO_OUTPUT
-        fields = {
-            "outFiles": ",".join([output.lfn for _, output in made]),
-            "realDatasets": names,
-            "destinationDblock": names,
-            "ddmEndPointOut": ",".join([queue.write_storage or NOTHING] * len(made)),
-            "scopeOut": scopes,
-        }
-        optional = [output.lfn for one, output in made if one.dataset.allows_no_output]
-        if optional:
-            fields["allowNoOutput"] = ",".join(optional)
-        for one, output in made:
-            if one.is_log:
-                fields |= {
-                    "logFile": output.lfn,
-                    "scopeLog": output.scope,
-                    "logGUID": guid_of(self.request.guid_seed, output.lfn),
-                }
-                break
-        return fields

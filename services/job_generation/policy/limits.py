@@ -6,6 +6,7 @@ Sources: JEDI, nGBPerJob and maxWalltime; PanDA brokerage, disk usage and wallti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.job_generation.policy.rules import MAX_FILES_PER_JOB, SplitRules
 from services.job_generation.policy.values import QueueFacts
@@ -23,8 +24,7 @@ MAX_OUTPUT_BYTES = 10 * GB_BYTES
 HOUR_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Totals:
+class Totals(NamedTuple):
     """What a job would take: counts, bytes, events (a unit of unknown events counts as one)."""
 
     n_files: int = 0
@@ -36,9 +36,12 @@ class Totals:
 
 @dataclass(frozen=True)
 class JobSizeLimits:
-    """None means no limit. Bytes, seconds, counts. `job_bytes` bounds input + output + work directory.
+    """None means no limit. Bytes, seconds, counts.
+
+    `job_bytes` bounds input + max(output, 1500 MB) + work directory.
 
     `max_walltime_s` bounds the size of a job (maxWalltime and maxtime), `queue_time_s` any job (maxtime alone).
+    `least_walltime_s` is the queue's mintime for jobs of a dynamic number of events, which are made to measure for it.
     """
 
     max_files: int = MAX_FILES_PER_JOB
@@ -51,6 +54,7 @@ class JobSizeLimits:
     output_bytes: float = MAX_OUTPUT_BYTES
     max_walltime_s: float | None = None
     queue_time_s: float | None = None
+    least_walltime_s: float | None = None
     reads_directly: bool = False
     is_analysis: bool = False
 
@@ -82,6 +86,7 @@ def limits_at(
         output_bytes=float(rules.target_output_gb * GB_BYTES) if rules.target_output_gb else MAX_OUTPUT_BYTES,
         max_walltime_s=min(times) if times else None,
         queue_time_s=float(queue.max_time_s) or None,
+        least_walltime_s=float(queue.min_time_s) or None if rules.granularity is not None else None,
         reads_directly=direct,
         is_analysis=is_analysis,
     )
@@ -134,7 +139,8 @@ def refusal(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: Queu
             return f"more than {limits.max_events} events"
         if output > limits.output_bytes:
             return f"output above {limits.output_bytes:g} bytes"
-        if limits.job_bytes is not None and totals.input_bytes + output + needs.work_dir_bytes > limits.job_bytes:
+        job_bytes = totals.input_bytes + max(output, OUTPUT_RESERVE_BYTES) + needs.work_dir_bytes
+        if limits.job_bytes is not None and job_bytes > limits.job_bytes:
             return f"input, output and work directory above {limits.job_bytes:g} bytes"
         if limits.direct_input_bytes is not None and totals.input_bytes > limits.direct_input_bytes:
             return f"input read directly above {limits.direct_input_bytes:g} bytes"
@@ -151,3 +157,17 @@ def refusal(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: Queu
         if expected is not None and expected > allowed_s:
             return f"would run {expected:.0f} s, at most {allowed_s:.0f} s are allowed at {queue.queue}"
     return None
+
+
+def too_short(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: QueueFacts) -> str | None:
+    """Why a job of a dynamic number of events is too short for a queue; None if it is long enough.
+
+    Source: PanDA, splitting: mintime is a lower limit for dynamic events; what is shorter goes to other queues.
+    """
+    if limits.least_walltime_s is None:
+        return None
+    cores = cores_of_job(needs, queue.core_count)
+    expected = walltime_of_job_s(needs, totals.n_events, cores, queue.core_power_hs06)
+    if expected is None or expected >= limits.least_walltime_s:
+        return None
+    return f"would run {expected:.0f} s, at least {limits.least_walltime_s:.0f} s are asked for at {queue.queue}"

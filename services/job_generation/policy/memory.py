@@ -1,27 +1,109 @@
-"""More memory for the next attempt of a file whose job ran out of it (JEDI: memory retry)."""
+"""More memory for the next attempt of a file whose job ran out of it.
+
+Source: JEDI, Memory increase in job retry.
+"""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from shared.model.job_report import JobReport
 from shared.model.needs import WorkNeeds
 
 RAM_STEPS_MB = (1000, 2000, 3000, 4000, 6000, 8000)
+#: of a task's input, by which memory is raised for the whole task
+WHOLE_TASK_SHARE = 0.3
 
 
-def next_ram_mb(needs: WorkNeeds, report: JobReport, current_mb: int | None) -> int:
-    """The first step above max(maxPSS, present request).
+@dataclass(frozen=True)
+class RetryMemory:
+    """A task's own steps (retryRamOffset, retryRamStep, retryRamMax), in MB of its unit; None: not set."""
 
-    It is in the task's unit (MB for each core, or for the job).
+    offset_mb: int | None = None
+    step_mb: int | None = None
+    max_mb: int | None = None
+
+    def at_least(self, ram_mb: int) -> int:
+        """The first of offset, offset + step, offset + 2 x step, ... that is enough, at most the maximum.
+
+        Nothing changes without an offset, or above the offset without a step. Example: with an offset of 1000 and steps
+        of 4000 MB, 1001 MB become 5000; with a maximum of 1500 as well they become 1500.
+        """
+        if self.offset_mb is None or ram_mb <= 0:
+            return ram_mb
+        if ram_mb <= self.offset_mb:
+            return self.offset_mb
+        if not self.step_mb:
+            return ram_mb
+        found = self.offset_mb + math.ceil((ram_mb - self.offset_mb) / self.step_mb) * self.step_mb
+        return found if self.max_mb is None else min(found, self.max_mb)
+
+
+USUAL_STEPS = RetryMemory()
+
+
+def next_ram_mb(
+    needs: WorkNeeds, report: JobReport | None, current_mb: int | None, own: RetryMemory = USUAL_STEPS
+) -> int:
+    """The first step above max(maxPSS, present request), of the task's own steps where it has any.
+
+    It is in the task's unit (MB for each core, or for the job), and never below what was asked for.
 
     Above the last step nothing larger is asked for. Why steps: few different requests make few kinds of jobs. Example:
-    a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next. Source: JEDI, memory retry.
+    a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next; with an offset of 2500 and steps of 500 MB too.
+    Source: JEDI, Memory increase in job retry.
     """
     present = max(current_mb or 0, needs.ram_mb)
+    wanted = max(float(present), _used_mb(needs, report))
+    if own.offset_mb is not None:
+        return max(present, own.at_least(math.floor(wanted) + 1))
+    return max(step_above(wanted), present)
+
+
+def times_ram_mb(
+    needs: WorkNeeds, report: JobReport | None, current_mb: int | None, own: RetryMemory = USUAL_STEPS
+) -> int:
+    """Present request x retryRamStep / the task's memory.
+
+    At most retryRamMax, and never below the present request.
+
+    Example: with 2000 MB for the task and a step of 3000 MB, 2000 MB become 3000 and then 4500. Without a step, or
+    where the task states no memory, the usual steps are taken. Source: PanDA, job retry module.
+    """
+    if not own.step_mb or needs.ram_mb <= 0:
+        return next_ram_mb(needs, report, current_mb, own)
+    present = max(current_mb or 0, needs.ram_mb)
+    wanted = math.ceil(present * own.step_mb / needs.ram_mb)
+    return max(present, wanted if own.max_mb is None else min(wanted, own.max_mb))
+
+
+def step_above(ram_mb: float) -> int:
+    """The first usual step above it; the last one where there is none."""
+    return next((step for step in RAM_STEPS_MB if step > ram_mb), RAM_STEPS_MB[-1])
+
+
+def ram_of_whole_task(task_ram_mb: int, n_files: int, raised: Mapping[int, int]) -> int | None:
+    """The memory of the whole task once more than 30 % of its input was raised above it.
+
+    None: it keeps its own. `raised`: how many files ask for which memory. The task gets the largest of them.
+
+    Why: when so many jobs run out of memory, the rest would only fail first. Example: of 45 files of a task with 1000
+    MB, 4 ask for 2000 and 10 for 4000 MB: 14 of 45 are 31 %, so the task gets 4000 MB; 13 of 45 are not enough.
+    Source: JEDI, Memory increase in job retry.
+    """
+    above = {ram_mb: count for ram_mb, count in raised.items() if ram_mb > task_ram_mb and count > 0}
+    if n_files <= 0 or sum(above.values()) <= WHOLE_TASK_SHARE * n_files:
+        return None
+    return max(above)
+
+
+def _used_mb(needs: WorkNeeds, report: JobReport | None) -> float:
+    """What the job used, in the task's unit."""
+    if report is None:
+        return 0.0
     used_mb = (report.memory_kb or 0) / 1024
     if needs.ram_per_core:
         used_mb = max(0.0, used_mb - needs.base_ram_mb) / max(1, report.core_count or needs.core_count or 1)
-    wanted = max(float(present), used_mb)
-    for step in RAM_STEPS_MB:
-        if step > wanted:
-            return step
-    return max(RAM_STEPS_MB[-1], present)
+    return used_mb

@@ -81,3 +81,12 @@ def _grown(sizes: dict[int, int], producer: Producer) -> dict[int, int]:
     for unit in producer.files:
         grown[unit.dataset_id] = grown.get(unit.dataset_id, 0) + unit.size_bytes
     return grown
+
+
+def by_memory(groups: Sequence[Sequence[Producer]]) -> dict[int | None, list[Unit]]:
+    """Units of the groups by the memory that merging them was raised to."""
+    found: dict[int | None, list[Unit]] = {}
+    for group in groups:
+        units = [unit for producer in group for unit in producer.files]
+        found.setdefault(max((unit.ram_mb or 0 for unit in units), default=0) or None, []).extend(units)
+    return found

@@ -1,19 +1,70 @@
-"""What the order of a job depends on, where its VO uses task queues (DIRAC: task queue identity)."""
+"""What the order of a job depends on beside its share and priority (DIRAC: task queue identity). Pure.
+
+Where the VO uses task queues it is all that they consist of. Where it does not, and a corrector is configured for the
+users of the job's share, it is the owner: the share is divided among its owners, and each one's part is multiplied by
+the correction (DIRAC: Dynamic share corrections). Why not by the priority of jobs: in a lane the highest priority wins
+every pick, so that a factor on it would order users but not give each a part; the documents' factor is of the part.
+Priorities, and what raises them (PanDA: priorities of user jobs), order the jobs of each owner as before. Shares
+without such a corrector are served by priority and age alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from services.job_generation.policy.requirements import Requirement
-from services.job_generation.policy.values import Task
-from shared.order.cpu_segments import cpu_segment_s
-from shared.order.identity import TaskQueueIdentity, as_set, priority_class
+from shared.order.cpu_segments import CPU_SEGMENTS_S, cpu_segment_s
+from shared.order.identity import OrderFacts, TaskQueueIdentity, as_set, of_owner, priority_class
+from shared.order.parameters import OFF
 
 DEFAULT_USER_PRIORITY = 1
 
 
-def task_queue_of(task: Task, requirement: Requirement, kind: str, segments_s: Sequence[int]) -> TaskQueueIdentity:
+class OrderedTask(Protocol):
+    """The part of a task that the order of its jobs depends on."""
+
+    @property
+    def vo(self) -> str | None: ...
+    @property
+    def user_name(self) -> str: ...
+    @property
+    def gshare(self) -> str: ...
+    @property
+    def working_group(self) -> str | None: ...
+    @property
+    def architecture(self) -> str | None: ...
+    @property
+    def processing_type(self) -> str | None: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True)
+class OrderRule:
+    """How a VO orders jobs: by task queues or not (`mode`), and the shares that are divided among users."""
+
+    mode: str = OFF
+    segments_s: tuple[int, ...] = CPU_SEGMENTS_S
+    divided_shares: frozenset[str] = frozenset()
+
+    @property
+    def text(self) -> str:
+        """The part of it that order keys depend on."""
+        if self.mode == OFF:
+            return f"owners of {', '.join(sorted(self.divided_shares)) or 'no share'}"
+        return f"task queues, segments of {', '.join(map(str, self.segments_s))} s"
+
+    def facts(self, task: OrderedTask, walltime_s: int, kind: str) -> OrderFacts | None:
+        """The order key of a task's jobs of this walltime and kind; None: they have none."""
+        if self.mode != OFF:
+            return task_queue_of(task, walltime_s, kind, self.segments_s), user_priority_of(task)
+        if task.gshare in self.divided_shares:
+            return of_owner(task.vo or "", task.user_name), DEFAULT_USER_PRIORITY
+        return None
+
+
+def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Sequence[int]) -> TaskQueueIdentity:
     """The task queue of a job.
 
     By owner and working group, time, and what the task says of where it may run. Its CPU time is the walltime that a
@@ -29,7 +80,7 @@ def task_queue_of(task: Task, requirement: Requirement, kind: str, segments_s: S
         task.vo or "",
         task.user_name,
         task.working_group or "",
-        cpu_segment_s(requirement.walltime_s, segments_s),
+        cpu_segment_s(walltime_s, segments_s),
         () if is_merge else as_set(named),
         () if is_merge else as_set(_names(given.get("excludedSite"))),
         as_set([architecture] if architecture and architecture[0] not in "@#&{" else []),
@@ -38,7 +89,7 @@ def task_queue_of(task: Task, requirement: Requirement, kind: str, segments_s: S
     )
 
 
-def user_priority_of(task: Task) -> int:
+def user_priority_of(task: OrderedTask) -> int:
     """The class of the task's `userPriority`: which of their own jobs users want first."""
     given = task.parameters.get("userPriority")
     return priority_class(given if isinstance(given, int) else DEFAULT_USER_PRIORITY)

@@ -5,7 +5,7 @@ Source: JEDI, Using scout jobs; Workflow for tasks with input datasets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
@@ -48,12 +48,14 @@ def next_pick(
     max_jobs: int,
     busy: frozenset[tuple[int, int | None]],
     raised: Mapping[int, Sequence[int]] | None = None,
+    awaited: Collection[int] = (),
 ) -> Pick | None:
     """The first master dataset with open files that no offered chunk is working on, or None.
 
     Units whose memory was raised come first (`raised`, by dataset), each memory in a chunk of its own. `busy` are the
     datasets and memory (None: the task's) that are worked on, or wait. Never more files than `max_jobs` jobs can take
-    when the number of files of a job is known.
+    when the number of files of a job is known, and never fewer than one job takes while more is waited for in the
+    dataset (`awaited`), unless the task takes input at once (noInputPooling).
     """
     for dataset in sorted(datasets, key=lambda one: one.dataset_id):
         if not dataset.is_master or dataset.status != "ready":
@@ -65,7 +67,9 @@ def next_pick(
         left = min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
         if left <= 0:
             continue
-        limit = min(left, max_files)
+        if left < (rules.n_files_per_job or 1) and dataset.dataset_id in awaited and not rules.takes_input_at_once:
+            continue
+        limit = min(left, max(max_files, rules.n_files_per_job or 1))
         if rules.n_files_per_job is not None or rules.n_events_per_job is not None:
             limit = min(limit, max_jobs * (rules.n_files_per_job or 1))
         return Pick(dataset.dataset_id, limit, "scout" if scouts else "normal", free[0])

@@ -1,8 +1,8 @@
 """Which of the ranked queues the next jobs of a chunk go to, and what is left over.
 
-A queue is drawn by weight and takes a run of jobs (2 scouts, 25 others); then its weight is multiplied by
-(queued + 1) / (queued + new + 1). It leaves when its cap is reached. A unit that does not fit there is offered to the
-others; one that fits nowhere is left over.
+A queue is drawn by weight and takes a run of jobs (2 scouts, 25 others, or its jobChunkSize); then its weight is
+multiplied by (queued + 1) / (queued + new + 1). It leaves when its cap is reached. A unit that does not fit there is
+offered to the others; one that fits nowhere is left over.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from services.job_generation.policy.limits import limits_at, memory_refusal
-from services.job_generation.policy.splitting import NoSecondaryLeft, Pool, cut_one, in_order_of_boundaries, inseparable
+from services.job_generation.policy.master_input import master_input
+from services.job_generation.policy.rules import SplitRules
+from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
+from services.job_generation.policy.splitting import Cut, Cutter
 from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
 from shared.brokerage.draw import uniform_of, weighted_choice
 
 RUN_OF_JOBS = 25
 RUN_OF_SCOUTS = 2
+MOST_REASONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,20 @@ class PlacedJob:
 
 @dataclass
 class Placement:
-    """Jobs in order of their input, units not used in their order, and why they were not."""
+    """Jobs in order of their input, units not used in their order, and why they were not.
+
+    `left_out`: units that no job is ever made of, because a rule of the task says so.
+    """
 
     jobs: list[PlacedJob] = field(default_factory=list)
     leftover: list[Unit] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    left_out: list[Unit] = field(default_factory=list)
+
+    def note(self, reason: str) -> None:
+        """Keep a reason; the first few are told."""
+        if len(self.reasons) < MOST_REASONS:
+            self.reasons.append(reason)
 
 
 class _Placing:
@@ -48,59 +61,110 @@ class _Placing:
         *,
         scout: bool,
         max_jobs: int,
+        more_follows: bool,
     ) -> None:
         self.task, self.pools = task, tuple(pools)
-        self.units = in_order_of_boundaries(units, task.rules)
+        self.master = master_input(units, task.rules)
+        self.units = self.master.units
         self.queues = {queue.key: queue for queue in queues if queue.max_jobs is None or queue.max_jobs > 0}
         self.weights = {key: queue.weight for key, queue in self.queues.items()}
         self.queued = {key: queue.n_queued for key, queue in self.queues.items()}
         self.made = dict.fromkeys(self.queues, 0)
-        self.limits = {
-            key: limits_at(task.needs, task.rules, queue, scout=scout, is_analysis=task.is_analysis)
-            for key, queue in self.queues.items()
-        }
+        self.cutters = {}
+        for key, queue in self.queues.items():
+            limits = limits_at(task.needs, task.rules, queue, scout=scout, is_analysis=task.is_analysis)
+            self.cutters[key] = Cutter(self.master, limits, task.rules, task.needs, queue)
+        self.groups = {key: min(queue.job_chunk_size or 1, max_jobs) for key, queue in self.queues.items()}
         self.run_length = RUN_OF_SCOUTS if scout else RUN_OF_JOBS
-        self.max_jobs = max_jobs
+        self.max_jobs, self.more_follows = max_jobs, more_follows
+        self.sites = {queue.site for queue in self.queues.values()}
         self.position = 0
         self.refused: dict[str, str] = {}
+        self.short: tuple[str, Cut] | None = None
+        self.waits = ""
         self.result = Placement()
 
     def run(self, seed: int) -> Placement:
         """Draw queues by weight and fill runs of jobs for each, until input, queues or job numbers end."""
         n_draws = 0
-        while self.position < len(self.units) and len(self.result.jobs) < self.max_jobs and self.queues:
-            open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}
-            key = weighted_choice(open_weights, uniform_of(seed + n_draws))
-            n_draws += 1
-            if key is None:
-                self._leave_one()
-                continue
-            try:
-                self._fill(key)
-            except NoSecondaryLeft as shortage:
-                self.result.reasons.append(shortage.reason)
-                break
+        try:
+            while self._goes_on() and self.queues:
+                open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}
+                key = weighted_choice(open_weights, uniform_of(seed + n_draws))
+                n_draws += 1
+                if key is not None:
+                    self._fill(key)
+                else:
+                    self._make_do()
+        except NoSecondaryLeft as shortage:
+            self.result.note(shortage.reason)
+        if self.waits:
+            self.result.note(self.waits)
         self.result.leftover.extend(self.units[self.position :])
         return self.result
 
+    def _goes_on(self) -> bool:
+        return self.position < len(self.units) and len(self.result.jobs) < self.max_jobs and not self.waits
+
     def _fill(self, key: str) -> None:
-        queue, new = self.queues[key], 0
-        room = self.run_length if queue.max_jobs is None else min(self.run_length, queue.max_jobs - self.made[key])
-        while new < room and self.position < len(self.units) and len(self.result.jobs) < self.max_jobs:
-            short = memory_refusal(self.task.needs, queue, self.units[self.position].ram_mb)
-            if short is not None:
-                self.refused[key] = short
-                break
-            cut = cut_one(
-                self.units, self.position, self.pools, self.limits[key], self.task.rules, self.task.needs, queue
-            )
-            if cut.job is None:
-                self.refused[key] = cut.reason
-                break
-            self.result.jobs.append(PlacedJob(queue, cut.job))
-            self.position, self.pools, self.refused = cut.position, cut.pools, {}
-            new += 1
+        """A run of jobs for one queue. One that takes whole groups is given nothing where there is less."""
+        queue, group = self.queues[key], self.groups[key]
+        begin, pools, first = self.position, self.pools, len(self.result.jobs)
+        n_left_out, refused, short = len(self.result.left_out), self.refused, self.short
+        room = self.run_length if group == 1 else group
+        if queue.max_jobs is not None:
+            room = min(room, queue.max_jobs - self.made[key])
+        new = 0
+        why = f"takes {room} more jobs" if room < group else ""
+        while not why and new < room and self._goes_on():
+            why = self._take_one(key, queue)
+            new = len(self.result.jobs) - first
+        if group > 1 and new < group and not (self.waits and first == 0):
+            # its jobs are cut again, for others or once more input has come
+            del self.result.jobs[first:], self.result.left_out[n_left_out:]
+            self.position, self.pools, new = begin, pools, 0
+            self.refused, self.short = refused, short
+            why = f"jobChunkSize asks for {group} jobs together" + (f", but {why}" if why else "")
+        if why:
+            self.refused[key] = why
         self._count(key, new)
+
+    def _take_one(self, key: str, queue: QueueFacts) -> str:
+        """Cut the next job for a queue; why there is none."""
+        unit = self.units[self.position]
+        if unit.ram_mb is not None or unit.avoided_site is not None:
+            short = memory_refusal(self.task.needs, queue, unit.ram_mb) or self._avoided(unit, queue)
+            if short is not None:
+                return short
+        cut = self.cutters[key].cut(self.position, self.pools)
+        if cut.job is None:
+            return cut.reason
+        if cut.is_short:
+            self.short = self.short or (key, cut)
+            return cut.reason
+        self._accept(key, cut)
+        return ""
+
+    def _accept(self, key: str, cut: Cut) -> None:
+        """The job is made, held back as more input would make it longer, or left out as too short for the task."""
+        assert cut.job is not None
+        lacks = lacking(cut.job, self.task.rules) if self.task.rules.skips_short_output else ""
+        if not cut.is_full and self.more_follows and (lacks or self.result.jobs):
+            self.waits = lacks or f"more input follows: {cut.job.master[0].lfn} is used with it"
+            return
+        if lacks:
+            self.result.left_out.extend(cut.job.master)
+            self.result.note(lacks)
+        else:
+            self.result.jobs.append(PlacedJob(self.queues[key], cut.job))
+            self.pools = cut.pools
+        self.position, self.refused, self.short = cut.position, {}, None
+
+    def _avoided(self, unit: Unit, queue: QueueFacts) -> str | None:
+        """Why a unit is not tried again where it failed; None: nobody said so, or there is no other."""
+        if unit.avoided_site != queue.site or self.sites == {queue.site}:
+            return None
+        return f"it failed at {queue.site}, and a rule asks for another site"
 
     def _count(self, key: str, new: int) -> None:
         self.made[key] += new
@@ -110,17 +174,54 @@ class _Placing:
         if cap is not None and self.made[key] >= cap:
             del self.queues[key], self.weights[key]
 
+    def _make_do(self) -> None:
+        """No queue takes the next unit as it should be.
+
+        A job that is only too short, or a group that is only too small, goes back to be joined by what follows. Where
+        nothing follows it is made nevertheless. What does not fit at all is left over.
+        """
+        joins = self.more_follows and bool(self.result.jobs)
+        if self.short is not None and not (joins and not self.short[1].is_full):
+            key, cut = self.short
+            n_made = len(self.result.jobs)
+            self._accept(key, cut)
+            self._count(key, len(self.result.jobs) - n_made)
+            return
+        groups = [key for key in self.refused if key in self.queues and self.groups[key] > 1]
+        if joins and (self.short is not None or groups):
+            self.waits = f"more input follows: {self._why_refused()}"
+        elif groups:
+            for key in groups:
+                self.groups[key] = 1
+                del self.refused[key]
+        else:
+            self._leave_one()
+
+    def _why_refused(self) -> str:
+        return "; ".join(f"{key}: {reason}" for key, reason in sorted(self.refused.items()))
+
     def _leave_one(self) -> None:
         """The unit at this position, with those that it may not be parted from, fits none of the queues."""
         unit = self.units[self.position]
-        n_together = inseparable(self.units, self.position, self.task.rules)
+        n_together = self.master.inseparable(self.position)
         what = unit.lfn if n_together == 1 else f"boundary {unit.boundary_id} ({n_together} units from {unit.lfn} on)"
-        why = "; ".join(f"{key}: {reason}" for key, reason in sorted(self.refused.items()))
-        if len(self.result.reasons) < 5:
-            self.result.reasons.append(f"{what} fits no queue ({why})")
+        self.result.note(f"{what} fits no queue ({self._why_refused()})")
         self.result.leftover.extend(self.units[self.position : self.position + n_together])
         self.position += n_together
         self.refused = {}
+
+
+def lacking(job: JobInput, rules: SplitRules) -> str:
+    """Why skipShortOutput leaves a job out: it has fewer events, or else files, than the task asks for."""
+    first = job.master[0].lfn
+    wanted, n_events = rules.n_events_per_job, job.n_events
+    if wanted is not None and n_events is not None:
+        short = n_events < wanted
+        return f"skipShortOutput: {n_events} events from {first} on are fewer than {wanted} per job" if short else ""
+    wanted = rules.n_files_per_job
+    if wanted is None or len(job.master) >= wanted:
+        return ""
+    return f"skipShortOutput: {len(job.master)} files from {first} on are fewer than {wanted} per job"
 
 
 def place(
@@ -132,9 +233,13 @@ def place(
     scout: bool,
     max_jobs: int,
     seed: int,
+    more_follows: bool = False,
 ) -> Placement:
-    """Cut `units` (in order) into jobs at ranked `queues`; every unit ends in one job or in `leftover`.
+    """Cut `units` (in order) into jobs at ranked `queues`.
 
-    The n-th draw uses the uniform number of `seed` + n.
+    Every unit ends in one job, in `leftover` or in `left_out`. The n-th draw uses the uniform number of `seed` + n.
+    `more_follows`: the task has more input of this kind, so that a last job that could be longer goes back to be cut
+    with it. The first job of a chunk is always made.
     """
-    return _Placing(task, units, pools, queues, scout=scout, max_jobs=max_jobs).run(seed)
+    placing = _Placing(task, units, pools, queues, scout=scout, max_jobs=max_jobs, more_follows=more_follows)
+    return placing.run(seed)

@@ -11,13 +11,16 @@ from typing import Protocol, runtime_checkable
 
 from services.job_generation.policy.building import Builder, BuildRequest, NewJob
 from services.job_generation.policy.placing import Placement, place
-from services.job_generation.policy.splitting import Pool
+from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 
 
 @dataclass(frozen=True)
 class SplitRequest:
-    """One chunk to split: master units in order, open secondary units, ranked queues, maximum of jobs."""
+    """One chunk to split: master units in order, open secondary units, ranked queues, maximum of jobs.
+
+    `more_follows`: the task has more unused input of this kind after the chunk.
+    """
 
     task: Task
     units: Sequence[Unit]
@@ -25,6 +28,7 @@ class SplitRequest:
     queues: Sequence[QueueFacts]
     is_scout: bool
     max_jobs: int
+    more_follows: bool = False
 
 
 @runtime_checkable
@@ -63,6 +67,7 @@ class GreedyGeneration:
             scout=request.is_scout,
             max_jobs=request.max_jobs,
             seed=seed,
+            more_follows=request.more_follows,
         )
 
     def build(self, request: BuildRequest) -> list[NewJob]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from services.job_generation.policy.values import QueueFacts, Task
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.brokerage.output_places import write_storages
 from shared.brokerage.software import SoftwareNeeds, resolve_platform, software_of_task
 from shared.events import QueueChoice
 from shared.model.grid import Grid
@@ -49,19 +50,27 @@ def _facts(
         core_count=slot.core_count,
         core_power_hs06=queue.core_power_hs06,
         max_time_s=queue.max_time_s,
+        min_time_s=queue.min_time_s,
         max_rss_mb=int(slot.max_rss_mb),
         max_work_dir_mb=queue.work_dir_of(slot),
         max_input_size_mb=max(0, queue.max_input_size_mb),
         reads_directly=queue.direct_access_lan or queue.max_input_size_mb == -1,
         read_storage=next(iter(queue.storages("read", analysis=task.is_analysis)), ""),
-        write_storage=queue.output_storage(analysis=task.is_analysis) or "",
+        write_storages=write_storages(grid, queue, analysis=task.is_analysis),
         cloud=queue.cloud,
         weight=candidate.weight,
         max_jobs=candidate.max_jobs,
         n_queued=n_queued,
         platform=platform_at(grid.software.get(queue.name), _software_of(task)),
         is_virtual_placement=queue.is_virtual_placement,
+        job_chunk_size=_jobs_together(queue),
     )
+
+
+def _jobs_together(queue: Queue) -> int | None:
+    """How many jobs it is given together (jobChunkSize); None: any number. What is no number above zero is none."""
+    stated = queue.options.get("jobChunkSize", "")
+    return int(stated) if stated.isdecimal() and int(stated) > 0 else None
 
 
 def _software_of(task: Task) -> SoftwareNeeds:

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from services.job_generation.policy.memory import RetryMemory
 from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB, WHOLE_BOUNDARIES
 from shared.model.split_precedence import is_set, rules_in_effect
 
 MERGE_ATTEMPTS = 3
+#: attempts of a range, and of the jobs of a job set, where a task does not say (JEDI: event service)
+RANGE_ATTEMPTS, CONSUMER_ATTEMPTS = 10, 3
+#: in column event_service of a task that uses it
+EVENT_SERVICE = 1
 
 
 class BadRule(ValueError):
@@ -20,7 +25,8 @@ class BadRule(ValueError):
 class SplitRules:
     """Split rules; None means not set.
 
-    Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts.
+    Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts. `takes_input_at_once`
+    (noInputPooling): a job is made as soon as some input is there, however few files.
     """
 
     n_files_per_job: int | None = None
@@ -44,10 +50,42 @@ class SplitRules:
     skip_scout: bool = False
     scout_success_rate: int | None = None
     respects_split_rule: bool = False
-    reads_over_lan: bool = False
     copies_to_scratch: bool = False
     runs_until_closed: bool = False
+    uses_build: bool = False
+    skips_short_output: bool = False
+    takes_input_at_once: bool = False
+    releases_whole_lumi_blocks: bool = False
     seed_offset: int = 0
+    min_cpu_efficiency_percent: int | None = None
+    retry_ram_offset_mb: int | None = None
+    retry_ram_step_mb: int | None = None
+    retry_ram_max_mb: int | None = None
+    events_per_range: int | None = None
+    n_consumers: int = 1
+    n_sites_per_job: int = 1
+    range_attempts: int = RANGE_ATTEMPTS
+    consumer_attempts: int = CONSUMER_ATTEMPTS
+    keeps_processed_events: bool = False
+    resurrects_consumers: bool = False
+    merges_on_object_store: bool = False
+    attempts_only_of_failed: bool = False
+    numbers_within_files: bool = False
+
+    @property
+    def uses_event_service(self) -> bool:
+        """Whether events are handed out in ranges while jobs run."""
+        return self.events_per_range is not None
+
+    @property
+    def jobs_for_input(self) -> int:
+        """Jobs that are made at once for one job's input."""
+        return self.n_consumers * self.n_sites_per_job if self.uses_event_service else 1
+
+    @property
+    def retry_memory(self) -> RetryMemory:
+        """The task's own steps of memory for jobs that ran out of it."""
+        return RetryMemory(self.retry_ram_offset_mb, self.retry_ram_step_mb, self.retry_ram_max_mb)
 
     @property
     def keeps_boundaries_whole(self) -> bool:
@@ -88,6 +126,15 @@ _COUNTS = {
     "n_files_per_merge_job": "nFilesPerMergeJob",
     "n_max_files_per_merge_job": "nMaxFilesPerMergeJob",
     "n_events_per_merge_job": "nEventsPerMergeJob",
+    "min_cpu_efficiency_percent": "minCpuEfficiency",
+    "retry_ram_offset_mb": "retryRamOffset",
+    "retry_ram_step_mb": "retryRamStep",
+    "retry_ram_max_mb": "retryRamMax",
+    "events_per_range": "nEventsPerWorker",
+    "n_consumers": "nEsConsumers",
+    "n_sites_per_job": "nSitesPerJob",
+    "range_attempts": "maxAttemptES",
+    "consumer_attempts": "maxAttemptEsJob",
 }
 _AMOUNTS = {
     "n_gb_per_job": "nGBPerJob",
@@ -102,7 +149,15 @@ _FLAGS = {
     "skip_scout": "skipScout",
     "respects_split_rule": "respectSplitRule",
     "copies_to_scratch": "useLocalIO",
-    "runs_until_closed": "runUntilClosed",
+    "uses_build": "useBuild",
+    "keeps_processed_events": "notDiscardEvents",
+    "resurrects_consumers": "resurrectConsumers",
+    "merges_on_object_store": "mergeEsOnOS",
+    "attempts_only_of_failed": "decAttOnFailedES",
+    "numbers_within_files": "inFilePosEvtNum",
+    "skips_short_output": "skipShortOutput",
+    "takes_input_at_once": "noInputPooling",
+    "releases_whole_lumi_blocks": "releasePerLB",
 }
 
 
@@ -117,10 +172,11 @@ def _amount(name: str, value: Any) -> float:
     return number
 
 
-def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
+def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT_SERVICE) -> SplitRules:
     """The rules of a task's `split_rule` that are in effect; rules of other subjects are ignored.
 
-    Raises BadRule, also for a rule that is disabled by another.
+    `event_service`: column of the task; only with 1 its events are handed out in ranges. Raises BadRule, also for a
+    rule that is disabled by another.
     """
     stated = {key: value for key, value in (split_rule or {}).items() if value is not None}
     for key in (*_COUNTS.values(), *_AMOUNTS.values()):
@@ -140,11 +196,13 @@ def rules_of(split_rule: Mapping[str, Any] | None) -> SplitRules:
         found["n_events_per_input_file"] = int(_amount("nEventsPerFile", given["nEventsPerFile"]))
     if found.get("group_boundary", 1) not in (1, 2, 3, 4):
         raise BadRule(f"split rule groupBoundaryID: {given['groupBoundaryID']!r} is not allowed; 1, 2, 3 and 4 are")
-    found["reads_over_lan"] = is_set(given.get("allowInputLAN"))
+    # input that a parent still makes is followed until it is closed
+    found["runs_until_closed"] = is_set(given.get("runUntilClosed")) or is_set(given.get("noWaitParent"))
     if is_set(given.get("scoutSuccessRate")):
         found["scout_success_rate"] = int(_amount("scoutSuccessRate", given["scoutSuccessRate"]))
     for key in ("randomSeed", "randomSeedOffset"):
         if is_set(given.get(key)):
             found["seed_offset"] = int(_amount(key, given[key]))
-    known = {field.name for field in fields(SplitRules)}
+    unknown = frozenset() if event_service == EVENT_SERVICE else {"events_per_range"}
+    known = {field.name for field in fields(SplitRules)} - unknown
     return SplitRules(**{name: value for name, value in found.items() if name in known})

@@ -1,4 +1,4 @@
-"""What the scouts measured, and whether enough of them succeeded.
+"""What jobs measured, and whether enough scouts succeeded.
 
 Sources: PanDA, scout jobs; JEDI, Using scout jobs.
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from services.job_generation.policy.scout_reports import ScoutReport
 from shared.config.parameter import Parameter, set_by
 
 EARLY_FRACTION = 0.5
@@ -49,22 +50,6 @@ class ScoutParameters:
         Parameter(DBPROXY, "SCOUT_DISK_IO_CAP", 0, "kB/s", "most disk IO set by scouts; 0: no cap"),
         lambda cap: cap or None,
     )
-
-
-@dataclass(frozen=True)
-class ScoutReport:
-    """One succeeded scout, as its pilot reported it. None where the pilot did not say."""
-
-    n_events: int | None
-    input_bytes: int
-    output_bytes: int | None
-    walltime_s: float | None
-    cores: int
-    core_power_hs06: float
-    max_pss_kb: float | None = None
-    cpu_time_s: float | None = None
-    disk_io_bytes: float | None = None
-    work_dir_bytes: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,37 +89,46 @@ class ScoutProgress:
 
 @dataclass(frozen=True)
 class ScoutsResult:
-    """`go`: open everything; `give_up`: the task is broken; neither: wait."""
+    """`go`: open everything; `give_up`: the task is broken; `exhaust`: its owner decides; else wait."""
 
     go: bool
     give_up: bool
     reason: str
+    exhaust: bool = False
 
 
-def judge(progress: ScoutProgress, success_rate: int | None, *, skip: bool = False) -> ScoutsResult:
-    """Half of the scout jobs finished, whatever files they had, or all ended and enough succeeded.
+def judge(
+    progress: ScoutProgress, success_rate: int | None, *, skip: bool = False, min_ok_rate: float | None = None
+) -> ScoutsResult:
+    """Half of the scout jobs finished, whatever files they had, or all ended; and enough succeeded.
 
-    Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough.
+    Success rate = finished / (finished + failed) jobs >= scoutSuccessRate / 10; unset: one success is enough. Scouts of
+    which half finished at too low a rate go on until all ended. Below the rate, but at `min_ok_rate` or above, the task
+    is exhausted instead of broken.
 
     Why: half of the measurements decide as well as all, and a task that cannot run costs ten jobs only. Example: of 10
     scout jobs 5 that finished open all input. After all ended, 4 that finished and 6 that failed are a rate of 0.4:
-    enough for scoutSuccessRate 4, and the end of the task for 5. Source: JEDI, Scouts.
+    enough for scoutSuccessRate 4, and the end of the task for 5, unless SCOUT_MIN_OK_RATE_EXHAUSTED is 0.4 or less.
+    Source: JEDI, Scouts.
     """
     if skip:
         return ScoutsResult(True, False, "scouts are skipped")
     if progress.opened <= 0:
         return ScoutsResult(False, False, "no file is open for scouts")
-    n_jobs = progress.scout_jobs
-    if progress.jobs_ok >= EARLY_FRACTION * n_jobs and progress.ok > 0:
+    n_jobs, done = progress.scout_jobs, progress.jobs_ok + progress.jobs_failed
+    rate, wanted = progress.jobs_ok / done if done else 0.0, (success_rate or 0) / 10
+    enough = progress.ok > 0 and rate >= wanted
+    if enough and progress.jobs_ok >= EARLY_FRACTION * n_jobs:
         return ScoutsResult(True, False, f"{progress.jobs_ok} of {n_jobs} scout jobs succeeded")
     if not progress.ended:
         return ScoutsResult(False, False, "scouts still run")
-    done = progress.jobs_ok + progress.jobs_failed
-    rate = progress.jobs_ok / done if done else 0.0
-    wanted = (success_rate or 0) / 10
-    if progress.ok > 0 and rate >= wanted:
-        return ScoutsResult(True, False, f"{progress.jobs_ok} of {done} scout jobs succeeded")
-    return ScoutsResult(False, True, f"{progress.jobs_ok} of {done} scout jobs succeeded, {wanted:.0%} are needed")
+    told = f"{progress.jobs_ok} of {done} scout jobs succeeded"
+    if enough:
+        return ScoutsResult(True, False, told)
+    told += f", {wanted:.0%} are needed"
+    if min_ok_rate is not None and progress.ok > 0 and rate >= min_ok_rate:
+        return ScoutsResult(False, False, f"{told}; from {min_ok_rate:.0%} on its owner decides", exhaust=True)
+    return ScoutsResult(False, True, told)
 
 
 def is_fixed(column: str, unit: Any, fixed_units: Sequence[str]) -> bool:

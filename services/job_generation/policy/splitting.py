@@ -3,172 +3,154 @@
 Source: JEDI, Workflow for tasks with input datasets; dataset attributes.
 
 A job takes master units in order, `files_per_step` at a time, with secondary files by ratio, and ends before the first
-addition that breaks a limit. It always has at least one step, unless even that does not fit the queue.
+addition that breaks a limit. It always has at least one step, unless even that does not fit the queue. Every limit that
+a job breaks is broken by each longer job too, so that the longest one is found by halving.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal
+from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal, too_short
+from services.job_generation.policy.master_input import MasterInput
 from services.job_generation.policy.rules import SplitRules
-from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
-from shared.brokerage.smallest_job import counted_events, secondary_files
+from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
+from services.job_generation.policy.values import JobInput, QueueFacts, Unit
 from shared.model.needs import WorkNeeds
 
-
-class NoSecondaryLeft(Exception):
-    """A secondary dataset has no file left for the next job; `reason` says which."""
-
-    def __init__(self, dataset: str) -> None:
-        self.reason = f"secondary dataset {dataset} has not enough unused files for another job"
-        super().__init__(self.reason)
+_NOTHING: dict[int, tuple[Unit, ...]] = {}
 
 
-@dataclass(frozen=True)
-class Pool:
-    """The units of one secondary dataset that may be used; `start` is where a repeated one goes on."""
-
-    dataset: Dataset
-    units: tuple[Unit, ...]
-    start: int = 0
-
-    def files_wanted(self, n_master: int, n_events: int) -> int:
-        """Files of this dataset for a job of so many master files.
-
-        It follows ratio, nFilesPerJob, eventRatio and nosplit.
-        """
-        return secondary_files(self.dataset.attributes, len(self.units), n_master, n_events, self._files_for_events)
-
-    def _files_for_events(self, wanted_events: float) -> int:
-        have, n_files = 0, 0
-        while have < wanted_events and self.units and n_files < 10_000:
-            have += max(1, counted_events(self.units[(self.start + n_files) % len(self.units)].events))
-            n_files += 1
-        return max(1, n_files)
-
-    def take(self, n_files: int) -> tuple[Unit, ...]:
-        """The next files. A repeated dataset starts again at its end; another one raises NoSecondaryLeft."""
-        if self.dataset.attributes.get("nosplit"):
-            return self.units
-        if self.dataset.is_shared:
-            if not self.units:
-                raise NoSecondaryLeft(self.dataset.name)
-            return tuple(self.units[(self.start + i) % len(self.units)] for i in range(n_files))
-        if self.start + n_files > len(self.units):
-            raise NoSecondaryLeft(self.dataset.name)
-        return self.units[self.start : self.start + n_files]
-
-    def after(self, n_files: int) -> Pool:
-        """The pool once a job has taken that many."""
-        return self if self.dataset.attributes.get("nosplit") else replace(self, start=self.start + n_files)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Cut:
-    """One job's input, the position after it, and the pools after it; or why nothing fits here."""
+    """One job's input, the position after it, and the pools after it; or why nothing fits here.
+
+    `is_full`: whether more input could not make it longer. `is_short`: it is less than the queue asks for.
+    """
 
     job: JobInput | None
     position: int
     pools: tuple[Pool, ...]
     reason: str = ""
+    is_full: bool = True
+    is_short: bool = False
 
 
-def _breaks(previous: Unit, unit: Unit, rules: SplitRules) -> bool:
-    """Whether the two must not be in one job: another boundary or lumi block, or a gap between events."""
-    if rules.group_boundary is not None and previous.boundary_id != unit.boundary_id:
-        return True
-    if rules.respects_lumi_block and previous.lumi_block != unit.lumi_block:
-        return True
-    if unit.start_event is None or previous.end_event is None:
-        return False
-    if unit.lfn == previous.lfn:
-        return unit.start_event != previous.end_event + 1
-    if not rules.crosses_files or previous.first_event is None or unit.first_event is None:
-        return not rules.crosses_files
-    return unit.first_event != previous.first_event + (previous.events or 0)
+class Cutter:
+    """Cuts the input of one chunk at one queue; what repeats is worked out once."""
 
+    def __init__(
+        self, master: MasterInput, limits: JobSizeLimits, rules: SplitRules, needs: WorkNeeds, queue: QueueFacts
+    ) -> None:
+        self._master, self._limits, self._rules = master, limits, rules
+        self._needs, self._queue = needs, queue
+        self._step = rules.files_per_step
+        self._last_length = 1
 
-def inseparable(units: Sequence[Unit], position: int, rules: SplitRules) -> int:
-    """How many units from `position` on must be in one job: one boundary with groupBoundaryID 3 or 4.
+    def cut(self, position: int, pools: tuple[Pool, ...]) -> Cut:
+        """The next job from `position` on.
 
-    Limits on the size of a job (files, events, nGBPerJob) do not split a boundary; a queue where it does not fit is not
-    used. Units without a boundary may be joined and parted freely. Source: JEDI, BOUNDARYID.
-    """
-    boundary = units[position].boundary_id
-    if not rules.keeps_boundaries_whole or boundary is None:
-        return 1
-    return next((n for n, unit in enumerate(units[position:]) if unit.boundary_id != boundary), len(units) - position)
+        Raises NoSecondaryLeft if not even one step has its secondaries.
+        """
+        least, most = self._bounds(position)
+        why = self._why_not(position, least, pools, first=True)
+        if why is not None:
+            return Cut(None, position, pools, why)
+        n_units = least if most == least else self._longest(position, least, most, pools)
+        totals = self._master.totals(position, n_units)
+        last = position + n_units
+        is_full = last < len(self._master) or self._is_full(totals)
+        taken = tuple(self._master.units[position:last])
+        short = too_short(totals, self._limits, self._needs, self._queue) or ""
+        if not pools:
+            return Cut(JobInput(taken, _NOTHING), last, pools, short, is_full, bool(short))
+        wanted = [pool.files_wanted(n_units, totals.n_events) for pool in pools]
+        secondary = {pool.dataset.dataset_id: pool.take(n_files) for pool, n_files in zip(pools, wanted, strict=True)}
+        after = tuple(pool.after(n_files) for pool, n_files in zip(pools, wanted, strict=True))
+        return Cut(JobInput(taken, secondary), last, after, short, is_full, bool(short))
 
+    def _bounds(self, position: int) -> tuple[int, int]:
+        """The units of the smallest job from there on, and of the largest that rules about numbers allow."""
+        master, limits = self._master, self._limits
+        whole = master.inseparable(position)
+        if whole > 1:
+            return whole, whole
+        room = master.end_of(position) - position
+        least = min(self._step, room)
+        most = max(least, min(room, limits.max_files))
+        if limits.max_events is not None and most > least:
+            # a job that has enough events takes no more files, not even such without events
+            enough = master.events[position] + limits.max_events
+            most = max(least, min(most, bisect_left(master.events, enough, position + 1) - position))
+        return least, most
 
-def in_order_of_boundaries(units: Sequence[Unit], rules: SplitRules) -> Sequence[Unit]:
-    """The units with those of a boundary side by side, where boundaries stay whole; else as they are."""
-    if not rules.keeps_boundaries_whole:
-        return units
-    return sorted(units, key=lambda unit: (unit.boundary_id is None, unit.boundary_id or 0, unit.file_id))
+    def _longest(self, position: int, least: int, most: int, pools: tuple[Pool, ...]) -> int:
+        """The longest job that breaks no limit, between the smallest one, which fits, and the largest.
 
+        The length of the job before is looked at first: mostly the next one has it too.
+        """
+        low, high = least, most
+        guess = self._last_length
+        if low <= guess < high and self._fits(position, guess, pools):
+            low = guess
+            if not self._fits(position, guess + 1, pools):
+                high = guess
+        elif self._fits(position, high, pools):
+            low = high
+        else:
+            high -= 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._fits(position, middle, pools):
+                low = middle
+            else:
+                high = middle - 1
+        self._last_length = low
+        return low
 
-def _step(units: Sequence[Unit], position: int, last: Unit | None, rules: SplitRules, room: int) -> list[Unit]:
-    """The next units to add together: a boundary where the task asks for it, else up to `files_per_step`.
+    def _fits(self, position: int, n_units: int, pools: tuple[Pool, ...]) -> bool:
+        return self._why_not(position, n_units, pools, first=False) is None
 
-    They are cut where a job must end.
-    """
-    n_together = inseparable(units, position, rules)
-    if n_together > 1:
-        fits = last is None or not _breaks(last, units[position], rules)
-        return list(units[position : position + n_together]) if fits else []
-    step: list[Unit] = []
-    for unit in units[position : position + min(rules.files_per_step, room)]:
-        if last is not None and _breaks(last, unit, rules):
-            break
-        step.append(unit)
-        last = unit
-    return step
+    def _why_not(self, position: int, n_units: int, pools: tuple[Pool, ...], *, first: bool) -> str | None:
+        """The limit that a job of so many units breaks."""
+        totals = self._master.totals(position, n_units)
+        if pools:
+            try:
+                totals = _with_secondary(totals, pools)
+            except NoSecondaryLeft as shortage:
+                if first:
+                    raise
+                return shortage.reason
+        return refusal(totals, self._limits, self._needs, self._queue, first=first)
 
+    def why_ended(self, position: int, n_units: int, pools: tuple[Pool, ...]) -> str:
+        """Why a job from there on was not made longer, for people."""
+        master, limits, last = self._master, self._limits, position + n_units
+        if master.inseparable(position) > 1:
+            return "it is one whole boundary"
+        if last >= len(master):
+            return "the input ends"
+        if last >= master.end_of(position):
+            return "another boundary or luminosity block follows, or a gap between events"
+        totals = master.totals(position, n_units)
+        if n_units >= limits.max_files:
+            return f"{limits.max_files} files are the most of a job"
+        if limits.max_events is not None and totals.n_events >= limits.max_events:
+            return f"it has {limits.max_events} events"
+        return self._why_not(position, n_units + 1, pools, first=False) or "another queue was drawn for what follows"
 
-def _added(totals: Totals, taken: Sequence[Unit], step: Sequence[Unit]) -> Totals:
-    """Totals with a step more; two ranges of one file are read once."""
-    before = taken[-1].lfn if taken else None
-    new_bytes, effective, events = 0, 0.0, 0
-    for unit in step:
-        if unit.lfn != before:
-            new_bytes += unit.size_bytes
-        before = unit.lfn
-        effective += unit.effective_bytes
-        events += counted_events(unit.events)
-    return Totals(
-        totals.n_files + len(step),
-        totals.n_secondary,
-        totals.n_events + events,
-        totals.input_bytes + new_bytes,
-        totals.effective_bytes + effective,
-    )
-
-
-def _with_secondary(totals: Totals, pools: Sequence[Pool]) -> tuple[Totals, dict[int, tuple[Unit, ...]], list[Pool]]:
-    """Secondary files for these master files, and what they add."""
-    chosen: dict[int, tuple[Unit, ...]] = {}
-    left: list[Pool] = []
-    n_files, n_bytes = 0, 0
-    for pool in pools:
-        wanted = pool.files_wanted(totals.n_files, totals.n_events)
-        units = pool.take(wanted)
-        chosen[pool.dataset.dataset_id] = units
-        left.append(pool.after(wanted))
-        n_files += len(units)
-        n_bytes += sum(unit.size_bytes for unit in units)
-    whole = replace(
-        totals,
-        n_secondary=n_files,
-        input_bytes=totals.input_bytes + n_bytes,
-        effective_bytes=totals.effective_bytes + n_bytes,
-    )
-    return whole, chosen, left
+    def _is_full(self, totals: Totals) -> bool:
+        """Whether a rule about numbers ended the job, although the input ends with it as well."""
+        limits = self._limits
+        if limits.max_events is not None and totals.n_events >= limits.max_events:
+            return True
+        return totals.n_files >= limits.max_files
 
 
 def cut_one(
-    units: Sequence[Unit],
+    master: MasterInput,
     position: int,
     pools: Sequence[Pool],
     limits: JobSizeLimits,
@@ -180,37 +162,18 @@ def cut_one(
 
     Raises NoSecondaryLeft if not even one step has its secondaries.
     """
-    taken: list[Unit] = []
-    totals, chosen = Totals(), dict[int, tuple[Unit, ...]]()
-    left: Sequence[Pool] = pools
-    start = position
-    while position < len(units):
-        first = not taken
-        room = len(units) if first else limits.max_files - len(taken)
-        if room < min(rules.files_per_step, len(units) - position) and not first:
-            break
-        step = _step(units, position, taken[-1] if taken else None, rules, room)
-        if not step:
-            break
-        master_totals = _added(totals, taken, step)
-        try:
-            whole, secondary, left_then = _with_secondary(master_totals, pools) if pools else (master_totals, {}, [])
-        except NoSecondaryLeft:
-            if first:
-                raise
-            break
-        why = refusal(whole, limits, needs, queue, first=first)
-        if why is not None:
-            if first:
-                return Cut(None, start, tuple(pools), why)
-            break
-        taken += step
-        totals, chosen, left = master_totals, secondary, left_then if pools else pools
-        position += len(step)
-        if len(taken) >= limits.max_files or _full(totals, limits) or len(step) < rules.files_per_step:
-            break
-    return Cut(JobInput(tuple(taken), chosen), position, tuple(left))
+    return Cutter(master, limits, rules, needs, queue).cut(position, tuple(pools))
 
 
-def _full(totals: Totals, limits: JobSizeLimits) -> bool:
-    return limits.max_events is not None and totals.n_events >= limits.max_events
+def _with_secondary(totals: Totals, pools: Sequence[Pool]) -> Totals:
+    """The totals with the secondary files that these master files take along."""
+    n_files, n_bytes = 0, 0
+    for pool in pools:
+        wanted = pool.files_wanted(totals.n_files, totals.n_events)
+        n_bytes += pool.bytes_of(wanted)
+        n_files += len(pool.units) if pool.is_whole else wanted
+    return totals._replace(
+        n_secondary=n_files,
+        input_bytes=totals.input_bytes + n_bytes,
+        effective_bytes=totals.effective_bytes + n_bytes,
+    )

@@ -9,9 +9,10 @@ from typing import Any
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
 from shared.model.analysis import is_analysis
-from shared.model.dataset_types import INPUT_TYPES
+from shared.model.dataset_types import INPUT_TYPES, LOG_TYPES
 from shared.model.names import scope_of
 from shared.model.needs import WorkNeeds
+from shared.model.storage import Storage
 from shared.model.units import Ram
 from shared.states.dataset import DatasetStatus
 from shared.states.task import TaskStatus
@@ -44,6 +45,7 @@ class Unit:
     ram_mb: int | None = None
     previous_job_id: int | None = None
     file_events: int | None = None
+    avoided_site: str | None = None
 
     @property
     def events(self) -> int | None:
@@ -65,7 +67,8 @@ class Unit:
 class Dataset:
     """One dataset of a task; `attributes` as in JEDI: Dataset attributes.
 
-    `is_open`: the catalogue may add files.
+    `is_open`: the catalogue may add files. `template_id`: what a dataset of one `site` was made from, or the final
+    dataset of unmerged files.
     """
 
     dataset_id: int
@@ -87,11 +90,18 @@ class Dataset:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     is_open: bool = False
     given_scope: str | None = None
+    template_id: int | None = None
+    site: str | None = None
 
     @property
     def is_master(self) -> bool:
         """Masters are split; secondary datasets follow by ratio."""
         return self.type in INPUT_TYPES and self.master_id in (None, self.dataset_id)
+
+    @property
+    def is_processed(self) -> bool:
+        """Whether every unit of this master is finished, and the catalogue adds no more files."""
+        return self.is_master and not self.is_open and 0 < self.n_files <= self.n_files_finished
 
     @property
     def is_shared(self) -> bool:
@@ -124,6 +134,11 @@ class Template:
     stream_name: str
     dataset_type: str
     next_serial: int = 1
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it names logs."""
+        return self.dataset_type.removeprefix("tmpl_") in LOG_TYPES
 
 
 @dataclass(frozen=True)
@@ -184,7 +199,8 @@ class QueueFacts:
 
     Zero limits mean no limit; MB and seconds.
 
-    `platform`: what jobs of the task are told there (sw_platform<@base_platform>).
+    `platform`: what jobs of the task are told there (sw_platform<@base_platform>). `job_chunk_size`: it is given
+    so many jobs together (jobChunkSize).
     """
 
     queue: str
@@ -193,18 +209,20 @@ class QueueFacts:
     core_count: int = 1
     core_power_hs06: float = 0.0
     max_time_s: int = 0
+    min_time_s: int = 0
     max_rss_mb: int = 0
     max_work_dir_mb: float = 0
     max_input_size_mb: int = 0
     reads_directly: bool = False
     read_storage: str = ""
-    write_storage: str = ""
+    write_storages: tuple[Storage, ...] = ()
     cloud: str = ""
     weight: float = 1.0
     max_jobs: int | None = None
     n_queued: int = 0
     platform: str = ""
     is_virtual_placement: bool = False
+    job_chunk_size: int | None = None
 
     @property
     def key(self) -> str:

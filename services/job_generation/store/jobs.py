@@ -15,6 +15,7 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 
 SQL = Queries.beside(__file__)
 
@@ -43,7 +44,10 @@ class Seeds:
 
 @dataclass
 class Batch:
-    """What is inserted in one transaction; `order_keys` of jobs that have one, by job id."""
+    """What is inserted in one transaction; `order_keys` of jobs that have one, by job id.
+
+    `takes_input`: the input was picked for these jobs; without, other jobs of their job set have it already.
+    """
 
     task: Task
     chunk_id: int
@@ -53,6 +57,7 @@ class Batch:
     seeds: Seeds | None = None
     changes: CounterChanges = field(default_factory=CounterChanges)
     order_keys: Mapping[int, int] = field(default_factory=dict)
+    takes_input: bool = True
 
 
 class ShapeIds:
@@ -238,6 +243,7 @@ def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int])
         job_id = job.job_id
         for unit, is_master in _taken(job):
             kind = datasets[unit.dataset_id].type
+            kind = "input" if kind in FINAL_OUTPUT_TYPES else kind  # a library, which a build job wrote
             rows.append((job_id, unit.file_id, unit.dataset_id, task_id, kind, is_master, unit.attempt_nr))
         for output in job.outputs:
             rows.append((job_id, next(ids), output.dataset_id, task_id, output.type, False, 0))
@@ -248,8 +254,10 @@ def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int])
 
 async def _start_inputs(work: UnitOfWork, batch: Batch, seed_ids: Sequence[int]) -> None:
     """Units of these jobs picked -> running; secondaries and reused seeds are picked first."""
-    owners = {unit.file_id: job.job_id for job in batch.jobs for unit, _ in _owned(batch, job)}
-    picked_here = [unit.file_id for job in batch.jobs for unit, is_master in _owned(batch, job) if not is_master]
+    takers = batch.jobs if batch.takes_input else ()
+    owners = {unit.file_id: job.job_id for job in takers for unit, _ in _owned(batch, job)}
+    secondaries = (unit.file_id for job in takers for unit, is_master in _owned(batch, job) if not is_master)
+    picked_here = list(dict.fromkeys(secondaries))  # the jobs of a job set have the same
     if batch.seeds is not None:
         for file_id, job in zip(seed_ids[: len(batch.seeds.reused)], batch.jobs, strict=False):
             owners[file_id] = job.job_id

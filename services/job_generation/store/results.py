@@ -40,6 +40,7 @@ class EndedJob:
     error_source: str | None
     error_code: int | None
     attempt_number: int
+    error_dialog: str | None = None
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ SELECT DISTINCT task_id FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND res
 -- name: lock_jobs
 -- Jobs whose results were not applied, held until the commit in the order of their ids.
 SELECT job_id, task_id, chunk_id, status, job_type, queue, resource_type, gshare, user_name, core_count, error_source,
-       error_code, attempt_number
+       error_code, attempt_number, error_dialog
   FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND results_applied_at IS NULL ORDER BY job_id FOR NO KEY UPDATE;
 
 -- name: producers_of_merges
--- Jobs whose unmerged outputs are the input of these merge jobs.
-SELECT DISTINCT f.out_job_id AS job_id
+-- Jobs whose unmerged outputs are the input of these merge jobs, and all jobs of the job sets of these jobs.
+SELECT o.job_id FROM job_set_jobs m JOIN job_set_jobs o USING (job_set_id) WHERE m.job_id = ANY(:job_ids::bigint[])
+UNION SELECT f.out_job_id
   FROM jobs j JOIN job_files jf ON jf.job_id = j.job_id AND jf.is_master JOIN task_files f ON f.file_id = jf.file_id
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.job_type = 'merge' AND j.results_applied_at IS NULL
    AND f.out_job_id IS NOT NULL;

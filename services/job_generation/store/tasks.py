@@ -11,13 +11,12 @@ import asyncpg
 
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import Pick
-from services.job_generation.policy.rules import BadRule, rules_of
+from services.job_generation.policy.rules import BadRule
+from services.job_generation.policy.task_row import task_of_row
 from services.job_generation.policy.values import Dataset, Task, Template
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.messaging.failures import Permanent
-from shared.model.needs import needs_of_task
-from shared.model.units import parse_ram
 from shared.states import DATASET, TASK, DatasetStatus, FileStatus, Owner, TaskStatus
 from shared.states.job import LIVE
 
@@ -67,23 +66,9 @@ async def lock_task(work: UnitOfWork, task_id: int) -> LockedTask | None:
 
 def _locked(row: Row) -> LockedTask:
     try:
-        needs, rules = needs_of_task(dict(row)), rules_of(row["split_rule"])
-        merge_ram = parse_ram(row["merge_ram_count"], row["merge_ram_unit"])
+        task = task_of_row(dict(row))
     except (BadRule, ValueError) as error:
         raise Permanent(str(error), task_id=row["task_id"]) from error
-    task = Task(
-        task_id=row["task_id"], status=row["status"], old_status=row["old_status"], name=row["task_name"],
-        user_name=row["user_name"], prod_source_label=row["prod_source_label"] or "managed",
-        priority=row["current_priority"], gshare=row["gshare"] or "Undefined",
-        resource_type=row["resource_type"] or "Undefined",
-        core_count=1 if row["core_count"] is None else row["core_count"], needs=needs, rules=rules, vo=row["vo"],
-        task_type=row["task_type"], processing_type=row["processing_type"], working_group=row["working_group"],
-        nucleus=row["nucleus"], request_id=row["req_id"], architecture=row["architecture"],
-        trans_path=row["trans_path"], trans_home=row["trans_home"], trans_uses=row["trans_uses"],
-        campaign=row["campaign"], container_name=row["container_name"], merge_core_count=row["merge_core_count"],
-        merge_ram=merge_ram, merge_walltime_s=row["merge_walltime"],
-        work_queue_id=row["work_queue_id"], max_attempt=row["max_attempt"],
-    )  # fmt: skip
     return LockedTask(task, dict(row), row["retry_at"])
 
 
@@ -106,7 +91,7 @@ async def datasets(work: UnitOfWork, task_id: int) -> list[Dataset]:
             n_files_on_hold=row["n_files_on_hold"], provenance_id=row["provenance_id"],
             storage_token=row["storage_token"], destination=row["destination"],
             container_name=row["container_name"], attributes=row["attributes"] or {}, is_open=row["state"] == "open",
-            given_scope=row["scope"],
+            given_scope=row["scope"], template_id=row["template_id"], site=row["site"],
         )
         for row in await SQL.rows(work.connection, "datasets_of_task", task_id=task_id)
     ]  # fmt: skip
@@ -200,11 +185,15 @@ async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) ->
     """The next ready files of a dataset and of one memory: ready -> picked.
 
     Where a job takes whole boundaries, as many more as theirs have, so that no boundary is split between two chunks.
+    With releasePerLB a luminosity block is left as long as files of it wait for a parent or for tape.
     """
     query = "pick_whole_boundaries" if task.rules.keeps_boundaries_whole else "pick_files"
+    held: list[int] = []
+    if task.rules.releases_whole_lumi_blocks:
+        held = await SQL.value(work.connection, "held_blocks", dataset_id=pick.dataset_id)
     row = await SQL.one(
         work.connection, query, dataset_id=pick.dataset_id, chunk_id=chunk_id, n_files=pick.n_files,
-        ram_mb=pick.ram_mb, task_ram_mb=task.needs.ram_mb,
+        ram_mb=pick.ram_mb, task_ram_mb=task.needs.ram_mb, held_blocks=held,
     )  # fmt: skip
     return PickedFiles(row["ids"], row["n_events"], row["n_bytes"])
 

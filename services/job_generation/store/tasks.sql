@@ -6,7 +6,7 @@ SELECT task_id, status, old_status, task_name, user_name, vo, prod_source_label,
        merge_walltime, work_queue_id, max_attempt, split_rule, ram_count, ram_unit, base_ram_count, out_disk_count, out_disk_unit,
        work_disk_count, work_disk_unit, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime, walltime, walltime_unit,
        io_intensity, io_intensity_unit, disk_io, disk_io_unit, ip_connectivity, fixed_units, measured_units, retry_at,
-       site, cloud, command
+       site, cloud, command, event_service, use_jumbo
   FROM tasks WHERE task_id = ANY(:task_ids::bigint[]) ORDER BY task_id FOR NO KEY UPDATE;
 
 -- name: task_texts
@@ -15,11 +15,11 @@ SELECT p.task_parameters, t.job_parameters_template
   FROM task_parameters p LEFT JOIN job_parameters_templates t USING (task_id) WHERE p.task_id = :task_id;
 
 -- name: datasets_of_task
--- All datasets of a task. Index task_datasets_task.
+-- All datasets of a task but those that were taken out of it. Index task_datasets_task.
 SELECT dataset_id, dataset_name, container_name, type, status, stream_name, master_id, provenance_id, n_files,
        n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, attributes, storage_token,
-       destination, state, scope
-  FROM task_datasets WHERE task_id = :task_id ORDER BY dataset_id;
+       destination, state, scope, template_id, site
+  FROM task_datasets WHERE task_id = :task_id AND status <> 'removed' ORDER BY dataset_id;
 
 -- name: move_task
 -- A task changes its state, by compare-and-set; who waits keeps the time since when.
@@ -37,11 +37,25 @@ UPDATE tasks SET retry_at = :retry_at::timestamptz
  WHERE task_id = :task_id AND retry_at IS DISTINCT FROM :retry_at::timestamptz;
 
 -- name: record_decision
--- Why jobs were made of the task, or not: the last decision replaces the one before.
-INSERT INTO generation_decisions (task_id, outcome, reason, numbers, retry_at)
-VALUES (:task_id, :outcome, :reason, :numbers, :retry_at)
-ON CONFLICT (task_id) DO UPDATE SET decided_at = orrery_now(), outcome = excluded.outcome, reason = excluded.reason,
-       numbers = excluded.numbers, retry_at = excluded.retry_at;
+-- Why jobs were made of the task, or not: the latest decision, and the last ones. A wait that goes on is one row there.
+WITH latest AS (
+    INSERT INTO generation_decisions (task_id, outcome, reason, numbers, retry_at)
+    VALUES (:task_id, :outcome, :reason, :numbers, :retry_at)
+    ON CONFLICT (task_id) DO UPDATE SET decided_at = orrery_now(), outcome = excluded.outcome,
+           reason = excluded.reason, numbers = excluded.numbers, retry_at = excluded.retry_at),
+again AS (
+    UPDATE generation_history h
+       SET last_at = orrery_now(), n_times = h.n_times + 1, reason = :reason, numbers = :numbers
+     WHERE h.decision_id = (SELECT max(decision_id) FROM generation_history WHERE task_id = :task_id)
+       AND h.outcome = :outcome AND :outcome IN ('throttled', 'unplaceable', 'unsplittable')
+    RETURNING h.decision_id),
+added AS (
+    INSERT INTO generation_history (task_id, outcome, reason, numbers)
+    SELECT :task_id, :outcome, :reason, :numbers WHERE NOT EXISTS (SELECT FROM again))
+DELETE FROM generation_history
+ WHERE task_id = :task_id
+   AND decision_id <= (SELECT decision_id FROM generation_history WHERE task_id = :task_id
+                        ORDER BY decision_id DESC OFFSET 20 LIMIT 1);
 
 -- name: open_chunks
 -- Chunks of a task that are being brokered. Index chunks_task.
@@ -111,14 +125,21 @@ UPDATE task_datasets SET status = :to_status::text, modification_time = orrery_n
  WHERE task_id = :task_id AND type = ANY(:types::text[]) AND status = ANY(:allowed::text[])
 RETURNING dataset_id;
 
+-- name: held_blocks
+-- Luminosity blocks of which files wait for a parent or for tape. Index task_files_state.
+SELECT coalesce(array_agg(DISTINCT lumi_block_nr), '{}') FROM task_files
+ WHERE dataset_id = :dataset_id AND status IN ('pending', 'staging') AND lumi_block_nr IS NOT NULL;
+
 -- name: pick_files
 -- Units that need the task's memory, or those whose memory was raised to one value.
 WITH ordinary AS MATERIALIZED (
     SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND :ram_mb::bigint IS NULL
        AND (ram_count IS NULL OR ram_count <= :task_ram_mb::bigint)
+       AND (lumi_block_nr IS NULL OR lumi_block_nr <> ALL(:held_blocks::bigint[]))
      ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
 raised AS MATERIALIZED (
     SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND ram_count = :ram_mb::bigint
+       AND (lumi_block_nr IS NULL OR lumi_block_nr <> ALL(:held_blocks::bigint[]))
      ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
 chosen AS (SELECT file_id FROM ordinary UNION ALL SELECT file_id FROM raised),
 picked AS (
@@ -135,6 +156,7 @@ WITH begun AS MATERIALIZED (
     SELECT file_id, boundary_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
        AND CASE WHEN :ram_mb::bigint IS NULL THEN ram_count IS NULL OR ram_count <= :task_ram_mb::bigint
                 ELSE ram_count = :ram_mb::bigint END
+       AND (lumi_block_nr IS NULL OR lumi_block_nr <> ALL(:held_blocks::bigint[]))
      ORDER BY file_id LIMIT :n_files),
 chosen AS MATERIALIZED (
     SELECT f.file_id FROM task_files f
@@ -169,7 +191,7 @@ UPDATE chunks SET seed = :seed WHERE chunk_id = :chunk_id;
 
 -- name: templates_of_task
 -- How outputs of the task are named. Index output_templates_task.
-SELECT o.out_temp_id, o.dataset_id, o.file_name_template, o.stream_name, o.serial_nr, o.max_serial_nr, d.type
+SELECT o.out_temp_id, o.dataset_id, o.file_name_template, o.stream_name, o.serial_nr, d.type
   FROM output_templates o JOIN task_datasets d USING (dataset_id)
  WHERE o.task_id = :task_id ORDER BY o.out_temp_id;
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import Task, Unit
-from services.job_generation.store.tasks import Row
+from services.job_generation.store.tasks import Row, count_moves, log_moves
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
+from shared.states import DATASET, Owner
 
 SQL = Queries.beside(__file__)
 
@@ -33,6 +35,7 @@ def unit_of(row: Row, file_events: int | None = None) -> Unit:
         row["ram_count"],
         row["job_id"],
         file_events,
+        row.get("avoided_site"),
     )
 
 
@@ -40,6 +43,28 @@ async def units_of_chunk(work: UnitOfWork, chunk_id: int, task: Task) -> list[Un
     """The picked units of a chunk, in order."""
     rows = await SQL.rows(work.connection, "files_of_chunk", chunk_id=chunk_id)
     return [unit_of(row, task.rules.n_events_per_input_file) for row in rows]
+
+
+async def has_more(work: UnitOfWork, dataset_id: int, ram_mb: int | None, task_ram_mb: int) -> bool:
+    """Whether a dataset has more ready units of this memory (None: the task's) besides those in chunks."""
+    return bool(
+        await SQL.value(work.connection, "has_more", dataset_id=dataset_id, ram_mb=ram_mb, task_ram_mb=task_ram_mb)
+    )
+
+
+async def awaited_datasets(work: UnitOfWork, dataset_ids: Sequence[int]) -> set[int]:
+    """Those of which files wait for a parent or for tape."""
+    rows = await SQL.rows(work.connection, "awaited_datasets", dataset_ids=list(dataset_ids))
+    return {row["dataset_id"] for row in rows}
+
+
+async def leave_out(
+    work: UnitOfWork, task_id: int, changes: CounterChanges, ids: Sequence[int], reason: str
+) -> list[int]:
+    """Ready units that a rule of the task keeps out of every job: ready -> failed; which."""
+    rows = await SQL.rows(work.connection, "leave_out", ids=list(ids))
+    count_moves(changes, rows, "ready", "failed")
+    return await log_moves(work, task_id, rows, "ready", "failed", reason)
 
 
 async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[Unit]:
@@ -99,3 +124,10 @@ async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | No
 async def release_memory(work: UnitOfWork, task_id: int, ram_mb: int | None = None) -> None:
     """Units of one raised memory, or of any, need not wait longer."""
     await SQL.run(work.connection, "release_memory", task_id=task_id, ram_mb=ram_mb)
+
+
+async def end_processed_inputs(work: UnitOfWork, task_id: int) -> None:
+    """Closed masters of which every unit is finished are done."""
+    await work.because("every file of it was processed")
+    allowed = DATASET.sources("done", Owner.JOB_GENERATION)
+    await SQL.run(work.connection, "end_processed_inputs", task_id=task_id, allowed=allowed)

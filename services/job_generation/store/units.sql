@@ -40,8 +40,25 @@ SELECT d.dataset_id, raised.ram_count
 -- name: files_of_chunk
 -- The picked files of a chunk. Index task_files_chunk.
 SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
-       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id, avoided_site
   FROM task_files WHERE chunk_id = :chunk_id AND status = 'picked' ORDER BY file_id;
+
+-- name: has_more
+-- Whether a dataset has ready units of the task's memory, or of one that was raised, besides those of chunks.
+SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+                  AND CASE WHEN :ram_mb::bigint IS NULL THEN ram_count IS NULL OR ram_count <= :task_ram_mb::bigint
+                           ELSE ram_count = :ram_mb::bigint END);
+
+-- name: awaited_datasets
+-- Of these datasets, those of which files wait for a parent or for tape. Index task_files_state.
+SELECT d.dataset_id FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+ WHERE EXISTS (SELECT FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.status IN ('pending', 'staging'))
+ ORDER BY d.dataset_id;
+
+-- name: leave_out
+-- Ready units that no job is ever made of.
+UPDATE task_files SET status = 'failed' WHERE file_id = ANY(:ids::bigint[]) AND status = 'ready'
+RETURNING file_id, dataset_id, type, coalesce(n_events, 0) AS events;
 
 -- name: ready_files
 -- The first unused files of a dataset. Index task_files_state.
@@ -68,3 +85,9 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
 -- Whether some file of these datasets waits or is worked on. Index task_files_state.
 SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])
                   AND status IN ('ready', 'picked', 'running', 'pending', 'staging'));
+
+-- name: end_processed_inputs
+-- Closed masters of which every unit is finished are done.
+UPDATE task_datasets SET status = 'done', modification_time = orrery_now()
+ WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL
+   AND status = ANY(:allowed::text[]) AND n_files > 0 AND n_files_finished = n_files AND state IS DISTINCT FROM 'open';

@@ -63,7 +63,8 @@ class Story:
         return said
 
     async def check(self) -> None:
-        assert [str(one) for one in await self._find_violations() if one.check not in UNSENT] == []
+        found = [str(one) for one in await self._find_violations() if one.check not in UNSENT]
+        assert found == [], found
 
     async def fetch(self, query: str, *arguments: Any) -> list[dict[str, Any]]:
         async with self.database.read() as connection:
@@ -214,7 +215,8 @@ class Story:
                     " start_time = CASE WHEN $2 = 'running' THEN orrery_now() - interval '1 hour' ELSE start_time END,"
                     " end_time = CASE WHEN $2 = $4 AND $2 <> 'running' THEN orrery_now() END"
                     " WHERE job_id = ANY($1::bigint[]) AND status <> $2"
-                    " AND NOT ($2 = 'activated' AND status <> 'defined')",
+                    " AND NOT ($2 = 'activated' AND status <> 'defined')"
+                    " AND NOT ($2 = 'sent' AND status = 'running')",
                     list(job_ids),
                     status,
                     source,
@@ -224,7 +226,8 @@ class Story:
                 await self._register(work.connection, job_ids, report)
             for job_id in job_ids if report is not None else ():
                 await work.connection.execute(
-                    "INSERT INTO job_reports (job_id, attempt_number, state, report) VALUES ($1, 1, $2, $3)",
+                    "INSERT INTO job_reports (job_id, attempt_number, state, report)"
+                    " SELECT job_id, attempt_number, $2, $3 FROM jobs WHERE job_id = $1",
                     job_id,
                     to,
                     report,

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
+from services.job_generation.store.event_ranges import discard_if_wanted
 from shared.events import TaskCommanded, TaskProgressed, TaskReleased
+from shared.states.event_range import CODES
 from tests.handlers.job_generation.story import Story, chunks_in
+from tests.rows import insert
 
 
 async def set_status(story: Story, task_id: int, *statuses: str) -> None:
@@ -80,3 +85,29 @@ async def test_a_task_that_runs_until_its_input_is_closed_does_not_end_while_it_
     await set_status(story, task_id, "ready")
     await story.ready(task_id)
     assert await story.status(task_id) == "prepared"
+
+
+@pytest.mark.parametrize(("details", "left"), [({"discard_events": True}, 0), ({}, 2)])
+async def test_a_retry_that_discards_events_throws_away_what_was_processed_and_not_merged(
+    story: Story, details: dict[str, bool], left: int
+) -> None:
+    task_id = await story.task(n_files=1)
+    file = (await story.fetch("SELECT file_id, dataset_id FROM task_files WHERE task_id = $1", task_id))[0]
+    codes = [CODES[status] for status in ("finished", "done", "merged", "failed", "ready")]
+    async with story.database.begin(reason="the test plays the event service") as work:
+        for number, code in enumerate(codes):
+            row = {"task_id": task_id, **dict(file), "status": code, "job_process_id": number}
+            await insert(work.connection, "event_ranges", row)
+        await work.connection.execute(
+            "UPDATE tasks SET command = 'retry', command_details = $2 WHERE task_id = $1", task_id, details
+        )
+    if details:
+        await story.hear(TaskCommanded(task_id=task_id, command="retry", status="ready"))
+    else:
+        async with story.database.begin(reason="a retry that discards nothing") as work:
+            assert await discard_if_wanted(work, task_id) == 0
+    found = [row["status"] for row in await story.fetch("SELECT status FROM event_ranges ORDER BY event_range_id")]
+    discarded = CODES["discarded"] if not left else None
+    assert found == [discarded or codes[0], discarded or codes[1], *codes[2:]]
+    logged = await story.fetch("SELECT * FROM transition_log WHERE entity = 'event_range' AND to_status = 'discarded'")
+    assert len(logged) == 2 - left

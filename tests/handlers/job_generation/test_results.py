@@ -125,10 +125,10 @@ async def chunks_of(story: Story, task_id: int) -> list[tuple[int, int | None, i
 
 
 async def test_units_whose_memory_was_raised_form_a_chunk_of_their_own(story: Story) -> None:
-    task_id = await story.task(n_files=4)
+    task_id = await story.task(n_files=8)
     jobs = await story.jobs_of(task_id)
     await story.end(jobs[:2], "failed", source="payload", report=OUT_OF_MEMORY)
-    await story.end(jobs[2:], "failed", source="payload")
+    await story.end(jobs[2:4], "failed", source="payload")
     offered = [row[1:] for row in await chunks_of(story, task_id) if row[3] == "offered"]
     assert offered == [(8000, 2, "offered"), (None, 2, "offered")]
 
@@ -154,9 +154,9 @@ async def test_memory_that_no_queue_has_lets_the_other_units_go_on_and_is_tried_
 
 
 async def test_splitting_leaves_out_a_queue_whose_slots_have_less_memory_than_was_raised(story: Story) -> None:
-    task_id = await story.task(n_files=1)
+    task_id = await story.task(n_files=4)
     jobs = await story.jobs_of(task_id)
-    [raised] = chunks_in(await story.end(jobs, "failed", source="payload", report=OUT_OF_MEMORY))
+    [raised] = chunks_in(await story.end(jobs[:1], "failed", source="payload", report=OUT_OF_MEMORY))
     await story.broker(task_id, raised)
     reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
     assert "needs 7200 MB of memory" in reason

@@ -117,3 +117,72 @@ async def test_half_of_the_scout_jobs_are_enough_although_they_had_few_of_the_fi
     assert await story.status(task_id) == "running"
     reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
     assert reason == "1 of 2 scout jobs succeeded"
+
+
+ABUSE = {**REPORT, "cpu_consumption_time": 40_000}
+
+
+async def test_scouts_that_measure_what_the_task_does_not_expect_exhaust_it_and_a_retry_goes_on_with_what_they_found(
+    story: Story,
+) -> None:
+    task_id = await story.task(n_files=40, opened=4, rule={"skipScout": False}, cpu_time=None)
+    jobs = await story.jobs_of(task_id)
+    assert chunks_in(await story.end(jobs[:2], "finished", report=ABUSE)) == []
+    [task] = await story.fetch("SELECT status, old_status, error_dialog, ram_count FROM tasks")
+    assert (task["status"], task["old_status"], task["ram_count"]) == ("exhausted", "scouting", 1500)
+    assert "CPU abuse: 40000 s of CPU time in 4000 s on 1 cores; 8000 s are allowed" in task["error_dialog"]
+    numbers = await story.value("SELECT numbers FROM generation_decisions WHERE outcome = 'exhausted'")
+    assert numbers == {"CPU abuse": {"cpu_time_s": 40_000.0, "allowed_s": 8000.0}}
+
+
+async def test_the_avalanche_command_ends_the_scouting_whatever_the_scouts_measured(story: Story) -> None:
+    task_id = await story.task(n_files=40, opened=4, rule={"skipScout": False}, cpu_time=None)
+    jobs = await story.jobs_of(task_id)
+    await story.move(jobs[:1], "finished", report=ABUSE)
+    await story.hear(TaskCommanded(task_id=task_id, command="avalanche", status="scouting"))
+    assert await story.status(task_id) == "running"
+
+
+async def test_memory_that_scouts_measured_decides_the_resource_type(story: Story) -> None:
+    task_id, jobs = await scouting(story)
+    await story.end(jobs[:2], "finished", report={**REPORT, "max_pss": 3_000 * 1024})
+    [task] = await story.fetch("SELECT ram_count, resource_type FROM tasks WHERE task_id = $1", task_id)
+    assert task == {"ram_count": 3000, "resource_type": "SCORE_HIMEM"}
+
+
+async def test_short_scouts_of_a_user_exhaust_the_task_or_make_its_jobs_longer(story: Story) -> None:
+    short = {**REPORT, "pilot_timing": "1|10|180|10|1|1", "cpu_consumption_time": 100}
+    values = {"prod_source_label": "user", "task_type": "anal"}
+    for changes in (False, True):
+        if changes:
+            async with story.database.begin(reason="an operator sets it") as work:
+                await work.connection.execute(
+                    "INSERT INTO parameters (app, component, key, value, type)"
+                    " VALUES ('jedi', 'dbproxy', 'SCOUT_CHANGE_SR_user', 'true', 'bool')"
+                )
+                await work.connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+                [refresh] = [one for one in story.service.periodic if one.name == "parameters"]
+                await refresh.run(work)
+        task_id = await story.task(n_files=1100, opened=4, rule={"skipScout": False}, cpu_time=None, **values)
+        jobs = await story.jobs_of(task_id)
+        await story.end(jobs[:4], "finished", report=short)
+        rule = await story.value("SELECT split_rule FROM tasks WHERE task_id = $1", task_id)
+        status = await story.status(task_id)
+        assert (status, "nFilesPerJob" in rule) == (("running", False) if changes else ("exhausted", True))
+
+
+async def test_the_first_100_jobs_after_the_scouts_are_measured_again_and_may_exhaust_the_running_task(
+    story: Story,
+) -> None:
+    task_id = await story.task(n_files=300, opened=4, rule={"skipScout": False}, cpu_time=None)
+    jobs = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end(jobs[:2], "finished", report=REPORT))
+    more = generated_in(await story.broker(task_id, chunk_id, max_jobs=100))
+    await story.end(more[:99], "finished", report=REPORT)
+    assert await story.value("SELECT measures_at FROM task_job_counts WHERE task_id = $1", task_id) == 102
+    await story.end(more[99:], "finished", report={**ABUSE, "max_pss": 1_800 * 1024})
+    [task] = await story.fetch("SELECT status, ram_count FROM tasks WHERE task_id = $1", task_id)
+    assert task == {"status": "exhausted", "ram_count": 1800}
+    assert await story.value("SELECT measures_at FROM task_job_counts WHERE task_id = $1", task_id) is None
+    outcomes = await story.fetch("SELECT outcome FROM generation_history ORDER BY decision_id")
+    assert [row["outcome"] for row in outcomes] == ["scouts", "scouts", "exhausted"]

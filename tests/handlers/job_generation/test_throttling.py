@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+import pytest
+
+from services.job_generation import offering
 from shared.runtime.service import Context
 from tests.databases import Databases
 from tests.handlers.job_generation.story import Story
@@ -79,3 +84,114 @@ async def test_without_a_configured_limit_it_is_four_bunches(story: Story) -> No
     assert await story.ready(task_id) == []
     numbers = await story.value("SELECT numbers FROM generation_decisions WHERE task_id = $1", task_id)
     assert (numbers["bunch"], numbers["queue_limit"]) == (500, 2000)
+
+
+async def resource_queue(story: Story, *, function: str = "Resource", throttled: bool = True) -> int:
+    """A work queue, as a rule one that is throttled by itself."""
+    await story.fetch(
+        "INSERT INTO work_queues (queue_id, queue_name, queue_type, vo, queue_function, throttled)"
+        " VALUES (7, 'gpu', 'managed', 'demo', $1, $2)",
+        function,
+        throttled,
+    )
+    return 7
+
+
+async def test_tasks_of_a_resource_queue_are_throttled_by_it_and_not_by_their_share(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    first = await story.task(n_files=4, work_queue_id=queue, **SLOT)
+    of_share = await story.task(n_files=4, **SLOT)
+    of_queue = await story.task(n_files=4, work_queue_id=queue, gshare="Data")
+    assert len(await story.jobs_of(first)) == 4  # made, and counted by the work queue from now on
+    carried = await story.fetch("SELECT DISTINCT work_queue_id FROM jobs WHERE task_id = $1", first)
+    assert [row["work_queue_id"] for row in carried] == [queue], "jobs carry the work queue of their task"
+    await story.fetch(
+        "INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', 'MC', 'bob', 'defined', 4, 4)"
+    )  # as the statistics have them
+    assert len(await story.ready(of_share)) == 1
+    assert await story.ready(of_queue) == []
+    reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", of_queue)
+    assert reason == "nothing runs and 4 queued jobs are more than the limit 3"
+    [causes] = await story.fetch("SELECT causes FROM waits WHERE task_id = $1", of_queue)
+    assert "SCORE@7" in str(causes)
+
+
+async def test_what_chunks_of_a_resource_queue_may_become_counts_for_it_alone(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    first, same, other = [
+        await story.task(n_files=4, **{"gshare": "MC", **given})
+        for given in ({"work_queue_id": queue}, {"work_queue_id": queue, "gshare": "Data"}, {})
+    ]
+    assert len(await story.ready(first)) == 1
+    assert await story.ready(same) == [] and len(await story.ready(other)) == 1
+
+
+@pytest.mark.parametrize(("function", "throttled", "goes_on"), [("Resource", False, True), ("Other", True, False)])
+async def test_a_queue_that_is_not_throttled_and_one_that_is_not_a_resource(
+    context: Context, databases: Databases, function: str, throttled: bool, goes_on: bool
+) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story, function=function, throttled=throttled)
+    first, second = [await story.task(n_files=4, work_queue_id=queue, **SLOT) for _ in range(2)]
+    assert len(await story.ready(first)) == 1
+    assert bool(await story.ready(second)) is goes_on
+
+
+async def test_the_limit_of_a_resource_queue_is_that_of_its_name(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 1000)
+    await story.fetch(
+        "INSERT INTO parameters (app, component, key, value, type)"
+        " VALUES ('jedi', 'prod_job_throttler', 'NQUEUELIMIT_gpu', '3', 'int')"
+    )
+    await story.fetch("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+    story = await Story.begin(context, databases)
+    queue = await resource_queue(story)
+    first, second = [await story.task(n_files=4, work_queue_id=queue, **SLOT) for _ in range(2)]
+    assert len(await story.ready(first)) == 1 and await story.ready(second) == []
+
+
+async def test_a_more_urgent_task_goes_on_where_its_share_has_enough_of_less_urgent_work(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
+    first = await story.task(n_files=4, current_priority=500, **SLOT)
+    assert len(await story.ready(first)) == 1
+    urgent = await story.task(n_files=4, current_priority=900, **SLOT)
+    low = await story.task(n_files=4, current_priority=600, **SLOT)
+    assert await story.ready(low) == [], "600 is more than what is queued, but 900 waits"
+    said = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", low)
+    assert "tasks of priority 900 go on, the most urgent that is queued is 500" in said
+    assert len(await story.ready(urgent)) == 1
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_queued_jobs_that_are_known_to_be_short_in_all_do_not_hold_a_share_back(
+    story: Story, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offering, "COUNTS_ARE_FRESH_FOR", timedelta(0))
+    await story.jobs_of(await story.task(n_files=1, cpu_time=1, cpu_time_unit="HS06sPerEvent", **SLOT))
+    second = await story.task(n_files=1, **SLOT)
+    async with story.database.begin(reason="test") as work:
+        await work.connection.execute(
+            "INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', 'MC', 'bob', 'activated', 2001, 2001)"
+        )
+        if not is_known:
+            await work.connection.execute("UPDATE requirement_shapes SET walltime_s = 0")
+    assert len(await story.ready(second)) == int(is_known)
+
+
+async def test_event_service_is_counted_over_all_resource_types(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    await story.fetch("UPDATE work_queues SET queue_name = 'eventservice' RETURNING queue_id")
+    first = await story.task(n_files=4, work_queue_id=queue, **SLOT)
+    other = await story.task(n_files=4, work_queue_id=queue, **SLOT)
+    await story.fetch("UPDATE tasks SET resource_type = 'MCORE' WHERE task_id = $1 RETURNING task_id", other)
+    assert len(await story.ready(first)) == 1
+    assert await story.ready(other) == []

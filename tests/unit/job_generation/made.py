@@ -7,6 +7,7 @@ from typing import Any
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Unit
 from shared.model.needs import WorkNeeds
+from shared.model.storage import Storage
 
 GB = 1024**3
 
@@ -18,6 +19,10 @@ def a_task(rule: dict[str, Any] | None = None, **values: Any) -> Task:
         "trans_path": "Sim_tf.py", **values,
     }  # fmt: skip
     return Task(rules=rules_of(rule), **given)
+
+
+def a_storage(name: str, kind: str = "DATADISK", **values: Any) -> Storage:
+    return Storage(name, "SITE", kind, False, 1e6, 1e3, 0, 0, 0, **values)
 
 
 def a_queue(name: str = "Q", **values: Any) -> QueueFacts:

@@ -7,6 +7,7 @@ import pytest
 from services.job_generation.policy import scouts
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.requirements import requirement_of
+from services.job_generation.policy.scout_reports import ScoutReport
 from services.task_definition.policy.task_spec import parse_task
 from shared.config.parameters import Parameters
 from shared.model.needs import needs_of_merge_job
@@ -14,8 +15,8 @@ from tests.handlers.task_definition.world import analysis
 from tests.unit.job_generation.made import a_queue, a_task
 
 
-def a_report(pss_mb: int, cores: int = 1) -> scouts.ScoutReport:
-    return scouts.ScoutReport(1000, 1024**2, None, 4600.0, cores, 10.0, max_pss_kb=pss_mb * 1024)
+def a_report(pss_mb: int, cores: int = 1) -> ScoutReport:
+    return ScoutReport(1000, 1024**2, None, 4600.0, cores, 10.0, max_pss_kb=pss_mb * 1024)
 
 
 def test_the_memory_of_scouts_is_the_largest_without_a_margin() -> None:

@@ -10,7 +10,7 @@ import pytest
 from services.job_generation.policy.building import Builder, BuildRequest
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import Dataset, JobInput, Template
-from tests.unit.job_generation.made import a_dataset, a_queue, a_task, some_units
+from tests.unit.job_generation.made import a_dataset, a_queue, a_storage, a_task, some_units
 
 IN_DATASETS = {1: a_dataset(1, name="mc:mc.in.1"), 2: a_dataset(2, name="mc.in.2", stream_name="SEC")}
 
@@ -36,7 +36,7 @@ def specification(
         Template(2, 4, "log._${SN}.tgz", "LOG0", "log"),
     ]
     taken = JobInput(tuple(some_units(2)), {2: tuple(some_units(1, dataset_id=2))})
-    placed = [PlacedJob(a_queue(max_time_s=345_600, write_storage="DISK", **(queue or {})), taken)]
+    placed = [PlacedJob(a_queue(max_time_s=345_600, write_storages=(a_storage("DISK"),), **(queue or {})), taken)]
     request = BuildRequest(task, kind, datasets[1], datasets, templates, parameters, placed, [11], {1: 5, 2: 9}, 1)
     (job,) = Builder(request).build()
     return job.spec

@@ -21,11 +21,12 @@ from services.job_generation.policy.picking import next_pick, wants_scouts
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import requirement_of
 from services.job_generation.policy.rules import BadRule, rules_of
+from services.job_generation.policy.scout_reports import ScoutReport
 from services.job_generation.policy.throttle import ThrottleLimits, judge
 from services.job_generation.policy.values import JobInput, OwnerStanding, Template, Unit
 from shared.model.job_report import JobReport
 from shared.model.needs import WorkNeeds
-from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units
+from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_storage, a_task, some_units
 
 
 @pytest.mark.parametrize(("rule", "value"), [("nFilesPerJob", "many"), ("nGBPerJob", -1), ("nEventsPerJob", True)])
@@ -196,10 +197,10 @@ def test_scout_jobs_are_counted_and_not_their_files(
         assert verdict.reason == f"{jobs_ok} of {progress.scout_jobs} scout jobs succeeded"
 
 
-def a_report(**values: Any) -> scouts.ScoutReport:
+def a_report(**values: Any) -> ScoutReport:
     given: dict[str, Any] = {"n_events": 1000, "input_bytes": 100 * 1024**2, "output_bytes": 500 * 1024 * 1000,
                              "walltime_s": 4600.0, "cores": 1, "core_power_hs06": 10.0}  # fmt: skip
-    return scouts.ScoutReport(**{**given, **values})
+    return ScoutReport(**{**given, **values})
 
 
 def test_small_cpu_times_are_stored_in_thousandths_and_short_samples_ignored() -> None:
@@ -295,7 +296,7 @@ def build(task_rule: dict[str, Any] | None = None, **values: Any) -> Builder:
         Template(1, 2, "HITS._${SN/P}.root", "OUTPUT0", "output"),
         Template(2, 3, "log._${SN}.tgz", "LOG0", "log"),
     ]
-    placed = [PlacedJob(a_queue(write_storage="DISK"), JobInput((unit,))) for unit in some_units(2)]
+    placed = [PlacedJob(a_queue(write_storages=(a_storage("DISK"),)), JobInput((unit,))) for unit in some_units(2)]
     return Builder(
         BuildRequest(task, "normal", datasets[1], datasets, templates, "${IN} ${OUTPUT0} ${SN} ${ATTEMPTNR}", placed,
                      [11, 12], {1: 5, 2: 9}, 1)

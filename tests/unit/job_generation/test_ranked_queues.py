@@ -19,7 +19,7 @@ from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.requirements import requirement_of, totals_of
 from services.job_generation.policy.rules import rules_of
-from services.job_generation.policy.splitting import Pool
+from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, InputReplica
@@ -51,13 +51,13 @@ class Input:
 
     @property
     def units(self) -> list[Unit]:
-        of_range = None if self.events is None else self.events // self.ranges
-        whole = self.ranges == 1 or of_range is None
+        ranges = 1 if self.events is None else self.ranges  # a file of unknown events is not cut
+        of_range = None if self.events is None else self.events // ranges
         units = [
-            Unit(file * self.ranges + part, f"f{file}", self.size_bytes, of_range, file_events=self.events)
-            if whole
+            Unit(file, f"f{file}", self.size_bytes, of_range, file_events=self.events)
+            if ranges == 1 or of_range is None
             else Unit(
-                file * self.ranges + part,
+                file * ranges + part,
                 f"f{file}",
                 self.size_bytes,
                 of_range,
@@ -66,9 +66,9 @@ class Input:
                 file_events=self.events,
             )
             for file in range(self.n_files)
-            for part in range(self.ranges)
+            for part in range(ranges)
         ]
-        held = [number for number, n_files in enumerate(self.boundaries, 1) for _ in range(n_files * self.ranges)]
+        held = [number for number, n_files in enumerate(self.boundaries, 1) for _ in range(n_files * ranges)]
         return [dataclasses.replace(unit, boundary_id=one) for unit, one in zip_longest(units, held[: len(units)])]
 
     @property
@@ -205,7 +205,7 @@ def test_the_scratch_disk_asked_of_pilots_has_no_least_output_for_analysis() -> 
     totals, roomy = totals_of(placement.jobs[0].job), dataclasses.replace(facts, max_work_dir_mb=0)
     assert requirement_of(task_of(row), facts, "normal", totals, None).disk_mb == 101
     assert requirement_of(task_of(row), roomy, "normal", totals, None).disk_mb == 1000
-    large = dataclasses.replace(totals, input_bytes=500 * MB)
+    large = totals._replace(input_bytes=500 * MB)
     assert requirement_of(task_of(row), roomy, "normal", large, None).disk_mb == 1000
     assert requirement_of(task_of(a_row()), roomy, "normal", large, None).disk_mb == 2000, "0.5 GB of output"
 

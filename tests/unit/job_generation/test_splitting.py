@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.job_generation.policy.limits import limits_at
+from services.job_generation.policy.limits import limits_at, refusal
 from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.requirements import totals_of
-from services.job_generation.policy.splitting import Pool
+from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from shared.model.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units
@@ -189,7 +189,8 @@ RULES = st.fixed_dictionaries(
     optional={
         "nFilesPerJob": st.integers(1, 7), "nEventsPerJob": st.integers(1, 500), "nGBPerJob": st.integers(1, 20),
         "nMaxFilesPerJob": st.integers(1, 30), "maxWalltime": st.integers(1, 24), "respectLB": st.booleans(),
-        "tgtNumEventsPerJob": st.integers(1, 500), "useLocalIO": st.booleans(),
+        "tgtNumEventsPerJob": st.integers(1, 500), "useLocalIO": st.booleans(), "skipShortOutput": st.booleans(),
+        "dynamicNumEvents": st.integers(1, 100), "groupBoundaryID": st.integers(1, 4),
     },
 )  # fmt: skip
 UNITS = st.lists(
@@ -202,17 +203,22 @@ QUEUES = st.lists(
         st.booleans(),
         st.one_of(st.none(), st.integers(0, 20)),
         st.floats(0, 100),
+        st.one_of(st.none(), st.integers(1, 9)),
+        st.sampled_from([0, 2000]),
     ),
     max_size=4,
 )
 
 
 @settings(max_examples=150, deadline=None)
-@given(RULES, UNITS, QUEUES, st.booleans(), st.integers(0, 2**62))
+@given(RULES, UNITS, QUEUES, st.booleans(), st.integers(0, 2**62), st.booleans())
 def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
-    rule: dict[str, Any], files: list[Any], places: list[Any], scout: bool, seed: int
+    rule: dict[str, Any], files: list[Any], places: list[Any], scout: bool, seed: int, more: bool
 ) -> None:
-    units = [Unit(n, f"f{n}", size, events, lumi_block=block) for n, (size, events, block) in enumerate(files)]
+    units = [
+        Unit(n, f"f{n}", size, events, lumi_block=block, boundary_id=block)
+        for n, (size, events, block) in enumerate(files)
+    ]
     queues = [
         a_queue(
             f"Q{n}",
@@ -222,24 +228,32 @@ def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
             max_jobs=cap,
             weight=weight,
             core_power_hs06=10.0,
+            job_chunk_size=group,
+            min_time_s=least,
         )
-        for n, (disk, time, direct, cap, weight) in enumerate(places)
+        for n, (disk, time, direct, cap, weight, group, least) in enumerate(places)
     ]
     task = a_task(rule, needs=WorkNeeds(cpu_time_hs06_s_per_event=10, output_bytes_per_event=1e6))
-    result = place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed)
+    result = place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed, more_follows=more)
     used = [unit.file_id for one in result.jobs for unit in one.job.master]
     left = [unit.file_id for unit in result.leftover]
-    assert sorted(used + left) == list(range(len(units)))
-    assert used == sorted(used) and left == sorted(left)
+    left_out = [unit.file_id for unit in result.left_out]
+    assert sorted(used + left + left_out) == list(range(len(units)))
+    in_order = not task.rules.keeps_boundaries_whole
+    assert not in_order or (used == sorted(used) and left == sorted(left))
+    assert not left_out or (task.rules.skips_short_output and result.reasons)
     assert len(result.jobs) <= 25
     for one in result.jobs:
         limits = limits_at(task.needs, task.rules, one.queue, scout=scout)
-        assert 1 <= len(one.job.master) <= max(limits.max_files, task.rules.files_per_step)
+        least = len(one.job.master) if task.rules.keeps_boundaries_whole else task.rules.files_per_step
+        assert 1 <= len(one.job.master) <= max(limits.max_files, least)
         events = sum(unit.events or 1 for unit in one.job.master)
-        assert len(one.job.master) == 1 or task.rules.files_per_step > 1 or events <= (limits.max_events or events)
+        assert len(one.job.master) == 1 or least > 1 or events <= (limits.max_events or events)
+        first = len(one.job.master) <= least
+        assert refusal(totals_of(one.job), limits, task.needs, one.queue, first=first) is None
         if task.rules.respects_lumi_block:
-            assert len({unit.lumi_block for unit in one.job.master}) == 1
+            assert len({unit.lumi_block for unit in one.job.master}) == 1 or task.rules.keeps_boundaries_whole
     for queue in queues:
         made = sum(one.queue.queue == queue.queue for one in result.jobs)
         assert queue.max_jobs is None or made <= queue.max_jobs
-    assert place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed) == result
+    assert place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed, more_follows=more) == result

@@ -1,86 +1,144 @@
-"""Jobs as the field's live system cuts them, for limits by files, events and size.
-
-A difference: the live system joins ranges of events of several files wherever nothing else ends a job. The
-specification lets only tgtNumEventsPerJob join them, so such a job ends with its file here.
-"""
+"""Jobs as the field's live system cuts them; where they differ, the sentence that decides, and that it is kept."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from services.job_generation.policy.limits import JobSizeLimits
-from services.job_generation.policy.rules import rules_of
-from services.job_generation.policy.splitting import cut_one
-from services.job_generation.policy.values import Unit
-from shared.model.needs import WorkNeeds
 from tests.unit.brokerage.conformance import sample
-from tests.unit.job_generation.made import a_queue
+from tests.unit.job_generation.subchunks import MOST_JOBS, Jobs, cut, pool_of
 
 CASES = sample("subchunk")["cases"]
-NO_LIMIT = 1e18
-#: the case of ranges without any rule
-JOINS_FILES = 1
+Case = dict[str, Any]
 
 
-def rule_of(given: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "nEventsPerJob": given["nEventsPerJob"],
-        "nFilesPerJob": given["nFilesPerJob"],
-        "respectLB": given["respectLB"],
-        "groupBoundaryID": 1 if given["useBoundary"] else None,
-    }
+def master_files(case: Case) -> dict[int, dict[str, Any]]:
+    [master] = [one for one in case["task"]["datasets"] if one["master"]]
+    return {one["id"]: one for one in master["files"]}
 
 
-def cut(case: dict[str, Any]) -> list[list[int]]:
-    """File ids of each job until the input is used up."""
-    given, per_event = case["args"], "PerEvent" in case["out_disk_unit"]
-    output = given["sizeGradients"] or 0
-    needs = WorkNeeds(
-        output_bytes_per_event=output if per_event else 0,
-        output_bytes_per_input_mb=0 if per_event else output,
-        work_dir_bytes=given["sizeIntercepts"] or 0,
-    )
-    limits = JobSizeLimits(
-        max_files=given["nFilesPerJob"] or given["maxNumFiles"] or 200,
-        max_events=given["nEventsPerJob"],
-        job_bytes=given["maxSize"],
-        output_bytes=given["maxOutSize"] or NO_LIMIT,
-    )
-    units = [
-        Unit(
-            one["id"],
-            one["lfn"],
-            one["size"],
-            one["events"] if one["start"] is None else None,
-            one["start"],
-            one["end"],
-            None,
-            one["boundary"],
-            one["lumiblock"],
-            1,
-            file_events=one["events"],
-        )
-        for one in case["files"]
-    ]
-    rules, position, jobs = rules_of(rule_of(given)), 0, []
-    while position < len(units):
-        one = cut_one(units, position, [], limits, rules, needs, a_queue())
-        assert one.job is not None, one.reason
-        jobs.append([unit.file_id for unit in one.job.master])
-        position = one.position
-    return jobs
+def jobs_of_master(case: Case, jobs: Jobs) -> list[list[dict[str, Any]]]:
+    files = master_files(case)
+    return [[files[one] for one in job[0][1]] for job in jobs]
 
 
-@pytest.mark.parametrize("number", sorted(set(range(len(CASES))) - {JOINS_FILES}))
+def boundaries_are_whole(case: Case, jobs: Jobs, why: str) -> bool:
+    sizes: dict[int, int] = {}
+    for one in master_files(case).values():
+        sizes[one["boundary"]] = sizes.get(one["boundary"], 0) + 1
+    found = jobs_of_master(case, jobs)
+    return all(len(job) == sizes[job[0]["boundary"]] and len({one["boundary"] for one in job}) == 1 for job in found)
+
+
+def scratch_space_is_kept(case: Case, jobs: Jobs, why: str) -> bool:
+    if "bytes of scratch space" in why:
+        return True
+    task, limit = case["task"], case["args"]["maxDiskSize"]
+    assert task["out_disk"][1] == "kBPerEvent" and case["args"]["useDirectIO"] is False
+    work = case["args"]["sizeIntercepts"]
+    out = case["args"]["sizeGradients"]
+    for job in jobs_of_master(case, jobs):
+        read = sum({one["lfn"]: one["size"] for one in job}.values())
+        events = sum(one["end"] - one["start"] + 1 for one in job)
+        if read + max(out * events, 2**29) + work > limit:
+            return False
+    return True
+
+
+def secondary_ran_out(case: Case, jobs: Jobs, why: str) -> bool:
+    return "has not enough unused files for another job" in why
+
+
+def ranges_are_of_one_file(case: Case, jobs: Jobs, why: str) -> bool:
+    return all(len({one["lfn"] for one in job}) == 1 for job in jobs_of_master(case, jobs))
+
+
+def events_are_counted(case: Case, jobs: Jobs, why: str) -> bool:
+    limit = case["args"]["nEventsPerJob"]
+    found = jobs_of_master(case, jobs)
+    return all(len(job) == 1 or sum(one["events"] or 1 for one in job) <= limit for job in found)
+
+
+def input_is_counted(case: Case, jobs: Jobs, why: str) -> bool:
+    limit = case["args"]["maxSize"]
+    for job in jobs_of_master(case, jobs):
+        read = sum({one["lfn"]: one["size"] for one in job}.values())
+        if len(job) > 1 and read + (case["args"]["sizeIntercepts"] or 0) > limit:
+            return False
+    return True
+
+
+def secondaries_follow_their_ratio(case: Case, jobs: Jobs, why: str) -> bool:
+    for one in case["task"]["datasets"][1:]:
+        pool = pool_of(one)
+        for job in jobs:
+            taken = next((files for key, files in job if key == one["id"]), [])
+            if len(taken) != pool.files_wanted(len(job[0][1]), 0):
+                return False
+    return True
+
+
+def short_ones_alone_are_left_out(case: Case, jobs: Jobs, why: str) -> bool:
+    limit = case["args"]["nEventsPerJob"]
+    return all(sum(one["end"] - one["start"] + 1 for one in job) >= limit for job in jobs_of_master(case, jobs))
+
+
+def nothing_of_merging(case: Case, jobs: Jobs, why: str) -> bool:
+    """`sizeGradientsPerInSize` and `no_split` are given for merge jobs, which `policy.merging` groups."""
+    return bool(case["args"]["sizeGradientsPerInSize"] or case["args"]["no_split"])
+
+
+#: sentence that decides -> the samples that differ by it, and what then holds of the jobs
+DIFFERENCES: dict[str, tuple[tuple[int, ...], Callable[[Case, Jobs, str], bool]]] = {
+    # the field ends such a job with nFilesPerJob or scratch space
+    "groupBoundaryID 3: one boundary per job, no splitting": (
+        (20, 44, 46, 47, 69, 73), boundaries_are_whole),
+    # the field makes a smallest job that does not fit, and leaves the work directory out
+    "a queue is skipped unless input + max(0.5 GB, output) + work directory are below maxwdir": (
+        (7, 11, 12, 18, 27, 28, 29, 39, 43, 51, 57, 66, 86, 87, 88), scratch_space_is_kept),
+    # the field makes jobs without them
+    "ratio=N: N files of the secondary per master file": ((3, 4, 16, 17, 72), secondary_ran_out),
+    # the field joins them wherever nothing else ends a job
+    "range chunks may be merged across files only with tgtNumEventsPerJob": (
+        (1, 8, 13, 40, 45, 54, 65, 82, 85), ranges_are_of_one_file),
+    # the field counts events of ranges alone
+    "number of events of a job: nEventsPerJob": ((12, 23, 71), events_are_counted),
+    # the field forgets the input of a dynamic number of events
+    "size of a job: input + expected output + work directory": ((6, 14, 60), input_is_counted),
+    # the field gives the rest of a round to the last job in it, and all files where boundaries are kept
+    "repeat: used cyclically; ratio=N: N files per master file": (
+        (33, 49, 52, 89), secondaries_follow_their_ratio),
+    # the field ends all splitting with the first
+    "skipShortOutput: a job with too few events is left out": ((67,), short_ones_alone_are_left_out),
+    "merge jobs are grouped by nFilesPerMergeJob, nEventsPerMergeJob, nGBPerMergeJob; onSiteMerging: all into one": (
+        (9, 19, 35, 77), nothing_of_merging),
+}  # fmt: skip
+DIFFERING = {number for numbers, _ in DIFFERENCES.values() for number in numbers}
+
+
+@pytest.mark.parametrize("number", sorted(set(range(len(CASES))) - DIFFERING))
 def test_jobs_are_cut_as_the_field_cuts_them(number: int) -> None:
-    assert cut(CASES[number]["in"]) == CASES[number]["out"]
+    assert cut(CASES[number]["in"])[0] == CASES[number]["out"]["subchunks"]
 
 
-def test_without_a_target_number_of_events_ranges_of_two_files_are_in_two_jobs() -> None:
-    case = CASES[JOINS_FILES]
-    files = {one["id"]: one["lfn"] for one in case["in"]["files"]}
-    jobs = cut(case["in"])
-    assert all(len({files[one] for one in job}) == 1 for job in jobs)
-    assert [one for job in jobs for one in job] == [one for job in case["out"] for one in job]
+@pytest.mark.parametrize(
+    ("sentence", "number"), [(sentence, one) for sentence, (numbers, _) in DIFFERENCES.items() for one in numbers]
+)
+def test_jobs_differ_from_the_fields_where_a_sentence_decides(sentence: str, number: int) -> None:
+    case = CASES[number]["in"]
+    jobs, why = cut(case)
+    assert jobs != CASES[number]["out"]["subchunks"]
+    assert DIFFERENCES[sentence][1](case, jobs, why)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_each_file_of_a_sample_is_used_once_and_in_order(number: int) -> None:
+    case = CASES[number]["in"]
+    jobs, why = cut(case)
+    used = [one for job in jobs for one in job[0][1]]
+    in_boundaries = (case["args"]["useBoundary"] or {}).get("inSplit") == 2
+    assert len(used) == len(set(used)) and (in_boundaries or used == sorted(used))
+    ended = why or case["args"]["skip_short_output"] or len(jobs) == MOST_JOBS
+    assert ended or len(used) == len(master_files(case))

@@ -1,0 +1,1 @@
+"""What job_generation answers over HTTP: one module for each path prefix."""

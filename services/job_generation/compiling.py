@@ -1,0 +1,134 @@
+"""Makes build jobs: a task's sources are compiled once for each site, its other jobs wait for that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from services.job_generation.event_serving.making import MakingJobSets
+from services.job_generation.generating import Generating
+from services.job_generation.instantiating import at_sites
+from services.job_generation.parameters import BUILD_JOB_MAX_WALLTIME, generation_parameters
+from services.job_generation.policy.build_jobs import decide, refused_for_failures
+from services.job_generation.policy.building import BuildRequest, NewJob
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.job_source import JobSource
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.policy.values import JobInput, QueueFacts, Task
+from services.job_generation.store import builds as store_builds
+from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import tasks as store
+from services.job_generation.store.results import EndedJob
+from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import QueueChoice
+from shared.model.dataset_types import LIBRARY_STREAM
+
+_S_PER_H = 3600.0
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the library is built, and what is known of its task."""
+
+    definition: JobSource
+    queue: QueueFacts
+
+
+class Compiling:
+    """Everything about build jobs of a task whose row is locked."""
+
+    def __init__(self, parameters: Parameters, generating: Generating, job_sets: MakingJobSets) -> None:
+        self._parameters, self._generating, self._job_sets = parameters, generating, job_sets
+
+    async def generate(
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
+    ) -> int:
+        """Jobs of a chunk where the library is; without one a build job, and the input goes back."""
+        if not held.task.rules.uses_build:
+            return await self._generating.generate(work, held, chunk, candidates, begin_sets=self._job_sets.begin)
+        definition = await self._generating.definition(work, held.task)
+        builds = await store_builds.builds(work, held.task.task_id)
+        queues = await self._generating.queues(work, definition.task, candidates)
+        decision = decide(queues, builds)
+        if decision.usable:
+            names = {one.key for one in decision.usable}
+            chosen = [one for one in candidates if f"{one.queue}/{one.resource_type}" in names]
+            begin = self._job_sets.begin
+            return await self._generating.generate(work, held, chunk, chosen, builds, begin_sets=begin)
+        if decision.build_at is not None:
+            await self._build(work, _Place(definition, decision.build_at))
+        await self._wait(work, definition.task, chunk, decision.reason)
+        return 0
+
+    async def _wait(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
+        """The input goes back until the build has ended, which takes the time away, or until the time has come."""
+        changes = CounterChanges()
+        await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason[:1000])
+        await store.apply_counters(work, changes)
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
+        await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
+        await store.set_retry_at(work, task.task_id, retry_at)
+
+    async def _build(self, work: UnitOfWork, place: _Place) -> None:
+        """One build job at the queue, in a chunk of its own without input."""
+        task, changes = place.definition.task, CounterChanges()
+        templates = place.definition.templates_for("build")
+        source = await at_sites(work, place.definition, templates, [PlacedJob(place.queue, JobInput(()))])
+        place = replace(place, definition=source)
+        [chunk_id] = await work.next_ids("chunk_ids", 1)
+        await store.insert_chunk(
+            work, chunk_id, task.task_id, "build", PickedFiles([], 0, 0), dataset_id=None, queue=place.queue.queue
+        )
+        chunk = await store.end_chunk(work, chunk_id, task.task_id, "used", None)
+        assert chunk is not None
+        [job] = self._generating.built(GreedyGeneration(), await self._request(work, place))
+        await self._generating.insert(work, place.definition, chunk, [self._for_pilot(job, place)], changes)
+        await store.apply_counters(work, changes)
+        await store_builds.begin(work, task.task_id, place.queue.site, job.job_id)
+
+    async def _request(self, work: UnitOfWork, place: _Place) -> BuildRequest:
+        definition = place.definition
+        templates = definition.templates_for("build")
+        library = next(one for one in definition.datasets.values() if one.stream_name == LIBRARY_STREAM)
+        hours = self._parameters.read(BUILD_JOB_MAX_WALLTIME, vo=definition.task.vo)
+        return BuildRequest(
+            task=definition.task,
+            kind="build",
+            master=library,
+            datasets=definition.datasets,
+            templates=templates,
+            parameters=definition.text_for("build"),
+            placed=[PlacedJob(place.queue, JobInput(()))],
+            at_site=definition.at_site,
+            job_ids=await work.next_ids("job_ids", 1),
+            serials=await store_jobs.take_serials(work, [one.template_id for one in templates], 1),
+            guid_seed=definition.task.task_id,
+            trans_path=definition.command_lines.get("build_trans_path"),
+            walltime_s=None if hours is None else int(hours * _S_PER_H),
+        )
+
+    def _for_pilot(self, job: NewJob, place: _Place) -> NewJob:
+        """The pilot is told the label of build jobs; who may take the job is decided by that of the task."""
+        label = place.definition.command_lines.get("build_label")
+        return replace(job, spec={**job.spec, **({"prodSourceLabel": label} if label else {})})
+
+    async def ended(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
+        """Build jobs that were counted ended: their libraries may be used, or the build is tried again.
+
+        The task is looked at now. While it scouts, the third failure breaks it.
+        """
+        of_builds = [job for job in jobs if job.job_type == "build"]
+        if not of_builds:
+            return
+        await store_builds.end(work, held.task.task_id, of_builds)
+        await store.set_retry_at(work, held.task.task_id, None)
+        builds = await store_builds.builds(work, held.task.task_id)
+        reason = refused_for_failures(held.task.status, builds)
+        if reason is not None:
+            await store.record_decision(work, held.task.task_id, "broken", reason)
+            await store.move_task(work, held.task, "tobroken", reason=reason, keep=True)

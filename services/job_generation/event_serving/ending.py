@@ -1,0 +1,302 @@
+"""What the end of a job means for its job set, its ranges and its input."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from services.job_generation.event_serving.announcing import announce
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.event_service.endings import (
+    ConsumerEnd,
+    EndOfConsumer,
+    SubStatus,
+    judge,
+    outcome_of,
+)
+from services.job_generation.policy.event_service.merges import after_merge
+from services.job_generation.policy.outcomes import PAYLOAD, Ended
+from services.job_generation.store import job_set_ranges as store_ranges
+from services.job_generation.store import job_sets as store_sets
+from services.job_generation.store.job_sets import JobSet, Member
+from services.job_generation.store.results import EndedJob, JobFile
+from services.job_generation.store.tasks import LockedTask
+from shared.db.unit_of_work import UnitOfWork
+from shared.states.job import FINAL, ON_NODE, QUEUED, JobStatus
+
+Write = Callable[
+    [UnitOfWork, LockedTask, Sequence[EndedJob], Mapping[int, Ended], CounterChanges], Awaitable[list[JobFile]]
+]
+#: jobs of a set that its end takes back
+TAKEN_BACK: tuple[JobStatus, ...] = (*QUEUED, *ON_NODE, "holding")
+#: a task in one of these states makes no jobs any more
+NO_MORE_JOBS = frozenset({"toabort", "aborting", "aborted", "tobroken", "broken", "finished", "failed", "done"})
+
+
+@dataclass
+class _Open:
+    """A set that is worked on: its row, and those of its jobs that were not counted."""
+
+    row: JobSet
+    members: dict[int, Member]
+
+
+class EndingJobSets:
+    """Applies the ends of jobs of sets; `write` counts jobs and ends the input that they own."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+
+    async def ended(
+        self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
+    ) -> list[EndedJob]:
+        """Apply those that belong to sets; the others come back. All jobs of these sets are locked."""
+        members = await store_sets.members_of_jobs(work, [job.job_id for job in jobs])
+        ours = [job for job in jobs if job.job_id in members]
+        sets = await store_sets.lock(work, sorted({members[job.job_id].job_set_id for job in ours}))
+        for one in sets:
+            for job in ours:
+                if members[job.job_id].job_set_id == one.job_set_id:
+                    await self._one(work, held, one.job_set_id, job, changes)
+        return [job for job in jobs if job.job_id not in members]
+
+    async def _one(
+        self, work: UnitOfWork, held: LockedTask, job_set_id: int, job: EndedJob, changes: CounterChanges
+    ) -> None:
+        """One job, with its set as it is now: the job before it may have ended that."""
+        found = (await store_sets.members_of_sets(work, [job_set_id])).get(job_set_id, [])
+        member = next((one for one in found if one.job_id == job.job_id), None)
+        if member is None or (job.status == "merging" and member.sub_status is not None):
+            return  # it ended with its set, or was judged before
+        [row] = await store_sets.lock(work, [job_set_id])
+        at = _Open(row, {one.job_id: one for one in found if one.job_id != job.job_id})
+        if member.role == "merge":
+            await self._merge_ended(work, held, at, job, changes)
+        else:
+            await self._consumer_ended(work, held, at, job, member, changes)
+
+    # -- jobs that process events
+
+    async def _consumer_ended(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        at: _Open,
+        job: EndedJob,
+        member: Member,
+        changes: CounterChanges,
+    ) -> None:
+        outcome = outcome_of(job.status, job.error_source, job.error_code)
+        n_processed, n_discarded = await self._release(work, held, at.row, job, takes_back=outcome == "killed")
+        if at.row.stage == "merging" and not n_discarded:
+            await self._leave(work, held, at, job, None, changes)
+            return
+        if n_discarded:
+            await self._stop_merge(work, held, at, changes)
+        [row] = await store_sets.lock(work, [at.row.job_set_id])
+        at.row = row
+        live = [one for one in at.members.values() if one.role == "consumer" and one.status in TAKEN_BACK]
+        verdict = judge(
+            ConsumerEnd(outcome, n_processed, member.attempt),
+            replace(row.state, n_live=len(live)),
+            most_attempts=held.task.rules.consumer_attempts,
+            accepts_partial=held.task.status == "finishing",
+        )
+        if held.task.status in NO_MORE_JOBS and verdict.next != "wait":
+            verdict = replace(verdict, next="fail", reason=f"the task is {held.task.status}; {verdict.reason}")
+        await store_sets.end_members(work, [(job.job_id, verdict.sub_status, n_processed)])
+        job = await self._moved(work, job, verdict)
+        await self._follow(work, held, at, job, verdict, changes)
+
+    async def _release(
+        self, work: UnitOfWork, held: LockedTask, row: JobSet, job: EndedJob, *, takes_back: bool
+    ) -> tuple[int, int]:
+        """Its processed ranges are done, the others can be given out again; how many were processed and discarded.
+
+        With `takes_back`, when it was killed, what it processed is discarded and processed again.
+        """
+        task_id = held.task.task_id
+        own = await store_ranges.ranges_of_job(
+            work, job.job_id, row.job_set_id, ("sent", "running", "finished", "done")
+        )
+        open_ones = [one for one in own if one.status in ("sent", "running")]
+        finished = [one for one in own if one.status == "finished"]
+        counts = not held.task.rules.attempts_only_of_failed or job.status == "failed"
+        await store_ranges.move_ranges(work, task_id, open_ones, "ready", "its job ended", attempts=int(counts))
+        if takes_back:
+            processed = [one for one in own if one.status in ("finished", "done")]
+            await store_ranges.move_ranges(work, task_id, processed, "discarded", "its job was killed")
+            await store_ranges.copy_ranges(work, task_id, processed, "its job was killed")
+            return 0, len(processed)
+        return await store_ranges.move_ranges(work, task_id, finished, "done", "its job ended"), 0
+
+    async def _stop_merge(self, work: UnitOfWork, held: LockedTask, at: _Open, changes: CounterChanges) -> None:
+        """Events that are being merged were taken back: the merge job is not wanted any more."""
+        merges = [one.job_id for one in at.members.values() if one.role == "merge"]
+        await self._close(work, held, at, merges, "es_killed", "events of its job set were taken back", changes)
+        await store_sets.change(work, at.row.job_set_id, "open", "events were taken back")
+
+    async def _moved(self, work: UnitOfWork, job: EndedJob, verdict: EndOfConsumer) -> EndedJob:
+        """The job in its final state, where it waits in merging and does not stay there."""
+        if job.status != "merging" or verdict.status == "merging":
+            return job
+        error = verdict.reason if verdict.status == "failed" else None
+        moved = await store_sets.end_live(work, [job.job_id], verdict.status, ("merging",), verdict.reason, error=error)
+        announce(work, moved)
+        return moved[0][0] if moved else job
+
+    async def _follow(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        at: _Open,
+        job: EndedJob,
+        verdict: EndOfConsumer,
+        changes: CounterChanges,
+    ) -> None:
+        """What becomes of the set, and of the job if it is over."""
+        set_id, reason = at.row.job_set_id, verdict.reason
+        if verdict.next in ("fail", "give_back"):
+            await self._fail(work, held, at, job, verdict, changes)
+            return
+        if verdict.next == "retry":
+            n_attempts = int(job.status != "closed")
+            await store_sets.change(work, set_id, "open", reason, wants="consumer", attempts=n_attempts)
+        elif verdict.next == "merge":
+            await self._begin_merge(work, held, at, reason, changes)
+        await self._leave(work, held, at, job, verdict, changes)
+
+    async def _begin_merge(
+        self, work: UnitOfWork, held: LockedTask, at: _Open, reason: str, changes: CounterChanges
+    ) -> None:
+        """No range is left: jobs that still look for some are taken back, and a merge job is wanted."""
+        left = await store_ranges.ranges_of_set(work, at.row.job_set_id, ("ready",))
+        await store_ranges.move_ranges(work, held.task.task_id, left, "fatal", "merged without it")
+        live = [one for one in at.members.values() if one.role == "consumer" and one.status in TAKEN_BACK]
+        taken = [one.job_id for one in live if one.status not in QUEUED]
+        unused = [one.job_id for one in live if one.status in QUEUED]
+        why = "all ranges of its job set were processed"
+        await self._close(work, held, at, taken, "es_killed", why, changes)
+        await self._close(work, held, at, unused, "es_unused", why, changes)
+        await store_sets.change(work, at.row.job_set_id, "merging", reason, wants="merge")
+
+    async def _leave(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        at: _Open,
+        job: EndedJob,
+        verdict: EndOfConsumer | None,
+        changes: CounterChanges,
+    ) -> None:
+        """A job that is over is counted; its input goes to another job of the set, or to none until there is one."""
+        if job.status not in FINAL:
+            return
+        if verdict is None:
+            await store_sets.end_members(work, [(job.job_id, "es_killed", 0)])
+        await store_sets.own_input(work, at.row.job_set_id, min(at.members, default=None))
+        await self._write(work, held, [job], {job.job_id: Ended(job.status, job.error_source)}, changes)
+
+    async def _close(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        at: _Open,
+        job_ids: Sequence[int],
+        sub_status: SubStatus,
+        reason: str,
+        changes: CounterChanges,
+    ) -> None:
+        """Jobs of the set that are not wanted any more; what they had of its ranges is released."""
+        closed = await store_sets.end_live(work, job_ids, "closed", TAKEN_BACK, reason)
+        jobs = [job for job, _ in closed]
+        for job in jobs:
+            await self._release(work, held, at.row, job, takes_back=False)
+            at.members.pop(job.job_id, None)
+        await store_sets.end_members(work, [(job.job_id, sub_status, 0) for job in jobs])
+        announce(work, closed)
+        if jobs:
+            await store_sets.own_input(work, at.row.job_set_id, min(at.members, default=None))
+            await self._write(work, held, jobs, {job.job_id: Ended("closed") for job in jobs}, changes)
+
+    async def _fail(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        at: _Open,
+        job: EndedJob,
+        verdict: EndOfConsumer,
+        changes: CounterChanges,
+        *,
+        of_others: SubStatus = "es_discard",
+    ) -> None:
+        """The set is given up: its other jobs end, its ranges too, and its input is tried again or fails."""
+        set_id, task_id, reason = at.row.job_set_id, held.task.task_id, verdict.reason
+        live = [one.job_id for one in at.members.values() if one.status in TAKEN_BACK]
+        await self._close(work, held, at, live, "es_aborted", f"its job set was given up: {reason}", changes)
+        waiting = [one.job_id for one in at.members.values() if one.status == "merging"]
+        failed = await store_sets.end_live(work, waiting, "failed", ("merging",), reason, error=reason)
+        await store_sets.end_members(work, [(one.job_id, of_others, 0) for one, _ in failed])
+        announce(work, failed)
+        left = await store_ranges.ranges_of_set(work, set_id, ("ready", "sent", "running"))
+        await store_ranges.move_ranges(work, task_id, left, "cancelled", reason)
+        if not held.task.rules.keeps_processed_events:
+            done = await store_ranges.ranges_of_set(work, set_id, ("finished", "done"))
+            await store_ranges.move_ranges(work, task_id, done, "discarded", reason)
+        await store_sets.change(work, set_id, "failed", reason)
+        await store_sets.own_input(work, set_id, job.job_id)
+        ends = {one.job_id: Ended(one.status) for one, _ in failed}
+        ends[job.job_id] = _end_of_input(job, verdict)
+        await self._write(work, held, [*(one for one, _ in failed), job], ends, changes)
+
+    # -- jobs that merge
+
+    async def _merge_ended(
+        self, work: UnitOfWork, held: LockedTask, at: _Open, job: EndedJob, changes: CounterChanges
+    ) -> None:
+        set_id, task_id = at.row.job_set_id, held.task.task_id
+        then = after_merge(job.status, job.error_code, at.row.n_merges + 1)
+        if held.task.status in NO_MORE_JOBS and then.next != "finish":
+            then = replace(then, next="fail")
+        if then.next == "finish":
+            await self._merged(work, held, at, job, changes)
+            return
+        if then.next == "fail":
+            verdict = EndOfConsumer(job.status, None, "fail", then.reason)
+            await self._fail(work, held, at, job, verdict, changes, of_others="es_merge_failed")
+            return
+        n_merges = int(job.status != "closed")
+        if then.next == "process_again":
+            done = await store_ranges.ranges_of_set(work, set_id, ("done",))
+            await store_ranges.move_ranges(work, task_id, done, "corrupted", then.reason)
+            await store_ranges.copy_ranges(work, task_id, done, then.reason)
+            await store_sets.change(work, set_id, "open", then.reason, wants="consumer", merges=n_merges)
+        else:
+            await store_sets.change(work, set_id, "merging", then.reason, wants="merge", merges=n_merges)
+        await store_sets.own_input(work, set_id, min(at.members, default=None))
+        await self._write(work, held, [job], {job.job_id: Ended(job.status, job.error_source)}, changes)
+
+    async def _merged(
+        self, work: UnitOfWork, held: LockedTask, at: _Open, job: EndedJob, changes: CounterChanges
+    ) -> None:
+        """Its output is the output of the set's input; the jobs that processed the events are finished."""
+        set_id = at.row.job_set_id
+        done = await store_ranges.ranges_of_set(work, set_id, ("done",))
+        await store_ranges.move_ranges(work, held.task.task_id, done, "merged", "merge job finished")
+        waiting = [one.job_id for one in at.members.values() if one.status == "merging"]
+        reason = f"merged by job {job.job_id}"
+        finished = await store_sets.end_live(work, waiting, "finished", ("merging",), reason)
+        announce(work, finished)
+        await store_sets.change(work, set_id, "finished", reason)
+        await store_sets.own_input(work, set_id, job.job_id)
+        jobs = [*(one for one, _ in finished), job]
+        await self._write(work, held, jobs, {one.job_id: Ended("finished") for one in jobs}, changes)
+
+
+def _end_of_input(job: EndedJob, verdict: EndOfConsumer) -> Ended:
+    """How the input of a set ends that was given up: as an attempt of the payload, or forgiven where none was made."""
+    if verdict.next == "give_back":
+        return Ended("closed")
+    if job.status == "failed":
+        return Ended("failed", job.error_source if job.error_source != "generation" else PAYLOAD)
+    return Ended(job.status, job.error_source)

@@ -1,0 +1,1 @@
+"""Event service: events of a file go to several jobs in ranges, and are merged at the end."""

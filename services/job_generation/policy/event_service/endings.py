@@ -1,0 +1,154 @@
+"""What the end of a job means for its job set, and the job's final state.
+
+Source: JEDI, Final status of Event Service jobs.
+
+After a job its finished ranges are done and the others are released. If ranges with attempts are left the job is tried
+again; if others hold the rest it waits for them; if nothing could be done the set fails; else its events are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from shared.states.job import JobStatus
+
+Outcome = Literal["succeeded", "pilot_failed", "lost", "killed", "unused"]
+Next = Literal["retry", "wait", "merge", "fail", "give_back"]
+SubStatus = Literal[
+    "es_retry", "es_merge", "es_wait", "es_inaction", "es_noevent", "es_killed", "es_unused", "es_aborted",
+    "es_heartbeat", "pilot_failed", "es_merge_failed", "es_discard",
+]  # fmt: skip
+WORKER_GONE = 300
+
+
+@dataclass(frozen=True)
+class ConsumerEnd:
+    """The end of a job that processes events.
+
+    `n_processed` ranges are its own, `attempt` counts the retries so far.
+    """
+
+    outcome: Outcome
+    n_processed: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class SetState:
+    """A job set after the ranges of the ended job were counted.
+
+    `n_live`: its other jobs that can still take ranges.
+    """
+
+    n_ready: int = 0
+    n_exhausted: int = 0
+    n_processing: int = 0
+    n_finished: int = 0
+    n_done: int = 0
+    n_fatal: int = 0
+    n_live: int = 0
+
+    @property
+    def n_lost(self) -> int:
+        """Ranges that nobody can process any more."""
+        return self.n_exhausted + self.n_fatal
+
+    @property
+    def n_held(self) -> int:
+        """Ranges of jobs that have not ended."""
+        return self.n_processing + self.n_finished
+
+
+@dataclass(frozen=True)
+class EndOfConsumer:
+    """The job's state and sub-status, what becomes of its set, and why."""
+
+    status: JobStatus
+    sub_status: SubStatus | None
+    next: Next
+    reason: str
+
+
+def outcome_of(status: JobStatus, error_source: str | None, error_code: int | None) -> Outcome:
+    """How a job ended, by its row.
+
+    Taken back before it ran (closed) is no attempt; a kill by a person is one.
+    """
+    if status == "merging":
+        return "lost" if error_source == "watchdog" else "succeeded"
+    if status == "closed":
+        return "unused"
+    if status == "cancelled":
+        return "killed"
+    return "lost" if error_source == "watchdog" and error_code == WORKER_GONE else "pilot_failed"
+
+
+def judge(end: ConsumerEnd, state: SetState, *, most_attempts: int, accepts_partial: bool = False) -> EndOfConsumer:
+    """The verdict on one job.
+
+    `most_attempts`: jobs in a row that a set may use up (maxAttemptEsJob). `accepts_partial`: what was processed is
+    merged although some ranges were not, because the task is to finish.
+
+    Example: a job that processed 3 of 5 ranges with attempts left goes to merging as es_retry, and another job is made.
+    """
+    then, reason = _next(end, state, most_attempts, accepts_partial=accepts_partial)
+    status, sub_status = _ended(end, then)
+    return EndOfConsumer(status, sub_status, then, reason)
+
+
+def _next(end: ConsumerEnd, state: SetState, most_attempts: int, *, accepts_partial: bool) -> tuple[Next, str]:
+    if state.n_lost and not accepts_partial:
+        return "fail", f"{state.n_exhausted} ranges have no attempt left, {state.n_fatal} failed for good"
+    if state.n_ready:
+        return _for_the_rest(end, state, most_attempts, accepts_partial=accepts_partial)
+    if state.n_held:
+        return "wait", f"other jobs have {state.n_held} ranges"
+    if not state.n_done:
+        return "fail", "no range was processed"
+    return "merge", f"{state.n_done} ranges were processed, and none is left"
+
+
+def _for_the_rest(end: ConsumerEnd, state: SetState, most_attempts: int, *, accepts_partial: bool) -> tuple[Next, str]:
+    """Ranges with attempts are left."""
+    left = f"{state.n_ready} ranges are left"
+    if end.outcome == "unused":
+        if state.n_live:
+            return "wait", f"{left}; {state.n_live} other jobs take them"
+        if not state.n_done and not state.n_held:
+            return "give_back", f"{left}, none was processed: another queue is chosen"
+        return "retry", f"{left}; the job was taken back before it ran"
+    if accepts_partial and state.n_done and not state.n_live:
+        if state.n_held:
+            return "wait", f"other jobs have {state.n_held} ranges"
+        return "merge", f"{left}, and the task is to finish"
+    if end.attempt < most_attempts:
+        return "retry", f"{left}; attempt {end.attempt} of {most_attempts}"
+    if state.n_live:
+        return "wait", f"{left}; {state.n_live} other jobs take them"
+    return "fail", f"{left} after {most_attempts} jobs"
+
+
+_OF_SUCCESS: Mapping[tuple[Next, bool], tuple[JobStatus, SubStatus | None]] = {
+    ("retry", True): ("merging", "es_retry"),
+    ("retry", False): ("merging", "es_inaction"),
+    ("wait", True): ("merging", "es_wait"),
+    ("wait", False): ("closed", "es_noevent"),
+    ("merge", True): ("merging", "es_merge"),
+    ("merge", False): ("closed", "es_noevent"),
+    ("fail", True): ("failed", None),
+    ("fail", False): ("failed", None),
+}
+
+
+def _ended(end: ConsumerEnd, then: Next) -> tuple[JobStatus, SubStatus | None]:
+    if end.outcome == "unused":
+        return "closed", "es_unused"
+    if end.outcome == "killed":
+        return "cancelled", None
+    if end.outcome == "pilot_failed":
+        return "failed", "pilot_failed"
+    if end.outcome == "lost" and not end.n_processed:
+        return "failed", "es_heartbeat"
+    return _OF_SUCCESS[then, end.n_processed > 0]

@@ -1,0 +1,10 @@
+-- name: discard
+-- The next ranges of a task whose last command was a retry that discards events. Index event_ranges_task.
+WITH chosen AS MATERIALIZED (
+        SELECT r.event_range_id, r.status FROM event_ranges r JOIN tasks t USING (task_id)
+         WHERE r.task_id = :task_id AND r.status = ANY(:allowed::smallint[])
+           AND t.command = 'retry' AND (t.command_details ->> 'discard_events')::boolean
+         ORDER BY r.event_range_id LIMIT :size::int FOR UPDATE OF r)
+UPDATE event_ranges r SET status = :to_status
+  FROM chosen c WHERE r.event_range_id = c.event_range_id AND r.status = ANY(:allowed::smallint[])
+RETURNING r.event_range_id, c.status;

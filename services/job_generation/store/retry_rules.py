@@ -1,0 +1,115 @@
+"""Rules about errors of jobs, what they decided, and what follows for tasks and their input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import asyncpg
+
+from services.job_generation.policy.retry.types import RetryDecision, RetryRule
+from shared.auth import Caller
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+
+SQL = Queries.beside(__file__)
+
+
+async def retry_rules(connection: asyncpg.Connection) -> list[RetryRule]:
+    """All of them, in the order of their numbers."""
+    return [RetryRule(**dict(row)) for row in await SQL.rows(connection, "retry_rules")]
+
+
+async def jobs_of_rules(connection: asyncpg.Connection) -> dict[int, int]:
+    """How many failed jobs each rule decided about, as long as that is known."""
+    return {row["rule_id"]: row["n_jobs"] for row in await SQL.rows(connection, "jobs_of_retry_rules")}
+
+
+async def remove_other_rules(connection: asyncpg.Connection, rules: Sequence[RetryRule]) -> None:
+    """Forget all but these."""
+    await SQL.run(connection, "remove_other_retry_rules", rule_ids=[one.rule_id for one in rules])
+
+
+async def remove_rule(connection: asyncpg.Connection, rule_id: int) -> bool:
+    """Forget one; whether it was there."""
+    return await SQL.row(connection, "remove_retry_rule", rule_id=rule_id) is not None
+
+
+async def put_rules(connection: asyncpg.Connection, rules: Sequence[RetryRule]) -> None:
+    """Each in the place of the one with its number."""
+    await SQL.run(
+        connection,
+        "put_retry_rules",
+        rule_ids=[one.rule_id for one in rules],
+        sources=[one.source for one in rules],
+        codes=[one.code for one in rules],
+        patterns=[one.pattern for one in rules],
+        actions=[one.action for one in rules],
+        parameters=[dict(one.parameters) for one in rules],
+        architectures=[one.architecture for one in rules],
+        releases=[one.release for one in rules],
+        work_queue_ids=[one.work_queue_id for one in rules],
+        expire_at=[one.expires_at for one in rules],
+        are_active=[one.is_active for one in rules],
+        notes=[one.note for one in rules],
+    )
+
+
+async def record_change(connection: asyncpg.Connection, caller: Caller, verb: str, details: Mapping[str, Any]) -> None:
+    """Who changed rules, and into what."""
+    await SQL.run(
+        connection, "record_audit", caller=caller.name, roles=sorted(caller.roles), verb=verb, details=dict(details)
+    )
+
+
+async def add_decisions(work: UnitOfWork, task_id: int, decisions: Mapping[int, RetryDecision]) -> None:
+    """Keep what was decided, by job."""
+    ordered = sorted(decisions.items())
+    await SQL.run(
+        work.connection,
+        "add_retry_decisions",
+        task_id=task_id,
+        job_ids=[job_id for job_id, _ in ordered],
+        rule_ids=[one.rule.rule_id for _, one in ordered],
+        actions=[one.rule.action for _, one in ordered],
+        are_active=[one.rule.is_active for _, one in ordered],
+        reasons=[one.reason[:1000] for _, one in ordered],
+    )
+
+
+async def count_raised(work: UnitOfWork, task_id: int, changes: Mapping[int, int]) -> dict[int, int]:
+    """Count input whose memory was raised, by memory; what the task's input asks for now."""
+    rams = sorted(changes)
+    values = [changes[ram_mb] for ram_mb in rams]
+    await SQL.run(work.connection, "count_raised_memory", task_id=task_id, rams=rams, changes=values)
+    rows = await SQL.rows(work.connection, "raised_memory_of_task", task_id=task_id)
+    return {row["ram_mb"]: row["n_files"] for row in rows}
+
+
+async def raise_task_memory(work: UnitOfWork, task_id: int, ram_mb: int, resource_type: str) -> bool:
+    """More memory for the whole task; whether it had less."""
+    row = await SQL.row(
+        work.connection, "raise_task_memory", task_id=task_id, ram_mb=ram_mb, resource_type=resource_type
+    )
+    return row is not None
+
+
+async def set_cpu_time(work: UnitOfWork, task_id: int, cpu_time: int) -> bool:
+    """The CPU time of a task that had none; whether it had none."""
+    return await SQL.row(work.connection, "set_task_cpu_time", task_id=task_id, cpu_time=cpu_time) is not None
+
+
+async def change_split_rule(work: UnitOfWork, task_id: int, split_rule: Mapping[str, Any]) -> None:
+    """Cut the task by other rules from now on."""
+    await SQL.run(work.connection, "change_split_rule", task_id=task_id, split_rule=dict(split_rule))
+
+
+async def avoid_sites(work: UnitOfWork, site_of_file: Mapping[int, str]) -> None:
+    """Units that are not tried again at a site as long as there is another."""
+    ids = sorted(site_of_file)
+    await SQL.run(work.connection, "avoid_sites", ids=ids, sites=[site_of_file[one] for one in ids])
+
+
+async def forget_decisions(work: UnitOfWork, before: Any, count: int) -> None:
+    """Forget old decisions."""
+    await SQL.run(work.connection, "forget_retry_decisions", before=before, count=count)

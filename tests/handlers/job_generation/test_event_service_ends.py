@@ -1,0 +1,247 @@
+"""JEDI: Final status of Event Service jobs; each state and sub-status, and what becomes of ranges and input."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.events import JobsExpired, JobsFailed, JobsMerging
+from tests.handlers.job_generation.ranges import attempts, begun, ends, process, ranges
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+
+
+async def merged_by(story: Story, **rule: int | bool) -> tuple[int, int, int]:
+    """A task whose only job processed everything; task, that job and its merge job."""
+    task_id, [job_id] = await begun(story, **rule)
+    await process(story, job_id, 5)
+    [merge_id] = generated_in(await story.end([job_id], "merging"))
+    return task_id, job_id, merge_id
+
+
+async def test_es_retry_events_are_left_and_another_job_takes_them(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 3)
+    [again] = generated_in(await story.end([job_id], "merging"))
+    assert await ends(story, job_id) == [("merging", "es_retry")]
+    assert await ranges(story, task_id) == ["done"] * 3 + ["ready"] * 2
+    await process(story, again, 2)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    assert await ends(story, job_id, again) == [("finished", "es_retry"), ("finished", "es_merge")]
+    assert await story.files(task_id) == ["finished"]
+
+
+async def test_es_inaction_nothing_was_processed_and_another_job_tries(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    assert len(generated_in(await story.end([job_id], "merging"))) == 1
+    assert await ends(story, job_id) == [("merging", "es_inaction")]
+    assert await attempts(story, task_id) == [10] * 5  # they were given to nobody
+
+
+async def test_es_noevent_the_other_jobs_have_all_ranges(story: Story) -> None:
+    task_id, [first, second] = await begun(story, nEsConsumers=2)
+    await process(story, first, 5, "running")
+    said = await story.end([second], "merging")
+    assert await ends(story, second) == [("closed", "es_noevent")] and generated_in(said) == []
+    assert await story.files(task_id) == ["running"]
+
+
+async def test_es_killed_and_es_unused_jobs_that_still_look_for_ranges_are_taken_back(story: Story) -> None:
+    _, [first, running, unused] = await begun(story, runs=False, nEsConsumers=3)
+    await story.move([running], "running")
+    await process(story, first, 5)
+    await story.end([first], "merging")
+    assert await ends(story, running, unused) == [("closed", "es_killed"), ("closed", "es_unused")]
+
+
+async def test_es_aborted_a_range_without_attempts_fails_the_jobs_of_its_set(story: Story) -> None:
+    task_id, [first, second] = await begun(story, nEsConsumers=2, maxAttemptES=1)
+    await story.move([second], "running")
+    await process(story, first, 2, "running")
+    said = await story.end([first], "merging")
+    assert await ends(story, first, second) == [("failed", None), ("closed", "es_aborted")]
+    assert set(await ranges(story, task_id)) == {"cancelled"}
+    assert len(chunks_in(said)) == 1 and await story.files(task_id) == ["picked"]  # it is tried again
+
+
+async def test_pilot_failed_what_was_processed_stays_done(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 2)
+    await process(story, job_id, 1, "running")
+    [again] = generated_in(await story.end([job_id], "failed", source="pilot"))
+    assert await ends(story, job_id) == [("failed", "pilot_failed")]
+    assert await ranges(story, task_id) == ["done"] * 2 + ["ready"] * 3
+    assert await attempts(story, task_id) == [9, 10, 10]
+    assert await story.value("SELECT attempt_number FROM jobs WHERE job_id = $1", again) == 1
+
+
+async def test_es_heartbeat_a_job_was_lost_without_a_processed_range(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 2, "running")
+    await story.move([job_id], "failed", source="watchdog")
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE jobs SET error_code = 300 WHERE job_id = $1", job_id)
+    said = await story.hear(JobsFailed(job_ids=(job_id,)))
+    assert await ends(story, job_id) == [("failed", "es_heartbeat")] and len(generated_in(said)) == 1
+    assert await ranges(story, task_id) == ["ready"] * 5
+
+
+async def test_es_retry_a_job_was_lost_after_it_processed_some_ranges(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 2)
+    async with story.database.begin(reason="the test plays the watchdog") as work:
+        await work.connection.execute(
+            "UPDATE jobs SET status = 'merging', error_source = 'watchdog', error_code = 300 WHERE job_id = $1", job_id
+        )
+    [again] = generated_in(await story.hear(JobsExpired(job_ids=(job_id,), reason="lost heartbeat")))
+    assert await ends(story, job_id) == [("merging", "es_retry")]
+    await process(story, again, 3)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    assert await ends(story, job_id) == [("finished", "es_retry")] and await story.status(task_id) == "prepared"
+
+
+async def test_the_job_of_the_last_attempt_fails_the_set_and_the_input_is_tried_again(story: Story) -> None:
+    task_id, [job_id] = await begun(story, maxAttemptEsJob=2)
+    await process(story, job_id, 1)
+    [again] = generated_in(await story.end([job_id], "merging"))
+    said = await story.end([again], "merging")
+    assert await ends(story, job_id, again) == [("failed", "es_discard"), ("failed", None)]
+    assert await ranges(story, task_id) == ["discarded"] + ["cancelled"] * 4
+    [chunk_id] = chunks_in(said)
+    [third] = generated_in(await story.broker(task_id, chunk_id))
+    assert await ranges(story, task_id) == ["ready"] * 5
+    assert await story.value("SELECT count(*) FROM event_ranges_past WHERE task_id = $1", task_id) == 5
+    await process(story, third, 5)
+    [merge_id] = generated_in(await story.end([third], "merging"))
+    await story.end([merge_id], "finished")
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_with_not_discard_events_what_was_processed_is_not_processed_again(story: Story) -> None:
+    task_id, [job_id] = await begun(story, maxAttemptEsJob=1, notDiscardEvents=True)
+    await process(story, job_id, 2)
+    [chunk_id] = chunks_in(await story.end([job_id], "merging"))
+    [again] = generated_in(await story.broker(task_id, chunk_id))
+    assert await ranges(story, task_id) == ["done"] * 2 + ["ready"] * 3
+    await process(story, again, 3)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    assert await ranges(story, task_id) == ["merged"] * 5
+
+
+async def test_es_merge_failed_after_three_merge_jobs(story: Story) -> None:
+    task_id, job_id, merge_id = await merged_by(story)
+    for _ in range(2):
+        [merge_id] = generated_in(await story.end([merge_id], "failed", source="pilot"))
+        assert await ends(story, job_id) == [("merging", "es_merge")]
+    said = await story.end([merge_id], "failed", source="pilot")
+    assert await ends(story, job_id) == [("failed", "es_merge_failed")]
+    assert await ranges(story, task_id) == ["discarded"] * 5 and len(chunks_in(said)) == 1
+
+
+@pytest.mark.parametrize("code", [1103, 1145, 1171, 1175])
+async def test_events_of_a_bad_file_are_processed_again(story: Story, code: int) -> None:
+    task_id, _, merge_id = await merged_by(story)
+    await story.move([merge_id], "failed", source="pilot")
+    async with story.database.read() as connection:
+        await connection.execute("UPDATE jobs SET error_code = $2 WHERE job_id = $1", merge_id, code)
+    [again] = generated_in(await story.hear(JobsFailed(job_ids=(merge_id,))))
+    assert await ranges(story, task_id) == ["corrupted", "ready"] * 5
+    assert await attempts(story, task_id) == [9] * 5
+    await process(story, again, 5)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    assert await ranges(story, task_id) == ["corrupted", "merged"] * 5
+
+
+async def test_a_merge_job_that_was_taken_back_is_made_again_and_does_not_count(story: Story) -> None:
+    task_id, _, merge_id = await merged_by(story)
+    for _ in range(4):
+        [merge_id] = generated_in(await story.end([merge_id], "closed", source="watchdog"))
+    await story.end([merge_id], "finished")
+    assert await story.status(task_id) == "prepared"
+
+
+async def test_a_job_killed_by_a_person_loses_what_it_processed(story: Story) -> None:
+    task_id, [first, second] = await begun(story, nEsConsumers=2)
+    await process(story, first, 2)
+    await process(story, second, 1, "running")
+    await story.end([first], "cancelled", source="user")
+    assert await ends(story, first) == [("cancelled", None)]
+    assert (await ranges(story, task_id)).count("discarded") == 2 and len(await attempts(story, task_id)) == 4
+
+
+async def test_a_job_killed_while_its_events_are_merged_stops_the_merge(story: Story) -> None:
+    task_id, job_id, merge_id = await merged_by(story)
+    async with story.database.begin(reason="killed") as work:
+        await work.connection.execute(
+            "UPDATE jobs SET status = 'cancelled', error_source = 'user' WHERE job_id = $1", job_id
+        )
+    said = await story.hear(JobsFailed(job_ids=(job_id,)))
+    assert await ends(story, job_id, merge_id) == [("cancelled", None), ("closed", "es_killed")]
+    assert len(generated_in(said)) == 1 and (await ranges(story, task_id)).count("discarded") == 5
+
+
+async def test_the_last_job_taken_back_before_it_ran_gives_the_input_back(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    said = await story.end([job_id], "closed", source="watchdog")
+    assert await ends(story, job_id) == [("closed", "es_unused")]
+    assert len(chunks_in(said)) == 1 and generated_in(said) == []
+    row = await story.fetch(
+        "SELECT attempt_nr, max_attempt FROM task_files WHERE task_id = $1 AND type = 'input'", task_id
+    )
+    assert [tuple(one.values()) for one in row] == [(1, 4)]  # forgiven
+
+
+@pytest.mark.parametrize(("rule", "left"), [(False, [9, 9]), (True, [10, 10])])
+async def test_with_dec_att_on_failed_es_a_job_that_ended_well_costs_its_ranges_no_attempt(
+    story: Story, rule: bool, left: list[int]
+) -> None:
+    task_id, [job_id] = await begun(story, decAttOnFailedES=rule)
+    await process(story, job_id, 3)
+    await process(story, job_id, 2, "running")
+    await story.end([job_id], "merging")
+    assert await attempts(story, task_id) == left
+
+
+@pytest.mark.parametrize(("rule", "n_jobs"), [(False, 1), (True, 3)])
+async def test_with_resurrect_consumers_a_retry_makes_as_many_jobs_as_at_first(
+    story: Story, rule: bool, n_jobs: int
+) -> None:
+    _, jobs = await begun(story, nEsConsumers=3, resurrectConsumers=rule)
+    await story.end(jobs[1:], "closed", source="watchdog")
+    await process(story, jobs[0], 1)
+    assert len(generated_in(await story.end(jobs[:1], "merging"))) == n_jobs
+
+
+async def test_a_fatal_range_fails_its_set(story: Story) -> None:
+    _, [job_id] = await begun(story)
+    await process(story, job_id, 4)
+    await process(story, job_id, 1, "fatal")
+    await story.end([job_id], "merging")
+    assert await ends(story, job_id) == [("failed", None)]
+    dialog = await story.value("SELECT error_dialog FROM jobs WHERE job_id = $1", job_id)
+    assert dialog == "0 ranges have no attempt left, 1 failed for good"
+
+
+async def test_a_task_that_is_to_finish_merges_what_was_processed(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 3)
+    async with story.database.begin(reason="finish") as work:
+        await work.connection.execute(
+            "UPDATE tasks SET status = 'finishing', old_status = 'running' WHERE task_id = $1", task_id
+        )
+    [merge_id] = generated_in(await story.end([job_id], "merging"))
+    assert await ranges(story, task_id) == ["done"] * 3 + ["fatal"] * 2
+    await story.end([merge_id], "finished")
+    assert await ranges(story, task_id) == ["merged"] * 3 + ["fatal"] * 2
+    assert await story.files(task_id) == ["finished"]
+
+
+async def test_the_end_of_a_job_said_twice_changes_nothing(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 3)
+    await story.end([job_id], "merging")
+    before = await ranges(story, task_id)
+    assert generated_in(await story.hear(JobsMerging(job_ids=(job_id,)))) == []
+    assert await ranges(story, task_id) == before
