@@ -10,32 +10,38 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 
 from services.job_dispatch.acquire.activity import PilotActivity
-from services.job_dispatch.acquire.claims import ClaimLimits, Claims
+from services.job_dispatch.acquire.claims import Claims
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.no_match import NoMatch
+from services.job_dispatch.acquire.ordered_texts import OrderedTexts
 from services.job_dispatch.acquire.picks import Picks
 from services.job_dispatch.acquire.sessions import OwnSessions, ReadSessions, Sessions, SharedSession
 from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.site_limits import SiteLimits
+from services.job_dispatch.acquire.site_permits import PermittedSessions, SitePermits
 from services.job_dispatch.acquire.site_requirements import SiteRequirements
 from services.job_dispatch.acquire.task_queues import TaskQueues
 from services.job_dispatch.acquire.upkeep import Upkeep, UpkeepNews
+from services.job_dispatch.acquire.waiting import ClaimLimits
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
-from services.job_dispatch.api.body import IDS
+from services.job_dispatch.api.body import BODY_SIZES, IDS
+from services.job_dispatch.api.body_sizes import BodySizes
 from services.job_dispatch.api.call_limits import CallLimits
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.event_ranges import EventRangesApi
 from services.job_dispatch.api.factory import FactoryApi
 from services.job_dispatch.api.failures import COUNT_REFUSAL
 from services.job_dispatch.api.job import JobApi
+from services.job_dispatch.api.job_of_client import ClientJobApi
 from services.job_dispatch.api.legacy import LegacyApi
 from services.job_dispatch.api.legacy_credentials import LegacyCredentials
 from services.job_dispatch.api.pilot import PilotApi
 from services.job_dispatch.api.priorities import PriorityApi
+from services.job_dispatch.api.relays import relays
 from services.job_dispatch.api.secrets import JobSecrets, SecretsApi
 from services.job_dispatch.api.task_queues import TaskQueueApi
 from services.job_dispatch.api.web import make_web
@@ -77,6 +83,8 @@ from shared.events import (
 from shared.runtime.service import Context, Handler, NewsHandler, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 
+#: paths whose bodies are lists of jobs
+TAKES_IDS = ("kill", "get_description", "get_description_incl_archive")
 #: small, so that simulations see commands that are not done yet
 SIMULATED_SLICE = 7
 
@@ -120,12 +128,12 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     queues = TaskQueues(database.read, parameters, grid, SiteLimits(parameters, clock), random=context.random)
     facts = LaneFacts(KnownShapes(reader), queues)
     windows = Windows(reader, facts, clock=clock, random=context.random, limits=limits)
-    sessions: Sessions = (
-        SharedSession(database) if simulated else OwnSessions(settings.database_url, database, settings.claim_sessions)
-    )
+    permitted = PermittedSessions(_sessions(context, settings), SitePermits(database, queues))
     sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
     picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
-    claims = Claims(windows, reader, sessions, picks, metrics, identity=identity, clock=clock, limits=most)
+    claims = Claims(
+        windows, reader, OrderedTexts(permitted, reader), picks, metrics, identity=identity, clock=clock, limits=most
+    )
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
     activity = PilotActivity(database, parameters, grid, clock)
@@ -134,7 +142,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
     handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands, reordering)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
-    no_match = NoMatch(windows, sites, activity, parameters, metrics)
+    no_match = NoMatch(windows, sites, activity, parameters, metrics, clock)
     call_limits = CallLimits(parameters, metrics, clock)
     acquiring = Acquiring(claims, activity, no_match, JobSecrets(database, parameters), metrics, call_limits)
 
@@ -145,7 +153,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
     web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
     adverts = AdvertApi(database, sites, parameters, grid)
-    for api in (adverts, PriorityApi(database, store, reordering), TaskQueueApi(database, queues.copy)):
+    for api in (adverts, PriorityApi(database, store, reordering), TaskQueueApi(database, queues.orders.copy)):
         web.include_router(api.router())
     of_users = [UserCaps(lifecycle, parameters).periodic(), Balancing(reordering).periodic()]
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
@@ -155,7 +163,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         news=_news(news, upkeep_news),
         periodic=[*upkeep.periodic(), sites.periodic(), *of_users, *_simulated(database, commands, reordering)],
         web=web,
-        body_limits={"/api/v1/job/kill": IDS},
+        body_limits=dict.fromkeys((f"/api/v1/job/{one}" for one in TAKES_IDS), IDS),
         background=_background(database, commands, reordering, close),
         on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
         on_news_interrupted=[windows.forget_all],
@@ -183,13 +191,16 @@ def _web(
     routes = [*pilots.routes(), *WorkerNodes(database).routes()]
     legacy = LegacyApi(acquiring, reporting, activity, jobs, commanding, limits)
     ranges = EventRangesApi(EventRanges(database, store, parameters))
-    methods = [*legacy.methods(), *credentials.methods(), *ranges.methods()]
+    methods = [*legacy.methods(), *credentials.methods(), *ranges.methods(), *relays()]
     web = make_web(routes, methods, JobApi(database, store, lifecycle, jobs), pilots.direct())
+    setattr(web.state, BODY_SIZES, BodySizes(parameters).of)
     setattr(web.state, COUNT_REFUSAL, lambda code: reporting.metrics.bad_calls.labels(code).inc())
     web.include_router(ranges.router())
+    web.include_router(ClientJobApi(jobs).router())
     web.include_router(FactoryApi(activity).router())
     web.include_router(DebugApi(database, commanding).router())
     web.include_router(SecretsApi(database).router())
+    web.include_router(credentials.router())
     return web
 
 
@@ -251,6 +262,13 @@ async def _at_stop(close: Callable[[], Awaitable[None]]) -> None:
         await asyncio.Event().wait()
     finally:
         await close()
+
+
+def _sessions(context: Context, settings: DispatchSettings) -> Sessions:
+    """What claims go through."""
+    if context.database.is_simulated:
+        return SharedSession(context.database)
+    return OwnSessions(settings.database_url, context.database, settings.claim_sessions)
 
 
 def _settings(context: Context) -> DispatchSettings:

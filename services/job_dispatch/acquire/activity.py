@@ -29,7 +29,8 @@ LONGEST_REASON = 500
 class WorkerStatus:
     """What a pilot states about the batch job it runs in, or a factory (`of_factory`) about one of its.
 
-    `subject`: whose token it came with; `is_trusted`: one with the role production or operator.
+    `subject`: whose token it came with; `is_trusted`: one with the role production or operator. `vos`: for whom the
+    caller acts, None for every VO.
     """
 
     harvester_id: str
@@ -40,6 +41,16 @@ class WorkerStatus:
     is_trusted: bool = False
     of_factory: bool = False
     n_cores: int = 1
+    vos: frozenset[str] | None = None
+
+    @property
+    def vo(self) -> str:
+        """The VO that the worker is of when it is reported first; "" where the caller acts for several or all."""
+        return next(iter(self.vos)) if self.vos is not None and len(self.vos) == 1 else ""
+
+    def is_for(self, vo: str) -> bool:
+        """Whether the caller acts for the VO of a worker; one of no VO is for everybody."""
+        return self.vos is None or not vo or vo in self.vos
 
     @property
     def key(self) -> tuple[str, int]:
@@ -137,6 +148,7 @@ class PilotActivity:
                 statuses=[one.status for one in ordered],
                 subjects=[reporters[one.key] for one in ordered],
                 n_cores=[one.n_cores for one in ordered],
+                vos=[one.vo for one in ordered],
             )
         return [one.key in reporters for one in workers]
 
@@ -145,6 +157,8 @@ class PilotActivity:
 
         A worker belongs to the pilot that reported it first; until then, to none. Others may report it if the
         configuration names them for the worker's queue, or with the role production or operator; factories are such.
+        Queues are of every VO, workers are of the VO that their first reporter acts for: who acts for others reports
+        none of them, unless the configuration names them.
         """
         rows = await SQL.rows(
             work.connection,
@@ -157,10 +171,14 @@ class PilotActivity:
         found: dict[tuple[str, int], str | None] = {}
         for one in workers:
             row = known.get(one.key)
-            if not one.of_factory and (row is None or row["subject"] == one.subject):
+            owner = row["subject"] if row is not None else None
+            is_theirs = row is None or one.is_for(row["vo"])
+            if is_theirs and not one.of_factory and owner in (None, one.subject):
                 found[one.key] = one.subject
-            elif one.is_trusted or is_named(named, row["queue"] if row else one.queue, one.subject):
-                found[one.key] = row["subject"] if row else None
+                continue
+            queue = one.queue if row is None or owner is None else row["queue"]
+            if (is_theirs and one.is_trusted) or is_named(named, queue, one.subject):
+                found[one.key] = owner
         return found
 
     async def close(self) -> None:

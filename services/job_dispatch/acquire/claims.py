@@ -12,15 +12,22 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from services.job_dispatch.acquire.due_calls import DueCalls
 from services.job_dispatch.acquire.identity import Identity
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.picks import AwaitedReads, Granted, Picks, Request
-from services.job_dispatch.acquire.sessions import ClaimLine, ClaimOutcome, Sessions
-from services.job_dispatch.acquire.waiting import Unavailable, WaitingRequests, answer, fail
+from services.job_dispatch.acquire.sessions import ClaimOutcome, Sessions
+from services.job_dispatch.acquire.waiting import (
+    ClaimLimits,
+    Unavailable,
+    WaitingRequests,
+    answer,
+    answer_all,
+    fail,
+    line_of,
+)
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
@@ -29,24 +36,6 @@ from services.job_dispatch.policy.share_lanes import PickedJob
 from shared.db.database import is_retryable
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class ClaimLimits:
-    """Limits of a claim: lines of one statement (`batch`), time of a request, waits between tries.
-
-    `give_up_after_s`: how long a request may wait. `worth_another_session`: while one session claims, so many must wait
-    before another one does, for claims of a few jobs cost half as much again for each.
-
-    A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
-    paused): its queue is read again.
-    """
-
-    batch: int = 128
-    worth_another_session: int = 16
-    give_up_after_s: float = 20.0
-    retry_after_s: float = 0.25
-    lost_before_reread: int = 10
 
 
 class Claims:
@@ -182,13 +171,17 @@ class Claims:
         self._queue.scheduled = False
         self._queue.take_back()
         while self._free and self._queue.waiting:
-            if len(self._free) < self._sessions.count and len(self._queue.waiting) < self.limits.worth_another_session:
-                return  # the session that claims now takes them when it is done
+            if self._is_left_to(self._sessions.count - len(self._free)):
+                return
             batch = self._next_batch()
             if not batch:
                 return
             session = self._free.popleft()
             self._keep(asyncio.get_running_loop().create_task(self._run(session, batch)))
+
+    def _is_left_to(self, n_claiming: int) -> bool:
+        """Whether what waits is too little for one more session: those that claim now take it when they are done."""
+        return n_claiming > 0 and len(self._queue.waiting) < self.limits.worth_another_session
 
     def _next_batch(self) -> list[Request]:
         """Pick for what waits, up to a full statement; requests that get nothing are answered here."""
@@ -235,54 +228,62 @@ class Claims:
             read.add_done_callback(read_ended)
 
     async def _run(self, session: int, batch: list[Request]) -> None:
-        batch.sort(key=lambda request: request.pick.job_id if request.pick else 0)
-        wanted = [
-            ClaimLine(
-                request.key,
-                request.pick.job_id if request.pick else 0,
-                request.offer.queue,
-                request.pick.lane.gshare if request.pick else "",
-                request.pick.lane.shape_id if request.pick else 0,
-                -request.pick.entry[0] if request.pick else 0,
-                request.offer.worker,
-                request.offer.subject,
-            )
-            for request in batch
-        ]
+        """Claim a batch, then what waits by then, until nothing does.
+
+        The next claim is on its way before the answers to this one are given: PostgreSQL works meanwhile.
+        """
         try:
-            outcomes = await self._sessions.claim(session, wanted)
-        except Exception as error:
-            await self._failed(batch, error)
-        else:
-            self._metrics.claim_batch.observe(len(batch))
-            self._settle(batch, outcomes)
+            while batch:
+                batch = await self._claim(session, batch)
         finally:
             self._free.append(session)
             self._schedule()
 
-    def _settle(self, batch: Sequence[Request], outcomes: Sequence[ClaimOutcome]) -> None:
-        """Answer those that got a job; the others pick again, before everybody who came later."""
-        again = []
+    async def _claim(self, session: int, batch: list[Request]) -> list[Request]:
+        """Claim a batch; what to claim next."""
+        batch.sort(key=Request.picked_id)
+        try:
+            outcomes = await self._sessions.claim(session, [line_of(request) for request in batch])
+        except Exception as error:
+            await self._failed(batch, error)
+            return []
+        self._metrics.claim_batch.observe(len(batch))
+        asyncio.get_running_loop().call_soon(answer_all, self._settle(batch, outcomes))  # the next claim is sent before
+        self._queue.take_back()
+        others = self._sessions.count - len(self._free) - 1
+        return [] if self._is_left_to(others) else self._next_batch()
+
+    def _settle(
+        self, batch: Sequence[Request], outcomes: Sequence[ClaimOutcome]
+    ) -> Sequence[tuple[Request, Granted | None]]:
+        """The answers to those that have one; the others pick again, before everybody who came later."""
+        settled: list[tuple[Request, Granted | None]] = []
+        again: list[Request] = []
+        taken: list[int] = []
         for request, outcome in zip(batch, outcomes, strict=True):
-            pick, request.pick, request.in_flight = request.pick, None, False
+            pick, request.pick = request.pick, None
             if outcome.job_id is not None:
                 if outcome.known and pick is not None:
                     self.windows.unused(request.offer.queue, pick)
                 elif pick is not None:
-                    self.windows.taken((pick.job_id,))
-                (self._repeated if outcome.known else self._taken).inc()
-                answer(request, Granted(outcome.job_id, outcome.spec, outcome.known))
+                    taken.append(outcome.job_id)
+                settled.append((request, Granted(outcome.job_id, outcome.spec, outcome.known)))
             elif pick is None:
-                answer(request, None)
+                settled.append((request, None))
             else:
                 self.windows.lost(pick.job_id)
                 self._lost.inc()
+                request.in_flight = False
                 request.n_lost += 1
                 if request.n_lost % self.limits.lost_before_reread == 0 and request.candidates is None:
                     self._after([self.windows.reread(request.offer.queue)], request)
                 else:
                     again.append(request)
+        self.windows.taken(taken)
+        self._taken.inc(len(taken))
+        self._repeated.inc(sum(outcome.known for outcome in outcomes))
         self._queue.first(again)
+        return settled
 
     async def _failed(self, batch: Sequence[Request], error: Exception) -> None:
         """The statement failed, or it is unknown whether it was committed: ask again under the same keys."""

@@ -8,8 +8,8 @@ from services.job_dispatch.acquire.shapes import KnownShapes
 from services.job_dispatch.acquire.task_queues import TaskQueues
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.queue_window import QueueWindow
+from services.job_dispatch.policy.queues_of_share import TaskQueueView
 from services.job_dispatch.policy.share_lanes import PickedJob
-from services.job_dispatch.policy.task_queue_lanes import TaskQueueView
 
 
 class LaneFacts:
@@ -23,22 +23,22 @@ class LaneFacts:
         """A job of this order key and shape exists."""
         self.shapes.expect(shape_id)
         if order_key_id and self.task_queues is not None:
-            self.task_queues.expect(order_key_id)
+            self.task_queues.orders.expect(order_key_id)
 
     @property
     def has_unknown(self) -> bool:
         """Whether shapes or task queues were met that were not read yet."""
-        return self.shapes.has_missing or (self.task_queues is not None and self.task_queues.has_missing)
+        return self.shapes.has_missing or (self.task_queues is not None and self.task_queues.orders.has_missing)
 
     async def load_unknown(self) -> None:
         """Read them."""
         await self.shapes.load_missing()
-        if self.task_queues is not None and self.task_queues.has_missing:
-            await self.task_queues.load_missing()
+        if self.task_queues is not None and self.task_queues.orders.has_missing:
+            await self.task_queues.orders.load_missing()
 
     def picks_for(self, offer: Offer) -> bool:
         """Whether jobs for it are picked by lane: anybody's, and those of users with task queues."""
-        has_task_queues = self.task_queues is not None and self.task_queues.in_use
+        has_task_queues = self.task_queues is not None and self.task_queues.orders.in_use
         return offer.is_for_all or (has_task_queues and offer.task_id is None)
 
     def view(self, offer: Offer, window: QueueWindow) -> TaskQueueView | None:
@@ -48,11 +48,18 @@ class LaneFacts:
         return self.task_queues.view(offer)
 
     def fitting(self, offer: Offer) -> Callable[[int, int], bool]:
-        """Whether jobs of an order key and a shape fit the offer."""
+        """Whether jobs of an order key and a shape fit the offer, of those that it asks for.
+
+        Jobs of task queues are picked by lane, unless it asks for those of one task.
+        """
         fits = self.shapes.fits(self.shapes.kind_of(offer))
-        view = self.task_queues.view(offer) if self.task_queues is not None else None
+        if self.task_queues is None:
+            return lambda order_key_id, shape_id: not order_key_id and fits(shape_id)
+        view, is_of_owner = self.task_queues.view(offer), self.task_queues.is_of_owner
+        may_be_any = offer.task_id is not None
         return lambda order_key_id, shape_id: (
-            fits(shape_id) and (not order_key_id or (view is not None and view.fits(order_key_id)))
+            fits(shape_id)
+            and (not order_key_id or is_of_owner(order_key_id) or (may_be_any and view.fits(order_key_id)))
         )
 
     def is_held(self, queue: str, candidate: PickedJob) -> bool:

@@ -111,6 +111,12 @@ class DatabaseLaneReader:
         rows = await SQL.rows(connection, "still_activated", job_ids=list(job_ids))
         return [LaneJob(**dict(row)) for row in rows]
 
+    async def orders(self, job_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
+        """Share and priority of live jobs by their ids."""
+        async with self._read() as connection:
+            rows = await SQL.rows(connection, "orders", job_ids=list(job_ids))
+        return {row["job_id"]: (row["gshare"], row["priority"]) for row in rows}
+
     async def shapes(self, shape_ids: Sequence[int]) -> list[Shape]:
         async with self._read() as connection:
             rows = await SQL.rows(connection, "shapes", shape_ids=list(shape_ids))

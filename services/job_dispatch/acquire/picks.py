@@ -51,6 +51,10 @@ class Request:
     in_flight: bool = False
     limit: int = -1
 
+    def picked_id(self) -> int:
+        """The job that is claimed for it; 0 where only its key is looked up."""
+        return self.pick.entry[1] if self.pick is not None else 0
+
 
 @dataclass(frozen=True)
 class AwaitedReads:

@@ -63,7 +63,8 @@ class ClaimOutcome(NamedTuple):
 class Sessions(Protocol):
     """Something that runs the claim. `count` of them may run at the same time."""
 
-    count: int
+    @property
+    def count(self) -> int: ...
 
     async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]: ...
 

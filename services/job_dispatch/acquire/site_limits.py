@@ -1,8 +1,8 @@
-"""Running limits and matching delays of sites (DIRAC: matching, limits and delays).
+"""Running limits and matching delays of sites, as a process knows them (DIRAC: matching).
 
 What runs is read every ten seconds and soon after news of jobs that were handed out; what this process hands out in
-between is counted at once. Several dispatchers divide what is left of a limit. As what another one hands out is known
-only at the next reading, they may pass a limit for a moment; one dispatcher alone never does.
+between is counted at once. It is a hint that saves questions: PostgreSQL permits each job that is meant
+(`site_permits`), so that all dispatchers together keep a limit.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from shared.config.parameter import Parameter
 from shared.config.parameters import Parameters
 from shared.order.identity import TaskQueueIdentity
 from shared.order.parameters import MATCHING_DELAYS, RUNNING_LIMITS
-from shared.order.site_limits import EVERY_SITE, InvalidLimits, SiteRule, room, rules_of
+from shared.order.site_limits import InvalidLimits, SiteRule, room, rules_of_vos
 
 log = logging.getLogger(__name__)
 
 #: a rule by its place among all of its kind, and the site that it is asked for
 _At = tuple[int, str]
+
+
+class RulesAt(NamedTuple):
+    """The limits and the delays that a job is meant by."""
+
+    limits: Sequence[_At]
+    delays: Sequence[_At]
 
 
 @dataclass
@@ -73,8 +82,7 @@ class SiteLimits:
             return
         self._config_version = self._parameters.version
         try:
-            limits = rules_of(self._parameters.read(RUNNING_LIMITS), RUNNING_LIMITS.key)
-            delays = rules_of(self._parameters.read(MATCHING_DELAYS), MATCHING_DELAYS.key)
+            limits, delays = self._rules_set(RUNNING_LIMITS), self._rules_set(MATCHING_DELAYS)
         except InvalidLimits as error:
             log.error("limits of sites are left as they were: %s", error)
             return
@@ -87,28 +95,26 @@ class SiteLimits:
             self._until.clear()
             self._version += 1
 
-    def were_read(
-        self,
-        running: Iterable[tuple[str, TaskQueueIdentity, int]],
-        read_at: float,
-        *,
-        place: int = 0,
-        n_replicas: int = 1,
-    ) -> None:
+    def _rules_set(self, parameter: Parameter[Any]) -> tuple[SiteRule, ...]:
+        """The rules for every VO and those of VOs that have their own. Raises InvalidLimits."""
+        read = self._parameters.read
+        by_vo = {vo: read(parameter, vo=vo) for vo in self._parameters.vos_of(parameter)}
+        return rules_of_vos(read(parameter), by_vo, parameter.key)
+
+    def were_read(self, running: Iterable[tuple[str, TaskQueueIdentity, int]], read_at: float) -> None:
         """What runs (site, task queue, how many) by a reading that began at `read_at`."""
         self._meant.clear()  # task queues that have ended are not kept
         counted: Counter[_At] = Counter()
         for site, identity, count in running:
             for number, rule in enumerate(self._limits):
-                if rule.site in (site, EVERY_SITE) and rule.criteria.hold_for(identity):
+                if rule.means(site, identity):
                     counted[number, site] += count
         for job_id, grant in list(self._grants.items()):
             if grant.claimed_at is not None and grant.claimed_at < read_at:
                 self._granted.subtract(grant.limits)
                 del self._grants[job_id]
         before = self._rooms
-        self._rooms = {at: room(self._limits[at[0]].number, n, place, n_replicas) for at, n in counted.items()}
-        self._place, self._n_replicas = place, n_replicas
+        self._rooms = {at: room(self._limits[at[0]].number, n) for at, n in counted.items()}
         if any(self._left(at) > 0 for at, left in before.items() if left <= 0) or before.keys() - self._rooms.keys():
             self._version += 1
 
@@ -117,12 +123,34 @@ class SiteLimits:
         self._meant.clear()
         self._version += 1
 
-    _place, _n_replicas = 0, 1
+    def meant(self, job_id: int) -> RulesAt | None:
+        """The rules that a job is meant by which this process picked; None: by none."""
+        grant = self._grants.get(job_id)
+        return None if grant is None else RulesAt(grant.limits, [at for at, _ in grant.delays])
+
+    def rule(self, at: _At) -> SiteRule:
+        """The limit at this place."""
+        return self._limits[at[0]]
+
+    def delay(self, at: _At) -> tuple[str, float]:
+        """The name of a delay at a site, the same in every process, and its seconds."""
+        rule = self._delays[at[0]]
+        whose = "" if rule.vo is None else f" of VO {rule.vo}"
+        return f"{rule.criteria.text}{whose} at {at[1]} by {rule.site}", rule.number
+
+    def refused(self, job_id: int, full: Iterable[_At], delayed: Mapping[_At, float]) -> None:
+        """Limits are reached by what others handed out, delays go on for so many seconds."""
+        for at in full:
+            self._rooms[at] = min(self._left(at), 0)
+        grant = self._grants.get(job_id)
+        if grant is not None:
+            now = self._clock()
+            grant.delays = [(at, now + delayed[at] if at in delayed else until) for at, until in grant.delays]
 
     def _left(self, at: _At) -> int:
         given = self._rooms.get(at)
         if given is None:
-            given = room(self._limits[at[0]].number, 0, self._place, self._n_replicas)
+            given = room(self._limits[at[0]].number, 0)
         return given - self._granted[at]
 
     def _rules(
@@ -186,8 +214,4 @@ class SiteLimits:
 
 
 def _meant(rules: Sequence[SiteRule], site: str, identity: TaskQueueIdentity) -> Sequence[_At]:
-    return tuple(
-        (number, site)
-        for number, rule in enumerate(rules)
-        if rule.site in (site, EVERY_SITE) and rule.criteria.hold_for(identity)
-    )
+    return tuple((number, site) for number, rule in enumerate(rules) if rule.means(site, identity))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import asyncpg
 
@@ -32,7 +32,7 @@ class TaskQueueUpkeep:
         """Some dispatcher handed out jobs: what runs at sites has changed."""
         self._heard_of_jobs = True
 
-    async def look(self, connection: asyncpg.Connection, replicas: Sequence[str], own: str) -> None:
+    async def look(self, connection: asyncpg.Connection) -> None:
         """Calculate and read what is due."""
         now = self._clock()
         if now - self._calculated_at >= self._parameters.read(RECALCULATE_S):
@@ -41,8 +41,7 @@ class TaskQueueUpkeep:
         after_s = LIMITS_AFTER_NEWS_S if self._heard_of_jobs else LIMITS_EVERY_S
         if now - self._read_at >= after_s:
             self._read_at, self._heard_of_jobs = now, False
-            place = replicas.index(own) if own in replicas else 0
-            await self._task_queues.read_limits(connection, self._clock, place, max(1, len(replicas)))
+            await self._task_queues.read_limits(connection, self._clock)
 
     async def read_grid(self, connection: asyncpg.Connection) -> None:
         """The sites of queues."""

@@ -86,7 +86,7 @@ class Upkeep:
     async def recheck(self, work: UnitOfWork) -> None:
         """Lost picks, 1 to 2 s later; task queues and limits of sites, where they are due."""
         await self._windows.recheck_lost(work.connection)
-        await self._task_queues.look(work.connection, self._replicas, self._identity.name)
+        await self._task_queues.look(work.connection)
 
     async def sweep(self, work: UnitOfWork) -> None:
         """Windows that are due are read again; those of idle queues go."""

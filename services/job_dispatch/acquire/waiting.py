@@ -7,10 +7,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from services.job_dispatch.acquire.picks import Granted, Request
+from services.job_dispatch.acquire.sessions import ClaimLine
 
 
 class Unavailable(Exception):
     """PostgreSQL did not answer in time, or a pick failed: the caller should try again with the same key."""
+
+
+@dataclass
+class ClaimLimits:
+    """Limits of a claim: lines of one statement (`batch`), time of a request, waits between tries.
+
+    `give_up_after_s`: how long a request may wait. `worth_another_session`: while one session claims, so many must wait
+    before another one does, for claims of a few jobs cost half as much again for each.
+
+    A request that lost so many picks in a row looks at a window that is out of date (a large task was killed or
+    paused): its queue is read again.
+    """
+
+    batch: int = 128
+    worth_another_session: int = 16
+    give_up_after_s: float = 20.0
+    retry_after_s: float = 0.25
+    lost_before_reread: int = 10
 
 
 @dataclass
@@ -33,6 +52,24 @@ class WaitingRequests:
         """Put those that waited for a read to the front."""
         self.first(sorted(self.returned, key=lambda request: request.number))
         self.returned.clear()
+
+
+def line_of(request: Request) -> ClaimLine:
+    """The request as a line of the claim; without a pick only its key is looked up."""
+    offer, pick = request.offer, request.pick
+    if pick is None:
+        return ClaimLine(request.key, 0, offer.queue, "", 0, 0, offer.worker, offer.subject)
+    lane, (negated_priority, job_id) = pick.lane, pick.entry
+    return ClaimLine(
+        request.key, job_id, offer.queue, lane.gshare, lane.shape_id, -negated_priority, offer.worker, offer.subject
+    )
+
+
+def answer_all(settled: Sequence[tuple[Request, Granted | None]]) -> None:
+    """Each request gets what its claim brought."""
+    for request, found in settled:
+        request.in_flight = False
+        answer(request, found)
 
 
 def answer(request: Request, found: Granted | None) -> None:

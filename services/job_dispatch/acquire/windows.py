@@ -87,9 +87,13 @@ class Windows:
         found = opened.window.pick(self.ranks, fits, self._unwanted, how, view=view, urgent=self.shapes.urgent)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
-            self.facts.picked(offer.queue, found)
-            if len(found.lane) < self.limits.refill_below and not found.lane.complete:
-                self.refill(offer.queue, found.lane)
+            try:
+                self.facts.picked(offer.queue, found)
+                if len(found.lane) < self.limits.refill_below and not found.lane.complete:
+                    self.refill(offer.queue, found.lane)
+            except Exception:
+                self.lost(found.job_id)  # its request fails; in flight it would be given to nobody
+                raise
         return found
 
     def take(self, queue: str, candidate: PickedJob) -> bool:
@@ -118,8 +122,8 @@ class Windows:
 
         Looked at again soon, because the transaction that held it may have rolled back.
         """
-        self.set_aside(job_id)
         self._lost[job_id] = self._clock() + self.limits.recheck_after_s
+        self.set_aside(job_id)
 
     def set_aside(self, job_id: int) -> None:
         """Picked, but not to be handed out now: it is found again when its queue is read again."""
@@ -162,20 +166,19 @@ class Windows:
                     lane.shorten(self.limits.most_of_lane // 2)
 
     def reorder(self, jobs: Sequence[ReorderedJob]) -> None:
-        """Jobs that wait have another share or priority: their entries of before count no more.
-
-        Those that were taken meanwhile do not come back.
-        """
+        """Jobs that wait have another order. Those that were taken meanwhile do not come back."""
         for queue, count in Counter(job.queue for job in jobs).items():
             if self._is_too_much(queue, count):
                 self.forget(queue)
         for job in jobs:
+            self.facts.expect(job.order_key_id, job.shape_id)
             if job.queue in self._arrived_while_opening:
                 self._arrived_while_opening[job.queue].append(job)
             opened = self._queues.get(job.queue)
             if opened is None or job.job_id in self._gone:
                 continue
-            opened.window.leave(job.from_gshare, job.shape_id, job.job_id, job.order_key_id)
+            from_key = job.order_key_id if job.from_order_key_id is None else job.from_order_key_id
+            opened.window.leave(job.from_gshare, job.shape_id, job.job_id, from_key)
             self._place(opened.window, job)
 
     def _place(self, window: QueueWindow, job: LaneJob) -> Lane | None:
@@ -185,10 +188,7 @@ class Windows:
         return window.arrive(job.gshare, job.shape_id, (-job.priority, job.job_id), job.order_key_id)
 
     def hold_back(self, job_ids: Iterable[int], per_queue: Mapping[str, int]) -> None:
-        """Jobs were throttled: not offered until they are activated again.
-
-        `per_queue`: how many of each queue.
-        """
+        """Jobs were throttled, so many `per_queue`: not offered until activated again."""
         for queue, count in per_queue.items():
             if self._is_too_much(queue, count):
                 self.forget(queue)

@@ -62,25 +62,25 @@ class Acquiring:
         """
         self._limits.check(request.scope)
         who = caller_of(request)
-        caller = who.name
+        caller, serves_all = who.name, serves_others(who)
         try:
             wanted = read_acquire(await fields_of(request, ACQUIRE), caller)
-            offer = _restricted(wanted.offer, who)
+            offer = _restricted(wanted.offer, who, serves_all=serves_all)
             key = _key_of(request)
         except BadRequest:
             self._metrics.acquires.labels("refused").inc()
             raise
         if key is not None:
             key = request_key(caller, offer, key)
-        if not await self._activity.knows(offer.queue):
+        if offer.queue not in self._activity.known_queues and not await self._activity.knows(offer.queue):
             self._metrics.acquires.labels("refused").inc()
             return wanted, self._no_match.explain(offer)
         self._activity.pilot_seen(offer.queue)
         if self._activity.known_queues.get(offer.queue) in SHUT:
             offer = replace(offer, takes_new=False)
-        logins = await self._secrets.of_pilots(offer.queue) if serves_others(who) else {}
+        logins = await self._secrets.of_pilots(offer.queue) if serves_all else {}
         try:
-            async with WhileConnected(request.receive, self._due):
+            with WhileConnected(request.receive, self._due):
                 granted = await self._claim(offer, wanted.n_jobs, key)
         except Unavailable:
             self._metrics.acquires.labels("unavailable").inc()
@@ -88,6 +88,7 @@ class Acquiring:
         if not granted:
             self._metrics.acquires.labels("none").inc()
             return wanted, self._no_match.explain(offer)
+        self._no_match.served(offer.queue)
         self._granted.inc()
         return wanted, with_logins(granted, logins)
 
@@ -115,14 +116,14 @@ class Acquiring:
         return granted
 
 
-def _restricted(offer: Offer, caller: Caller) -> Offer:
+def _restricted(offer: Offer, caller: Caller, *, serves_all: bool) -> Offer:
     """What of an offer the caller may have: jobs of its VOs; without a pilot's role, analysis jobs of its own.
 
     Raises BadRequest for a label, user or working group that it may not have.
     """
     if caller.vos is not None:
         offer = replace(offer, kind=replace(offer.kind, vos=caller.vos))
-    if serves_others(caller):
+    if serves_all:
         return offer
     own_groups = sorted(caller.groups)
     for field, value, own in (

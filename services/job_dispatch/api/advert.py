@@ -79,6 +79,11 @@ class SiteAdvertisement(RequestFields):
         return {**self.Attributes, **{name: value for name, value in stated.items() if value is not None}}
 
 
+def _acts_for_all(caller: Caller) -> bool:
+    """Whether somebody decides what a site takes: its advertisement holds for the jobs of every VO."""
+    return caller.may("operator") or (caller.vos is None and caller.may("production"))
+
+
 class AdvertApi:
     """Takes advertisements; jobs are handed out under them from then on."""
 
@@ -106,7 +111,7 @@ class AdvertApi:
         """
         advert = parse(SiteAdvertisement, await fields_of(request, HEARTBEAT))
         named = self._parameters.read(ADVERTISERS)
-        if not caller.may("production") and not is_named(named, advert.Site, caller.name):
+        if not _acts_for_all(caller) and not is_named(named, advert.Site, caller.name):
             text = f"{caller.name} may not advertise {advert.Site}: job_dispatch.ADVERTISERS does not name them for it"
             return Envelope({"StatusCode": ROLE}, text, success=False, status_code=403)
         async with self._database.read() as connection:

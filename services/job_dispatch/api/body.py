@@ -37,6 +37,15 @@ IDS = BodyLimits(256 * KIB, n_values=11_000, depth=4, exact=False, odd=True)
 #: JSON that stands in a text of a report
 INNER = BodyLimits(1 * MIB, n_values=50_000, depth=50, exact=False, odd=True)
 MOST_FORM_FIELDS = 200
+#: where an application keeps what gives a call's limits the sizes that are set
+BODY_SIZES = "body_sizes"
+
+
+def _sized(request: PilotCall, limits: BodyLimits) -> BodyLimits:
+    """The limits with the sizes that are set, where the application has any."""
+    app = request.scope.get("app")
+    sizes = None if app is None else getattr(app.state, BODY_SIZES, None)
+    return limits if sizes is None else sizes(limits)
 
 
 def without_nul(value: Any) -> Any:
@@ -72,6 +81,7 @@ async def fields_of(request: PilotCall, limits: BodyLimits) -> dict[str, Any]:
     Raises BadBody for a body that is beyond the limits, broken, or neither a JSON object nor a form; Crowded when too
     much is being worked on.
     """
+    limits = _sized(request, limits)
     try:
         raw = await _sent(request, limits)
         found = usual_object(raw, limits)
@@ -88,6 +98,7 @@ async def report_fields_of(request: PilotCall, limits: BodyLimits, level: int) -
     Fields of a report that are too large are left out (`left_out` tells), as a pilot does not send a final report
     again. Raises BadBody, Crowded like `fields_of`.
     """
+    limits = _sized(request, limits)
     try:
         most = replace(limits, n_bytes=LARGEST_REPORT_BYTES)
         raw = await _sent(request, most)

@@ -89,7 +89,8 @@ class DebugApi:
             return refused(NOT_FOUND, str(error))
         except CommandNotAllowed as error:
             return refused(NOT_PERMITTED, str(error))
-        return Envelope()
+        said = f"job {job_id}: its pilot is told: {command}" if command else f"job {job_id}: no command any more"
+        return Envelope(said, said)
 
     async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
         """The end of the payload's output as the pilot sent it last, and when."""

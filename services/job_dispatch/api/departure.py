@@ -14,7 +14,7 @@ NOTICE_AFTER_S = 0.05
 
 
 class WhileConnected:
-    """`async with WhileConnected(...)` ends with ClientDisconnect if the caller has gone.
+    """`with WhileConnected(...)` ends with ClientDisconnect if the caller has gone.
 
     For requests whose body was read. The connection is looked at from `notice_after_s` on: most requests have been
     answered by then, and pay for an entry in a table only.
@@ -29,7 +29,7 @@ class WhileConnected:
         self._has_gone = False
         self._watcher: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> None:
+    def __enter__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task, self._cancelling = task, task.cancelling()
@@ -44,7 +44,7 @@ class WhileConnected:
         self._has_gone = True
         self._task.cancel()
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._due.end(self._number)

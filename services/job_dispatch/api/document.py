@@ -11,10 +11,12 @@ from fastapi.openapi.utils import get_openapi
 from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.legacy_credentials import GetKeyPair, GetProxy, GetUserSecrets
 from services.job_dispatch.api.legacy_methods import PREFIX as LEGACY
+from services.job_dispatch.api.legacy_names import legacy_name
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.range_reports import AcquireEventRanges, UpdateEventRanges
+from services.job_dispatch.api.relays import relays
 from services.job_dispatch.api.report_fields import UpdateJob
-from services.job_dispatch.api.requests import LEGACY_NAMES, AcquireJobs, RequestFields, WorkerUpdate
+from services.job_dispatch.api.requests import AcquireJobs, RequestFields, WorkerUpdate
 from services.job_dispatch.api.worker_nodes import WorkerNode, WorkerNodeGpu
 from shared.web.document import ENVELOPE
 
@@ -69,6 +71,10 @@ METHODS = (
     Method(f"{LEGACY}/getProxy", "A proxy certificate for those whom the configuration names", GetProxy),
     Method(f"{LEGACY}/getKeyPair", "A key pair for those whom the configuration names", GetKeyPair),
     Method(f"{LEGACY}/get_user_secrets", "[true, values by key] of what the caller keeps", GetUserSecrets, flat=_PAIR),
+    *(
+        Method(one.path, "Why there is none here: [false, reason], or a text", RequestFields, flat=_PAIR)
+        for one in relays()
+    ),
     Method(f"{LEGACY}/getEventRanges", "Take ranges of events of a job's input", AcquireEventRanges),
     Method(f"{LEGACY}/updateEventRanges", "Report ranges: `Returns` for each, `Command` by job", UpdateEventRanges),
     Method(f"{LEGACY}/get_access_token", "A fresh token for the key of one", texts=("token_key", "client_name")),
@@ -83,8 +89,6 @@ _KEY = {
     "description": "repeating a request with the same key, queue and worker or node gets the same job while the job is "
     "sent, starting or running",
 }
-#: most fields have one older name; of a job's id it depends on the method
-_LEGACY_NAME_OF = {name: legacy for legacy, name in LEGACY_NAMES.items()} | {"job_id": "jobId", "site_name": "siteName"}
 
 
 def document_of(web: FastAPI, title: str) -> dict[str, Any]:
@@ -135,9 +139,9 @@ def _content(method: Method, schemas: dict[str, Any]) -> dict[str, Any]:
     schemas.update(schema.pop("$defs", {}))
     name = method.model.__name__
     if method.is_legacy:
-        name = f"Legacy{name}"
-        schema["properties"] = {_LEGACY_NAME_OF.get(key, key): one for key, one in schema["properties"].items()}
-        schema["required"] = [_LEGACY_NAME_OF.get(key, key) for key in schema.get("required", ())]
+        name, called = f"Legacy{name}", method.path.rpartition("/")[2]
+        schema["properties"] = {legacy_name(called, key): one for key, one in schema["properties"].items()}
+        schema["required"] = [legacy_name(called, key) for key in schema.get("required", ())]
     schemas[name] = schema
     reference = {"schema": {"$ref": f"#/components/schemas/{name}"}}
     return {"application/json": reference, "application/x-www-form-urlencoded": reference}

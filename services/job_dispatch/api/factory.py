@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from services.job_dispatch.acquire.activity import PilotActivity, WorkerState, WorkerStatus
 from services.job_dispatch.api.body import INNER, MIB, fields_of
 from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.reported import vos_of_reporter
 from services.job_dispatch.api.requests import FAILED, BadRequest, Name, RequestFields, parse, shown, whole
 from shared.auth import Caller, require
 from shared.model.problems import FieldProblem
@@ -69,7 +70,7 @@ class FactoryApi:
         told = [
             WorkerStatus(
                 wanted.harvester_id, one.worker_id, one.queue, one.status, caller.name,
-                is_trusted=caller.may("production"), of_factory=True, n_cores=one.n_cores,
+                is_trusted=caller.may("production"), of_factory=True, n_cores=one.n_cores, vos=vos_of_reporter(caller),
             )
             for one in read
             if isinstance(one, Worker) and await self._activity.knows(one.queue)

@@ -79,15 +79,23 @@ class JobApi:
         limit: str | None = None,
         job_ids: Annotated[list[str] | None, Query()] = None,
     ) -> Response:
-        """Jobs, the newest first; `before_id` is the last id of the page before.
+        """Jobs, the newest first; `before_id` is the last id of the page before. `queue` may be QUEUE/TYPE.
 
         `worker` is for owners, production and operators.
         """
         wanted = parse(ListJobs, {key: value for key, value in request.query_params.items() if value != "None"})
         ids = tuple(job_ids_of(job_ids)) if job_ids else None
+        at, _, resource_type = (wanted.queue or "").partition("/")
         found = await self._jobs.listed(
             JobFilter(
-                wanted.task_id, wanted.status, wanted.queue, wanted.user_name, ids, wanted.before_id, wanted.limit
+                task_id=wanted.task_id,
+                status=wanted.status,
+                queue=at or None,
+                resource_type=resource_type or None,
+                user_name=wanted.user_name,
+                job_ids=ids,
+                before_id=wanted.before_id,
+                limit=wanted.limit,
             )
         )
         return Envelope([one if _may_kill(caller, one) else {**one, "worker": None} for one in found])
@@ -110,7 +118,10 @@ class JobApi:
         return Envelope(found)
 
     async def kill(self, request: Request, caller: Annotated[Caller, Depends(require(right="cancel"))]) -> Response:
-        """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report."""
+        """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report.
+
+        The list comes as a success even if nothing was killed: the client shows no list of an answer that is none.
+        """
         fields = await fields_of(request, IDS)
         ids = job_ids_of(fields.get("job_ids"))
         states = {one["job_id"]: one for one in await self._jobs.states(ids)}
@@ -120,7 +131,7 @@ class JobApi:
             await self._audit(work, caller, "job/kill", ids, {"killed": sorted(killed), "code": fields.get("code")})
         refusals = [_refusal(one, states[one], caller) for one in ids if one not in killed]
         message = "; ".join(refusals[:20])
-        return Envelope([one in killed for one in ids], message, success=bool(killed) or not refusals)
+        return Envelope([one in killed for one in ids], message)
 
     async def _audit(
         self, work: UnitOfWork, caller: Caller, verb: str, job_ids: Sequence[int], details: Mapping[str, Any]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from fastapi import APIRouter
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from services.job_dispatch.api.body import ACQUIRE, fields_of
-from services.job_dispatch.api.failures import UnansweredRequest
+from services.job_dispatch.api.failures import UnansweredRequest, enveloped
 from services.job_dispatch.api.legacy_answers import always_json, as_pair, flat, pair, told
 from services.job_dispatch.api.legacy_methods import LegacyMethod
 from services.job_dispatch.api.requests import (
@@ -37,7 +39,10 @@ from shared.auth import NotAuthenticated, authentication_of, caller_of
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
+from shared.model.problems import FieldProblem
 from shared.snapshot import KnownGrid
+from shared.web.envelope import Envelope
+from shared.web.json_route import JsonRoute
 from shared.web.values import Truth
 
 LARGEST_FILE_BYTES = 100_000
@@ -94,6 +99,12 @@ class LegacyCredentials:
             LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, anybody),
         ]
 
+    def router(self) -> APIRouter:
+        """The same renewal in the envelope of `/api/v1`."""
+        router = APIRouter(route_class=JsonRoute, prefix="/api/v1/creds", tags=["credentials"])
+        router.add_api_route("/get_access_token", self.renew, methods=["GET"])
+        return router
+
     async def get_proxy(self, request: Request) -> Response:
         """A proxy certificate in PEM form; its StatusCode is a number, as the pilot looks for the number 0."""
         wanted = parse(GetProxy, await fields_of(request, ACQUIRE))
@@ -147,21 +158,34 @@ class LegacyCredentials:
 
         The pilot reads the answer as a Python literal, so it has texts and numbers only.
         """
+        token = self._renewed(request, request.query_params.get("token_key", ""))
+        if isinstance(token, UnansweredRequest):
+            return always_json(token)
+        return flat({"StatusCode": OK, "errorDialog": "", "userProxy": token})
+
+    async def renew(self, request: Request, token_key: str = "", client_name: str | None = None) -> Response:
+        """A fresh token of a pilot for its `token_key`, also when the token that it has is over."""
+        token = self._renewed(request, token_key)
+        if isinstance(token, UnansweredRequest):
+            allowed = "the token key of a pilot"
+            return enveloped(replace(token, problems=[FieldProblem("token_key", "(not shown)", allowed, token.text)]))
+        return Envelope({"StatusCode": OK, "userProxy": token})
+
+    def _renewed(self, request: Request, key: str) -> str | UnansweredRequest:
         authentication = authentication_of(request.scope)
         try:
-            owner = authentication.key_owner(request.query_params.get("token_key", ""))
+            owner = authentication.key_owner(key)
         except NotAuthenticated as error:
-            return always_json(UnansweredRequest(INVALID, f"token_key: {error}"))
+            return UnansweredRequest(INVALID, f"token_key: {error}")
         if not owner.may("pilot"):
-            return always_json(UnansweredRequest(ROLE, f"token_key: {owner.name} has not the role pilot"))
+            return UnansweredRequest(ROLE, f"token_key: {owner.name} has not the role pilot")
         try:
             lifetime_s = float(self._parameters.read(RENEWED_TOKEN_S))
-            token = authentication.authority.issue(
+            return authentication.authority.issue(
                 owner.name, ["pilot"], sorted(owner.groups), lifetime_s=lifetime_s, rights=owner.rights
             )
         except PermissionError as error:
-            return always_json(UnansweredRequest(PROXY_ERROR, f"no token can be issued here: {error}"))
-        return flat({"StatusCode": OK, "errorDialog": "", "userProxy": token})
+            return UnansweredRequest(PROXY_ERROR, f"no token can be issued here: {error}")
 
     async def get_resource_types(self, request: Request) -> Response:
         """The classes of cores and memory; a limit that there is not is left out."""

@@ -10,6 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from services.job_dispatch.api.failures import Endpoint, Form, answered, guarded
+from services.job_dispatch.api.legacy_names import as_called
+from services.job_dispatch.api.requests import BadRequest
 
 PREFIX = "/server/panda"
 
@@ -30,12 +32,19 @@ class LegacyMethod:
 
     def route(self) -> Route:
         """The method behind the check of its caller."""
-        endpoint = guarded(self.form, *self.roles)(self.endpoint) if self.roles else self._open()
+        endpoint = guarded(self.form, *self.roles)(self._call) if self.roles else self._open()
         return Route(self.path, endpoint, methods=list(self.verbs))
+
+    async def _call(self, request: Request) -> Response:
+        """The answer of the endpoint; what is wrong is told by the names of the caller's interface."""
+        try:
+            return await self.endpoint(request)
+        except BadRequest as error:
+            raise as_called(self.name, error) from None
 
     def _open(self) -> Endpoint:
         async def call(request: Request) -> Response:
-            return await answered(self.endpoint, request, self.form)
+            return await answered(self._call, request, self.form)
 
         return call
 

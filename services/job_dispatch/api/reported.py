@@ -38,7 +38,8 @@ async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) ->
     return replace(
         report,
         subject=caller.name,
-        is_trusted=caller.may("production"),
+        is_trusted=caller.vos is None and caller.may("production"),
+        trusted_for=frozenset(vo for vo in ("", *(caller.vos or ())) if caller.may_for(vo, "production")),
         vos=caller.vos,
         own_only=not serves_others(caller),
     )
@@ -47,6 +48,11 @@ async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) ->
 def serves_others(caller: Caller) -> bool:
     """Whether a pilot runs jobs of anybody, as those of production do; else those of its own user."""
     return caller.may("pilot", "production")
+
+
+def vos_of_reporter(caller: Caller) -> frozenset[str] | None:
+    """For whom somebody reports workers; an operator for every VO."""
+    return None if caller.may("operator") else caller.vos
 
 
 def is_final(fields: Any) -> bool:
@@ -62,6 +68,7 @@ async def note_worker(activity: PilotActivity, request: Request) -> str | None:
         said = f"site: value {value} is not allowed; {allowed}"
         raise BadRequest(FAILED, [FieldProblem("site", wanted.site_name, allowed, said)])
     caller = caller_of(request)
-    if await activity.worker(wanted.worker(caller.name, is_trusted=caller.may("production"))):
+    worker = wanted.worker(caller.name, is_trusted=caller.may("production"), vos=vos_of_reporter(caller))
+    if await activity.worker(worker):
         return None
     return f"worker {wanted.worker_id} of {wanted.harvester_id}: {caller.name} may not report what others began"

@@ -204,8 +204,9 @@ class WorkerUpdate(RequestFields):
     site_name: Name
     status: Literal["started", "finished"]
 
-    def worker(self, subject: str, *, is_trusted: bool) -> WorkerStatus:
-        return WorkerStatus(self.harvester_id, self.worker_id, self.site_name, self.status, subject, is_trusted)
+    def worker(self, subject: str, *, is_trusted: bool, vos: frozenset[str] | None) -> WorkerStatus:
+        said = (self.harvester_id, self.worker_id, self.site_name, self.status)
+        return WorkerStatus(*said, subject, is_trusted, vos=vos)
 
 
 def request_key(caller: str, offer: Offer, key: str) -> str:

@@ -19,14 +19,16 @@ from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import RequestFields, parse
 from services.job_dispatch.parameters import PILOT_SECRETS
-from services.job_dispatch.store.secrets import MOST_SECRETS, secrets_of, set_secret
+from services.job_dispatch.store.secrets import MOST_SECRETS, forget_secrets, secrets_of, set_secret
 from shared.auth import Caller, require
 from shared.auth.named import EVERYWHERE
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
+from shared.model.task_spec_problems import problem
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
+from shared.web.values import Truth
 
 ANYBODY = require("user", "pilot", "production", "operator")
 CHANGER = require("user", "pilot", "production", "operator", right="modify")
@@ -34,9 +36,9 @@ LONGEST_VALUE = 50_000
 
 
 class SetSecret(RequestFields):
-    """`creds/set_user_secrets`: without a value the key is forgotten."""
+    """`creds/set_user_secrets`: without a value the key is forgotten, without a key all of them."""
 
-    key: Annotated[str, Field(min_length=1, max_length=200)]
+    key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     value: Annotated[str, Field(max_length=LONGEST_VALUE)] | None = None
 
 
@@ -82,8 +84,11 @@ class SecretsApi:
         return router
 
     async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(CHANGER)]) -> Response:
-        """Keep a value under a key, or forget the key."""
-        wanted = parse(SetSecret, await fields_of(request, HEARTBEAT))
+        """Keep a value under a key, or forget the key; with neither, forget all keys."""
+        fields = await fields_of(request, HEARTBEAT)
+        wanted = parse(SetSecret, fields)
+        if wanted.key is None:
+            return await self._forget_all(caller, wanted, is_said="key" in fields)
         async with self._database.begin(reason=f"secret of {caller.name}") as work:
             done = await set_secret(work.connection, caller.name, wanted.key, wanted.value)
         if done:
@@ -93,12 +98,29 @@ class SecretsApi:
         allowed = f"at most {MOST_SECRETS} keys are kept"
         return refused(BAD_REQUEST, problems=[FieldProblem("key", wanted.key, allowed, f"key: {allowed}")])
 
+    async def _forget_all(self, caller: Caller, wanted: SetSecret, *, is_said: bool) -> Response:
+        """Only who says null for both means it."""
+        if not is_said or wanted.value is not None:
+            allowed = "allowed: a text; null, without a value, forgets all keys"
+            return refused(BAD_REQUEST, problems=[problem("key", wanted.key, allowed)])
+        async with self._database.begin(reason=f"all secrets of {caller.name} forgotten") as work:
+            n_keys = await forget_secrets(work.connection, caller.name)
+        return Envelope(None, f"{n_keys} keys are forgotten")
+
     async def get_secrets(
-        self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)], keys: str | None = None
+        self,
+        request: Request,
+        caller: Annotated[Caller, Depends(ANYBODY)],
+        keys: str | None = None,
+        get_json: Truth = None,
     ) -> Response:
-        """Values by key: all, or those of the keys that are named with commas between them."""
+        """Values by key: all, or those of the keys that are named with commas between them.
+
+        As the text of a JSON object, which PanDA's client reads; with `get_json` as an object.
+        """
         async with self._database.read() as connection:
-            return Envelope(chosen(await secrets_of(connection, caller.name), keys))
+            found = chosen(await secrets_of(connection, caller.name), keys)
+        return Envelope(found if get_json else orjson.dumps(found).decode())
 
 
 def chosen(kept: dict[str, str], keys: str | None) -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from services.job_dispatch.acquire.task_queues import TaskQueues
+from services.job_dispatch.acquire.task_queue_orders import TaskQueueOrders
 from shared.auth import Caller, require
 from shared.db.database import Database
 from shared.order.task_queues import described
@@ -20,7 +20,7 @@ Anyone = Annotated[Caller, Depends(require("user", "production"))]
 class TaskQueueApi:
     """`fresh` makes an empty copy of what is known of task queues: the listing is read by itself."""
 
-    def __init__(self, database: Database, fresh: Callable[[], TaskQueues]) -> None:
+    def __init__(self, database: Database, fresh: Callable[[], TaskQueueOrders]) -> None:
         self._database, self._fresh = database, fresh
 
     def router(self) -> APIRouter:

@@ -56,7 +56,10 @@ class WorkerNodeGpu(RequestFields):
 
 
 class WorkerNodes:
-    """For pilots and production."""
+    """For pilots and production of any VO.
+
+    Machines and queues are of no VO, and what is told of them gives nobody a right.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database

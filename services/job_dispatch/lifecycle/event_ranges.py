@@ -23,6 +23,7 @@ from services.job_dispatch.store.event_ranges import (
     copy_failed,
     count_ready,
     lock_ranges,
+    lock_sets,
     move_ranges,
     note_files,
     range_states,
@@ -86,6 +87,7 @@ class EventRanges:
             if why_not is not None:
                 raise NotTheJobs(why_not)
             task = jobs[job_id].row.task_id
+            await lock_sets(work.connection, [job_id])
             taken = await take_ranges(work.connection, task, job_id, n_ranges)
             ids = [one.event_range_id for one in taken]
             await _log(work, task, ids, "ready", "sent", GIVEN)
@@ -110,6 +112,7 @@ class EventRanges:
         known = [one.range_id for one in reports if one.range_id is not None]
         async with self._database.begin(reason="reported by the pilot") as work:
             jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in known])
+            await lock_sets(work.connection, sorted({one.job_id for one in known}))
             rows = await lock_ranges(work.connection, known)
             changes = _Changes()
             verdicts = [self._judge(caller, one, jobs, rows, changes, version) for one in reports]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from services.job_dispatch.lifecycle.transitions import Lifecycle
-from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
+from services.job_dispatch.policy.outputs import HeldOutput, HoldingJob, OutputTransfer, plan_outputs
 from services.job_dispatch.policy.reports import Blame
-from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
-from shared.brokerage.nuclei import destination_storage
+from services.job_dispatch.store.jobs import JobOutput, LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
+from shared.brokerage.output_places import kept_storage, must_move, storage_of_file
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TransfersRequested
 from shared.model.analysis import is_analysis
 from shared.model.grid import Grid
-from shared.model.job_report import JobReport
+from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
 
 NO_STORAGE = 103
@@ -40,33 +40,40 @@ class Outputs:
         tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         reports = await self._store.stored_reports(work.connection, sorted(jobs))
         failed = [job_id for job_id in sorted(jobs) if job_id in reports and reports[job_id].state == "failed"]
+        ended = [job for job_id, job in sorted(jobs.items()) if job_id not in failed]
+        outputs = await self._store.outputs_of_jobs(work.connection, [job.job_id for job in ended])
         plan = plan_outputs(
             [
-                holding_job(grid, job, tasks[job.row.task_id], reports.get(job.job_id))
-                for job in jobs.values()
-                if job.job_id not in failed
+                holding_job(grid, job, tasks[job.row.task_id], reports.get(job.job_id), outputs.get(job.job_id, ()))
+                for job in ended
             ]
         )
         move = self._lifecycle.to
         await move(work, jobs, failed, "failed", reason="reported by the pilot; its log is registered")
         await move(work, jobs, [one.job_id for one in plan.merge], "merging", reason="outputs will be merged")
         await move(work, jobs, [one.job_id for one in plan.finish], "finished", reason="outputs are registered")
-        await self._transfer(work, jobs, plan.transfer)
+        await move(
+            work,
+            jobs,
+            [one.job_id for one in plan.transfer],
+            "transferring",
+            reason="outputs must go where they are kept",
+        )
+        await self._transfer(work, plan.transfers)
 
-    async def _transfer(self, work: UnitOfWork, jobs: Mapping[int, LockedJob], leaving: Sequence[HoldingJob]) -> None:
-        ids = [one.job_id for one in leaving]
-        await self._lifecycle.to(work, jobs, ids, "transferring", reason="outputs must go where they are kept")
+    async def _transfer(self, work: UnitOfWork, transfers: Sequence[OutputTransfer]) -> None:
         new = [
             NewTransfer(
-                one.task_id,
-                one.job_id,
-                one.activity,
-                one.queue_storage,
-                one.kept_at or "",
+                one.job.task_id,
+                one.job.job_id,
+                one.job.activity,
+                one.source,
+                one.destination,
                 one.n_files,
                 one.n_bytes,
+                one.dataset_ids,
             )
-            for one in leaving
+            for one in transfers
         ]
         transfer_ids = await self._store.insert_transfers(work.connection, new, "output")
         if transfer_ids:
@@ -89,23 +96,32 @@ class Outputs:
         await self._lifecycle.to(work, jobs, sorted(jobs), "finished", reason="outputs are where they are kept")
 
 
-def holding_job(grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredReport | None) -> HoldingJob:
-    """What decides where a job goes whose outputs are registered."""
-    queue = grid.queues.get(job.row.queue)
-    analysis = is_analysis(task.task_type, job.prod_source_label)
-    destination = task.split_rule.get("destination") or task.nucleus
-    kept_at = destination_storage(grid, destination) if destination is not None else None
-    files = JobReport.from_stored(report.report).outputs if report is not None else ()
+def holding_job(
+    grid: Grid, job: LockedJob, task: TaskOfJobs, report: StoredReport | None, outputs: Sequence[JobOutput]
+) -> HoldingJob:
+    """What decides where a job goes whose outputs are registered: those of them that its pilot listed."""
+    found = {one.lfn: one for one in JobReport.from_stored(report.report).outputs} if report is not None else {}
+    held = []
+    for one in outputs:
+        if one.lfn in found:
+            held.append(_held(grid, job, task, one, found[one.lfn]))
     return HoldingJob(
         job_id=job.job_id,
         task_id=job.row.task_id,
         job_type=job.job_type,
-        task_merges=bool(task.split_rule.get("mergeOutput")),
-        queue_site=queue.site if queue is not None else None,
-        queue_storage=queue.output_storage(analysis=analysis) if queue is not None else None,
-        kept_at_site=None if destination in grid.storages else destination,
-        kept_at=kept_at.name if kept_at is not None else None,
-        n_files=len(files),
-        n_bytes=sum(one.size_bytes for one in files),
+        task_merges=task.event_service == 1 or bool(task.split_rule.get("mergeOutput")),
+        outputs=tuple(held),
         is_urgent=task.is_urgent,
+    )
+
+
+def _held(grid: Grid, job: LockedJob, task: TaskOfJobs, output: JobOutput, found: ReportedFile) -> HeldOutput:
+    """One file: where it is, and where its dataset is kept."""
+    analysis = is_analysis(task.task_type, job.prod_source_label)
+    queue, of_task = job.row.queue, task.split_rule.get("destination") or task.nucleus
+    written_at = storage_of_file(grid, queue, found.storage, output.token, analysis=analysis)
+    kept = kept_storage(grid, output.token, output.destination, of_task)
+    moves = must_move(grid, queue, written_at, kept, output.token, output.destination or of_task)
+    return HeldOutput(
+        output.dataset_id, found.size_bytes, written_at, kept.name if moves and kept is not None else None
     )

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.states.job import LIVE, ON_NODE, QUEUED, JobStatus
+from shared.states.job import BEFORE_ACTIVATION, LIVE, ON_NODE, QUEUED, JobStatus
 from shared.states.task import TaskStatus
 
 #: states of a task in which a command that ends or holds jobs still means what it meant when it was given: a task that
 #: was retried or resumed since must not lose its new jobs to a message that comes late
 _OVER: frozenset[TaskStatus] = frozenset({"done", "finished", "failed", "broken", "aborted"})
+#: what the watchdog orders for a task that is paused for long
+GIVE_BACK = "give_back"
 IN_FORCE: dict[str, frozenset[TaskStatus]] = {
     "kill": _OVER | {"aborting", "toabort", "tobroken"},
     "finish": _OVER | {"finishing", "passed"},
     "pause": frozenset({"paused"}),
+    GIVE_BACK: frozenset({"paused"}),
     "reassign": frozenset({"reassigning"}),
 }
 
@@ -66,7 +69,9 @@ def steps_of(command: str, *, soft: bool) -> tuple[CommandStep, ...]:
     """The steps of a command; none for a command that leaves jobs alone.
 
     kill takes every live job. finish takes what has not run, and without `soft` what runs too, but lets outputs that
-    are being registered or moved arrive; merge jobs are spared by the soft one, because they complete finished work.
+    are being registered or moved arrive; merge jobs are spared by the soft one, because they complete finished work. A
+    pause holds back what a pilot could take; what has not come so far is given back when it lasts (10 minutes), and
+    what runs goes on.
     """
     if command == "kill":
         return (CommandStep(LIVE, "cancelled", "task killed"),)
@@ -79,6 +84,8 @@ def steps_of(command: str, *, soft: bool) -> tuple[CommandStep, ...]:
         )
     if command == "pause":
         return (CommandStep(("activated",), "throttled", "task paused"),)
+    if command == GIVE_BACK:
+        return (CommandStep(BEFORE_ACTIVATION, "closed", "task paused for long"),)
     if command == "resume":
         return (CommandStep(("throttled",), "activated", "task resumed"),)
     if command == "reassign":

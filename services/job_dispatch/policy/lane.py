@@ -71,10 +71,10 @@ class Lane:
             self.on_first(self, entry, which)
 
     def arrive(self, entry: Entry) -> None:
-        """A job was activated: into the window if a read will not find it."""
+        """A job was activated, or was picked in vain: into the window if a read will not find it."""
         if self.refilling:
             self._buffer.append(entry)
-        elif self.complete or (self.cursor is not None and entry < self.cursor):
+        elif self.complete or (self.cursor is not None and entry <= self.cursor):
             self.push(entry)
 
     def leave(self, job_id: int) -> None:

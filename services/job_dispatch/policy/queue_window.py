@@ -10,15 +10,10 @@ from collections.abc import Set as AbstractSet
 
 from services.job_dispatch.policy.beside_shares import oldest_share, pick_urgent
 from services.job_dispatch.policy.lane import Entry, Lane
+from services.job_dispatch.policy.queues_of_share import QueuesOfShare, TaskQueueView
 from services.job_dispatch.policy.reading import IN_ORDER, LaneKey, Picking
 from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, NeedsShares, PickedJob, ShareLanes
-from services.job_dispatch.policy.task_queue_lanes import (
-    NO_SLOTS,
-    QueuesOfShare,
-    TaskQueueLanes,
-    TaskQueueView,
-    rank_of,
-)
+from services.job_dispatch.policy.task_queue_lanes import NO_SLOTS, TaskQueueLanes, rank_of
 from shared.order.ranking import Ranks
 
 NOTHING_URGENT: frozenset[int] = frozenset()
@@ -81,10 +76,13 @@ class QueueWindow:
         return lane
 
     def put_back(self, key: LaneKey, entry: Entry) -> None:
-        """A job that waits, read or picked before; not where its share was not read."""
+        """A job that waits, read or picked before; not where its share was not read.
+
+        Its lane may have been shortened meanwhile: behind the cursor it would come before jobs that are not in memory.
+        """
         gshare, order_key_id, shape_id = key
         if not self.misses(gshare, order_key_id):
-            self.lane(gshare, shape_id, complete=True, order_key_id=order_key_id).push(entry)
+            self.lane(gshare, shape_id, complete=True, order_key_id=order_key_id).arrive(entry)
 
     def leave(self, gshare: str, shape_id: int, job_id: int, order_key_id: int = 0) -> None:
         """A job is no longer where it was."""

@@ -47,7 +47,8 @@ class Report:
 
     `stored` is what `job_reports` keeps of a final one, `progress` what is kept of a running job; `stdout` is the end
     of the payload's output, in debug mode. `lost` names fields with impossible values. `subject`: whose token it came
-    with; `is_trusted`: one with the role production or operator. `vos`: whose jobs it may report, None for every VO;
+    with; `is_trusted`: an operator, or production of every VO; `trusted_for`: the VOs ("" of jobs without one) of which
+    it has the role production. `vos`: whose jobs it may report, None for every VO;
     `own_only`: one that may report the jobs of its user alone.
     """
 
@@ -60,6 +61,7 @@ class Report:
     stdout: str | None = None
     subject: str | None = None
     is_trusted: bool = False
+    trusted_for: frozenset[str] = frozenset()
     vos: frozenset[str] | None = None
     own_only: bool = False
 
@@ -158,7 +160,7 @@ def _of_others(report: Report, row: ReportedJob) -> str:
 
 def is_known_reporter(report: Report, row: ReportedJob, named: Callable[[str, str], bool]) -> bool:
     """The same without what an attempt number would let pass: a job whose claimant is unknown."""
-    if report.is_trusted or report.subject in (None, row.claimed_by):
+    if report.is_trusted or row.vo in report.trusted_for or report.subject in (None, row.claimed_by):
         return True
     return report.subject is not None and named(row.queue, report.subject)
 

@@ -12,19 +12,18 @@ ON CONFLICT (queue, why)
 DO UPDATE SET n_pilots = known.n_pilots + excluded.n_pilots, reason = excluded.reason, last_at = excluded.last_at;
 
 -- name: reporters_of_workers
--- Whose these workers are, and at which queue.
-SELECT w.harvester_id, w.worker_id, w.queue, w.subject
+-- Whose these workers are (nobody's until a pilot reports one), of which VO, and at which queue.
+SELECT w.harvester_id, w.worker_id, w.queue, w.subject, w.vo
   FROM unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS told (harvester_id, worker_id)
-  JOIN workers w USING (harvester_id, worker_id)
- WHERE w.subject IS NOT NULL;
+  JOIN workers w USING (harvester_id, worker_id);
 
 -- name: note_workers
 -- The latest state of batch jobs; one that finished stays so, and one that began is not submitted any more.
-INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores)
+INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores, vo)
 SELECT * FROM unnest(:harvester_ids::text[], :worker_ids::bigint[], :queues::text[], :statuses::text[],
-                     :subjects::text[], :n_cores::int[])
+                     :subjects::text[], :n_cores::int[], :vos::text[])
 ON CONFLICT (harvester_id, worker_id)
 DO UPDATE SET queue = excluded.queue, status = excluded.status, subject = excluded.subject, n_cores = excluded.n_cores,
-              updated_at = orrery_now()
+              vo = coalesce(nullif(workers.vo, ''), excluded.vo), updated_at = orrery_now()
  WHERE workers.status <> 'finished' AND (workers.subject IS NULL OR workers.subject = excluded.subject)
    AND (excluded.status <> 'submitted' OR workers.status = 'submitted');

@@ -3,20 +3,21 @@
 -- jobs that are still activated, with the share and priority that they were picked by, are locked (others skipped),
 -- their claims written (the unique keys decide a race), and only then moved. A key whose job has ended is free again:
 -- its old claim goes before the new one is written.
--- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key.
+-- The LATERAL ... LIMIT 1 and the settings of the claim sessions keep every step a look-up by key; nothing joins two
+-- steps of a batch, which would cost its square: the place of a key in the list says what else belongs to it.
 WITH wanted AS MATERIALIZED (
-    SELECT w.place, w.request_key, w.job_id, w.queue, w.gshare, w.shape_id, w.priority, w.worker, w.subject,
+    SELECT w.place, w.request_key, w.job_id, w.queue, w.gshare, w.shape_id, w.priority, w.subject,
            held.job_id AS known_id, known.job_id AS claimed_id
       FROM unnest(:request_keys::text[], :job_ids::bigint[], :queues::text[], :gshares::text[], :shape_ids::int[],
-                  :priorities::int[], :workers::text[], :subjects::text[])
-           WITH ORDINALITY AS w (request_key, job_id, queue, gshare, shape_id, priority, worker, subject, place)
+                  :priorities::int[], :subjects::text[])
+           WITH ORDINALITY AS w (request_key, job_id, queue, gshare, shape_id, priority, subject, place)
       LEFT JOIN LATERAL (
         SELECT c.job_id FROM job_claims c WHERE c.request_key = w.request_key LIMIT 1) known ON true
       LEFT JOIN LATERAL (
         SELECT jobs.job_id FROM jobs
          WHERE jobs.job_id = known.job_id AND jobs.status || '' IN ('sent', 'starting', 'running') LIMIT 1) held ON true
 ), locked AS MATERIALIZED (
-    SELECT w.request_key, w.worker, w.subject, j.job_id, w.claimed_id
+    SELECT w.request_key, w.subject, j.job_id, w.claimed_id
       FROM wanted w CROSS JOIN LATERAL (
         SELECT jobs.job_id FROM jobs
          -- an expression, not the column: without statistics the planner would take the lane index and scan a lane
@@ -40,8 +41,9 @@ WITH wanted AS MATERIALIZED (
     ON CONFLICT DO NOTHING
     RETURNING request_key, job_id
 ), taken AS (
-    UPDATE jobs SET status = 'sent', state_change_time = orrery_now(), heartbeat_at = orrery_now(), worker = l.worker
-      FROM claimed c JOIN locked l ON l.job_id = c.job_id
+    UPDATE jobs SET status = 'sent', state_change_time = orrery_now(), heartbeat_at = orrery_now(),
+           worker = (:workers::text[])[array_position(:request_keys::text[], c.request_key)]
+      FROM claimed c
      WHERE jobs.job_id = c.job_id AND jobs.status = 'activated'
     RETURNING jobs.job_id, jobs.task_id, jobs.queue, jobs.resource_type, jobs.gshare, jobs.user_name, jobs.core_count
 ), moves AS (
@@ -56,15 +58,17 @@ WITH wanted AS MATERIALIZED (
                              'moves', (SELECT json_agg(row_to_json(moves)) FROM moves))::text,
            :producer::text
       FROM (SELECT nextval('event_ids') AS id WHERE EXISTS (SELECT FROM taken)) event
+), given AS (
+    SELECT array_position(:request_keys::text[], claimed.request_key)::bigint AS place, false AS known, claimed.job_id
+      FROM claimed
+    UNION ALL
+    SELECT wanted.place, true, wanted.known_id FROM wanted WHERE wanted.known_id IS NOT NULL
 )
-SELECT w.place, w.known_id IS NOT NULL AS known, coalesce(w.known_id, c.job_id) AS job_id, spec.spec
-  FROM wanted w
-  LEFT JOIN claimed c ON c.job_id = w.job_id AND c.request_key = w.request_key
-  LEFT JOIN LATERAL (
+SELECT given.place, given.known, given.job_id, spec.spec
+  FROM given LEFT JOIN LATERAL (
     -- what the owner keeps goes with a job that uses it, in the claim itself: a job is never taken without
-    SELECT CASE WHEN s.spec ->> 'useSecrets' = 'True' THEN
-             (s.spec || jsonb_build_object('secrets', coalesce(
-                (SELECT jsonb_object_agg(u.key, u.value)::text FROM user_secrets u WHERE u.owner = s.spec ->> 'prodUserID'),
-                '{}')))::text
-           ELSE s.spec::text END AS spec
-      FROM job_specs s WHERE s.job_id = coalesce(w.known_id, c.job_id) LIMIT 1) spec ON true;
+    SELECT CASE WHEN s.secrets_of IS NULL THEN s.spec::text
+           ELSE (s.spec::jsonb || jsonb_build_object('secrets', coalesce(
+                (SELECT jsonb_object_agg(u.key, u.value)::text FROM user_secrets u WHERE u.owner = s.secrets_of),
+                '{}')))::text END AS spec
+      FROM job_specs s WHERE s.job_id = given.job_id LIMIT 1) spec ON true;

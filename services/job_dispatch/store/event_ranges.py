@@ -92,6 +92,11 @@ async def take_ranges(connection: asyncpg.Connection, task_id: int, job_id: int,
     ]  # fmt: skip
 
 
+async def lock_sets(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
+    """Hold the job sets of these jobs, whose counters follow their ranges, until the commit."""
+    await SQL.run(connection, "lock_sets", job_ids=sorted(job_ids))
+
+
 async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:
     """Ranges that the job could be given now."""
     return int(await SQL.value(connection, "count_ready", task_id=task_id, job_id=job_id))

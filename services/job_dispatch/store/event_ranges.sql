@@ -1,3 +1,8 @@
+-- name: lock_sets
+-- The job sets of jobs, before their ranges: job generation locks them in this order, too.
+SELECT s.job_set_id FROM job_set_jobs m JOIN job_sets s USING (job_set_id) WHERE m.job_id = ANY(:job_ids::bigint[])
+ ORDER BY s.job_set_id FOR NO KEY UPDATE OF s;
+
 -- name: take_ranges
 -- Ranges of the job's input files that nobody has, now the job's; those that another transaction holds are left to it.
 -- Index event_ranges_ready.
@@ -12,8 +17,9 @@ WITH free AS MATERIALIZED (
 ), taken AS (
     UPDATE event_ranges r SET status = :to_status, job_id = :job_id
       FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
-    RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr, r.def_min_event_id,
-              r.def_max_event_id
+    RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr,
+              r.def_min_event_id + coalesce(r.event_offset, 0) AS def_min_event_id,
+              r.def_max_event_id + coalesce(r.event_offset, 0) AS def_max_event_id
 )
 SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t.def_min_event_id, t.def_max_event_id,
        f.lfn, f.guid, f.scope
@@ -51,9 +57,9 @@ RETURNING r.event_range_id;
 -- The next attempts of failed ranges, which nobody has. A range whose attempts are used up gets a row that is not given
 -- out: whether its task goes on without it is not decided here.
 INSERT INTO event_ranges (task_id, dataset_id, file_id, status, job_process_id, def_min_event_id, def_max_event_id,
-                          attempt_nr, event_offset, is_jumbo)
+                          attempt_nr, event_offset, is_jumbo, job_set_id)
 SELECT task_id, dataset_id, file_id, :to_status, job_process_id, def_min_event_id, def_max_event_id, attempt_nr - 1,
-       event_offset, is_jumbo
+       event_offset, is_jumbo, job_set_id
   FROM event_ranges WHERE event_range_id = ANY(:ids::bigint[])
 ON CONFLICT DO NOTHING
 RETURNING event_range_id;

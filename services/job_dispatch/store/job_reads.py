@@ -11,6 +11,9 @@ from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
 
+#: jobs of a task whose metadata one answer has
+MOST_METADATA = 5000
+
 
 @dataclass(frozen=True)
 class JobFilter:
@@ -19,6 +22,7 @@ class JobFilter:
     task_id: int | None = None
     status: str | None = None
     queue: str | None = None
+    resource_type: str | None = None
     user_name: str | None = None
     job_ids: tuple[int, ...] | None = None
     before_id: int | None = None
@@ -48,6 +52,7 @@ class JobQueries:
                 task_id=wanted.task_id,
                 status=wanted.status,
                 queue=wanted.queue,
+                resource_type=wanted.resource_type,
                 user_name=wanted.user_name,
                 job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
                 before_id=wanted.before_id,
@@ -61,6 +66,21 @@ class JobQueries:
             described = await SQL.rows(connection, "describe_jobs", job_ids=list(job_ids))
         rows = {row["job_id"]: row for row in await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)))}
         return [{**(rows.get(one["job_id"]) or {}), **dict(one)} for one in described]
+
+    async def owner_of_task(self, task_id: int) -> dict[str, Any] | None:
+        """Owner and VO of a task; None where there is none."""
+        async with self._database.read() as connection:
+            row = await SQL.row(connection, "owner_of_task", task_id=task_id)
+        return None if row is None else dict(row)
+
+    async def metadata(self, task_id: int) -> list[dict[str, Any]]:
+        """What payloads of finished jobs of a task wrote about themselves, the newest first."""
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "metadata_of_task", task_id=task_id, at_most=MOST_METADATA)
+        return [
+            {"PandaID": row["job_id"], "jobStatus": row["status"], "outFiles": row["outputs"], "metadata": row["found"]}
+            for row in rows
+        ]
 
     async def by_queue(self) -> list[dict[str, Any]]:
         """Jobs and cores per queue, resource type and state, from the statistics."""

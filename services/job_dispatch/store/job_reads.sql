@@ -5,8 +5,9 @@ SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt
        (SELECT t.vo FROM tasks t WHERE t.task_id = coalesce(j.task_id, a.task_id)) AS vo
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN jobs j ON j.job_id = wanted.job_id
-  LEFT JOIN LATERAL (
-    SELECT * FROM jobs_archive old WHERE old.job_id = wanted.job_id LIMIT 1) a ON j.job_id IS NULL
+  LEFT JOIN archived_jobs(ARRAY(
+    SELECT ended FROM unnest(:job_ids::bigint[]) AS ended
+     WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.job_id = ended))) a ON a.job_id = wanted.job_id AND j.job_id IS NULL
  ORDER BY wanted.place;
 
 -- name: list_jobs
@@ -18,7 +19,8 @@ WITH found AS (
             error_dialog, work_queue_id
        FROM jobs
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
-        AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
+        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
     UNION ALL
@@ -26,10 +28,29 @@ WITH found AS (
             resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
             start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
             error_dialog, work_queue_id
-       FROM jobs_archive
+       FROM (SELECT * FROM archived_jobs(:job_ids::bigint[])
+             UNION ALL
+             SELECT * FROM archived_jobs_of_tasks(
+                        ARRAY[:task_id::bigint], CASE WHEN :status::text IS NOT NULL THEN ARRAY[:status::text] END,
+                        CASE WHEN :queue::text IS NULL AND :resource_type::text IS NULL
+                                  AND :user_name::text IS NULL THEN :size::int END, :before_id::bigint)
+              WHERE :job_ids::bigint[] IS NULL AND :task_id::bigint IS NOT NULL) archived
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
-        AND (:queue::text IS NULL OR queue = :queue) AND (:user_name::text IS NULL OR user_name = :user_name)
-        AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
+        AND (:before_id::bigint IS NULL OR job_id < :before_id)
+      ORDER BY job_id DESC LIMIT :size::int)
+    UNION ALL
+    (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
+            resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
+            start_time, end_time, heartbeat_at, results_applied_at, worker, command, error_source, error_code,
+            error_dialog, work_queue_id
+       FROM jobs_archive  -- of no job or task in particular: any day may have some
+      WHERE :task_id::bigint IS NULL AND :job_ids::bigint[] IS NULL
+        AND (:status::text IS NULL OR status = :status)
+        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
+        AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
 )
 SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo
@@ -45,6 +66,23 @@ SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.
   LEFT JOIN tasks t ON t.task_id = s.task_id
   LEFT JOIN job_progress p ON p.job_id = wanted.job_id
  ORDER BY wanted.place;
+
+-- name: owner_of_task
+-- Whose task it is; its key.
+SELECT user_name AS owner, vo FROM tasks WHERE task_id = :task_id;
+
+-- name: metadata_of_task
+-- What payloads of the newest finished jobs of a task wrote about themselves; index jobs by task, live and archived.
+WITH finished AS (
+    (SELECT job_id, status FROM jobs WHERE task_id = :task_id AND status = 'finished'
+      ORDER BY job_id DESC LIMIT :at_most::int)
+    UNION ALL
+    (SELECT job_id, status FROM jobs_archive WHERE task_id = :task_id AND status = 'finished'
+      ORDER BY job_id DESC LIMIT :at_most::int)
+)
+SELECT f.job_id, f.status, s.spec->>'outFiles' AS outputs, r.report->'meta_data' AS found
+  FROM finished f JOIN job_reports r USING (job_id) LEFT JOIN job_specs s USING (job_id)
+ ORDER BY f.job_id DESC LIMIT :at_most::int;
 
 -- name: jobs_by_queue
 -- Jobs of each queue by resource type and state, as the statistics count them.

@@ -67,6 +67,7 @@ class TaskOfJobs:
     prod_source_label: str | None = None
     processing_type: str | None = None
     current_priority: int = 0
+    event_service: int = 0
 
     @property
     def is_urgent(self) -> bool:
@@ -87,8 +88,18 @@ class StoredReport:
 
 
 @dataclass(frozen=True)
+class JobOutput:
+    """One file that a job writes, with the token and destination of its dataset."""
+
+    lfn: str
+    dataset_id: int
+    token: str | None
+    destination: str | None
+
+
+@dataclass(frozen=True)
 class NewTransfer:
-    """A row of `transfers` to be inserted."""
+    """A row of `transfers` to be inserted; it moves files of these datasets, without any named of all."""
 
     task_id: int
     job_id: int
@@ -97,6 +108,7 @@ class NewTransfer:
     destination_storage: str
     n_files: int
     n_bytes: int
+    dataset_ids: tuple[int, ...] = ()
 
 
 class Store:
@@ -235,8 +247,18 @@ class Store:
             destinations=[one.destination_storage for one in transfers],
             n_files=[one.n_files for one in transfers],
             n_bytes=[one.n_bytes for one in transfers],
+            datasets=[",".join(map(str, one.dataset_ids)) for one in transfers],
         )
         return [row["transfer_id"] for row in rows]
+
+    async def outputs_of_jobs(
+        self, connection: asyncpg.Connection, job_ids: Sequence[int]
+    ) -> dict[int, list[JobOutput]]:
+        """What these jobs write, in order of the files' ids."""
+        found: dict[int, list[JobOutput]] = {}
+        for job_id, *facts in await SQL.rows(connection, "outputs_of_jobs", job_ids=list(job_ids)) if job_ids else ():
+            found.setdefault(job_id, []).append(JobOutput(*facts))
+        return found
 
     async def waiting_for_transfers(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> set[int]:
         rows = await SQL.rows(connection, "waiting_transfers", job_ids=list(job_ids))

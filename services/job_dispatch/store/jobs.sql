@@ -70,6 +70,15 @@ SELECT jf.job_id, f.lfn, d.type IN ('log', 'trn_log') AS is_log,
  WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY jf.job_id, f.file_id;
 
+-- name: outputs_of_jobs
+-- The files that jobs are to write, with where their dataset is to be kept.
+SELECT jf.job_id, f.lfn, d.dataset_id, d.storage_token, d.destination
+  FROM job_files jf
+  JOIN task_files f ON f.file_id = jf.file_id AND f.out_job_id = jf.job_id
+  JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY jf.job_id, f.file_id;
+
 -- name: input_facts
 -- Per job and input dataset: how much of it the job reads, and how much of that is at the queue's storages.
 SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_bytes,
@@ -100,7 +109,8 @@ SELECT need.job_id, need.dataset_id, need.dataset_name, need.n_files, need.n_byt
 
 -- name: task_facts
 -- What the outputs and inputs of a task's jobs depend on.
-SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule, t.prod_source_label, t.processing_type,
+SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule, t.event_service, t.prod_source_label,
+       t.processing_type,
        coalesce(t.current_priority, 0) AS current_priority
   FROM tasks t
  WHERE t.task_id = ANY(:task_ids::bigint[]) ORDER BY t.task_id;
@@ -108,12 +118,13 @@ SELECT t.task_id, t.status, t.task_type, t.nucleus, t.split_rule, t.prod_source_
 -- name: insert_transfers
 -- Requests to move data, in the order of the lists.
 INSERT INTO transfers (task_id, job_id, direction, activity, source_storage, destination_storage, n_files, n_bytes,
-                       status)
+                       dataset_ids, status)
 SELECT new.task_id, new.job_id, :direction, new.activity, new.source_storage, new.destination_storage, new.n_files,
-       new.n_bytes, 'requested'
+       new.n_bytes, string_to_array(nullif(new.datasets, ''), ',')::bigint[], 'requested'
   FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :activities::text[], :sources::text[], :destinations::text[],
-              :n_files::int[], :n_bytes::bigint[])
-       WITH ORDINALITY AS new (task_id, job_id, activity, source_storage, destination_storage, n_files, n_bytes, place)
+              :n_files::int[], :n_bytes::bigint[], :datasets::text[])
+       WITH ORDINALITY AS new (task_id, job_id, activity, source_storage, destination_storage, n_files, n_bytes,
+                               datasets, place)
  ORDER BY new.place
 RETURNING transfer_id;
 

@@ -15,11 +15,15 @@ WITH RECURSIVE member AS (
     SELECT gshare, order_key_id,
            row_number() OVER (ORDER BY array_position(:ranked::text[], gshare), gshare COLLATE "C") AS place
       FROM member
+), urgent AS MATERIALIZED (
+    SELECT shape_id FROM requirement_shapes WHERE is_urgent
 ), chosen AS MATERIALIZED (
     SELECT gshare, order_key_id, place <= :n_shares::int OR EXISTS (
-             SELECT FROM requirement_shapes s WHERE s.is_urgent AND EXISTS (
-                SELECT FROM jobs j WHERE j.queue = :queue AND j.gshare = placed.gshare
-                   AND j.order_key_id = placed.order_key_id AND j.shape_id = s.shape_id AND j.status = 'activated')
+             -- a probe for each urgent shape: joined, all jobs of the share may be read to find their shapes
+             SELECT FROM urgent CROSS JOIN LATERAL (
+                SELECT 1 FROM jobs j WHERE j.queue = :queue AND j.gshare = placed.gshare
+                   AND j.order_key_id = placed.order_key_id AND j.shape_id = urgent.shape_id AND j.status = 'activated'
+                 LIMIT 1) waits
            ) AS is_read
       FROM placed
 )
@@ -80,6 +84,11 @@ SELECT j.job_id, j.queue, j.gshare, j.shape_id, j.current_priority AS priority, 
  CROSS JOIN LATERAL (
     SELECT * FROM jobs WHERE jobs.job_id = lost.job_id AND jobs.status || '' = 'activated' LIMIT 1) j;
 
+-- name: orders
+-- What live jobs are ordered by. By primary key.
+SELECT j.job_id, j.gshare, j.current_priority AS priority FROM unnest(:job_ids::bigint[]) AS asked (job_id)
+ CROSS JOIN LATERAL (SELECT * FROM jobs WHERE jobs.job_id = asked.job_id LIMIT 1) j;
+
 -- name: candidates_of_task
 -- For a pilot that asks for one task only; it is none of its user's or group's if the pilot works for those alone.
 SELECT job_id, gshare, order_key_id, shape_id, -current_priority AS negated_priority FROM jobs
@@ -97,7 +106,6 @@ SELECT best.job_id, best.gshare, best.order_key_id, best.shape_id, best.negated_
     SELECT j.job_id, j.gshare, j.order_key_id, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
      -- an expression, not the column: the lane index would lead through all that waits at the queue
      WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
-       AND j.order_key_id = 0  -- those of task queues are picked by lane
      ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
  WHERE t.user_name = :user_name AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
    AND (:working_group::text IS NULL OR t.working_group = :working_group)
@@ -110,7 +118,6 @@ SELECT best.job_id, best.gshare, best.order_key_id, best.shape_id, best.negated_
     SELECT j.job_id, j.gshare, j.order_key_id, j.shape_id, -j.current_priority AS negated_priority FROM jobs j
      -- an expression, not the column: the lane index would lead through all that waits at the queue
      WHERE j.task_id = t.task_id AND j.status = 'activated' AND j.queue || '' = :queue
-       AND j.order_key_id = 0  -- those of task queues are picked by lane
      ORDER BY j.current_priority DESC, j.job_id LIMIT :size::int) best
  WHERE t.working_group = :working_group AND t.working_group <> ''
    AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')

@@ -34,7 +34,6 @@ DELETE FROM job_stdout WHERE job_id IN (
 SELECT o.stdout, o.reported_at, t.user_name AS owner, t.vo, coalesce(j.user_name, a.user_name) AS user_name
   FROM job_stdout o
   LEFT JOIN jobs j ON j.job_id = o.job_id
-  LEFT JOIN LATERAL (SELECT task_id, user_name FROM jobs_archive old WHERE old.job_id = o.job_id LIMIT 1) a
-       ON j.job_id IS NULL
+  LEFT JOIN archived_jobs(ARRAY[:job_id::bigint]) a ON j.job_id IS NULL
   LEFT JOIN tasks t ON t.task_id = coalesce(j.task_id, a.task_id)
  WHERE o.job_id = :job_id;

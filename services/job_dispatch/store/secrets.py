@@ -24,6 +24,11 @@ async def set_secret(connection: asyncpg.Connection, owner: str, key: str, value
     return kept is not None
 
 
+async def forget_secrets(connection: asyncpg.Connection, owner: str) -> int:
+    """Forget every key of one person; how many there were."""
+    return await SQL.run(connection, "forget_secrets", owner=owner)
+
+
 async def letters_of(connection: asyncpg.Connection, user_name: str) -> str:
     """The letters of a user; none of one of whom nothing is said."""
     return str(await SQL.value(connection, "letters_of", user_name=user_name) or "")

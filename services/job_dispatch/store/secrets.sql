@@ -14,6 +14,10 @@ RETURNING key;
 -- The key and its value.
 DELETE FROM user_secrets WHERE owner = :owner AND key = :key RETURNING key;
 
+-- name: forget_secrets
+-- Every key of one person.
+DELETE FROM user_secrets WHERE owner = :owner;
+
 -- name: letters_of
 -- The special permissions of a user.
 SELECT grid_pref FROM users WHERE user_name = :user_name;

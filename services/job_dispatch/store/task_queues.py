@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import asyncpg
@@ -56,6 +56,45 @@ async def at_pilots(connection: asyncpg.Connection) -> list[tuple[str, int, int]
     """Jobs with an order key that pilots have: queue, order key, how many."""
     rows = await SQL.rows(connection, "at_pilots")
     return [(row["queue"], row["order_key_id"], row["n_jobs"]) for row in rows]
+
+
+async def one_at_a_time(connection: asyncpg.Connection) -> None:
+    """From here to the end of the transaction no other dispatcher permits jobs."""
+    await SQL.value(connection, "one_at_a_time")
+
+
+async def at_pilots_of_queues(
+    connection: asyncpg.Connection, queues: Sequence[str], permit_s: float
+) -> list[tuple[str, int, int]]:
+    """Jobs with an order key that pilots have at queues, or may get now: queue, key, how many."""
+    rows = await SQL.rows(connection, "at_pilots_of_queues", queues=list(queues), permit_s=permit_s)
+    return [(row["queue"], row["order_key_id"], row["n_jobs"]) for row in rows]
+
+
+async def permitted(connection: asyncpg.Connection, job_ids: Sequence[int], permit_s: float) -> set[int]:
+    """Which of these jobs may be claimed already, by whomever: they are among those that count."""
+    rows = await SQL.rows(connection, "permitted", job_ids=list(job_ids), permit_s=permit_s)
+    return {row["job_id"] for row in rows}
+
+
+async def permit(connection: asyncpg.Connection, job_ids: Sequence[int], permit_s: float) -> None:
+    """These jobs may be claimed within so many seconds."""
+    await SQL.run(connection, "permit", job_ids=list(job_ids), permit_s=permit_s)
+
+
+async def running_delays(connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[int, float]]:
+    """Which of these delays have not ended: the job whose match began each, and the seconds that are left."""
+    if not names:
+        return {}
+    rows = await SQL.rows(connection, "running_delays", names=list(names))
+    return {row["name"]: (row["job_id"], row["seconds_left"]) for row in rows}
+
+
+async def begin_delays(connection: asyncpg.Connection, begun: Mapping[str, tuple[int, float]]) -> None:
+    """Delays by name, each with the job that was matched, for so many seconds."""
+    if begun:
+        jobs, seconds = [job_id for job_id, _ in begun.values()], [one for _, one in begun.values()]
+        await SQL.run(connection, "begin_delays", names=list(begun), job_ids=jobs, seconds=seconds)
 
 
 async def forget_empty(connection: asyncpg.Connection, kept_s: float) -> int:

@@ -53,3 +53,43 @@ DELETE FROM task_queues q
    AND NOT EXISTS (SELECT FROM order_keys k JOIN jobs j ON j.order_key_id = k.order_key_id
                     WHERE k.task_queue_id = q.task_queue_id AND j.order_key_id <> 0)
 RETURNING q.task_queue_id;
+
+-- name: one_at_a_time
+-- What one dispatcher counts and permits the next one sees. Held until the end of the transaction.
+SELECT pg_advisory_xact_lock(hashtext('site_limits'), 0);
+
+-- name: at_pilots_of_queues
+-- Jobs with an order key at some queues that pilots have, and those that others may claim at this moment, in one look:
+-- one that is claimed meanwhile counts once. Index jobs_running_with_order_key.
+SELECT queue, order_key_id, count(*)::int AS n_jobs FROM (
+    SELECT j.queue, j.order_key_id FROM jobs j
+     WHERE j.queue = ANY(:queues::text[]) AND j.status IN ('sent', 'starting', 'running') AND j.order_key_id <> 0
+    UNION ALL
+    SELECT j.queue, j.order_key_id FROM site_limit_permits p JOIN jobs j ON j.job_id = p.job_id
+     WHERE p.made_at > orrery_now() - make_interval(secs => :permit_s)
+       AND j.status = 'activated' AND j.queue = ANY(:queues::text[]) AND j.order_key_id <> 0) counted
+ GROUP BY queue, order_key_id;
+
+-- name: permitted
+-- Which of these jobs have a permit: they are counted already.
+SELECT p.job_id FROM site_limit_permits p JOIN jobs j ON j.job_id = p.job_id
+ WHERE p.job_id = ANY(:job_ids::bigint[]) AND p.made_at > orrery_now() - make_interval(secs => :permit_s)
+   AND j.status = 'activated';
+
+-- name: permit
+-- These may be claimed; those of long ago go.
+WITH old AS (DELETE FROM site_limit_permits WHERE made_at < orrery_now() - make_interval(secs => :permit_s)
+                AND job_id <> ALL(:job_ids::bigint[]))
+INSERT INTO site_limit_permits (job_id) SELECT unnest(:job_ids::bigint[])
+ON CONFLICT (job_id) DO UPDATE SET made_at = excluded.made_at;
+
+-- name: running_delays
+-- Delays that have not ended, with the job that began each.
+SELECT name, job_id, extract(epoch FROM ends_at - orrery_now())::float8 AS seconds_left FROM site_delays WHERE name = ANY(:names::text[]) AND ends_at > orrery_now();
+
+-- name: begin_delays
+-- A match was made: the next one waits.
+INSERT INTO site_delays (name, job_id, ends_at)
+SELECT given.name, given.job_id, orrery_now() + make_interval(secs => given.seconds)
+  FROM unnest(:names::text[], :job_ids::bigint[], :seconds::float8[]) AS given (name, job_id, seconds)
+ON CONFLICT (name) DO UPDATE SET job_id = excluded.job_id, ends_at = excluded.ends_at;

@@ -232,8 +232,11 @@ async def test_a_pilot_that_asks_for_a_user_or_a_working_group_gets_their_best_j
     assert (await acquire(pilot, prod_user_id="bob", memory=4000))["jobs"][0]["PandaID"] == low
     assert (await acquire(pilot, working_group="HIGG", memory=4000))["jobs"][0]["PandaID"] == other
     none = await acquire(pilot, prod_user_id="carol", working_group="HIGG")
-    assert (none["StatusCode"], none["why"]) == (20, "nothing_queued")
+    assert (none["StatusCode"], none["why"]) == (20, "nothing_queued")  # nobody asked for others' jobs at the queue yet
     assert none["reason"] == "user carol, working group HIGG has no activated job at Q1 that fits"
+    rest = (await acquire(pilot))["jobs"]
+    none = await acquire(pilot, prod_user_id="carol", working_group="HIGG")
+    assert rest and none["why"] == "share" and none["reason"].endswith("; jobs of others that fit wait there")
 
 
 async def test_a_pilot_may_ask_for_one_task(rows: Rows, pilot: httpx.AsyncClient) -> None:

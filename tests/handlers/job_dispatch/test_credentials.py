@@ -154,11 +154,11 @@ async def test_secrets_are_their_owners_only_and_reach_the_jobs_of_tasks_that_us
         assert (await alice.post("/api/v1/creds/set_user_secrets", json={"key": "C"})).json()["success"]
         assert not (await alice.post("/api/v1/creds/set_user_secrets", json={"key": "C"})).json()["success"]
         mine = {"A": "1", "B": 'two "2"'}
-        assert (await alice.get("/api/v1/creds/get_user_secrets")).json()["data"] == mine
-        assert (await alice.get("/api/v1/creds/get_user_secrets", params={"keys": "B,X"})).json()["data"] == {
-            "B": 'two "2"'
-        }
-        assert (await bob.get("/api/v1/creds/get_user_secrets")).json()["data"] == {}
+        get = "/api/v1/creds/get_user_secrets"
+        assert (await alice.get(get, params={"get_json": "True"})).json()["data"] == mine
+        assert orjson.loads((await alice.get(get)).json()["data"]) == mine, "PanDA's client parses a text"
+        assert orjson.loads((await alice.get(get, params={"keys": "B,X"})).json()["data"]) == {"B": 'two "2"'}
+        assert (await bob.get(get)).json()["data"] == "{}"
         assert (await by_curl(alice, "get_user_secrets", keys="A", get_json="True")).json() == [True, {"A": "1"}]
         assert (await by_curl(bob, "get_user_secrets", keys="A")).json() == [True, {}]
         bob.headers["Authorization"] = "Bearer x.y.z"
@@ -266,3 +266,16 @@ async def test_letters_of_a_user_give_proxies_and_key_pairs(
     pair = {"publicKeyName": "public.pem", "privateKeyName": "private.pem"}
     assert (await by_urllib(pilot, "getProxy", dn="alice")).json()["StatusCode"] == proxy
     assert (await by_urllib(pilot, "getKeyPair", **pair)).json()["StatusCode"] == keys
+
+
+async def test_the_renewal_of_version_1_gives_the_same_in_an_envelope(parts: Parts, authority: Authority) -> None:
+    key = authority.issue("pilot-1", ["pilot"], ["atlas"], audience=KEY_AUDIENCE)
+    transport = httpx.ASGITransport(app=application_of(parts.service, authority))
+    async with httpx.AsyncClient(transport=transport, base_url="http://dispatch") as pilot:
+        told = (await pilot.get("/api/v1/creds/get_access_token", params={"token_key": key})).json()
+        assert told["success"] and told["data"]["StatusCode"] == 0
+        caller = authority.verify(told["data"]["userProxy"])
+        assert (caller.name, caller.roles, caller.groups) == ("pilot-1", {"pilot"}, {"atlas"})
+        for wrong, code in (("x", 50), (authority.issue("pilot-1", ["user"], audience=KEY_AUDIENCE), 60)):
+            told = (await pilot.get("/api/v1/creds/get_access_token", params={"token_key": wrong})).json()
+            assert not told["success"] and told["data"]["StatusCode"] == code

@@ -254,3 +254,33 @@ async def test_taking_ranges_reads_no_more_of_a_file_than_it_takes(rows: Rows, j
     text = "\n".join(row[0] for row in plan)
     assert "event_ranges_ready" in text and "Seq Scan on event_ranges" not in text, text
     assert "Sort Key: e.job_process_id" not in text, text
+
+
+async def test_the_counters_of_a_job_set_follow_what_pilots_take_and_report(
+    rows: Rows, pilot: httpx.AsyncClient, job_id: int
+) -> None:
+    file_id = await add_ranges(rows, [job_id], 4, attempts=1)
+    async with rows.database.pool.acquire() as connection:
+        set_id = await connection.fetchval(
+            "INSERT INTO job_sets (task_id, chunk_id, status, kind, n_files, n_ranges, n_consumers, serials, queues)"
+            " VALUES (1, 1, 'open', 'normal', 1, 4, 1, '{}', '[]') RETURNING job_set_id"
+        )
+        member = (
+            "INSERT INTO job_set_jobs (job_id, job_set_id, task_id, role, attempt) VALUES ($1, $2, 1, 'consumer', 1)"
+        )
+        await connection.execute(member, job_id, set_id)
+        await connection.execute("UPDATE event_ranges SET job_set_id = $1 WHERE file_id = $2", set_id, file_id)
+
+    async def counters() -> tuple[int, ...]:
+        async with rows.database.read() as connection:
+            row = await connection.fetchrow(
+                "SELECT n_ready, n_exhausted, n_processing, n_finished, n_fatal FROM job_sets WHERE job_set_id = $1",
+                set_id,
+            )
+        return tuple(row)
+
+    assert await counters() == (4, 0, 0, 0, 0)
+    ids = [one["eventRangeID"] for one in (await get(pilot, job_id, 3))["eventRanges"]]
+    assert await counters() == (1, 0, 3, 0, 0)
+    await update(pilot, [*said(ids[:1], "finished"), *said(ids[1:2], "failed"), *said(ids[2:], "fatal")])
+    assert await counters() == (1, 1, 0, 1, 1)

@@ -148,3 +148,53 @@ async def test_the_document_describes_pilots_methods_and_peoples(parts: Parts, p
     assert {"jobId", "state", "xml", "maxPSS"} <= set(legacy["properties"]) and "jobId" in legacy["required"]
     fields = document["components"]["schemas"]["UpdateJob"]["properties"]
     assert {"job_id", "job_status", "max_pss", "job_output_report"} <= set(fields)
+
+
+async def test_the_client_posts_ids_and_gets_what_its_caller_may_see(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1, status="running")
+    await update(pilot, job_id, "failed", trans_exit_code=9, pilot_error_code=1305)
+    path, body = "/api/v1/job/get_description_incl_archive", {"job_ids": [job_id, 4711]}
+    async with client(parts, authority, "alice", "user") as alice:
+        whole, unknown = (await alice.post(path, json=body)).json()["data"]
+    assert (whole["PandaID"], whole["jobStatus"], whole["pilotErrorCode"], unknown) == (job_id, "failed", 1305, None)
+    async with client(parts, authority, "mallory", "user") as mallory:
+        state, _ = (await mallory.post(path, json=body)).json()["data"]
+        assert state["jobStatus"] == "failed" and "pilotErrorCode" not in state and "jobParameters" not in state
+        refused = (await mallory.post(path, json={"job_ids": []})).json()
+        assert refused["success"] is False
+
+
+async def test_metadata_of_a_task_are_for_its_owner_and_its_vo(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    finished, running = await rows.jobs(2, status="running")
+    await update(pilot, finished, "finished", meta_data='{"exitCode": 0}')
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE jobs SET status = 'finished' WHERE job_id = $1", finished)
+    path = "/api/v1/job/get_metadata_for_analysis_jobs"
+    async with client(parts, authority, "alice", "user") as alice:
+        (one,) = (await alice.get(path, params={"task_id": 1})).json()["data"]
+        assert (one["PandaID"], one["metadata"]) == (finished, {"exitCode": 0}) and running != finished
+        assert (await alice.get(path, params={"task_id": 99})).json()["data"] == 2
+    async with client(parts, authority, "mallory", "user") as mallory:
+        refused = (await mallory.get(path, params={"task_id": 1})).json()
+        assert refused["data"] == 3 and "alice" in refused["message"]
+
+
+async def test_jobs_are_listed_at_a_queue_and_at_the_part_of_it_that_serves_a_resource_type(
+    rows: Rows, pilot: httpx.AsyncClient
+) -> None:
+    first, second = await rows.jobs(2)
+    (elsewhere,) = await rows.jobs(1, queue="Q2")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE jobs SET resource_type = 'MCORE' WHERE job_id = $1", second)
+        types = {one: await connection.fetchval("SELECT resource_type FROM jobs WHERE job_id = $1", one)
+                 for one in (first, elsewhere)}  # fmt: skip
+    for asked, found in (
+        ("Q1", [second, first]), ("Q1/MCORE", [second]), (f"Q1/{types[first]}", [first]), ("Q2/MCORE", []),
+        (f"Q2/{types[elsewhere]}", [elsewhere]), ("Q1/NONE", []),
+    ):  # fmt: skip
+        answer = (await pilot.get("/api/v1/job/list", params={"queue": asked})).json()
+        assert [one["job_id"] for one in answer["data"]] == found, asked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -11,6 +12,7 @@ import orjson
 import pytest
 
 from services.job_dispatch.acquire.waiting import Unavailable
+from services.job_dispatch.api.relays import EVENT_PICKING, WORKFLOWS, relays
 from services.job_dispatch.app import Parts
 from services.job_dispatch.coalescing import TooLate
 from shared.auth import Authority
@@ -211,6 +213,16 @@ async def test_what_does_not_exist_is_told_with_a_status_code_too(pilot: httpx.A
     assert (wrong.status_code, wrong.json()["StatusCode"], wrong.headers["allow"]) == (405, 30, "GET, HEAD, POST")
 
 
+async def test_calls_to_other_systems_behind_the_fields_own_server_are_answered_with_why_there_are_none(
+    parts: Parts, authority: Authority
+) -> None:
+    async with client(parts, authority, "alice", "user") as alice:
+        told = {one.path: await alice.post(one.path, json={}) for one in relays()}
+    picking = told.pop(f"{LEGACY}/putEventPickingRequest")
+    assert picking.headers["content-type"].startswith("text/plain") and picking.text == f"{EVENT_PICKING}\n"
+    assert len(told) == 3 and all(one.json() == [False, WORKFLOWS] for one in told.values())
+
+
 async def test_two_pilots_of_both_generations_never_get_the_same_job(rows: Rows, pilot: httpx.AsyncClient) -> None:
     await rows.jobs(20)
     answers = await asyncio.gather(
@@ -230,3 +242,24 @@ async def test_a_pilot_whose_disk_is_full_reports_in_the_address_and_loses_nothi
     answer = await pilot.get(f"{LEGACY}/updateJob", params=final)
     assert answer.json() == {"StatusCode": 0, "command": "NULL"} and await rows.statuses([job_id]) == ["holding"]
     assert len((await rows.report(job_id))["outputs"]) == 100
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "names"),
+    [
+        ("getJob", {"node": "n"}, ["siteName"]),
+        ("getJob", {"siteName": "Q1", "mem": -1, "nJobs": 0}, ["mem", "nJobs"]),
+        ("updateJob", {"attemptNr": "x", "state": "done"}, ["jobId", "state", "attemptNr"]),
+        ("updateWorkerPilotStatus", {"status": "lost"}, ["workerID", "harvesterID", "site", "status"]),
+        ("setDebugMode", {}, ["pandaID"]),
+        ("getEventRanges", {"nRanges": 7}, ["pandaID"]),
+        ("updateEventRanges", {"eventRanges": "x"}, ["eventRanges"]),
+        ("getKeyPair", {}, ["publicKeyName", "privateKeyName"]),
+    ],
+)
+async def test_what_is_wrong_with_a_legacy_call_is_told_by_the_names_that_its_caller_knows(
+    rows: Rows, pilot: httpx.AsyncClient, method: str, fields: dict[str, Any], names: list[str]
+) -> None:
+    answer = await by_curl(pilot, method, **fields)
+    said = answer.json()["errorDialog"] if answer.headers["content-type"].endswith("json") else answer.text
+    assert sorted(re.findall(r"(?:^|; )(\w+): (?:is missing|value )", said)) == sorted(names), said

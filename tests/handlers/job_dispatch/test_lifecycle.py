@@ -215,6 +215,9 @@ async def test_registered_outputs_end_a_job_move_its_files_or_wait_for_the_merge
         report = {"job_status": "finished", "outputs": {"a": {"fsize": 40}, "b": {"fsize": 2}}}
         for one in ids:
             await connection.execute("INSERT INTO job_reports VALUES ($1, 1, 'finished', $2)", one, report)
+    for one in ids:
+        for lfn in ("a", "b"):
+            await rows.output(one, lfn, task_id=(await rows.row(one))["task_id"])
     for _ in range(2):  # the second time is a repeated delivery
         await handle(rows, parts.handlers.on_outputs_registered, OutputsRegistered(job_ids=tuple(ids)))
     assert await rows.statuses(ids) == ["finished", "transferring", "finished", "merging", "transferring"]
@@ -234,10 +237,39 @@ async def test_registered_outputs_end_a_job_move_its_files_or_wait_for_the_merge
     assert len(await rows.events("jobs.merging.v1")) == 1
 
 
+async def test_outputs_of_a_job_go_each_to_where_its_dataset_is_kept(rows: Rows, parts: Parts) -> None:
+    await rows.task(2, nucleus="NUCLEUS")
+    (job_id,) = await rows.jobs(1, status="holding", task_id=2)
+    places = {"a": ("dst:SITE-B_DATADISK", None), "b": (None, "SITE-B"), "c": (None, None), "d": ("ddd:", None)}
+    async with rows.database.pool.acquire() as connection:
+        report = {"job_status": "finished", "outputs": {lfn: {"fsize": 10} for lfn in places}}
+        await connection.execute("INSERT INTO job_reports VALUES ($1, 1, 'finished', $2)", job_id, report)
+        dataset_of = {}
+        for lfn, (token, destination) in places.items():
+            file_id = await rows.output(job_id, lfn, task_id=2)
+            dataset_of[lfn] = await connection.fetchval(
+                "UPDATE task_datasets d SET storage_token = $2, destination = $3 FROM task_files f"
+                " WHERE f.file_id = $1 AND d.dataset_id = f.dataset_id RETURNING d.dataset_id",
+                file_id,
+                token,
+                destination,
+            )
+    await handle(rows, parts.handlers.on_outputs_registered, OutputsRegistered(job_ids=(job_id,)))
+    assert await rows.statuses([job_id]) == ["transferring"]
+    async with rows.database.read() as connection:
+        transfers = await connection.fetch("SELECT * FROM transfers ORDER BY transfer_id")
+    assert [(one["destination_storage"], one["n_files"], one["dataset_ids"]) for one in transfers] == [
+        ("SITE-B_DATADISK", 2, [dataset_of["a"], dataset_of["b"]]),
+        ("NUCLEUS_DATADISK", 1, [dataset_of["c"]]),
+    ]
+
+
 STATES = ("defined", "assigned", "activated", "throttled", "sent", "running", "holding", "transferring", "merging")
 
 
-STATE_OF_TASK = {"kill": "aborting", "finish": "finishing", "pause": "paused", "reassign": "reassigning"}
+STATE_OF_TASK = {
+    "kill": "aborting", "finish": "finishing", "pause": "paused", "give_back": "paused", "reassign": "reassigning",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -247,6 +279,7 @@ STATE_OF_TASK = {"kill": "aborting", "finish": "finishing", "pause": "paused", "
         ("finish", True, ["closed"] * 4 + ["sent", "running", "holding", "transferring", "merging"]),
         ("finish", False, ["closed"] * 4 + ["cancelled"] * 2 + ["holding", "transferring", "cancelled"]),
         ("pause", False, ["defined", "assigned", "throttled", "throttled", *STATES[4:]]),
+        ("give_back", False, ["closed", "closed", *STATES[2:]]),
         ("resume", False, ["defined", "assigned", "activated", "activated", *STATES[4:]]),
         ("reassign", True, ["closed"] * 4 + [*STATES[4:]]),
         ("retry", False, list(STATES)),
@@ -273,7 +306,7 @@ async def test_commands_take_the_jobs_they_mean(
     assert sorted((move["from_status"], move["to_status"]) for move in moved) == sorted(changed)
 
 
-@pytest.mark.parametrize("command", ["kill", "finish", "pause", "reassign"])
+@pytest.mark.parametrize("command", ["kill", "finish", "pause", "give_back", "reassign"])
 async def test_a_command_that_comes_after_the_task_went_on_leaves_its_new_jobs_alone(
     rows: Rows, parts: Parts, command: str
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import asyncpg
+import orjson
 import pytest
 
 from services.job_dispatch.acquire import lane_reader, sessions
@@ -60,6 +62,7 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
         await connection.close()
     assert not re.search(r"Hash Join|Merge Join|Hash Left Join", plan), plan
     assert not re.search(r"Seq Scan on (jobs|job_claims|job_specs)\b", plan), plan
+    assert "Join Filter" not in plan, f"two steps of a batch are compared pair by pair: {plan}"
     assert plan.count("Index Scan using jobs_pkey") >= 2, plan
     assert "job_claims_pkey" in plan and "job_specs_pkey" in plan, plan
 
@@ -88,6 +91,37 @@ async def test_windows_are_read_by_the_lane_index_alone(
         await connection.close()
     assert "jobs_lane" in plan and "Seq Scan on jobs" not in plan and "Bitmap" not in plan, plan
     assert not re.search(r"^\s*(->)?\s*Sort\b", plan, re.MULTILINE) or name in ("lanes_of", "first_lanes"), plan
+
+
+async def test_the_first_touch_of_a_queue_reads_a_few_jobs_of_each_share_however_many_wait(
+    rows: Rows, database_url: str
+) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=READ_SETTINGS)
+    try:
+        await connection.execute("SET session_replication_role = replica")
+        await connection.execute(
+            "INSERT INTO jobs (job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number,"
+            " status, queue, resource_type, gshare, user_name, prod_source_label, job_type)"
+            " SELECT n, 1, 1, $1 + n / 50 % 48, n % 7, 1, 1, 'activated', 'Q' || n % 200, 'SCORE', 'S' || n / 200 % 10,"
+            " 'u', 'managed', 'normal' FROM generate_series(1, 40000) AS n",
+            rows.shapes["small"],
+        )
+        await connection.execute("VACUUM ANALYZE jobs")
+        await connection.execute(f"PREPARE guarded (text, text[], int, int) AS {text_of('first_lanes')}")
+        plan = await connection.fetchval(
+            "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE guarded ('Q1', ARRAY['S2', 'S1'], 2, 8)"
+        )
+    finally:
+        await connection.close()
+    n_shares, n_read = 10, rows_of_jobs(orjson.loads(plan)[0]["Plan"])
+    n_lanes_read = 2 * 20  # 20 jobs of a share, each perhaps of another shape
+    assert n_read <= n_shares + 3 * n_lanes_read
+
+
+def rows_of_jobs(node: dict[str, Any]) -> int:
+    """How many rows a plan read of the table of jobs."""
+    own = node["Actual Rows"] * node["Actual Loops"] if node.get("Relation Name") == "jobs" else 0
+    return int(own) + sum(rows_of_jobs(one) for one in node.get("Plans", ()))
 
 
 async def test_what_sites_ask_of_jobs_is_a_chain_of_look_ups_by_key(rows: Rows, database_url: str) -> None:

@@ -161,3 +161,18 @@ async def test_who_may_give_a_job_which_priority(
         reply = (await caller.post("/api/v1/job/change_priority", json={"job_id": job_id, "priority": priority})).json()
     assert (reply["success"], reply["data"] if code else None) == (code is None, code)
     assert (await orders(rows))[job_id][1] == (priority if code is None else 100)
+
+
+async def test_the_pilot_is_told_the_share_and_priority_that_its_job_has_now(
+    rows: Rows, parts: Parts, pilot: httpx.AsyncClient
+) -> None:
+    (job_id,) = await rows.jobs(1)
+    made = {"PandaID": job_id, "currentPriority": 100, "gshare": "MC"}
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE job_specs SET spec = $1", made)
+    await task_has(rows, current_priority=700, gshare="Data")
+    await command(rows, parts, "change_priority")
+    await command(rows, parts, "change_share")
+    for _ in range(2):  # the second time for a repeated request
+        [told] = (await acquire(pilot, key="one"))["jobs"]  # type: ignore[misc]
+        assert (told["PandaID"], told["currentPriority"], told["gshare"]) == (job_id, 700, "Data")

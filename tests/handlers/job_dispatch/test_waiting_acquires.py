@@ -14,6 +14,8 @@ from services.job_dispatch.acquire.sessions import ClaimLine, ClaimOutcome
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
+from services.job_dispatch.policy.lane import Lane
+from services.job_dispatch.policy.share_lanes import PickedJob
 from shared.auth import Authority
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -73,6 +75,52 @@ async def test_a_second_session_claims_only_when_enough_wait_for_it(parts: Parts
     held.go_on.set()
     granted = await asyncio.gather(*asked)
     assert len({one.job_id for one in granted if one is not None}) == few + 1
+
+
+async def test_what_waits_is_too_little_for_one_of_two_sessions_and_left_to_the_other(parts: Parts, rows: Rows) -> None:
+    few = parts.claims.limits.worth_another_session
+    await rows.jobs(4)
+    await parts.windows.open("Q1")
+    held = HeldBack(parts)
+    claim, ends = held.claim, [asyncio.Event(), asyncio.Event()]
+
+    async def ends_alone(session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
+        found = await claim(session, wanted)
+        await ends[session].wait()
+        return found
+
+    held._sessions.claim = ends_alone  # type: ignore[method-assign]
+    held.go_on.set()
+    first, second = await all_busy(parts, held)
+    parts.claims.limits.worth_another_session = few
+    later = [asyncio.create_task(parts.claims.acquire(OFFER)) for _ in range(2)]
+    await asyncio.sleep(0)
+    ends[0].set()
+    await asyncio.wait_for(first, 60)
+    assert held.n_busy == 2 and not any(one.done() for one in later)
+    ends[1].set()
+    await asyncio.wait_for(asyncio.gather(second, *later), 60)
+    assert held.n_busy == 3, "those that waited were claimed together"
+
+
+async def test_the_next_claim_is_sent_before_the_answers_to_the_last_are_given(parts: Parts, rows: Rows) -> None:
+    await rows.jobs(2)
+    await parts.windows.open("Q1")
+    held = HeldBack(parts)
+    claim, answered = held.claim, list[bool]()
+
+    async def noted(session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
+        answered.append(first.done())
+        return await claim(session, wanted)
+
+    held._sessions.claim = noted  # type: ignore[method-assign]
+    first = asyncio.create_task(parts.claims.acquire(OFFER))
+    await asyncio.sleep(0.01)  # its claim has begun
+    second = asyncio.create_task(parts.claims.acquire(OFFER))
+    await asyncio.sleep(0)
+    held.go_on.set()
+    await asyncio.wait_for(asyncio.gather(first, second), 60)
+    assert answered == [False, False]
 
 
 async def n_sent(rows: Rows) -> int:
@@ -199,7 +247,7 @@ async def test_beyond_so_many_waiting_requests_pilots_are_told_when_to_come_agai
     assert room.n_requests == 0 and await n_sent(rows) == len(first) + 2
 
 
-@pytest.mark.parametrize("fault_at", ["pick", "site"])
+@pytest.mark.parametrize("fault_at", ["pick", "site", "count", "refill"])
 async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picked_again(
     rows: Rows, parts: Parts, monkeypatch: pytest.MonkeyPatch, fault_at: str
 ) -> None:
@@ -207,6 +255,7 @@ async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picke
     for queue in ("Q1", "Q2"):
         await parts.windows.open(queue)
     pick, asks = parts.windows.pick, parts.sites.asks
+    picked, refill = parts.windows.facts.picked, parts.windows.refill
 
     def failing_pick(offer: Offer) -> Any:
         return {}["pick"] if offer.queue == "Q2" else pick(offer)
@@ -214,10 +263,23 @@ async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picke
     def failing_asks(queue: str) -> bool:
         return {}["site"] if queue == "Q2" else asks(queue)
 
+    def failing_count(queue: str, found: PickedJob) -> None:
+        return {}["count"] if queue == "Q2" else picked(queue, found)
+
+    def failing_refill(queue: str, lane: Lane) -> Any:
+        return {}["refill"] if queue == "Q2" else refill(queue, lane)
+
+    faults: dict[str, tuple[Any, str, Any]] = {
+        "pick": (parts.windows, "pick", failing_pick),
+        "site": (parts.sites, "asks", failing_asks),
+        "count": (parts.windows.facts, "picked", failing_count),
+        "refill": (parts.windows, "refill", failing_refill),
+    }
     with monkeypatch.context() as patched:
-        patched.setattr(
-            *((parts.windows, "pick", failing_pick) if fault_at == "pick" else (parts.sites, "asks", failing_asks))
-        )
+        patched.setattr(*faults[fault_at])
+        if fault_at == "refill":  # the lane was not read to its end
+            for lane in parts.windows._queues["Q2"].window.lanes():
+                lane.complete = False
         offers = [OFFER, Offer("Q2", PilotKind()), OFFER, OFFER]
         waited = asyncio.gather(*(parts.claims.acquire(one) for one in offers), return_exceptions=True)
         found = await asyncio.wait_for(waited, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import orjson
@@ -75,7 +76,7 @@ async def started(parts: Parts) -> Parts:
 async def limits_are_read(parts: Parts, database: Database) -> None:
     """What the periodic reading does every ten seconds."""
     async with database.begin(reason="test") as work:
-        await queues_of(parts).read_limits(work.connection, database.monotonic, 0, 1)
+        await queues_of(parts).read_limits(work.connection, database.monotonic)
 
 
 def queues_of(parts: Parts) -> TaskQueues:
@@ -87,7 +88,7 @@ def queues_of(parts: Parts) -> TaskQueues:
 def why_nothing(parts: Parts, offer: Offer) -> NoJobs:
     """What a pilot is told that got no job."""
     metrics = DispatchMetrics(CollectorRegistry())
-    return NoMatch(parts.windows, parts.sites, parts.activity, Parameters(), metrics).explain(offer)
+    return NoMatch(parts.windows, parts.sites, parts.activity, Parameters(), metrics, time.monotonic).explain(offer)
 
 
 async def ended(rows: Rows, job_id: int) -> None:

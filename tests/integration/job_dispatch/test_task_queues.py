@@ -11,6 +11,7 @@ from math import sqrt
 import asyncpg
 import pytest
 
+from services.job_dispatch.acquire.site_permits import SitePermits
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from services.job_dispatch.store import task_queues as store
@@ -183,7 +184,55 @@ async def test_a_matching_delay_keeps_a_second_match_away_until_it_is_over(
     limits = queues_of(parts).limits
     later = limits._clock() + 31
     monkeypatch.setattr(limits, "_clock", lambda: later)
+    async with database.pool.acquire() as connection:
+        await connection.execute("UPDATE site_delays SET ends_at = orrery_now()")
     assert await taken(parts) == ids[1:2]
+
+
+async def at_once(dispatchers: list[Parts], n_each: int) -> list[int]:
+    """The jobs that so many pilots get which ask all dispatchers at the same time."""
+    asked = [parts.claims.acquire(Q1) for _ in range(n_each) for parts in dispatchers]
+    return sorted(one.job_id for one in await asyncio.gather(*asked) if one is not None)
+
+
+@pytest.mark.parametrize("n_running", [0, 2])
+async def test_two_dispatchers_together_never_pass_a_running_limit_and_use_all_of_it(
+    rows: Rows, start, database: Database, n_running: int
+) -> None:
+    await parameter(database, "RUNNING_LIMITS", {"SITE-A": {"OwnerGroup": {"g": 7}}})
+    limited = await jobs(rows, 60, "ann", "g")
+    free = await jobs(rows, 6, "ann", "other")
+    dispatchers = [await start(), await start()]
+    if n_running:
+        async with database.pool.acquire() as connection:
+            await connection.execute("UPDATE jobs SET status = 'sent' WHERE job_id = ANY($1)", limited[-n_running:])
+    got = await at_once(dispatchers, 20)
+    assert len(set(limited) & set(got)) == 7 - n_running and set(free) <= set(got)
+    assert await at_once(dispatchers, 5) == []
+    await ended(rows, next(one for one in got if one in limited))
+    for parts in dispatchers:
+        await limits_are_read(parts, database)
+    assert len(await at_once(dispatchers, 5)) == 1
+
+
+async def test_two_dispatchers_keep_one_delay_between_two_matches(rows: Rows, start, database: Database) -> None:
+    await parameter(database, "MATCHING_DELAYS", {"SITE-A": {"OwnerGroup": {"g": 30}}})
+    await jobs(rows, 10, "ann", "g")
+    dispatchers = [await start(), await start()]
+    assert len(await at_once(dispatchers, 3)) == 1
+    async with database.pool.acquire() as connection:
+        await connection.execute("UPDATE site_delays SET ends_at = orrery_now()")
+    for parts in dispatchers:
+        queues_of(parts).limits._until.clear()
+        queues_of(parts).limits._version += 1
+    assert len(await at_once(dispatchers, 3)) == 1
+
+
+async def test_without_limits_no_claim_asks_for_a_permit(rows: Rows, start, database: Database) -> None:
+    ids = await jobs(rows, 3, "ann", "g")
+    assert sorted(await taken(await start())) == ids
+    async with database.pool.acquire() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM site_limit_permits") == 0
 
 
 async def test_a_pick_while_priorities_are_calculated_passes_over_a_task_queue_whose_last_job_was_claimed(
@@ -267,3 +316,20 @@ async def test_the_listing_gives_priorities_with_their_terms_to_users(rows: Rows
     assert answer["task_queues"][2]["tags"] == ["GPU"] and answer["task_queues"][0]["entity_share"] == 3000.0
     assert narrowed["n_task_queues"] == 2 and len(narrowed["task_queues"]) == 1
     assert not refused.json()["success"]
+
+
+async def test_a_job_that_two_dispatchers_picked_takes_the_room_of_one(rows: Rows, start, database: Database) -> None:
+    """The second one asks for it beside another job, while the first one's claim is on its way."""
+    await parameter(database, "RUNNING_LIMITS", {"SITE-A": {"OwnerGroup": {"g": 1}}})
+    first, second = await jobs(rows, 2, "ann", "g")
+    answers = []
+    for asked in ([second], [first, second]):
+        parts = await start()
+        await parts.windows.open("Q1")
+        for job_id in (first, second):
+            limits = queues_of(parts).limits
+            limits._grants.pop(job_id, None)
+            key = next(iter(queues_of(parts).orders.keys))
+            queues_of(parts).picked("Q1", key, job_id)
+        answers.append(await SitePermits(database, queues_of(parts)).ask(asked))
+    assert answers == [{second}, {second}]

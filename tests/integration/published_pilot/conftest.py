@@ -17,8 +17,9 @@ from tests import servers
 from tests.integration.one_process import address_of, one_process
 from tests.integration.published_pilot import world
 from tests.integration.published_pilot.network import Outside, Relay
-from tests.integration.published_pilot.package import NotHere, published_pilot
+from tests.integration.published_pilot.package import published_pilot
 from tests.integration.published_pilot.run import Launcher, Pilot
+from tests.integration.published_source import NotHere
 
 #: what the payload does at each queue
 WORK = {"PILOT_FINISHED": "work", "PILOT_FAILED": "fail", "PILOT_KILLED": "wait", "PILOT_OUTAGE": "wait"}

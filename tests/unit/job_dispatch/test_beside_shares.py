@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from services.job_dispatch.policy.queue_window import QueueWindow
+from services.job_dispatch.policy.queues_of_share import KeyPlace, TaskQueueView
 from services.job_dispatch.policy.reading import IN_ORDER, Picking, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
-from services.job_dispatch.policy.task_queue_lanes import KeyPlace, TaskQueueView
 from shared.order.ranking import Ranks
 
 URGENT = frozenset({9})
@@ -78,6 +78,9 @@ class KnownOrders:
     """Every order key is a task queue of the same weight."""
 
     version = 1
+
+    def changed_since(self, version: int) -> set[int] | None:
+        return set()
 
     def place(self, order_key_id: int, gshare: str) -> KeyPlace:
         return KeyPlace(order_key_id, 1.0, 1.0)

@@ -13,7 +13,7 @@ from services.job_dispatch.api.body import REPORT, BadBody, fields_of
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.policy.commands import steps_of
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
-from services.job_dispatch.policy.outputs import HoldingJob, plan_outputs
+from services.job_dispatch.policy.outputs import HeldOutput, HoldingJob, plan_outputs
 from services.job_dispatch.policy.reports import (
     MISSING_OUTPUT,
     Effect,
@@ -97,6 +97,12 @@ def test_without_its_attempt_number_a_report_ends_no_job_whose_claimant_is_unkno
     verdict = judge(report, replace(row("running"), claimed_by=claimed_by), (), lambda queue, subject: is_named)
     assert verdict.effect is (Effect.FAILED if may else Effect.NOTHING)
     assert may or verdict.command == "tobekilled"
+
+
+@pytest.mark.parametrize(("vo", "may"), [("atlas", True), ("cms", False), ("", False)])
+def test_production_of_a_vo_is_trusted_with_the_jobs_of_that_vo_alone(vo: str, may: bool) -> None:
+    report = Report(1, "failed", None, subject="prodteam", trusted_for=frozenset({"atlas"}))
+    assert (judge(report, replace(row("running"), vo=vo)).effect is Effect.FAILED) is may
 
 
 def test_a_command_is_passed_on_and_none_is_the_word_null() -> None:
@@ -187,8 +193,8 @@ def test_missing_input_is_moved_and_everything_else_decided_by_the_task() -> Non
 
 def holding(**changes: Any) -> HoldingJob:
     values: dict[str, Any] = {
-        "job_id": 1, "task_id": 1, "job_type": "normal", "task_merges": False, "queue_site": "A",
-        "queue_storage": "A_DISK", "kept_at_site": "N", "kept_at": "N_DISK", "n_files": 2, "n_bytes": 9,
+        "job_id": 1, "task_id": 1, "job_type": "normal", "task_merges": False,
+        "outputs": (HeldOutput(1, 9, "A_DISK", "N_DISK"),),
     }  # fmt: skip
     return HoldingJob(**{**values, **changes})
 
@@ -196,12 +202,11 @@ def holding(**changes: Any) -> HoldingJob:
 @pytest.mark.parametrize(
     ("changes", "where"),
     [
-        ({}, "transfer"), ({"kept_at_site": None}, "transfer"), ({"queue_site": "N"}, "finish"),
-        ({"n_files": 0}, "finish"), ({"queue_site": "N", "kept_at_site": None}, "transfer"),
-        ({"kept_at": None}, "finish"), ({"queue_storage": "N_DISK"}, "finish"),
+        ({}, "transfer"), ({"outputs": ()}, "finish"), ({"outputs": (HeldOutput(1, 9, "A_DISK", None),)}, "finish"),
+        ({"outputs": (HeldOutput(1, 9, "A_DISK", None), HeldOutput(2, 9, "A_DISK", "N_DISK"))}, "transfer"),
         ({"task_merges": True}, "merge"), ({"task_merges": True, "job_type": "scout"}, "merge"),
         ({"task_merges": True, "job_type": "merge"}, "transfer"),
-        ({"task_merges": True, "job_type": "build", "queue_site": "N"}, "finish"),
+        ({"task_merges": True, "job_type": "build", "outputs": ()}, "finish"),
     ],
 )  # fmt: skip
 def test_where_outputs_go(changes: dict[str, Any], where: str) -> None:
@@ -209,8 +214,21 @@ def test_where_outputs_go(changes: dict[str, Any], where: str) -> None:
     assert len(getattr(plan, where)) == 1 and len(plan.merge) + len(plan.transfer) + len(plan.finish) == 1
 
 
+def test_files_of_a_job_that_go_the_same_way_are_one_movement() -> None:
+    files = (
+        HeldOutput(1, 1, "A_DISK", "N_DISK"), HeldOutput(2, 10, "A_DISK", "T_TAPE"),
+        HeldOutput(3, 100, "A_DISK", "N_DISK"), HeldOutput(4, 1000, "A_DISK", None),
+        HeldOutput(5, 10_000, "A_SCRATCH", "N_DISK"),
+    )  # fmt: skip
+    plan = plan_outputs([holding(outputs=files)])
+    assert [(one.source, one.destination, one.dataset_ids, one.n_files, one.n_bytes) for one in plan.transfers] == [
+        ("A_DISK", "N_DISK", (1, 3), 2, 101), ("A_DISK", "T_TAPE", (2,), 1, 10),
+        ("A_SCRATCH", "N_DISK", (5,), 1, 10_000),
+    ]  # fmt: skip
+
+
 def test_every_step_of_every_command_is_allowed_by_the_graph() -> None:
-    for command in ("kill", "finish", "pause", "resume", "reassign"):
+    for command in ("kill", "finish", "pause", "give_back", "resume", "reassign"):
         for soft in (True, False):
             for step in steps_of(command, soft=soft):
                 assert set(step.sources) <= set(JOB.sources(step.target, Owner.JOB_DISPATCH)), (command, soft)
@@ -251,4 +269,4 @@ async def test_a_gzip_bomb_is_refused_before_it_is_unpacked() -> None:
 
 @pytest.mark.parametrize(("is_urgent", "activity"), [(False, "Production Output"), (True, "Express")])
 def test_outputs_of_urgent_work_are_moved_by_the_express_activity(is_urgent: bool, activity: str) -> None:
-    assert [one.activity for one in plan_outputs([holding(is_urgent=is_urgent)]).transfer] == [activity]
+    assert [one.job.activity for one in plan_outputs([holding(is_urgent=is_urgent)]).transfers] == [activity]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.job_dispatch.policy.fitting import Misfit, Offer
-from services.job_dispatch.policy.no_match import CLASSES, AtQueue, no_match
+from services.job_dispatch.policy.no_match import CLASSES, AtQueue, grown_wait_s, no_match
 from shared.model.queue import QueueStatus
 
 ONLINE, MEMORY, LABEL = QueueStatus.ONLINE, Misfit("memory", "memory 16000 MB"), Misfit("label", "label managed")
@@ -37,3 +39,38 @@ def test_the_class_is_that_of_what_would_have_to_change_first(
 def test_a_pilot_that_asks_for_one_task_hears_about_that_task() -> None:
     told = no_match(Offer("Q", task_id=7), AtQueue(ONLINE, 1, [MEMORY]), 60)
     assert told.why == "nothing_queued" and told.reason == "task 7 has no activated job at Q that fits"
+
+
+@pytest.mark.parametrize(
+    ("offer", "found", "why", "reason"),
+    [
+        (Offer("Q", user_name="ann"), AtQueue(ONLINE, 2, [MEMORY]), "share", "user ann has no activated job"),
+        (Offer("Q", working_group="HIGG"), AtQueue(ONLINE, 1), "share", "jobs of others that fit wait there"),
+        (Offer("Q", working_group="HIGG"), AtQueue(ONLINE, 1, [MEMORY]), "nothing_queued", "working group HIGG has no"),
+        (Offer("Q", user_name="ann"), AtQueue(ONLINE), "nothing_queued", "user ann has no activated job at Q"),
+    ],
+)
+def test_a_pilot_that_serves_one_user_or_group_hears_that_what_fits_is_the_share_of_others(
+    offer: Offer, found: AtQueue, why: str, reason: str
+) -> None:
+    told = no_match(offer, found, 60)
+    assert told.why == why and reason in told.reason and why in CLASSES
+
+
+@pytest.mark.parametrize(
+    ("why", "empty_for_s", "wait_s"),
+    [("nothing_queued", 0, 60), ("nothing_queued", 59, 60), ("nothing_queued", 130, 130), ("nothing_queued", 9e9, 300),
+     ("queue_status", 400, 300), ("share", 400, 300), ("memory", 400, 60), ("limit", 400, 60), ("taken", 400, 60)],
+)  # fmt: skip
+def test_the_hint_grows_while_nothing_comes_and_what_may_change_at_once_keeps_the_usual_wait(
+    why: Any, empty_for_s: float, wait_s: int
+) -> None:
+    assert grown_wait_s(why, 60, empty_for_s, 300) == wait_s
+
+
+def test_the_time_between_two_questions_doubles_up_to_the_longest() -> None:
+    asked_at, waits = 0.0, []
+    for _ in range(6):
+        waits.append(grown_wait_s("nothing_queued", 60, asked_at, 300))
+        asked_at += waits[-1]
+    assert waits == [60, 60, 120, 240, 300, 300]

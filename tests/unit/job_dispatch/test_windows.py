@@ -144,6 +144,34 @@ def test_the_first_share_in_rank_order_is_served_to_its_end() -> None:
     assert picks(window(), Ranks(("B", "A"))) == [3, 2, 4, 1]
 
 
+def test_a_job_picked_in_vain_behind_a_shortened_window_waits_for_the_read_that_brings_those_before_it() -> None:
+    found = QueueWindow("Q")
+    lane = found.lane("MC", 1, complete=True)
+    for number in range(1, 7):
+        found.arrive("MC", 1, (-10, number))
+    taken = {1, 2, 3, 4}
+    last = found.pick(Ranks(("MC",)), anything, taken.__contains__)
+    assert isinstance(last, PickedJob) and last.job_id == 5
+    for number in (1, 2, 3, 4):  # their claims came to nothing, too
+        found.put_back(lane.key, (-10, number))
+    lane.shorten(2)
+    found.put_back(last.lane.key, last.entry)
+    assert drain(lane) == [1, 2] and not lane.complete
+    lane.begin_refill()
+    lane.end_refill([(-10, 3), (-10, 4), (-10, 5), (-10, 6)], limit=256)
+    assert drain(lane) == [3, 4, 5, 6]
+
+
+def test_the_last_job_that_was_read_is_put_back_for_no_later_read_finds_it() -> None:
+    found = QueueWindow("Q")
+    lane = found.lane("MC", 1, complete=False)
+    lane.begin_refill()
+    lane.end_refill([(-9, 1), (-5, 2)], limit=2)
+    assert drain(lane) == [1, 2]
+    found.put_back(lane.key, (-5, 2))
+    assert drain(lane) == [2]
+
+
 def test_shares_without_a_rank_come_last_by_name() -> None:
     assert picks(window(), Ranks(("B",))) == [3, 2, 4, 1]
     assert picks(window(), Ranks()) == [2, 4, 1, 3]

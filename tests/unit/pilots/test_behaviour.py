@@ -262,3 +262,28 @@ def test_the_end_of_each_job_is_told_when_it_ends_and_not_when_its_pilot_does() 
         else:
             one.answered(now, {"StatusCode": "0", "jobs": [SPEC]} if action.method == "acquire_jobs" else OK)
     assert told == ["finished"] and not isinstance(one.next(now), PilotEnd)
+
+
+def test_a_job_with_event_service_takes_and_reports_ranges_until_there_are_no_more() -> None:
+    one, now, calls = pilot(), 0.0, list[tuple[str, dict[str, Any]]]()
+    spec = {**SPEC, "eventService": "True", "jobsetID": 9}
+    ranges = [[{"eventRangeID": f"5-11-7-{number}-10"} for number in (1, 2)], [{"eventRangeID": "5-11-7-3-10"}], []]
+    while not calls or calls[-1][1].get("job_status") != "finished":
+        action = one.next(now)
+        assert not isinstance(action, PilotEnd)
+        if isinstance(action, Wait):
+            now = action.until_s
+            continue
+        calls.append((action.method, dict(action.fields)))
+        if action.method == "acquire_jobs":
+            one.answered(now, {"StatusCode": 0, "jobs": [spec]})
+        else:
+            one.answered(now, {"reply": ranges.pop(0)} if action.method == "acquire_event_ranges" else OK)
+    of_ranges = [(method, fields) for method, fields in calls if method.endswith("event_ranges")]
+    assert [method for method, _ in of_ranges] == ["acquire_event_ranges", "update_event_ranges"] * 2 + [
+        "acquire_event_ranges"
+    ]
+    assert of_ranges[0][1] == {"job_id": 11, "task_id": 5, "jobset_id": 9, "n_ranges": 50}
+    [group] = of_ranges[1][1]["event_ranges"]
+    assert [row["eventRangeID"] for row in group["eventRanges"]] == ["5-11-7-1-10", "5-11-7-2-10"]
+    assert group["zipFile"]["numEvents"] == 2

@@ -1,0 +1,78 @@
+"""Who acts for one VO reports no workers of another one, and decides nothing for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from services.job_dispatch.app import Parts
+from shared.auth import Authority
+from tests.applications import application_of
+from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.handlers.job_dispatch.published_pilot import by_curl
+
+WORKER = {"workerID": 12, "harvesterID": "H1", "site": "Q1"}
+
+
+async def told(
+    parts: Parts, authority: Authority, who: tuple[str, str, Sequence[str]], status: str, *, factory: bool = False
+) -> bool:
+    """Whether a report of the worker by this name, role and groups was noted."""
+    name, role, groups = who
+    transport = httpx.ASGITransport(app=application_of(parts.service, authority))
+    headers = {"Authorization": f"Bearer {authority.issue(name, [role], groups)}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://dispatch", headers=headers) as caller:
+        if factory:
+            one = {"workerID": 12, "computingSite": "Q1", "status": status}
+            body = {"harvester_id": "H1", "workers": [one]}
+            return bool((await caller.post("/api/v1/harvester/update_workers", json=body)).json()["data"][0])
+        return bool(
+            (await by_curl(caller, "updateWorkerPilotStatus", status=status, **WORKER)).json()["StatusCode"] == 0
+        )
+
+
+async def stored(rows: Rows) -> list[tuple[Any, ...]]:
+    async with rows.database.read() as connection:
+        return [tuple(one) for one in await connection.fetch("SELECT status, subject, vo FROM workers")]
+
+
+async def test_production_of_another_vo_says_nothing_of_a_worker_that_a_pilot_of_its_own_began(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    ann = ("ann", "pilot", ["atlas"])
+    assert await told(parts, authority, ann, "started")
+    for other in (("paul", "production", ["cms"]), ("ben", "pilot", ["cms"])):
+        assert not await told(parts, authority, other, "finished")
+        assert not await told(parts, authority, other, "finished", factory=True)
+    assert await stored(rows) == [("started", "ann", "atlas")]
+    assert await told(parts, authority, ("olga", "operator", ["cms"]), "started")
+    assert await told(parts, authority, ("pia", "production", ["atlas"]), "finished", factory=True)
+    assert await stored(rows) == [("finished", "ann", "atlas")]
+
+
+async def test_a_worker_that_a_factory_of_a_vo_submitted_is_begun_by_a_pilot_of_that_vo(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    assert await told(parts, authority, ("factory", "production", ["atlas"]), "submitted", factory=True)
+    assert not await told(parts, authority, ("ben", "pilot", ["cms"]), "started")
+    assert await stored(rows) == [("submitted", None, "atlas")]
+    assert await told(parts, authority, ("ann", "pilot", ["atlas", "cms"]), "started")
+    assert await stored(rows) == [("started", "ann", "atlas")]
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "groups", "status"),
+    [("paul", "production", ["cms"], 403), ("paul", "production", [], 200), ("olga", "operator", ["cms"], 200),
+     ("pilot-1", "pilot", ["cms"], 200)],
+)  # fmt: skip
+async def test_a_site_is_advertised_for_every_vo_by_who_acts_for_all_or_is_named(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, groups: list[str], status: int
+) -> None:
+    transport = httpx.ASGITransport(app=application_of(parts.service, authority))
+    headers = {"Authorization": f"Bearer {authority.issue(name, [role], groups)}"}
+    async with httpx.AsyncClient(transport=transport, base_url="http://dispatch", headers=headers) as caller:
+        answer = await caller.post("/api/v1/site/advertise", json={"Site": "SITE-A", "MaxJobs": 5})
+    assert answer.status_code == status, answer.text
