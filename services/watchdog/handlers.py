@@ -19,6 +19,7 @@ from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
 from services.watchdog.policy.grace import grace
 from services.watchdog.policy.jobs import Expiry, WatchedJob
+from services.watchdog.policy.transfers import ENDS_BELOW, PAUSE_MIN, MovedForUser, TransferLimits, too_much
 from services.watchdog.store import due as store
 from services.watchdog.store import sweeps as sweep_store
 from shared.config.parameters import Parameters
@@ -155,7 +156,7 @@ class Watchdog:
         last = await store.start_run(work.connection, "tasks", self._limits.periods.pending_period_s)
         if last is None:
             return False
-        n_released = await self._release_pending(work)
+        n_released = max(await self._release_pending(work), await self._give_up_assigning(work))
         due = await store.remind_due_tasks(work.connection, REMINDED, self._limits.periods.remind_again_s)
         for task_id, status in due:
             reason = f"the time to look at it again has come while {status}"
@@ -185,6 +186,19 @@ class Watchdog:
                 n_released += await self._release(work, task, release)
         return n_released
 
+    async def _give_up_assigning(self, work: UnitOfWork) -> int:
+        """How many tasks that found no nucleus for too long are exhausted now."""
+        limits, n_given_up = self._limits.pending(), 0
+        for task in await store.assigning_tasks(work.connection, limits):
+            verdict = task_policy.no_nucleus(task, limits, work.now)
+            if verdict is None:
+                continue
+            await work.because(verdict.reason)
+            if await store.exhaust_assigning(work.connection, task.task_id, verdict.reason):
+                work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
+                n_given_up += 1
+        return n_given_up
+
     async def _release(self, work: UnitOfWork, task: task_policy.PendingTask, release: task_policy.Release) -> bool:
         """Whether it was still pending."""
         await work.because(release.reason)
@@ -201,7 +215,7 @@ class Watchdog:
         return True
 
     async def watch_attempts(self, work: UnitOfWork) -> None:
-        """Production tasks that fail again and again make no jobs for a while; then they go on."""
+        """Production that fails again and again pauses, and analysis with too much input under way."""
         if await store.start_run(work.connection, "attempts", self._limits.periods.throttle_period_s) is None:
             return
         every = self._limits.periods.throttle_attempts
@@ -215,7 +229,30 @@ class Watchdog:
                     reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
                     await work.because(reason)
                     await store.throttle_task(work.connection, row["task_id"], decision, reason)
+        await self._limit_transfers(work)
         await self._release_throttled(work)
+
+    async def _limit_transfers(self, work: UnitOfWork) -> None:
+        """Analysis of users who have too much input moved makes no jobs until that is less."""
+        limits = self._parameters.filled(TransferLimits)
+        storages = (await self._grid.grid(work.connection)).storages.values()
+        tapes = sorted(one.name for one in storages if one.is_tape)
+        rows = await store.SQL.rows(work.connection, "moved_for_users", tapes=tapes)
+        moved = [MovedForUser(**dict(row)) for row in rows]
+        for one in moved:
+            reason = too_much(one, limits)
+            if reason is not None:
+                await work.because(reason)
+                await store.SQL.run(
+                    work.connection,
+                    "throttle_for_transfers",
+                    task_ids=one.task_ids,
+                    minutes=PAUSE_MIN,
+                    reason=reason,
+                    allowed=store.THROTTLEABLE,
+                )
+        waiting = sorted(one.user_name for one in moved if too_much(one, limits, ENDS_BELOW))
+        await store.SQL.run(work.connection, "end_pauses", users=waiting)
 
     async def _release_throttled(self, work: UnitOfWork) -> None:
         await work.because("its throttling is over")
@@ -266,4 +303,7 @@ class Watchdog:
             self._swept.labels(kind=kind.kind).inc(len(rows))
         for event in events:
             work.emit(event)
+        tasks = sorted({row["task_id"] for row in rows if row.get("task_id") == row["entity_id"]})
+        if tasks:
+            await sweep_store.SQL.run(work.connection, "note_rescued_tasks", task_ids=tasks)
         return len(rows)

@@ -46,6 +46,9 @@ HEARTBEAT_TIMEOUT = Parameter(
 SWEEP_AGE_S = Parameter(COMPONENT, "SWEEP_AGE_S", 60.0, "s", "until work whose state did not change is announced again")
 WAIT_FOR_PICKED_S = Parameter(COMPONENT, "WAIT_FOR_PICKED_S", 1800.0, "s", "until a chunk that rests is taken back")
 WAIT_FOR_ACHIEVED_S = Parameter(COMPONENT, "WAIT_FOR_ACHIEVED_S", 3600.0, "s", "until a task at its goal is finished")
+WAIT_FOR_PAUSED_S = Parameter(
+    COMPONENT, "WAIT_FOR_PAUSED_S", 600.0, "s", "until jobs of a paused task that no pilot can take yet are given back"
+)
 WAIT_FOR_EXHAUSTED_S = Parameter(
     COMPONENT, "WAIT_FOR_EXHAUSTED_S", 864_000.0, "s", "until an exhausted task that is not retried is finished"
 )

@@ -12,8 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.watchdog.parameters import SWEEP_AGE_S, WAIT_FOR_ACHIEVED_S, WAIT_FOR_EXHAUSTED_S, WAIT_FOR_PICKED_S
-from services.watchdog.policy.tasks import GoalFacts, goal_reached
+from services.watchdog.parameters import (
+    SWEEP_AGE_S,
+    WAIT_FOR_ACHIEVED_S,
+    WAIT_FOR_EXHAUSTED_S,
+    WAIT_FOR_PAUSED_S,
+    WAIT_FOR_PICKED_S,
+)
 from shared import events
 from shared.config.parameter import Parameter
 from shared.events import IDS_OF_EVENT, Event
@@ -101,6 +106,11 @@ def _paused(rows: Rows, now: datetime) -> Iterable[Event]:
     return [events.TaskCommanded(task_id=row["task_id"], command="pause", status=row["status"]) for row in rows]
 
 
+def _long_paused(rows: Rows, now: datetime) -> Iterable[Event]:
+    """Jobs that were on their way to a pilot go back: their input may be used elsewhere when the task is resumed."""
+    return [events.TaskCommanded(task_id=row["task_id"], command="give_back", status=row["status"]) for row in rows]
+
+
 def _resumed(rows: Rows, now: datetime) -> Iterable[Event]:
     return [events.TaskCommanded(task_id=row["task_id"], command="resume", status=row["status"]) for row in rows]
 
@@ -167,10 +177,9 @@ def _at_goal(rows: Rows, now: datetime) -> Iterable[Event]:
             task_id=row["task_id"],
             command="finish",
             requested_by=REQUESTED_BY,
-            reason=f"goal of {row['goal'] / 10:g} % reached: {row['finished']} of {row['total']} units of input",
+            reason=f"{row['wanted']} reached: {row['n_files_finished']} of {row['n_files']} units of input",
         )
         for row in rows
-        if goal_reached(GoalFacts(row["finished"], row["total"], row["goal"]))
     ]
 
 
@@ -204,6 +213,7 @@ SWEEPS: tuple[Sweep, ...] = (
     Sweep("prepared_tasks", _prepared),
     Sweep("leaving_tasks", _leaving),
     Sweep("paused_tasks", _paused),
+    Sweep("long_paused_tasks", _long_paused, WAIT_FOR_PAUSED_S),
     Sweep("resumed_tasks", _resumed),
     Sweep("jobs_of_ended_tasks", _ended),
     Sweep("tasks_at_goal", _at_goal, WAIT_FOR_ACHIEVED_S),

@@ -25,7 +25,8 @@ INVARIANTS: dict[str, str] = {
     "I11": "output names, serial numbers and random seeds are unique in a task",
     "I12": "shares add up, and what is tried again counts once",
     "I13": "Redis and RabbitMQ decide nothing: PostgreSQL alone knows what comes next",
-    "I14": "contents and catalogue agree on every finished output",
+    "I14": "contents and catalogue agree on every finished output, and on the input that jobs may take",
+    "I15": "a task is final only if no input is open",
 }
 
 #: Too heavy, or about time rather than about a commit: left out when only some tasks are checked after a step.

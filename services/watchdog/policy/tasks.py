@@ -39,6 +39,16 @@ class PendingTask:
 
 
 @dataclass(frozen=True)
+class AssigningTask:
+    """A task without a nucleus; `waiting_since`: when it first found none, without a success since."""
+
+    task_id: int
+    label: str
+    waiting_since: datetime
+    parent_status: TaskStatus | None = None
+
+
+@dataclass(frozen=True)
 class Release:
     """The task goes on in `to_status`."""
 
@@ -71,14 +81,29 @@ def release(task: PendingTask, limits: PendingLimits, now: datetime) -> Release 
 
     It goes back to the state it came from: at `retry_at`, or without one after 60, 30 or 10 minutes by priority.
     """
-    timeout = limits.timeout(task.label)
-    parent_works = task.parent_status is not None and task.parent_status not in ENDED_PARENTS
-    if timeout is not None and now - task.waiting_since > timeout and not parent_works:
-        return Release("exhausted", f"pending for more than {timeout.total_seconds() / 3600:g} h")
+    given_up = _given_up(task, "pending", limits, now)
+    if given_up is not None:
+        return given_up
     due = task.retry_at or task.pending_since + limits.wait(task.priority)
     if now < due:
         return None
     return Release(_came_from(task), f"waited until {due:%Y-%m-%d %H:%M:%S} as {task.old_status or 'pending'}")
+
+
+def no_nucleus(task: AssigningTask, limits: PendingLimits, now: datetime) -> Release | None:
+    """Exhausted if it was assigning for as long as a task may be pending.
+
+    Source: JEDI, Transition of task status (exhausted).
+    """
+    return _given_up(task, "assigning", limits, now)
+
+
+def _given_up(task: PendingTask | AssigningTask, doing: str, limits: PendingLimits, now: datetime) -> Release | None:
+    timeout = limits.timeout(task.label)
+    parent_works = task.parent_status is not None and task.parent_status not in ENDED_PARENTS
+    if timeout is None or now - task.waiting_since <= timeout or parent_works:
+        return None
+    return Release("exhausted", f"{doing} for more than {timeout.total_seconds() / 3600:g} h")
 
 
 def wake(task: PendingTask, limits: PendingLimits, cause: str, now: datetime) -> Release:
@@ -91,20 +116,6 @@ def wake(task: PendingTask, limits: PendingLimits, cause: str, now: datetime) ->
 
 def _came_from(task: PendingTask) -> TaskStatus:
     return task.old_status if task.old_status in HOLDABLE else "ready"
-
-
-@dataclass(frozen=True)
-class GoalFacts:
-    """Progress over a task's master inputs; `goal` in per mille of its units of input."""
-
-    finished: int
-    total: int
-    goal: int
-
-
-def goal_reached(facts: GoalFacts) -> bool:
-    """Whether completeness in per mille has reached a goal below 100 %; never with nothing to do."""
-    return 0 < facts.goal < 1000 and facts.total > 0 and facts.finished * 1000 >= facts.goal * facts.total
 
 
 @dataclass(frozen=True)

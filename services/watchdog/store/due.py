@@ -11,12 +11,21 @@ from typing import cast
 import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
-from services.watchdog.policy.jobs import HIGH_PRIORITY, Expiry, Search, WatchedJob, WatchedQueue, only_moves
+from services.watchdog.policy.jobs import (
+    HIGH_PRIORITY,
+    WORKER_GONE,
+    Expiry,
+    Search,
+    WatchedJob,
+    WatchedQueue,
+    only_moves,
+)
 from services.watchdog.policy.rebrokerage import FAST_REBROKERAGE, RUNNING, WAITING, Overload, ShareAtQueue
 from services.watchdog.policy.tasks import (
     ENDED_PARENTS,
     PENDING_WAIT,
     PENDING_WAITS,
+    AssigningTask,
     PendingLimits,
     PendingTask,
     Release,
@@ -192,9 +201,14 @@ async def expire(connection: asyncpg.Connection, jobs: Sequence[WatchedJob], ver
         allowed=EXPIRABLE[verdict.to_status],
         to_status=verdict.to_status,
         error_code=verdict.error_code,
+        worker_gone=WORKER_GONE,
         reason=verdict.reason,
     )
-    moves = moves_of(map(_as_counted, rows), verdict.to_status)
+    moves = tuple(
+        move
+        for status in sorted({row["status"] for row in rows})
+        for move in moves_of((_as_counted(row) for row in rows if row["status"] == status), status)
+    )
     return Expired(tuple(sorted(row["job_id"] for row in rows)), moves)
 
 
@@ -212,6 +226,28 @@ async def pending_tasks(connection: asyncpg.Connection, limits: PendingLimits) -
         most=MOST_TASKS,
     )
     return [_pending_task(row) for row in rows]
+
+
+async def assigning_tasks(connection: asyncpg.Connection, limits: PendingLimits) -> list[AssigningTask]:
+    """Tasks that found no nucleus for too long, the most important first."""
+    rows = await SQL.rows(
+        connection,
+        "assigning_tasks",
+        labels=list(limits.timeout_h),
+        timeouts_s=[hours * 3600 for hours in limits.timeout_h.values()],
+        ended=sorted(ENDED_PARENTS),
+        most=MOST_TASKS,
+    )
+    return [
+        AssigningTask(row["task_id"], row["prod_source_label"] or "", row["waiting_since"], row["parent_status"])
+        for row in rows
+    ]
+
+
+async def exhaust_assigning(connection: asyncpg.Connection, task_id: int, reason: str) -> bool:
+    """Compare-and-set; whether it still had no nucleus."""
+    TASK.check("assigning", "exhausted", Owner.WATCHDOG)
+    return await SQL.row(connection, "exhaust_assigning", task_id=task_id, reason=reason) is not None
 
 
 async def woken_pending_tasks(connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[PendingTask]:

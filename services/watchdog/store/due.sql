@@ -81,7 +81,9 @@ WITH wanted AS (
            SELECT count(*) FROM job_retry_history h
              JOIN (SELECT job_id, queue, error_source, error_code, end_time FROM jobs
                    UNION ALL
-                   SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive) o
+                   -- archived after it ended: only the partitions since then are opened
+                   SELECT job_id, queue, error_source, error_code, end_time FROM jobs_archive
+                    WHERE archived_at > orrery_now() - make_interval(secs => :again_s)) o
                ON o.job_id = h.old_job_id
             WHERE h.new_job_id = j.job_id AND o.queue = j.queue AND o.error_source = 'watchdog'
               AND o.error_code = :error_code AND o.end_time > orrery_now() - make_interval(secs => :again_s))
@@ -89,22 +91,25 @@ WITH wanted AS (
 SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
 
 -- name: expire_jobs
--- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them.
+-- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them. What a lost job
+-- of the event service processed is merged (JEDI: Final status of Event Service jobs).
 WITH judged AS (
     SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[],
                          :heartbeats_at::timestamptz[]) AS w (job_id, status, changed_at, heartbeat_at)
 ), held AS MATERIALIZED (
-    SELECT j.job_id, j.status AS was
+    SELECT j.job_id, j.status AS was, :error_code::int = :worker_gone::int AND EXISTS (
+           SELECT FROM event_ranges r WHERE r.job_id = j.job_id AND r.job_set_id IS NOT NULL AND r.status = 3) AS processed
       FROM jobs j JOIN judged w ON w.job_id = j.job_id AND w.status = j.status
        AND w.changed_at = j.state_change_time AND w.heartbeat_at IS NOT DISTINCT FROM j.heartbeat_at
      WHERE j.status = ANY(:allowed::text[])
      ORDER BY j.job_id FOR UPDATE OF j SKIP LOCKED
 )
 UPDATE jobs j
-   SET status = :to_status, state_change_time = orrery_now(), end_time = orrery_now(), error_source = 'watchdog',
+   SET status = CASE WHEN h.processed THEN 'merging' ELSE :to_status::text END, state_change_time = orrery_now(),
+       end_time = CASE WHEN h.processed THEN NULL ELSE orrery_now() END, error_source = 'watchdog',
        error_code = :error_code, error_dialog = :reason
   FROM held h WHERE j.job_id = h.job_id
-RETURNING j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
+RETURNING j.status, j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
 
 -- name: pending_tasks
 -- Those whose time has come: to go on, or to be exhausted unless the parent works.
@@ -157,6 +162,33 @@ UPDATE tasks
    AND old_status IS NOT DISTINCT FROM :old_status::text AND retry_at IS NOT DISTINCT FROM :retry_at
 RETURNING task_id;
 
+-- name: assigning_tasks
+-- Those that found no nucleus for too long, unless the parent works. Index tasks_live.
+WITH timeouts AS MATERIALIZED (
+    SELECT * FROM unnest(:labels::text[], :timeouts_s::float8[]) AS o (label, timeout_s)
+)
+SELECT t.task_id, t.prod_source_label, coalesce(t.frozen_time, t.state_change_time) AS waiting_since,
+       p.status AS parent_status
+  FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
+  LEFT JOIN timeouts o ON o.label = t.prod_source_label
+  LEFT JOIN timeouts every ON every.label = ''
+ WHERE t.status = 'assigning' AND coalesce(o.timeout_s, every.timeout_s) > 0
+   AND (p.status IS NULL OR p.status = ANY(:ended::text[]))
+   AND coalesce(t.frozen_time, t.state_change_time)
+       < orrery_now() - make_interval(secs => coalesce(o.timeout_s, every.timeout_s))
+ ORDER BY t.current_priority DESC, t.task_id
+ LIMIT :most;
+
+-- name: exhaust_assigning
+-- Compare-and-set: a task that got its nucleus meanwhile goes on.
+UPDATE tasks
+   SET status = 'exhausted', old_status = 'assigning', retry_at = NULL,
+       frozen_time = coalesce(frozen_time, state_change_time),
+       error_dialog = left(:reason::text || coalesce(': ' || error_dialog, ''), 2000),
+       state_change_time = orrery_now(), modification_time = orrery_now()
+ WHERE task_id = :task_id AND status = 'assigning'
+RETURNING task_id;
+
 -- name: due_tasks
 -- Live tasks that asked to be looked at again: assigning without a nucleus, working ones that found no queue.
 SELECT task_id, status FROM tasks
@@ -201,6 +233,35 @@ UPDATE tasks
        state_change_time = orrery_now(), modification_time = orrery_now()
  WHERE task_id = :task_id AND status = ANY(:allowed::text[]) AND num_throttled < :times
 RETURNING task_id;
+
+-- name: moved_for_users
+-- Input that is being moved for analysis, by user and by where it comes from, with the tasks. Indexes transfers_requested,
+-- transfers_due.
+SELECT t.user_name, array_agg(DISTINCT t.task_id) AS task_ids,
+       coalesce(sum(x.n_bytes) FILTER (WHERE x.source_storage = ANY(:tapes::text[])), 0)::bigint AS from_tape_bytes,
+       coalesce(sum(x.n_bytes) FILTER (WHERE x.source_storage = ANY(:tapes::text[]) IS NOT TRUE), 0)::bigint
+           AS from_disk_bytes
+  FROM transfers x JOIN tasks t USING (task_id)
+ WHERE x.status IN ('requested', 'active') AND x.direction = 'input'
+   AND orrery_is_analysis(t.task_type, t.prod_source_label)
+ GROUP BY t.user_name;
+
+-- name: throttle_for_transfers
+-- Tasks whose user has too much moved make no jobs for a while, by compare-and-set; those that pause already go on doing
+-- so.
+UPDATE tasks
+   SET status = 'throttled', old_status = CASE WHEN status = 'throttled' THEN old_status ELSE status END,
+       throttled_time = orrery_now(), retry_at = orrery_now() + make_interval(mins => :minutes), error_dialog = :reason,
+       state_change_time = CASE WHEN status = 'throttled' THEN state_change_time ELSE orrery_now() END,
+       modification_time = orrery_now()
+ WHERE task_id = ANY(:task_ids::bigint[])
+   AND (status = ANY(:allowed::text[]) OR status = 'throttled' AND retry_at <= orrery_now());
+
+-- name: end_pauses
+-- Throttled analysis of users whose transfers are few again goes on at once.
+UPDATE tasks SET retry_at = orrery_now()
+ WHERE status = 'throttled' AND retry_at > orrery_now() AND orrery_is_analysis(task_type, prod_source_label)
+   AND user_name <> ALL(:users::text[]);
 
 -- name: throttled_due
 -- Throttled tasks that go on now. Index tasks_retry.

@@ -72,6 +72,15 @@ SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
                        WHERE j.task_id = t.task_id AND j.status = 'activated' LIMIT 1) job
  WHERE t.status = 'paused' AND t.state_change_time < :before;
 
+-- name: long_paused_tasks
+-- Jobs that no pilot can take yet, of tasks that are paused for longer than jobs may wait for the end of it.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.status
+  FROM tasks t
+  CROSS JOIN LATERAL (SELECT j.job_id FROM jobs j
+                       WHERE j.task_id = t.task_id AND j.status IN ('pending', 'waiting', 'defined', 'assigned')
+                       LIMIT 1) job
+ WHERE t.status = 'paused' AND t.state_change_time < :before;
+
 -- name: resumed_tasks
 -- Jobs held back although their task goes on: they were throttled while the command to resume was on its way. Those of
 -- analysis may be over the cap of their user, so that only job dispatch, which counts them, lets them go on.
@@ -140,15 +149,30 @@ SELECT j.job_id AS entity_id, max(x.completed_at) AS since, j.job_id, array_agg(
 HAVING bool_and(x.status IN ('done', 'failed')) AND max(x.completed_at) < :before;
 
 -- name: tasks_at_goal
--- Running tasks that have as much as their owner wanted.
-SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, t.goal, s.finished, s.total
+-- Running tasks that have as much as their owner wanted, by the count that decides their final status. Events are summed
+-- up only where those in use could be enough.
+SELECT t.task_id AS entity_id, t.state_change_time AS since, t.task_id, w.wanted, c.n_files_finished, c.n_files
   FROM tasks t
   CROSS JOIN LATERAL (
-       SELECT coalesce(sum(d.n_files_finished), 0)::bigint AS finished, coalesce(sum(d.n_files), 0)::bigint AS total
+       SELECT coalesce(sum(d.n_files_finished), 0) AS files, coalesce(sum(d.n_files), 0) AS all_files,
+              sum(d.n_events_used) AS events,
+              CASE WHEN bool_and(d.n_events IS NOT NULL) THEN sum(d.n_events) END AS all_events
          FROM task_datasets d
         WHERE d.task_id = t.task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')) s
- WHERE t.status = 'running' AND t.goal > 0 AND t.goal < 1000 AND t.state_change_time < :before
-   AND s.finished * 1000 >= t.goal * s.total AND s.total > 0;
+  CROSS JOIN LATERAL (
+       SELECT least(CASE WHEN t.goal > 0 AND t.goal < 1000 THEN t.goal END,
+                    10 * split_part(t.term_condition, '%', 1)::float8) AS lowest) p
+  CROSS JOIN LATERAL orrery_completeness(
+       CASE WHEN s.files * 1000 >= p.lowest * s.all_files OR s.events * 1000 >= p.lowest * s.all_events
+            THEN t.task_id END) c
+  CROSS JOIN LATERAL (
+       SELECT CASE WHEN t.goal > 0 AND t.goal < 1000 AND c.permille >= t.goal
+                   THEN 'goal of ' || (t.goal / 10.0)::float8 || ' %'
+                   WHEN CASE WHEN t.term_condition LIKE '%files' THEN c.files_permille ELSE c.permille END
+                        >= 10 * split_part(t.term_condition, '%', 1)::float8
+                   THEN 'condition of ' || t.term_condition END AS wanted) w
+ WHERE t.status = 'running' AND (t.goal > 0 AND t.goal < 1000 OR t.term_condition IS NOT NULL)
+   AND t.state_change_time < :before AND c.n_files > 0 AND w.wanted IS NOT NULL;
 
 -- name: exhausted_tasks
 -- Tasks that wait for a decision of their owner.
@@ -161,6 +185,12 @@ INSERT INTO sweep_marks AS m (kind, entity_id, times, swept_at)
 SELECT :kind, w.entity_id, w.times, orrery_now()
   FROM unnest(:entity_ids::bigint[], :times::int[]) AS w (entity_id, times)
 ON CONFLICT (kind, entity_id) DO UPDATE SET times = excluded.times, swept_at = excluded.swept_at;
+
+-- name: note_rescued_tasks
+-- When tasks were last found without progress; one that somebody works on at this moment is not waited for.
+UPDATE tasks SET rescue_time = orrery_now()
+ WHERE task_id IN (SELECT task_id FROM tasks WHERE task_id = ANY(:task_ids::bigint[])
+                    ORDER BY task_id FOR NO KEY UPDATE SKIP LOCKED);
 
 -- name: forget_marks
 -- Marks that are older than any wait between two announcements. Index sweep_marks_old.

@@ -57,6 +57,31 @@ async def test_a_job_without_heartbeat_fails_and_its_neighbours_live(
     assert (logged["actor"], logged["to_status"]) == ("watchdog", "failed") and "heartbeat" in logged["reason"]
 
 
+async def test_a_lost_job_of_the_event_service_with_processed_ranges_waits_for_their_merge(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, event_service=1)
+    old = {"state_change_time": START - 5 * HOUR, "heartbeat_at": START - 3 * HOUR, "status": "running"}
+    with_ranges, without = await rows.job(connection, task, **old), await rows.job(connection, task, **old)
+    for job_id, status in ((with_ranges, 3), (without, 2)):
+        found = {
+            "task_id": task,
+            "dataset_id": 1,
+            "file_id": job_id,
+            "job_id": job_id,
+            "status": status,
+            "job_set_id": 1,
+        }
+        await rows.insert(connection, "event_ranges", found)
+    await seasoned(stage)
+
+    (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+
+    assert sorted((move.to_status, move.n_jobs) for move in event.moves) == [("failed", 1), ("merging", 1)]
+    states = await connection.fetch("SELECT status, end_time, error_source FROM jobs ORDER BY job_id")
+    assert [tuple(row) for row in states] == [("merging", None, "watchdog"), ("failed", START, "watchdog")]
+
+
 async def test_running_it_again_changes_nothing(stage: Stage, connection: asyncpg.Connection) -> None:
     task = await rows.task(connection)
     await rows.job(connection, task, status="sent", state_change_time=START - HOUR)

@@ -80,6 +80,19 @@ async def paused_task_with_an_activated_job(
     return [(TaskCommanded, {"task_id": task, "command": "pause"})]
 
 
+async def long_paused_task_with_an_assigned_job(
+    connection: asyncpg.Connection,
+) -> list[tuple[type[Event], dict[str, object]]]:
+    long_ago = START - timedelta(minutes=11)
+    task = await rows.task(connection, status="paused", old_status="running", state_change_time=long_ago)
+    await rows.job(connection, task, status="assigned", state_change_time=long_ago)
+    lately = await rows.task(connection, status="paused", old_status="running", state_change_time=OLD)
+    await rows.job(connection, lately, status="assigned", state_change_time=long_ago)
+    running = await rows.task(connection, status="paused", old_status="running", state_change_time=long_ago)
+    await rows.job(connection, running, status="running", state_change_time=long_ago)
+    return [(TaskCommanded, {"task_id": task, "command": "give_back"})]
+
+
 async def resumed_task_with_a_throttled_job(
     connection: asyncpg.Connection,
 ) -> list[tuple[type[Event], dict[str, object]]]:
@@ -171,6 +184,42 @@ async def task_at_goal(connection: asyncpg.Connection) -> list[tuple[type[Event]
     return [(TaskCommandRequested, {"task_id": task, "command": "finish", "requested_by": "watchdog"})]
 
 
+async def task_with_a_condition(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    """90 of 100 files have 40 of 100 events: enough of files, not of events."""
+    for condition in ("90% of events", "91% of files", "90% of files"):
+        task = await rows.task(
+            connection, status="running", state_change_time=START - timedelta(hours=2), term_condition=condition
+        )
+        await a_dataset_of_events(connection, task, n_finished=90, n_events_finished=40)
+    return [
+        (
+            TaskCommandRequested,
+            {"task_id": task, "reason": "condition of 90% of files reached: 90 of 100 units of input"},
+        )
+    ]
+
+
+async def task_at_goal_by_events(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
+    """What its final status would count: 50 of 100 files have 900 of 1000 events, as wanted."""
+    for n_files, n_events in ((95, 899), (50, 900)):
+        task = await rows.task(connection, status="running", state_change_time=START - timedelta(hours=2), goal=900)
+        await a_dataset_of_events(connection, task, n_finished=n_files, n_events_finished=n_events, n_events=1000)
+    return [(TaskCommandRequested, {"task_id": task, "reason": "goal of 90 % reached: 50 of 100 units of input"})]
+
+
+async def a_dataset_of_events(
+    connection: asyncpg.Connection, task: int, *, n_finished: int, n_events_finished: int, n_events: int = 100
+) -> None:
+    """100 files, all of them used; two rows stand for those that are finished."""
+    dataset = await rows.dataset(
+        connection, task, n_files=100, n_files_to_be_used=100, n_files_used=100, n_files_finished=n_finished,
+        n_events=n_events, n_events_used=n_events,
+    )  # fmt: skip
+    for part in (1, n_events_finished - 1):
+        await rows.file(connection, task, dataset, status="finished", n_events=part)
+    await rows.job(connection, task, status="activated")
+
+
 async def long_exhausted_task(connection: asyncpg.Connection) -> list[tuple[type[Event], dict[str, object]]]:
     old = START - timedelta(days=11)
     task = await rows.task(connection, status="exhausted", state_change_time=old)
@@ -199,9 +248,12 @@ PLANTS: dict[str, Plant] = {
     "leaving_tasks finishing": leaving_task("finishing", "finish", soft=False),
     "leaving_tasks reassigning": leaving_task("reassigning", "reassign", soft=False),
     "paused_tasks": paused_task_with_an_activated_job,
+    "long_paused_tasks": long_paused_task_with_an_assigned_job,
     "resumed_tasks": resumed_task_with_a_throttled_job,
     "jobs_of_ended_tasks": ended_task_with_a_job,
     "tasks_at_goal": task_at_goal,
+    "tasks_at_goal by events": task_at_goal_by_events,
+    "tasks_at_goal by a condition": task_with_a_condition,
     "exhausted_tasks": long_exhausted_task,
 }
 
@@ -218,7 +270,7 @@ async def test_a_row_that_waits_for_an_event_is_announced_again(
     expected = await PLANTS[name](connection)
     await rows.change(
         connection,
-        "UPDATE tasks SET state_change_time = $1 WHERE status = 'running' AND goal IS NULL"
+        "UPDATE tasks SET state_change_time = $1 WHERE status = 'running' AND goal IS NULL AND term_condition IS NULL"
         " AND NOT EXISTS (SELECT FROM task_datasets d WHERE d.task_id = tasks.task_id"
         " AND d.type = 'input')",
         START,
@@ -240,6 +292,15 @@ async def test_a_young_row_is_left_alone_and_an_old_one_waits_longer_each_time(
             announced_at.append(minute)
         stage.clock.forward(seconds=60)
     assert announced_at == [2, 4, 8, 16, 32]
+
+
+async def test_a_task_that_the_sweep_looks_at_knows_when(stage: Stage, connection: asyncpg.Connection) -> None:
+    stuck = await rows.task(connection, status="registered", state_change_time=OLD)
+    young = await rows.task(connection, status="registered", state_change_time=START)
+    await rows.job(connection, young, status="holding", state_change_time=OLD)
+    await stage.run(stage.watchdog.sweep)
+    found = await connection.fetch("SELECT task_id, rescue_time FROM tasks ORDER BY task_id")
+    assert [tuple(row) for row in found] == [(stuck, START), (young, None)]
 
 
 async def test_a_row_that_came_back_into_the_state_is_new(stage: Stage, connection: asyncpg.Connection) -> None:

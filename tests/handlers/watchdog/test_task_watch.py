@@ -61,6 +61,25 @@ async def test_a_task_pending_for_a_week_is_exhausted_and_keeps_its_reason(
     assert "168 h" in found["error_dialog"] and "no queue has the release" in found["error_dialog"]
 
 
+async def test_a_task_assigning_for_a_week_is_exhausted_and_keeps_its_reason(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    values = {"status": "assigning", "retry_at": START + MINUTE, "error_dialog": "no nucleus has the input"}
+    old = await rows.task(connection, state_change_time=START - timedelta(days=8), **values)
+    held_before = await rows.task(
+        connection, state_change_time=START - MINUTE, frozen_time=START - timedelta(days=8), **values
+    )
+    await rows.task(connection, state_change_time=START - timedelta(days=6), **values)
+    events = await stage.run(stage.watchdog.watch_tasks)
+    assert [event.model_dump(include={"task_id", "status"}) for event in events] == [
+        {"task_id": task, "status": "exhausted"} for task in (old, held_before)
+    ]
+    assert all(isinstance(event, TaskCompleted) for event in events)
+    found = await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", old)
+    assert (found["status"], found["old_status"], found["retry_at"]) == ("exhausted", "assigning", None)
+    assert found["error_dialog"] == "assigning for more than 168 h: no nucleus has the input"
+
+
 async def test_a_child_is_not_exhausted_while_its_parent_works(stage: Stage, connection: asyncpg.Connection) -> None:
     parent = await rows.task(connection, status="running")
     await rows.task(
@@ -145,6 +164,51 @@ async def test_a_production_task_is_throttled_at_its_fifth_attempt_and_released_
     stage.clock.forward(minutes=6)
     await stage.run(stage.watchdog.watch_attempts)
     assert await stage.value("SELECT status FROM tasks WHERE task_id = $1", task) == "running"
+
+
+async def moving(connection: asyncpg.Connection, task: int, gigabytes: int, **values: object) -> None:
+    row = {
+        "task_id": task, "job_id": await rows.job(connection, task, status="assigned"), "direction": "input",
+        "activity": "Analysis Input", "destination_storage": "S_DATADISK", "n_files": 1,
+        "n_bytes": gigabytes * 1024**3, "status": "active", **values,
+    }  # fmt: skip
+    await rows.insert(connection, "transfers", row)
+
+
+async def test_analysis_of_a_user_with_too_much_input_under_way_pauses_until_that_is_less(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    of_users = {"task_type": "anal", "prod_source_label": "user", "status": "running"}
+    first, second, _ = [await rows.task(connection, user_name="ada", **of_users) for _ in range(3)]
+    other = await rows.task(connection, user_name="bob", **of_users)
+    production = await rows.task(connection, user_name="ada", status="running")
+    for task, gigabytes in ((first, 600), (second, 500), (other, 1000), (production, 9000)):
+        await moving(connection, task, gigabytes)
+    await moving(connection, first, 9000, status="done")
+    await moving(connection, first, 9000, direction="output")
+
+    async def states() -> list[str]:
+        found = await connection.fetch("SELECT status FROM tasks ORDER BY task_id")
+        return [row["status"] for row in found]
+
+    await stage.run(stage.watchdog.watch_attempts)
+    assert await states() == ["throttled", "throttled", "running", "running", "running"]
+    found = await connection.fetchrow("SELECT * FROM tasks WHERE task_id = $1", first)
+    assert found["error_dialog"] == "1,100 GB are moved from disk for ada; allowed: 1024 GB"
+    assert (found["old_status"], found["retry_at"]) == ("running", START + timedelta(minutes=120))
+    for minutes, n_bytes in ((125, 600), (6, 400)):  # still too much after two hours, then just below the limit
+        stage.clock.forward(minutes=minutes)
+        await rows.change(
+            connection, "UPDATE transfers SET n_bytes = $1 WHERE task_id = $2 AND status = 'active'"
+            " AND direction = 'input'", n_bytes * 1024**3, first,
+        )  # fmt: skip
+        assert await stage.run(stage.watchdog.watch_attempts) == []
+        assert (await states())[:2] == ["throttled", "throttled"]
+    await rows.change(connection, "UPDATE transfers SET status = 'done' WHERE task_id = $1", second)
+    stage.clock.forward(minutes=6)
+    told = await stage.run(stage.watchdog.watch_attempts)
+    assert [(event.task_id, event.status) for event in told] == [(first, "running"), (second, "running")]
+    assert await states() == ["running"] * 5
 
 
 async def test_tasks_whose_time_has_not_come_hide_none_whose_time_has(

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.watchdog.policy.tasks import (
-    GoalFacts,
+    AssigningTask,
     PendingLimits,
     PendingTask,
     Throttle,
-    goal_reached,
+    no_nucleus,
     release,
     throttle,
     unthrottled_status,
@@ -84,12 +84,19 @@ def test_the_time_until_exhausted_is_a_parameter_of_the_label() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finished", "total", "goal", "reached"),
-    [(90, 100, 900, True), (89, 100, 900, False), (100, 100, 1000, False), (0, 0, 500, False), (1, 3, 333, True),
-     (1, 3, 334, False), (5, 10, 0, False)],
+    ("days", "label", "parent", "is_exhausted"),
+    [(7, "managed", None, False), (7.01, "managed", None, True), (7.01, "managed", "running", False),
+     (7.01, "managed", "done", True), (1.01, "user", None, True), (700, "test", None, False)],
 )  # fmt: skip
-def test_a_goal_in_per_mille_is_reached_by_finished_units(finished: int, total: int, goal: int, reached: bool) -> None:
-    assert goal_reached(GoalFacts(finished, total, goal)) is reached
+def test_a_task_that_finds_no_nucleus_is_exhausted_like_a_pending_one(
+    days: float, label: str, parent: str | None, is_exhausted: bool
+) -> None:
+    limits = PendingLimits(timeout_h={"user": 24.0, "test": 0.0})
+    verdict = no_nucleus(AssigningTask(1, label, NOW - days * DAY, parent), limits, NOW)  # type: ignore[arg-type]
+    assert (verdict is not None) is is_exhausted
+    if verdict is not None:
+        assert verdict.to_status == "exhausted" and "assigning for more than" in verdict.reason
+        TASK.check("assigning", "exhausted", Owner.WATCHDOG)
 
 
 @pytest.mark.parametrize(

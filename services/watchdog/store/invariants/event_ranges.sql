@@ -1,4 +1,4 @@
--- Invariants of event ranges: I8. Every query returns task_id, entity, entity_id, sentence.
+-- Invariants of event ranges and job sets: I1, I2, I7, I8. Every query returns task_id, entity, entity_id, sentence.
 
 -- name: i8_events_merged_twice
 -- Merged ranges of a file have no event in common; two rows of one range are found elsewhere.
@@ -21,3 +21,47 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
   FROM event_ranges r JOIN task_files f USING (file_id)
  WHERE r.task_id = ANY(:task_ids::bigint[]) AND r.status IN (3, 6) AND f.status = 'finished'
    AND EXISTS (SELECT FROM event_ranges m WHERE m.file_id = r.file_id AND m.status = 9);
+
+-- name: i7_counters_of_job_set
+-- The counters of a job set that is worked on are those of its ranges.
+SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
+       format('job set %s counts %s and has %s (ready, exhausted, processing, finished, done, merged, fatal)',
+              s.job_set_id,
+              concat_ws(' ', s.n_ready, s.n_exhausted, s.n_processing, s.n_finished, s.n_done, s.n_merged, s.n_fatal),
+              concat_ws(' ', c.ready, c.exhausted, c.processing, c.finished, c.done, c.merged, c.fatal)) AS sentence
+  FROM job_sets s CROSS JOIN LATERAL (
+       SELECT count(*) FILTER (WHERE r.status = 0 AND r.attempt_nr > 0) AS ready,
+              count(*) FILTER (WHERE r.status = 0 AND r.attempt_nr = 0) AS exhausted,
+              count(*) FILTER (WHERE r.status IN (1, 2)) AS processing, count(*) FILTER (WHERE r.status = 3) AS finished,
+              count(*) FILTER (WHERE r.status = 6) AS done, count(*) FILTER (WHERE r.status = 9) AS merged,
+              count(*) FILTER (WHERE r.status = 8) AS fatal
+         FROM event_ranges r WHERE r.job_set_id = s.job_set_id) c
+ WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging')
+   AND (s.n_ready, s.n_exhausted, s.n_processing, s.n_finished, s.n_done, s.n_merged, s.n_fatal)
+       IS DISTINCT FROM (c.ready, c.exhausted, c.processing, c.finished, c.done, c.merged, c.fatal);
+
+-- name: i1_range_of_no_live_row
+-- Every range of an open job set has one row that can be, is being or was processed, unless it failed for good.
+SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
+       format('job set %s was cut into %s ranges and has %s that count', s.job_set_id, s.n_ranges, c.n_rows) AS sentence
+  FROM job_sets s CROSS JOIN LATERAL (
+       SELECT count(*) AS n_rows FROM event_ranges r
+        WHERE r.job_set_id = s.job_set_id AND r.status IN (0, 1, 2, 3, 6, 8, 9)) c
+ WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging') AND c.n_rows <> s.n_ranges;
+
+-- name: i2_job_set_without_job
+-- A job set that is worked on has a job whose end was not counted, or waits for one to be made.
+SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
+       format('job set %s is %s without a job', s.job_set_id, s.status) AS sentence
+  FROM job_sets s
+ WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging') AND s.wants IS NULL
+   AND NOT EXISTS (SELECT FROM job_set_jobs m JOIN jobs j USING (job_id)
+                    WHERE m.job_set_id = s.job_set_id AND j.results_applied_at IS NULL);
+
+-- name: i2_range_of_no_job
+-- A range that is being processed is in the hands of a job whose end was not counted.
+SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
+       format('range %s is being processed by job %s, whose end was counted', r.event_range_id, r.job_id) AS sentence
+  FROM event_ranges r LEFT JOIN jobs j USING (job_id)
+ WHERE r.task_id = ANY(:task_ids::bigint[]) AND r.job_set_id IS NOT NULL AND r.status IN (1, 2, 3)
+   AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL);

@@ -1,13 +1,14 @@
 -- Invariants of files and event ranges: I1, I2, I9. Every query returns task_id, entity, entity_id, sentence.
 
 -- name: i1_file_succeeded_twice
--- A unit of input was processed successfully by more than one attempt.
+-- A unit of input was processed successfully by more than one attempt whose outputs are not lost.
 SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
        format('file %s of dataset %s was processed successfully by the jobs %s', s.file_id, s.dataset_id,
               array_to_string(s.job_ids, ', ')) AS sentence
   FROM (SELECT j.task_id, f.file_id, f.dataset_id, array_agg(j.job_id ORDER BY j.job_id) AS job_ids
           FROM every_job j JOIN job_files f ON f.job_id = j.job_id
          WHERE j.task_id = ANY(:task_ids::bigint[]) AND j.status = 'finished' AND f.is_master
+           AND NOT EXISTS (SELECT FROM task_files o WHERE o.out_job_id = j.job_id AND o.status = 'lost')
          GROUP BY j.task_id, f.file_id, f.dataset_id HAVING count(*) > 1) s
   JOIN tasks t ON t.task_id = s.task_id
  WHERE t.event_service = 0;
@@ -43,7 +44,7 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
  WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.status = 'picked' AND c.status IS DISTINCT FROM 'offered';
 
 -- name: i2_running_input_without_job
--- A running input belongs to a job that is live, or whose end was not counted yet.
+-- A running input belongs to a job that is live or whose end was not counted yet, or to an open job set.
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('input file %s is running, but its job %s %s', f.file_id, coalesce(f.job_id::text, '(none)'),
               CASE WHEN j.job_id IS NULL THEN 'is not among the live jobs' ELSE 'is ' || j.status || ' and counted' END)
@@ -52,7 +53,8 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
   LEFT JOIN jobs j ON j.job_id = f.job_id
  WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.status = 'running' AND d.master_id IS NULL
    AND f.type IN ('input', 'pseudo_input', 'pp_input')
-   AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL);
+   AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL)
+   AND NOT EXISTS (SELECT FROM job_sets s WHERE s.job_set_id = f.jobset_id AND s.status IN ('open', 'merging'));
 
 -- name: i2_running_output_without_job
 -- A running output belongs to a job that is live, or whose end was not counted yet.

@@ -5,9 +5,8 @@
 -- A job leaves for the archive only after its end was counted.
 SELECT a.task_id, 'job' AS entity, a.job_id AS entity_id,
        format('job %s was archived as %s, but its end was never counted', a.job_id, a.status) AS sentence
-  FROM jobs_archive a
- WHERE a.task_id = ANY(:task_ids::bigint[])
-   AND (a.results_applied_at IS NULL OR a.status NOT IN ('finished', 'failed', 'closed', 'cancelled'));
+  FROM archived_jobs_of_tasks(:task_ids::bigint[]) a
+ WHERE (a.results_applied_at IS NULL OR a.status NOT IN ('finished', 'failed', 'closed', 'cancelled'));
 
 -- name: i10_counted_before_final
 -- The end of a job is counted only when it ended.
@@ -50,7 +49,8 @@ SELECT NULL::bigint AS task_id, 'event' AS entity, d.event_id AS entity_id,
  WHERE d.retry_at < orrery_now() - interval '10 minutes';
 
 -- name: i13_task_without_next_step
--- What a working task does next can be found in PostgreSQL alone: a chunk, a job, an uncounted end, or open input.
+-- What a working task does next can be found in PostgreSQL alone: a time to be looked at, a chunk, a job, an uncounted
+-- end, open input, or input that is being read. The end of a reading sets a time, whatever was found.
 SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
        format('task %s is %s, but has no chunk, no job, no input left and was not prepared', t.task_id, t.status)
        AS sentence
@@ -59,6 +59,7 @@ SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
    AND t.retry_at IS NULL
    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
    AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
+   AND NOT EXISTS (SELECT FROM input_readings r WHERE r.task_id = t.task_id)
    AND NOT EXISTS (SELECT FROM task_files f
                     WHERE f.task_id = t.task_id AND f.status IN ('ready', 'pending', 'staging', 'missing', 'picked')
                       AND f.type IN ('input', 'pseudo_input', 'pp_input', 'trn_output', 'trn_log'));

@@ -7,7 +7,7 @@ SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
               r.attempt_number, r.state, r.reported_at) AS sentence
   FROM (SELECT task_id, job_id, attempt_number FROM jobs WHERE task_id = ANY(:task_ids::bigint[])
         UNION ALL
-        SELECT task_id, job_id, attempt_number FROM jobs_archive WHERE task_id = ANY(:task_ids::bigint[])) j
+        SELECT task_id, job_id, attempt_number FROM archived_jobs_of_tasks(:task_ids::bigint[])) j
   JOIN job_reports r USING (job_id)
  WHERE r.attempt_number <> j.attempt_number;
 
@@ -18,6 +18,6 @@ SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
        AS sentence
   FROM (SELECT task_id, job_id, end_time, status FROM jobs WHERE task_id = ANY(:task_ids::bigint[])
         UNION ALL
-        SELECT task_id, job_id, end_time, status FROM jobs_archive WHERE task_id = ANY(:task_ids::bigint[])) j
+        SELECT task_id, job_id, end_time, status FROM archived_jobs_of_tasks(:task_ids::bigint[])) j
   JOIN job_reports r USING (job_id)
  WHERE r.reported_at > j.end_time;

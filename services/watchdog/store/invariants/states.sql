@@ -12,11 +12,13 @@ SELECT l.task_id, 'job' AS entity, l.job_id AS entity_id,
 -- A job is either live or in the archive.
 SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
        format('job %s is live (%s) and archived (%s)', j.job_id, j.status, a.status) AS sentence
-  FROM jobs j JOIN jobs_archive a ON a.job_id = j.job_id
+  FROM jobs j JOIN archived_jobs(ARRAY(SELECT job_id FROM jobs WHERE task_id = ANY(:task_ids::bigint[]))) a
+       ON a.job_id = j.job_id
  WHERE j.task_id = ANY(:task_ids::bigint[]);
 
 -- name: i4_reopened_without_command
--- A final task, dataset or file is opened again only by a command on its task that somebody is recorded to have given.
+-- A final task, dataset or file is opened again only by a command on its task that somebody is recorded to have given;
+-- but input that was done is read again where the catalogue changed it.
 SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
        format('%s %s went from %s to %s at %s without a recorded command (%s: %s)', l.entity,
               coalesce(l.entity_id, l.entity_ids[1]), l.from_status, l.to_status, l.at, l.actor, l.reason) AS sentence
@@ -24,7 +26,8 @@ SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
  WHERE l.task_id = ANY(:task_ids::bigint[])
    AND (l.entity = 'task' AND l.from_status IN ('done', 'finished', 'failed', 'broken', 'aborted')
         OR l.entity = 'dataset' AND l.from_status IN ('done', 'finished', 'failed', 'broken', 'removed')
-        OR l.entity = 'file' AND l.from_status IN ('finished', 'failed', 'lost', 'broken', 'cancelled', 'nooutput'))
+           AND (l.from_status, l.to_status) <> ('done', 'toupdate')
+        OR l.entity = 'file' AND l.from_status IN ('finished', 'failed', 'broken', 'cancelled', 'nooutput'))
    AND NOT EXISTS (SELECT FROM audit_log a
                     WHERE a.target IN (l.task_id::text, 'task ' || l.task_id, 'task:' || l.task_id) AND a.at <= l.at);
 
