@@ -21,7 +21,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from deploy.local.locations import GATEWAY_FILE, Location, location_of, read_locations
+from deploy.local.locations import GATEWAY_FILE, Location, documents_of, location_of, read_locations
 from deploy.local.services import RECORD_VARIABLE
 from shared.auth.certificates import HEADERS as CERTIFICATE_HEADERS
 from shared.auth.certificates import is_inside
@@ -31,6 +31,7 @@ from shared.runtime.file_limit import raise_file_limit
 LOOK_EVERY_S = 1.0
 #: bytes: a pilot whose disk is full reports in the address
 LONGEST_ADDRESS = 60_000
+DOCUMENTS = "/openapi.json"
 RETRY_AFTER_S = "5"
 #: of one connection, not of the request (RFC 9110)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
@@ -82,6 +83,8 @@ class Gateway:
         """The answer of the service whose path it is, or why there is none."""
         if request.path in ("/livez", "/readyz"):
             return web.Response(text="ok\n")
+        if request.path == DOCUMENTS:
+            return _json(documents_of(self._locations))
         location = location_of(request.path, self._locations)
         if location is None:
             return _failed(request, 404, f"no service has {request.path}")

@@ -6,7 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
+
+from shared.web.document import list_of_documents, path_of_document
 
 GATEWAY_FILE = Path(__file__).resolve().parents[1] / "docker" / "gateway.conf"
 _TARGET = re.compile(r"set \$(\w+) (\S+);")
@@ -40,3 +43,8 @@ def location_of(path: str, locations: Sequence[Location]) -> Location | None:
     """As nginx chooses: an exact location, else the longest prefix."""
     fitting = [one for one in locations if one.takes(path)]
     return max(fitting, key=lambda one: (one.exact, len(one.path)), default=None)
+
+
+def documents_of(locations: Sequence[Location]) -> dict[str, Any]:
+    """What /openapi.json answers: where the document of each service is."""
+    return list_of_documents(one.service for one in locations if one.path == path_of_document(one.service))

@@ -29,6 +29,8 @@ from services.cli.commands import (
     grid,
     invariants,
     jobs,
+    periodic,
+    retry_rules,
     shares,
     slots,
     submission,
@@ -75,7 +77,7 @@ def everything(
 
 for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, task_queues, cordons, slots):
     module.register(app)
-for module in (accounts, work_queues):
+for module in (accounts, work_queues, retry_rules, periodic):
     module.register(app)
 for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs, task_parameters):
     module.register(app)

@@ -18,6 +18,7 @@ import uvloop
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
+from starlette.responses import JSONResponse
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
@@ -30,24 +31,34 @@ from shared.runtime.serve import EXIT_SETTINGS, EXIT_STOPPED, EXIT_UNAVAILABLE
 from shared.runtime.service import Build, Context, Service
 from shared.runtime.web import HttpServer, add_health
 from shared.web.answers import answer_errors
+from shared.web.document import list_of_documents
 from shared.web.envelope import Envelope
 
 log = logging.getLogger(__name__)
 
 #: connections for eight services together, unless ORRERY_DATABASE_POOL_SIZE says otherwise
 POOL_SIZE = 24
+#: pages that show the document of one service
+OF_EACH = ("/docs", "/docs/oauth2-redirect", "/redoc")
 
 
 class OneFront:
-    """One application in front of many: the first that has a route for a path answers."""
+    """One application in front of many: the first that has a route for a path answers.
 
-    def __init__(self, webs: Sequence[Starlette]) -> None:
+    `/openapi.json` names the documents of all; what else each has under the same name is that of none.
+    """
+
+    def __init__(self, webs: Sequence[Starlette], documents: Sequence[str] = ()) -> None:
         self._webs = tuple(webs)
+        self._documents = JSONResponse(list_of_documents(documents))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             partly = None
-            for web in self._webs:
+            if scope["path"] == "/openapi.json":
+                await self._documents(scope, receive, send)
+                return
+            for web in () if scope["path"] in OF_EACH else self._webs:
                 matches = {route.matches(scope)[0] for route in web.router.routes}
                 if Match.FULL in matches:
                     await web(scope, receive, send)
@@ -110,12 +121,12 @@ async def _run(settings: Settings) -> None:
     registries: list[CollectorRegistry] = []
     builds = {name: _noting(build, registries) for name, build in composition_roots().items()}
     process = await open_process(builds, settings, ports=dict.fromkeys(builds, 0))
-    webs = [running.service.web for running in process.running if running.service.web is not None]
+    webs = {one.service.name: one.service.web for one in process.running if one.service.web is not None}
     health = FastAPI(title="Orrery", docs_url=None, redoc_url=None, openapi_url=None)
     answer_errors(health)
     add_health(health, ready=process.problems, registries=(*registries, process.registry))
     front = HttpServer(
-        OneFront([health, *webs]),  # type: ignore[arg-type]
+        OneFront([health, *webs.values()], list(webs)),  # type: ignore[arg-type]
         host=settings.http_host,
         port=settings.http_port,
         graceful_stop_s=settings.graceful_stop_s,

@@ -60,6 +60,14 @@ def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
 
 
+def told(answer: Mapping[str, Any], as_json: bool = False) -> None:
+    """What the service says, as a line or as JSON with its data."""
+    if as_json:
+        print_json({"message": answer.get("message") or "done", "data": answer.get("data")})
+    else:
+        typer.echo(answer.get("message") or "done")
+
+
 def print_ids(rows: Iterable[Mapping[str, Any]], key: str) -> None:
     """One id per line, for other verbs to read; nothing where there is none."""
     sys.stdout.writelines(f"{row.get(key)}\n" for row in rows)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from services.cli.addresses import PROJECT
+from services.cli.commands.task_commands import command_table
 from services.cli.drawings import event_table, service_map
 from services.cli.state_drawings import drawn, verb_table
 from shared.states import GRAPHS
@@ -42,7 +43,7 @@ def _with_article(entity: str) -> str:
 DOCUMENTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     README: {"services": services_part},
     PROJECT / "shared" / "events" / "README.md": {"events": event_table},
-    PROJECT / "shared" / "states" / "README.md": {"states": states_part},
+    PROJECT / "shared" / "states" / "README.md": {"commands": command_table, "states": states_part},
 }
 
 

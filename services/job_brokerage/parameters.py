@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from shared.auth.named import check_named
 from shared.brokerage.limits import ANALYSIS, CLOUD, GROUP_CORES_CAP, GROUP_JOBS_CAP, JOBS, AnalysisLimits, JobLimits
 from shared.config.parameter import SHARE, Parameter
 from shared.config.parameters import Parameters
 
 SLOT_SETTERS: Parameter[Any] = Parameter(
-    "job_brokerage", "SLOT_SETTERS", None, "", "{queue or *: [subject]} that may set its slots"
-)
+    "job_brokerage", "SLOT_SETTERS", None, "", "{queue or *: [subject]} that may set its slots",
+    check=check_named,
+)  # fmt: skip
 
 
 def limits_from(

@@ -8,7 +8,8 @@ Usage is folded from events into buckets of time (`policy.buckets`), and each sl
 (`policy.slices`). Each VO may have correctors of its own (`policy.virtual_organisations`). The factor of a share
 multiplies its target in the order of dispatch. Where a VO uses task queues, its groups of users are corrected against
 each other, too, and users within a share or group: their factors multiply the priorities of their task queues, which
-dispatch draws by. Without task queues the lanes of dispatch know no owners, and users are not ordered. Correctors are
-plugins (`orrery.share_corrector`); the one of the documents is `policy/wms_history.py`, with the formulas of
-`shared.order`. HTTP: `/api/v1/share/*`.
+dispatch draws by. Without task queues a share for whose users a corrector is configured (Group) is divided among those
+who have jobs, each one's part multiplied by the factor; in other shares users are not ordered. Correctors are plugins
+(`orrery.share_corrector`); the one of the documents is `policy/wms_history.py`, with the formulas of `shared.order`.
+HTTP: `/api/v1/share/*`.
 """

@@ -7,12 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from services.share_correction.collecting import BUCKET_S
-from services.share_correction.parameters import (
-    ENABLE_SHARES_CORRECTION,
-    SHARE_CORRECTIONS,
-    TERMS_KEPT_S,
-    UPDATE_HISTORY_PERIOD,
-)
+from services.share_correction.parameters import TERMS_KEPT_S, UPDATE_HISTORY_PERIOD
 from services.share_correction.policy.found import FoundCorrection, UserOfGroup
 from services.share_correction.policy.plugin import ShareCorrector
 from services.share_correction.policy.scopes import Scope, corrections_in, scope_of_shares, scopes_of_groups
@@ -25,6 +20,7 @@ from shared.db.turns import take_turn
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import SharesCorrected
 from shared.order.configuration import DEFAULT, DEFAULT_TIME_SPAN_S, ConfigurationError, Instance, corrections_of
+from shared.order.parameters import ENABLE_SHARES_CORRECTION, SHARE_CORRECTIONS
 from shared.order.tree import Node
 from shared.plugins import PluginError
 

@@ -11,7 +11,7 @@ import typer
 from services.cli.commands.config import guess_type
 from services.cli.commands.options import Json, connect, help_text, read_value, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table
+from services.cli.output import print_json, print_table, told
 
 FIELDS = "Fields as name=value; null, true, false, numbers and JSON lists are read as such."
 GROUP_COLUMNS = (
@@ -63,36 +63,36 @@ def list_users(as_json: Json = False) -> None:
     _show(rows_of(connect().get("task_definition", "user/list")), USER_COLUMNS, as_json=as_json)
 
 
-def load_groups(file: File) -> None:
+def load_groups(file: File, as_json: Json = False) -> None:
     """All groups."""
-    told(connect().envelope("POST", "task_definition", "group/load", json={"groups": list_in(file, "groups")}))
+    told(connect().envelope("POST", "task_definition", "group/load", json={"groups": list_in(file, "groups")}), as_json)
 
 
-def load_users(file: File) -> None:
+def load_users(file: File, as_json: Json = False) -> None:
     """All users."""
-    told(connect().envelope("POST", "task_definition", "user/load", json={"users": list_in(file, "users")}))
+    told(connect().envelope("POST", "task_definition", "user/load", json={"users": list_in(file, "users")}), as_json)
 
 
-def set_group(name: str, vo: Vo, fields: Fields = None) -> None:
+def set_group(name: str, vo: Vo, fields: Fields = None, as_json: Json = False) -> None:
     """One group."""
     body = {"name": name, "vo": vo, **given_fields(fields or [])}
-    told(connect().envelope("POST", "task_definition", "group/set", json=body))
+    told(connect().envelope("POST", "task_definition", "group/set", json=body), as_json)
 
 
-def set_user(name: str, fields: Fields = None) -> None:
+def set_user(name: str, fields: Fields = None, as_json: Json = False) -> None:
     """One user."""
     body = {"user_name": name, **given_fields(fields or [])}
-    told(connect().envelope("POST", "task_definition", "user/set", json=body))
+    told(connect().envelope("POST", "task_definition", "user/set", json=body), as_json)
 
 
-def remove_group(name: str, vo: Vo) -> None:
+def remove_group(name: str, vo: Vo, as_json: Json = False) -> None:
     """One group."""
-    told(connect().envelope("POST", "task_definition", "group/remove", json={"name": name, "vo": vo}))
+    told(connect().envelope("POST", "task_definition", "group/remove", json={"name": name, "vo": vo}), as_json)
 
 
-def remove_user(name: str) -> None:
+def remove_user(name: str, as_json: Json = False) -> None:
     """One user."""
-    told(connect().envelope("POST", "task_definition", "user/remove", json={"user_name": name}))
+    told(connect().envelope("POST", "task_definition", "user/remove", json={"user_name": name}), as_json)
 
 
 def given_fields(fields: list[str]) -> dict[str, Any]:
@@ -118,11 +118,6 @@ def list_in(file: Path, name: str) -> list[Any]:
     if not isinstance(found, list):
         raise WrongUsage(f"{file}: must be a JSON list, or an object with one under {name!r}")
     return found
-
-
-def told(answer: dict[str, Any]) -> None:
-    """What the service says."""
-    typer.echo(answer.get("message") or "done")
 
 
 def _show(rows: list[dict[str, Any]], columns: Any, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`orrery catalogue import|show`: datasets, containers, files and their replicas."""
+"""`orrery catalogue import|show|requests`: datasets and files; what catalogues outside are asked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ IMPORT_TIMEOUT_S = 300.0
 
 
 def register(app: typer.Typer) -> None:
-    group = typer.Typer(no_args_is_help=True, help="The built-in catalogue: import, show.")
+    group = typer.Typer(no_args_is_help=True, help="Catalogues: import, show, requests.")
     group.command("import", help=help_text("Register datasets from files.", "task_definition", "production"))(
         import_files
     )
     group.command("show", help=help_text("Show datasets.", "task_definition", "user"))(show)
+    told = "Show what is wanted of catalogues outside and not done, with why."
+    group.command("requests", help=help_text(told, "task_definition", "user"))(requests)
     app.add_typer(group, name="catalogue")
 
 
@@ -49,6 +51,19 @@ def read_catalogue(path: Path) -> Any:
         return json.loads(gzip.decompress(content) if path.suffix == ".gz" else content)
     except (OSError, EOFError, ValueError) as error:
         raise WrongUsage(f"{path}: cannot be read: {error}") from None
+
+
+def requests(
+    vo: Annotated[str | None, typer.Option("--vo", help="Of this VO only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, help="At most so many.")] = 100,
+    as_json: Json = False,
+) -> None:
+    """The oldest first."""
+    rows = rows_of(connect().get("task_definition", "catalogue/requests", vo=vo, limit=limit), "requests")
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, [("request", "request_id"), ("task", "task_id"), ("kind", "kind"), ("", "text")])
 
 
 def show(

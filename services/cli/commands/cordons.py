@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from services.cli.commands.options import connect, help_text
+from services.cli.commands.options import Json, connect, help_text
+from services.cli.output import told
 
 Queue = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue of the grid.")]
 
@@ -18,14 +19,16 @@ def register(app: typer.Typer) -> None:
 
 
 def cordon(
-    queue: Queue, reason: Annotated[str, typer.Option("--reason", help="Why, for whoever asks.", prompt=False)]
+    queue: Queue,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever asks.", prompt=False)],
+    as_json: Json = False,
 ) -> None:
     """Brokerage then sees the queue as brokeroff, also after another grid was loaded."""
-    connect().post("job_brokerage", "grid/cordon", {"queue": queue, "reason": reason})
-    typer.echo(f"{queue}: cordoned, it takes no new work")
+    data = connect().post("job_brokerage", "grid/cordon", {"queue": queue, "reason": reason})
+    told({"message": f"{queue}: cordoned, it takes no new work", "data": data}, as_json)
 
 
-def uncordon(queue: Queue) -> None:
+def uncordon(queue: Queue, as_json: Json = False) -> None:
     """What the grid says of the queue holds again."""
-    connect().post("job_brokerage", "grid/uncordon", {"queue": queue})
-    typer.echo(f"{queue}: uncordoned")
+    data = connect().post("job_brokerage", "grid/uncordon", {"queue": queue})
+    told({"message": f"{queue}: uncordoned", "data": data}, as_json)

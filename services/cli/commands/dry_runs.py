@@ -25,9 +25,12 @@ from shared.model.batches import batches
 
 if TYPE_CHECKING:
     from services.cli.dry_run.deciding import DryRun
+    from services.task_definition.policy.task_file import TaskFile
 
 SAVE_TIMEOUT_S = 300.0
 TASKS_OF_A_CALL = 100
+#: the parameters that may be changed for a dry run of splitting are those of the brokerage before it
+SPLITS_LIKE = "job-brokerage"
 PARAMETERS_ALONE = (
     "these are parameters as `orrery submit` takes them; a dry run also needs input and copies: "
     '{"parameters": {...}, "inputs": [...]}, as `orrery snapshot task` writes it and `orrery schema task` describes it'
@@ -70,6 +73,12 @@ def register(app: typer.Typer) -> None:
         ("analysis-brokerage", "Rank queues for a chunk of an analysis task."),
     ):
         group.command(name, help=f"{does}\n\nService: none. Role: none.")(_runner(name))
+    text = (
+        "Cut a chunk of a task into jobs at the queues that are ranked for it: files, events, disk, memory, walltime,\n"
+        "queue, and why each job ended where it did. Files that the task file does not list are taken as equal.\n\n"
+        "Service: none. Role: none."
+    )
+    group.command("split", help=text)(split_chunk)
     text = "Order the shares as dispatch would, with every number that places them.\n\nService: none. Role: none."
     group.command("shares", help=text)(order_shares)
     text = "Order the task queues as dispatch would, with every term.\n\nService: none. Role: none."
@@ -123,12 +132,25 @@ def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) 
 
 def _runner(brokerage: str) -> Any:
     def run(world: World, task: Task, set_: Set = None, queue: Queue = None, seed: Seed = None) -> None:
-        documents = decide(brokerage, world, task, set_ or [], queue or [], seed)
-        print_json(documents[0] if len(documents) == 1 else documents)
-        if any("refused" in one for one in documents):
-            raise typer.Exit(Refused.exit_code)
+        _print_all(decide(brokerage, world, task, set_ or [], queue or [], seed))
 
     return run
+
+
+def _print_all(documents: list[dict[str, Any]]) -> None:
+    """One document alone, several as a list; refused tasks are an exit code, too."""
+    print_json(documents[0] if len(documents) == 1 else documents)
+    if any("refused" in one for one in documents):
+        raise typer.Exit(Refused.exit_code)
+
+
+def split_chunk(world: World, task: Task, set_: Set = None, queue: Queue = None, seed: Seed = None) -> None:
+    """A document for each task of the file."""
+    from services.cli.dry_run.splitting import document, split  # what other verbs need not wait for
+
+    dry_run = dry_run_of(SPLITS_LIKE, world, set_ or [], queue or [])
+    documents = _each_task(task, lambda given: document(split(dry_run, given, seed)))
+    _print_all(documents)
 
 
 def order_shares(world: World, as_json: Json = False) -> None:
@@ -164,18 +186,23 @@ def decide(
 ) -> list[dict[str, Any]]:
     """A decision for each task of the file; a task that makes no sense gets its problems instead."""
     from services.cli.dry_run.document import document_of
+
+    dry_run = dry_run_of(brokerage, world, parameters, queues)
+    return _each_task(task, lambda given: document_of(dry_run.decide(brokerage, given, seed)).model_dump(mode="json"))
+
+
+def _each_task(task: str, decided: Callable[[TaskFile], dict[str, Any]]) -> list[dict[str, Any]]:
+    """The document of each task of a file; one that makes no sense gets its problems instead."""
     from services.task_definition.policy.task_file import parse_task_file
     from services.task_definition.policy.task_spec_problems import InvalidTask
     from shared.model.problems import InvalidGrid
 
-    dry_run, tasks = dry_run_of(brokerage, world, parameters, queues), read_tasks(task)
     documents = []
-    for place, one in enumerate(tasks, start=1):
+    for place, one in enumerate(read_tasks(task), start=1):
         try:
             if "taskName" in one:
                 raise ValueError(PARAMETERS_ALONE)
-            given = parse_task_file(one, f"task {place}")
-            documents.append(document_of(dry_run.decide(brokerage, given, seed)).model_dump(mode="json"))
+            documents.append(decided(parse_task_file(one, f"task {place}")))
         except (InvalidGrid, InvalidTask) as error:
             documents.append({"refused": f"task {place}", "problems": [str(problem) for problem in error.problems]})
         except ValueError as error:

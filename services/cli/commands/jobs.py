@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
-from services.cli.output import age, print_fitting, print_ids, print_json, print_table
+from services.cli.output import age, print_fitting, print_ids, print_json, print_table, told
 from shared.model.batches import batches
 from shared.states.job import MEANINGS
 
@@ -48,7 +48,7 @@ def jobs(
         str | None, typer.Option("--task", "-t", help="Only jobs of this task (- is standard input).")
     ] = None,
     status: Annotated[str | None, typer.Option("--status", "-s", help="Only jobs in this state.")] = None,
-    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs at this queue.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only jobs at this queue, or QUEUE/TYPE.")] = None,
     limit: Limit = 100,
     only_ids: Annotated[bool, typer.Option("--ids", help="Print ids only, one per line.")] = False,
     stdout: Annotated[
@@ -96,14 +96,15 @@ def debug(
         typer.Argument(metavar="[COMMAND...]", help="tail FILE, ls [DIR], ps or du; none: the output."),
     ] = None,
     off: Annotated[bool, typer.Option("--off", help="End debug mode.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Told with the answer to the next report; `orrery jobs --stdout ID` shows what is sent."""
     if off and command:
         raise WrongUsage("--off: takes no command")
     (job_id,) = read_ids([job])[:1]
     wanted = "debugoff" if off else " ".join(command or ["debug"])
-    connect().post("job_dispatch", "job/set_command", {"job_id": job_id, "command": wanted})
-    typer.echo(f"job {job_id}: {wanted}")
+    data = connect().post("job_dispatch", "job/set_command", {"job_id": job_id, "command": wanted})
+    told({"message": f"job {job_id}: {wanted}", "data": data}, as_json)
 
 
 def kill_job(

@@ -83,7 +83,10 @@ def register(app: typer.Typer) -> None:
     text = help_text(f"List shares: target, usage, correction. {NARROW}", "share_correction", "user")
     group = typer.Typer(cls=OptionalShare, invoke_without_command=True, help=text)
     group.callback(help=text)(shares)
-    does = "Check a tree of shares against live tasks, say what it changes, and put it in the place of the present one."
+    does = (
+        "Check a tree of shares, and work queues with it, against live tasks, say what it changes, and put it in the "
+        "place of the present one."
+    )
     group.command("edit", help=help_text(does, "share_correction", "operator"))(edit)
     app.add_typer(group, name="shares")
 
@@ -141,28 +144,40 @@ def explain_shares(gshare: str, hours: float, as_json: bool) -> None:
 
 
 def edit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A tree as in shares.json of a grid folder.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A tree as in shares.json of a grid folder, or that and work_queues.")
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change, or why not.")] = False,
     as_json: Json = False,
 ) -> None:
     """A tree that takes away a share that live tasks have is refused, with their numbers."""
-    tree = read_tree(file)
-    data = connect().post("share_correction", "share/load", {"shares": tree, "dry_run": dry_run})
+    tree, queues = read_tree(file)
+    client = connect()
+    if queues is not None:  # both are checked before either is put in place
+        client.post("task_definition", "work_queue/load", {"work_queues": queues, "dry_run": True})
+    data = client.post("share_correction", "share/load", {"shares": tree, "dry_run": dry_run})
+    if queues is not None and not dry_run:
+        client.post("task_definition", "work_queue/load", {"work_queues": queues})
     if as_json:
         print_json(data)
         return
     print_table(data["changes"], CHANGES)
     done = "would be loaded; nothing was changed" if dry_run else "loaded"
     typer.echo(f"{data['n_shares']} shares {done}" if data["changes"] else f"{data['n_shares']} shares, as they are")
+    if queues is not None:
+        typer.echo(f"{len(queues)} work queues {done}")
 
 
-def read_tree(file: Path) -> Sequence[Any]:
-    """The list of shares in a file, or under "shares" in it. Raises WrongUsage."""
+def read_tree(file: Path) -> tuple[Sequence[Any], Sequence[Any] | None]:
+    """The list of shares in a file, or under "shares" and "work_queues" in it. Raises WrongUsage."""
     try:
         content = json.loads(file.read_bytes())
     except (OSError, ValueError) as error:
         raise WrongUsage(f"FILE: value {str(file)!r}: cannot be read: {error}") from None
-    tree = content.get("shares") if isinstance(content, dict) else content
-    if not isinstance(tree, list):
-        raise WrongUsage(f"FILE: value {str(file)!r}: must be a list of shares, or an object with the list 'shares'")
-    return tree
+    tree, queues = content, None
+    if isinstance(content, dict):
+        tree, queues = content.get("shares"), content.get("work_queues")
+    if not isinstance(tree, list) or not isinstance(queues, list | None):
+        what = "must be a list of shares, or an object with the list 'shares' and, if need be, the list 'work_queues'"
+        raise WrongUsage(f"FILE: value {str(file)!r}: {what}")
+    return tree, queues

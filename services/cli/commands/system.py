@@ -10,7 +10,7 @@ import typer
 from services.cli.addresses import find_addresses
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table
+from services.cli.output import print_json, print_table, told
 from services.cli.tokens import caller_name, issue, names_of
 
 
@@ -74,6 +74,7 @@ def revoke(
     subject: Annotated[str | None, typer.Option("--subject", help="All that this subject got so far.")] = None,
     token_id: Annotated[str | None, typer.Option("--id", help="The token with this id (claim jti).")] = None,
     reason: Annotated[str, typer.Option("--reason", help="Why, for whoever asks.")] = "",
+    as_json: Json = False,
 ) -> None:
     """The token itself is not sent, only its id."""
     if [which, subject, token_id].count(None) != 2:
@@ -82,8 +83,10 @@ def revoke(
     if which is not None:
         token_id, expires_at = names_of((sys.stdin.read() if which == "-" else which).strip())
     sent = {"subject": subject, "token_id": token_id, "expires_at": expires_at, "reason": reason}
-    connect().post("task_definition", "token/revoke", {name: one for name, one in sent.items() if one is not None})
-    typer.echo(f"revoked: {'all that ' + subject + ' got so far' if subject else 'token ' + str(token_id)}")
+    body = {name: one for name, one in sent.items() if one is not None}
+    data = connect().post("task_definition", "token/revoke", body)
+    what = f"all that {subject} got so far" if subject else f"token {token_id}"
+    told({"message": f"revoked: {what}", "data": data}, as_json)
 
 
 def revocations(as_json: Json = False) -> None:

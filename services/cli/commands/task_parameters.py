@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.options import NARROW, Json, help_text
 from services.cli.failures import WrongUsage
 from services.cli.output import print_json, print_table
-from services.task_definition.policy.task_parameters.refused import REFUSED
+from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
 from services.task_definition.policy.task_parameters.rule_text import (
     InvalidRuleText,
     rules_of_text,
@@ -39,7 +39,8 @@ def task_parameters(
         rows = [{"name": key, "value": value} for key, value in sorted(found.items())]
         columns: tuple[tuple[str, str], ...] = (("parameter", "name"), ("value", "value"))
     elif refused:
-        rows = [{"name": key, "reason": why} for key, why in sorted(REFUSED.items()) if name.lower() in key.lower()]
+        every = {**REFUSED, **{f"jobParameters.N.{key}": why for key, why in REFUSED_OF_ITEMS.items()}}
+        rows = [{"name": key, "reason": why} for key, why in sorted(every.items()) if name.lower() in key.lower()]
         columns = (("parameter", "name"), ("refused", "reason"))
     else:
         rows, columns = [one for one in described() if name.lower() in str(one["name"]).lower()], _COLUMNS

@@ -15,6 +15,7 @@ from typing import Any
 from services.cli.simulated_pilots import report
 from services.cli.simulated_pilots.payload import Payload, draw
 from services.cli.simulated_pilots.profile import Fault, Profile
+from services.cli.simulated_pilots.ranges import RangeWork
 from shared.states.job import JobStatus
 
 
@@ -30,11 +31,15 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """A request: the method under /api/v1/pilot/, its fields, and the key that makes a repeat harmless."""
+    """A request: the method under /api/v1/pilot/, or another `area`, and its fields.
+
+    `key` makes a repeat harmless.
+    """
 
     method: str
     fields: Mapping[str, Any]
     key: str | None = None
+    area: str = "pilot"
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,8 @@ class Pilot:
         self._next_beat_s = 0.0
         self._unsent: list[JobStatus] = []  # states to report at once, in order
         self._reports: list[dict[str, Any]] = []  # final reports to deliver, in order
+        self._ranges: RangeWork | None = None
+        self._asks_for_ranges = False
         self._ended: PilotEnd | None = None
 
     # -- what it does
@@ -105,11 +112,22 @@ class Pilot:
         if self.phase is Phase.REPORTING:
             return self._final()
         if now_s >= self._phase_ends_s:
+            range_call = self._range_call()
+            if range_call is not None:
+                return range_call
             self._enter_next_phase(now_s)
             return self.next(now_s)
         if now_s >= self._next_beat_s:
             return self._progress("starting" if self.phase is Phase.STAGE_IN else "running")
         return Wait(min(self._phase_ends_s, self._next_beat_s))
+
+    def _range_call(self) -> Call | None:
+        """Ranges are taken and reported at the end of the payload, by one that ends well."""
+        wanted = None
+        if self.phase is Phase.RUNNING and self.payload is not None and self.payload.fault is None:
+            wanted = self._ranges.call() if self._ranges is not None else None
+        self._asks_for_ranges = wanted is not None
+        return None if wanted is None else Call(wanted[0], wanted[1], area="event")
 
     def _ask(self) -> Action:
         fields = {**self.slot.offer, "site_name": self.slot.queue, "node": self.slot.node}
@@ -128,6 +146,10 @@ class Pilot:
         """The reply's data came. Numbers may be numbers or texts."""
         self._n_unanswered = 0
         self._not_before_s = 0.0
+        if self._asks_for_ranges and self._ranges is not None:
+            self._asks_for_ranges = False
+            self._ranges.answered(data.get("reply"))
+            return
         code = int(data.get("StatusCode") or 0)
         if self.phase is Phase.ASKING:
             self._asked(now_s, code, data)
@@ -148,7 +170,8 @@ class Pilot:
         """
         self._n_unanswered += 1
         wait_s = min(self._profile.back_off_s * 2 ** (self._n_unanswered - 1), self._profile.longest_back_off_s)
-        if self.phase in (Phase.STAGE_IN, Phase.RUNNING) and not self._unsent:
+        is_beat = self.phase in (Phase.STAGE_IN, Phase.RUNNING) and not self._unsent
+        if is_beat and not self._asks_for_ranges:
             self._next_beat_s = now_s + self._profile.heartbeat_s
         else:
             self._not_before_s = now_s + wait_s
@@ -172,7 +195,7 @@ class Pilot:
         if code != 0 or not jobs:
             self._end("no job" if code in (0, 20) else f"refused with code {code}")
             return
-        self.payload = draw(jobs[0], self._profile)
+        self.payload, self._ranges = draw(jobs[0], self._profile), RangeWork.of(jobs[0])
         self._n_jobs += 1
         if self.payload.fault is Fault.SILENT:
             self._end("silent", leaves_job=True)

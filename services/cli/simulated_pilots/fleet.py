@@ -230,7 +230,9 @@ class Fleet:
                         await self._worker(pilot, worker_id, "started")
 
     async def _call(self, call: Call) -> Mapping[str, Any] | None:
-        reply = await self._connection.call("job_dispatch", f"pilot/{call.method}", call.fields, key=call.key)
+        reply = await self._connection.call("job_dispatch", f"{call.area}/{call.method}", call.fields, key=call.key)
+        if call.area == "event" and reply is not None:
+            return {"reply": reply}
         return reply if isinstance(reply, dict) else None
 
     async def _worker(self, pilot: Pilot, worker_id: int, status: str) -> None:

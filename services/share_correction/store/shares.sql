@@ -118,13 +118,19 @@ SELECT at, vo, corrector, instance, target, factor, total, max_global, terms FRO
  ORDER BY at DESC, corrector, instance LIMIT :size::int;
 
 -- name: users_of_share
--- Users of a share whose correction is in force, with what the latest one follows from.
-SELECT u.user_name, u.correction_factor, u.corrected_at, t.target, t.total, t.max_global, t.instance, t.terms
-  FROM user_corrections u
+-- Users who have live jobs of a share, or whose correction is in force, with what the latest one follows from; who was
+-- not corrected yet has the factor 1.
+SELECT u.user_name, coalesce(c.correction_factor, 1) AS correction_factor, c.corrected_at,
+       t.target, t.total, t.max_global, t.instance, t.terms
+  FROM (SELECT user_name FROM user_corrections WHERE gshare = :gshare
+         UNION
+        SELECT user_name FROM queue_statistics WHERE gshare = :gshare AND n_jobs > 0
+           AND status NOT IN ('finished', 'failed', 'closed', 'cancelled')) u
+  LEFT JOIN user_corrections c ON c.gshare = :gshare AND c.user_name = u.user_name
   LEFT JOIN LATERAL (
-    SELECT * FROM correction_terms c WHERE c.gshare = u.gshare AND c.user_name = u.user_name
-     ORDER BY c.at DESC LIMIT 1) t ON true
- WHERE u.gshare = :gshare ORDER BY u.user_name LIMIT :size::int;
+    SELECT * FROM correction_terms k WHERE k.gshare = c.gshare AND k.user_name = c.user_name
+     ORDER BY k.at DESC LIMIT 1) t ON true
+ ORDER BY u.user_name LIMIT :size::int;
 
 -- name: forget_shares
 -- Shares that the new tree does not have.

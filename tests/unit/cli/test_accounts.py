@@ -61,6 +61,15 @@ def test_a_work_queue_keeps_what_is_not_given(services, orrery):
     assert "simulation" in orrery("work-queues", "list").out
 
 
+def test_a_work_queue_is_removed_by_its_name(services, orrery):
+    services.says("work_queue/list", [{"queue_id": 3, "name": "a", "vo": "x"}, {"queue_id": 4, "name": "a", "vo": "y"}])
+    services.says("work_queue/remove")
+    assert orrery("work-queues", "remove", "a").code == 2
+    assert orrery("work-queues", "remove", "b").code == 2
+    assert orrery("work-queues", "remove", "a", "--vo", "y").code == 0
+    assert services.asked("work_queue/remove") == [{"queue_id": 4}]
+
+
 @pytest.mark.parametrize("arguments", [["users", "set", "a", "quota"], ["users", "set", "a", "x=1", "x=2"]])
 def test_fields_are_names_with_values(services, orrery, arguments):
     assert orrery(*arguments).code == 2

@@ -61,6 +61,21 @@ def test_an_edited_tree_is_sent_whole_and_its_changes_are_shown(services, orrery
     ]  # fmt: skip
 
 
+def test_work_queues_are_loaded_with_the_shares_after_both_were_checked(services, orrery, tmp_path):
+    file = tmp_path / "shares.json"
+    queues = [{"queue_id": 1, "name": "simulation", "label": "managed", "vo": "demo"}]
+    file.write_text(json.dumps({"shares": [{"name": "MC", "value": 60}], "work_queues": queues}))
+    services.says("share/load", {"n_shares": 1, "changes": []})
+    services.says("work_queue/load", {"n_work_queues": 1, "matching_tasks": {}})
+    outcome = orrery("shares", "edit", str(file))
+    assert outcome.code == 0 and "1 work queues loaded" in outcome.out
+    assert [one.get("dry_run") for one in services.asked("work_queue/load")] == [True, None]
+    services.says("work_queue/load", None, message="simulation is missing, but 7 live tasks have it", success=False)
+    outcome = orrery("shares", "edit", str(file))
+    assert outcome.code == Refused.exit_code and "7 live tasks" in outcome.err
+    assert len(services.asked("share/load")) == 1
+
+
 def test_a_refused_tree_ends_with_the_reason(services, orrery, tmp_path):
     file = tmp_path / "shares.json"
     file.write_text('{"shares": []}')
@@ -69,7 +84,7 @@ def test_a_refused_tree_ends_with_the_reason(services, orrery, tmp_path):
     assert outcome.code == Refused.exit_code and "7 live tasks" in outcome.err
 
 
-@pytest.mark.parametrize("content", ["{", "3", '{"tree": []}', None])
+@pytest.mark.parametrize("content", ["{", "3", '{"tree": []}', '{"shares": [], "work_queues": {}}', None])
 def test_a_file_that_is_no_tree_is_wrong_usage(services, orrery, tmp_path, content):
     file = tmp_path / "shares.json"
     if content is not None:
