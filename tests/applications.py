@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from shared.auth import Authority
 from shared.runtime.service import Service
+from shared.web.document import add_document
 from shared.web.service import install
 
 
@@ -14,4 +15,5 @@ def application_of(service: Service, authority: Authority) -> FastAPI:
     assert service.web is not None
     if not hasattr(service.web.state, "authentication"):
         install(service.web, authority, service.body_limits)
+        add_document(service.web, service.name)
     return service.web

@@ -19,7 +19,7 @@ from tests.applications import application_of
 
 ROLES = ("operator", "production", "pilot", "user")
 #: the services that have routes of their own
-NAMES = ("job-brokerage", "job-dispatch", "share-correction", "task-definition", "watchdog")
+NAMES = ("job-brokerage", "job-dispatch", "job-generation", "share-correction", "task-definition", "watchdog")
 #: the interface of published pilots, whose answers have no envelope
 LEGACY = "/server/panda/"
 PROBLEM = {"field", "value", "allowed", "message"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import httpx
 import pytest
 
-from deploy.local.locations import GATEWAY_FILE, location_of, read_locations
+from deploy.local.locations import GATEWAY_FILE, documents_of, location_of, read_locations
 from services.cli.one_process import OneFront
 from shared.auth import Authority
 from shared.runtime.service import Context
@@ -41,3 +43,27 @@ async def test_no_path_belongs_to_two_services_and_the_gateway_knows_each(webs: 
             assert owners.setdefault(route.path, name) == name
             found = location_of(route.path, locations)
             assert found is not None and found.service == name, route.path
+
+
+async def test_the_one_address_names_a_document_of_each_service_and_together_they_have_every_path(
+    webs: dict[str, Any], authority: Authority
+) -> None:
+    front = OneFront(list(webs.values()), list(webs))
+    described = set[str]()
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(front),  # type: ignore[arg-type]
+        base_url="http://one",
+    ) as client:
+        listed = (await client.get("/openapi.json")).json()
+        assert listed["documents"].keys() == set(NAMES)
+        for name, path in listed["documents"].items():
+            document = (await client.get(path)).json()
+            assert document["openapi"].startswith("3.") and document["paths"]
+            described |= document["paths"].keys()
+            found = location_of(path, read_locations(GATEWAY_FILE.read_text()))
+            assert found is not None and found.service == name
+        assert (await client.get("/docs")).status_code == 404
+    assert {route.path for web in webs.values() for route in routes_of(web)} <= described
+    assert documents_of(read_locations(GATEWAY_FILE.read_text())) == listed
+    (told,) = re.findall(r"location = /openapi.json {[^']*'(.*)'", GATEWAY_FILE.read_text())
+    assert json.loads(told) == listed

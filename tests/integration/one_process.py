@@ -22,12 +22,15 @@ START_TIMEOUT_S = 110.0
 
 
 @contextmanager
-def one_process(directory: Path, database_url: str) -> Iterator[dict[str, str]]:
-    """The environment in which the command line finds the running system; SIGTERM must end it in good order."""
+def one_process(directory: Path, database_url: str, **variables: str) -> Iterator[dict[str, str]]:
+    """The environment in which the command line finds the running system; SIGTERM must end it in good order.
+
+    `variables` are settings beside those that every system needs.
+    """
     Authority.create_file(directory / "key.pem")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ORRERY_")}
     environment |= {"ORRERY_DATABASE_URL": database_url, "ORRERY_TOKEN_KEY_FILE": str(directory / "key.pem")}
-    environment |= {"ORRERY_HTTP_PORT": "0", "PYTHONPATH": str(ROOT)}
+    environment |= {"ORRERY_HTTP_PORT": "0", "PYTHONPATH": str(ROOT), **variables}
     log = directory / "log"
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -28,6 +28,7 @@ from shared.runtime.collector import tune_collector
 from shared.runtime.service import Context, Periodic
 from shared.runtime.web import HttpServer
 from shared.web.service import install
+from tests.performance.arrivals import heard
 
 REPLY = b'{"success":true,"message":"","data":{"StatusCode":20,"jobs":[]}}'
 
@@ -53,7 +54,8 @@ async def serve_dispatch() -> None:
         await action()
     loops = [asyncio.create_task(_repeat(database, one)) for one in parts.service.periodic]
     loops.append(asyncio.create_task(parts.commands.work_off(database)))
-    await serve(web)
+    async with heard(settings.database_url, parts.windows.arrive):
+        await serve(web)
     for loop in loops:
         loop.cancel()
     await parts.close()

@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -25,68 +25,17 @@ from shared.auth import Authority
 from shared.db.codecs import prepare_connection
 from tests import servers
 from tests.performance import http_load, processor_time
+from tests.performance.acquire_world import HOT_QUEUE, N_QUEUES, fill, job_rows
+from tests.performance.arrivals import arriving
 from tests.performance.figures import rate
 from tests.performance.sizes import sized
 
 ROOT = Path(__file__).resolve().parents[2]
 N_JOBS, SECONDS, IN_FLIGHT = sized(1_000_000, 20_000), sized(10.0, 1.0), 64
+ARRIVALS_PER_S = 2_000
 WARM_UP_S = sized(1.0, 0.3)
-N_QUEUES, N_SHARES, N_SHAPES = 200, 50, 48
 N_CLAIMED_MEANWHILE = sized(200_000, 2_000)  # while an old snapshot is held
-HOT_QUEUE = "HOT"
-SLICE = 50_000
 PATH = "/api/v1/pilot/acquire_jobs"
-JOB_COLUMNS = (
-    "job_id", "task_id", "chunk_id", "shape_id", "current_priority", "core_count", "attempt_number", "status", "queue",
-    "resource_type", "gshare", "user_name", "prod_source_label", "job_type",
-)  # fmt: skip
-PARAMETERS = "--inputEVNTFile=EVNT.{id}.pool.root --maxEvents=1000 --outputHITSFile=HITS.{id}.pool.root " * 3
-
-
-def queue_of(job_id: int) -> str:
-    return HOT_QUEUE if job_id % 2 else f"Q{job_id // 2 % (N_QUEUES - 1):03d}"
-
-
-def job_rows(first: int, last: int) -> Iterator[tuple[Any, ...]]:
-    """Jobs spread over lanes and 20 priorities, as many tasks would."""
-    for job_id in range(first, last):
-        mixed = job_id * 2_654_435_761 % 2**32
-        yield (
-            job_id, job_id // 1000, 1, 1 + mixed % N_SHAPES, mixed // 64 % 20 * 50, 1, 1, "activated",
-            queue_of(job_id), "SCORE", f"share{mixed // 4096 % N_SHARES:02d}", "user", "managed", "normal",
-        )  # fmt: skip
-
-
-def spec_rows(first: int, last: int) -> Iterator[tuple[Any, ...]]:
-    for job_id in range(first, last):
-        spec = {"PandaID": job_id, "taskID": job_id // 1000, "attemptNr": 1, "jobPars": PARAMETERS.format(id=job_id)}
-        yield job_id, job_id // 1000, {**spec, "outFiles": f"HITS.{job_id}.root,log.{job_id}.tgz", "coreCount": 1}
-
-
-async def fill(url: str, n_jobs: int) -> None:
-    """Queues, shapes, and all jobs by COPY."""
-    connection = await asyncpg.connect(url)
-    await prepare_connection(connection)
-    await connection.execute("SET session_replication_role = replica")  # the way of these rows is not the subject
-    await connection.execute("INSERT INTO sites (site, state, role) VALUES ('S', 'ACTIVE', 'satellite')")
-    await connection.execute(
-        "INSERT INTO queues SELECT name, 'S', 'online', 'unified',"
-        """ '{"status": "online", "type": "unified", "atlas_site": "S"}' FROM unnest($1::text[]) AS name""",
-        [HOT_QUEUE, *(f"Q{number:03d}" for number in range(N_QUEUES - 1))],
-    )
-    await connection.execute(
-        "INSERT INTO requirement_shapes (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s)"
-        " SELECT 'managed', 'SCORE', 1, 1000 + n, 10000, 3600 FROM generate_series(1, $1::int) AS n",
-        N_SHAPES,
-    )
-    for first in range(1, n_jobs + 1, SLICE):
-        last = min(first + SLICE, n_jobs + 1)
-        await connection.copy_records_to_table("jobs", records=job_rows(first, last), columns=JOB_COLUMNS)
-        await connection.copy_records_to_table(
-            "job_specs", records=spec_rows(first, last), columns=("job_id", "task_id", "spec")
-        )
-    await connection.execute("ANALYZE jobs, job_specs")
-    await connection.close()
 
 
 async def claim_limit(url: str, numbers: Iterator[int], seconds: float, most: int | None = None) -> float:
@@ -167,12 +116,16 @@ def touches_one_by_one(port: int, token: str) -> tuple[list[float], int]:
     return sorted(one["p99_s"] for one in found), sum(one["wanted"] for one in found)
 
 
-def costs(url: str, pid: int, port: int, seconds: float, token: str) -> dict[str, Any]:
-    """A measurement with the processor seconds of the server and of PostgreSQL's sessions."""
-    before = processor_time.used_s([pid]), asyncio.run(processor_time.sessions_of(url))
-    found = http_load.run(port, seconds, requests_of(token))
-    after = processor_time.used_s([pid]), asyncio.run(processor_time.sessions_of(url))
-    found["server_s"], found["database_s"] = (processor_time.spent_s(*one) for one in zip(before, after, strict=True))
+def costs(
+    url: str, pid: int, port: int, seconds: float, requests: Sequence[http_load.LoadRequest], **others: int
+) -> dict[str, Any]:
+    """A measurement with what each process of the machine used meanwhile; `others` are processes by name."""
+    pids = {"server": [pid], **{name: [one] for name, one in others.items()}}
+    before = asyncio.run(processor_time.account(url, **pids))
+    found = http_load.run(port, seconds, requests)
+    after = asyncio.run(processor_time.account(url, **pids))
+    found["spent_s"] = after.since(before) | {"load generator": found["cpu_s"]}
+    found["spent_s"]["other processes"] -= found["cpu_s"]
     return found
 
 
@@ -200,10 +153,7 @@ async def counted(url: str) -> tuple[int, int, int]:
 def report(name: str, found: dict[str, Any], limit: float | None = None) -> None:
     print(rate(name, found["per_s"], limit=limit, of="a bare handler"), flush=True)
     print(f"   {'':58} p50 {found['p50_s'] * 1e3:7.1f} ms   p99 {found['p99_s'] * 1e3:7.1f} ms", flush=True)
-    each = {name: found[f"{name}_s"] / found["requests"] * 1e6 for name in ("server", "database")}
-    generator = found["cpu_s"] / found["requests"] * 1e6
-    text = f"server {each['server']:.0f}, PostgreSQL {each['database']:.0f}, load generator {generator:.0f} us each"
-    print(f"   {'':58} processor time: {text}", flush=True)
+    print(f"   us of all cores for each: {processor_time.shares_of(found['spent_s'], found['requests'])}", flush=True)
 
 
 def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
@@ -213,28 +163,32 @@ def main(n_jobs: int = N_JOBS, seconds: float = SECONDS) -> int:
     url = asyncio.run(servers.clone_template(admin, template))
     authority = Authority.generate()
     token = authority.issue("bench", ["pilot"])
+    requests = requests_of(token)
     try:
         started = time.perf_counter()
         asyncio.run(fill(url, n_jobs))
         print(f"   {n_jobs:,} jobs in {time.perf_counter() - started:.0f} s", flush=True)
         with server("bare") as (pid, port):
-            costs(url, pid, port, WARM_UP_S, token)
-            bare = costs(url, pid, port, seconds / 2, token)
+            costs(url, pid, port, WARM_UP_S, requests)
+            bare = costs(url, pid, port, seconds / 2, requests)
         report("bare Starlette handler", bare)
         environment = {"ORRERY_DATABASE_URL": url, "ORRERY_TOKEN_KEY": authority.private_pem().decode()}
         with server("dispatch", **environment) as (_, port):
             alone, n_alone = touches_one_by_one(port, token)
         with server("dispatch", **environment) as (pid, port):
             touched = first_touches(port, token)
-            first = costs(url, pid, port, 2 * WARM_UP_S, token)
-            found = costs(url, pid, port, seconds, token)
+            first = costs(url, pid, port, 2 * WARM_UP_S, requests)
+            found = costs(url, pid, port, seconds, requests)
+            with arriving(url, n_jobs + 1, ARRIVALS_PER_S) as arrivals:
+                beside = costs(url, pid, port, seconds, requests, arrivals=arrivals.pid)
         report("acquire", found, bare["per_s"])
+        report(f"acquire, {arrivals.n_jobs / beside['seconds']:,.0f} arrivals/s beside", beside, bare["per_s"])
         name = f"first touch of {N_QUEUES} queues at once"
         print(f"   {name:58} p99 {touched['p99_s'] * 1e3:7.1f} ms", flush=True)
         name = f"first touch of {N_QUEUES} queues one by one"
         p50, p99 = (alone[int(len(alone) * part)] * 1e3 for part in (0.5, 0.99))
         print(f"   {name:58} p50 {p50:7.1f} ms   p99 {p99:7.1f} ms", flush=True)
-        n_granted = n_alone + touched["wanted"] + first["wanted"] + found["wanted"]
+        n_granted = n_alone + touched["wanted"] + first["wanted"] + found["wanted"] + beside["wanted"]
         sent, claims, different = asyncio.run(counted(url))
         print(f"   {n_granted:,} jobs granted, {sent:,} sent, {claims:,} claims of {different:,} jobs", flush=True)
         numbers = iter(range(1, n_jobs + 1))  # every job is tried once

@@ -19,7 +19,8 @@ import asyncpg
 from shared.auth import Authority
 from shared.db.codecs import prepare_connection
 from tests import servers
-from tests.performance.bench_acquire import JOB_COLUMNS, server
+from tests.performance.acquire_world import JOB_COLUMNS
+from tests.performance.bench_acquire import server
 from tests.performance.figures import percentile, rate, times
 from tests.performance.sizes import exit_code, sized
 

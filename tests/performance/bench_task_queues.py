@@ -11,8 +11,12 @@ import sys
 import time
 from collections.abc import Callable
 
+from services.job_dispatch.policy.order_changes import OrderChanges
+from services.job_dispatch.policy.queue_window import QueueWindow
+from services.job_dispatch.policy.queues_of_share import KeyPlace, TaskQueueView
 from shared.order.draw import WeightedDraw
 from shared.order.identity import TaskQueueIdentity
+from shared.order.ranking import Ranks
 from shared.order.task_queues import GroupProperties, WaitingQueue, prioritised
 from tests.performance.figures import percentile, rate, times
 from tests.performance.sizes import exit_code, sized
@@ -20,6 +24,7 @@ from tests.performance.sizes import exit_code, sized
 N_QUEUES = sized(100_000, 2_000)
 N_GROUPS, N_USERS = 50, 2_000
 N_ROUNDS = sized(15, 3)
+N_AT_QUEUE, N_NEW = sized(20_000, 500), sized(200, 5)
 N_DRAWS = sized(200_000, 2_000)
 AIM_S = 1.0
 SEGMENTS_S = (360, 21_600, 86_400)
@@ -50,6 +55,41 @@ def seconds_of(what: Callable[[], object]) -> list[float]:
     for _ in range(N_ROUNDS):
         begin = time.process_time()
         what()
+        found.append(time.process_time() - begin)
+    return found
+
+
+class KnownOrders:
+    """Order keys of one task queue each, of equal weights."""
+
+    def __init__(self) -> None:
+        self.changes = OrderChanges()
+
+    @property
+    def version(self) -> int:
+        return self.changes.version
+
+    def changed_since(self, version: int) -> set[int] | None:
+        return self.changes.since(version)
+
+    def place(self, order_key_id: int, gshare: str) -> KeyPlace:
+        return KeyPlace(order_key_id, 1.0, 1.0)
+
+
+def picks_after_new_task_queues(rng: random.Random) -> list[float]:
+    """Seconds of the pick that follows the first job of a new task queue, at a queue that has many."""
+    orders, window, ranks = KnownOrders(), QueueWindow("Q"), Ranks(("A",))
+    view = TaskQueueView(orders, lambda _: True, lambda _: False, rng.random, lambda: 0)
+    fits, nobody = (lambda _: True), (lambda _: False)
+    for key in range(1, N_AT_QUEUE + 1):
+        window.arrive("A", 1, (0, key), key)
+    window.pick(ranks, fits, nobody, view=view)
+    found = []
+    for key in range(N_AT_QUEUE + 1, N_AT_QUEUE + N_NEW + 1):
+        window.arrive("A", 1, (0, key), key)
+        orders.changes.note([key])
+        begin = time.process_time()
+        window.pick(ranks, fits, nobody, view=view)
         found.append(time.process_time() - begin)
     return found
 
@@ -88,6 +128,7 @@ def main() -> int:
     for key in keys:
         known[key]
     print(rate("draws by weight", draws_per_s, limit=N_DRAWS / (time.process_time() - begin), of="look-ups by key"))
+    print(times(f"the pick after a new task queue at a queue with {N_AT_QUEUE:,}", picks_after_new_task_queues(rng)))
     kept = percentile(with_draw, 0.99) < AIM_S
     print(f"   aim: all priorities in under {AIM_S:g} s: {'kept' if kept else 'MISSED'}")
     return exit_code(kept)

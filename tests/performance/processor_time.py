@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
@@ -47,3 +50,49 @@ def resident_mb(pid: int) -> float:
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@dataclass(frozen=True)
+class Account:
+    """Processor seconds so far: of named groups of processes, by id, and of the machine by what it did."""
+
+    groups: Mapping[str, Mapping[int, float]]
+    machine: Mapping[str, float]
+    at: float
+
+    def since(self, before: Account) -> dict[str, float]:
+        """Processor seconds by name; together they are all that the cores had to give meanwhile."""
+        spent = {name: spent_s(before.groups.get(name, {}), now) for name, now in self.groups.items()}
+        busy = {name: seconds - before.machine[name] for name, seconds in self.machine.items()}
+        used = busy.pop("processes")
+        return {**spent, **busy, "other processes": used - sum(spent.values())}
+
+
+async def account(url: str, **others: Iterable[int]) -> Account:
+    """What each kind of session of this database, PostgreSQL's own processes and `others` have used until now."""
+    connection = await asyncpg.connect(url, server_settings={"application_name": "account"})
+    rows = await connection.fetch(
+        "SELECT pid, CASE WHEN backend_type <> 'client backend' THEN 'PostgreSQL ' || backend_type"
+        " WHEN application_name LIKE 'orrery % claims' THEN 'PostgreSQL claims'"
+        " WHEN application_name LIKE 'orrery % windows' THEN 'PostgreSQL windows'"
+        " ELSE 'PostgreSQL other sessions' END AS name FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND (datname = current_database() OR backend_type <> 'client backend')"
+    )
+    await connection.close()
+    groups = {name: used_s(pids) for name, pids in others.items()}
+    for row in rows:
+        groups.setdefault(row["name"], {}).update(used_s([row["pid"]]))
+    return Account(groups, machine_s(), time.perf_counter())
+
+
+def machine_s() -> dict[str, float]:
+    """Seconds of all cores since the machine started: in processes, in interrupts, stolen by its host, without work."""
+    counts = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
+    user, nice, system, idle, waiting, hard, soft, stolen = (int(one) / TICKS_PER_S for one in counts)
+    return {"processes": user + nice + system, "interrupts": hard + soft, "stolen": stolen, "idle": idle + waiting}
+
+
+def shares_of(spent: Mapping[str, float], n_requests: int) -> str:
+    """Microseconds of each for one request, the largest first; what is below half of one is left out."""
+    each = Counter({name: seconds / max(1, n_requests) * 1e6 for name, seconds in spent.items()})
+    return ", ".join(f"{name} {value:.0f}" for name, value in each.most_common() if abs(value) >= 0.5)

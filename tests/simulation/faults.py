@@ -29,10 +29,11 @@ class Faults:
     stale_report: float = 0.0
     leap: float = 0.0
     command: float = 0.0
+    change_input: float = 0.0
 
     @classmethod
-    def draw(cls, rng: random.Random) -> "Faults":
-        """Each run has some faults often, some seldom, some not at all."""
+    def draw(cls, rng: random.Random, *, busy: bool) -> "Faults":
+        """Each run has some faults often, some seldom, some not at all; `busy`: commands and other input always."""
 
         def rate(highest: float) -> float:
             return rng.choice((0.0, highest / 5, highest))
@@ -51,7 +52,8 @@ class Faults:
             report_twice=rate(0.2),
             stale_report=rate(0.1),
             leap=rate(0.03),
-            command=rate(0.03),
+            command=max(rate(0.03), 0.02 * busy),
+            change_input=max(rate(0.03), 0.02 * busy),
         )
 
 

@@ -1,4 +1,4 @@
-"""The small world of the simulation: a few sites, and the input of four tasks of a few jobs each."""
+"""The small world of the simulation: a few sites, and the input of tasks of a few jobs each."""
 
 import gzip
 import json
@@ -10,7 +10,9 @@ from typing import Any
 GRID = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "grid"
 NUCLEI, SATELLITES = 2, 3
 #: that users submit
-TASKS = 4
+TASKS = 6
+#: input that is open, with so many files at first
+GROWING, GROWING_FILES = "growing.EVNT", 2
 
 #: limits and periods such that half a day of waiting is an hour, and leaps of time are no outage of our own
 PARAMETERS: list[dict[str, Any]] = [
@@ -64,13 +66,14 @@ def storages(grid: dict[str, Any]) -> list[str]:
 
 
 def catalogue(grid: dict[str, Any]) -> dict[str, Any]:
-    """Input of the tasks: one dataset of simulation input, one of derivation input, a container of three."""
+    """Input of the tasks: for simulation, for derivation, for analysis a container of three; one dataset is open."""
     disks = storages(grid)
     rng = random.Random(7)
     datasets = [_dataset("simulation.EVNT", 3, 200, disks[:1], rng), _dataset("derivation.AOD", 8, 100, disks[:2], rng)]
     parts = [_dataset(f"analysis.part{number}", 2, 100, [disk], rng) for number, disk in enumerate(disks[:3])]
     container = {"scope": "sim", "name": "analysis/", "datasets": [part["name"] for part in parts]}
-    return {"format": "orrery-catalogue/1", "datasets": [*datasets, *parts], "containers": [container]}
+    growing = {**_dataset(GROWING, GROWING_FILES, 100, disks[:1], rng), "state": "open"}
+    return {"format": "orrery-catalogue/1", "datasets": [*datasets, *parts, growing], "containers": [container]}
 
 
 def _dataset(name: str, n_files: int, n_events: int, where: list[str], rng: random.Random) -> dict[str, Any]:

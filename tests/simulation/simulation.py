@@ -14,11 +14,13 @@ from shared.messaging.in_process import InProcessTransport
 from shared.messaging.metrics import MessagingMetrics
 from tests.simulation.checking import Observed
 from tests.simulation.clock import VirtualClock
+from tests.simulation.commands import PLAIN_SEEDS
 from tests.simulation.crashes import Crashes, ServiceDied, SimulatedDatabase
 from tests.simulation.faults import Faults, SeededSchedule
+from tests.simulation.inputs import Inputs
 from tests.simulation.pilots import Pilots
 from tests.simulation.rounds import Rounds
-from tests.simulation.scenario import queue_names
+from tests.simulation.scenario import GROWING_FILES, queue_names, small_grid, storages
 from tests.simulation.services import Services
 from tests.simulation.stage import Stage
 from tests.simulation.users import Users
@@ -70,7 +72,7 @@ class Simulation:
 
     def __init__(self, seed: int, stage: Stage, authority: Authority, faults: Faults | None = None) -> None:
         self.rng = random.Random(seed)
-        self.faults = faults or Faults.draw(self.rng)
+        self.faults = faults or Faults.draw(self.rng, busy=seed > PLAIN_SEEDS)
         self.faulty_steps = self.rng.randint(FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS)
         self.report = Report(seed)
         self.clock = VirtualClock()
@@ -91,7 +93,12 @@ class Simulation:
         self.transport = InProcessTransport(self.database, metrics, schedule=self.schedule)
         url, seed = self._stage.url, self.report.seed
         self.services = Services(self.rng, self.database, url, self.transport, self._authority, seed)
-        self.users = Users(self.rng, self.services, self._authority, self._note)
+        asks_all = seed > PLAIN_SEEDS
+        self.users = Users(self.rng, self.services, self._authority, self._note, give_all=asks_all)
+        disk = storages(small_grid())[0]
+        # whoever makes the input is none of the services: nothing dies there
+        producer = SimulatedDatabase(pool, actor="producer", now=self.clock, crashes=Crashes(self.rng))
+        self.inputs = Inputs(self.rng, producer, disk, GROWING_FILES, self._note, in_every_way=asks_all)
         self.pilots = Pilots(self.rng, self.services, self._authority, self.clock, queue_names(), self._note)
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
         try:
@@ -117,6 +124,9 @@ class Simulation:
             if self.report.steps == self.faulty_steps:
                 self._set_faults(Faults())
                 await self.users.resume_all()
+                await self.inputs.settle()
+                if self.report.seed > PLAIN_SEEDS:
+                    await self.users.retry_all()
             if self.report.steps >= LAST_STEP:
                 await self._judge()
             await self._step(self._choose())
@@ -154,6 +164,7 @@ class Simulation:
             (faults.restart_service, self._restart_one),
             (faults.forget_bus, self._forget_bus),
             (faults.command, self.users.command),
+            (faults.change_input, self._change_input),
             (faults.leap, self._leap),
         ):
             if chance < rate:
@@ -200,6 +211,11 @@ class Simulation:
     async def _leap(self) -> None:
         """Time passes although there is something to do."""
         self.clock.advance(self.rng.uniform(1.0, LONGEST_LEAP_S))
+
+    async def _change_input(self) -> None:
+        await self.inputs.change()
+        if self.inputs.is_broken:
+            self.users.expect_part()
 
     async def _restart_one(self) -> None:
         name = self.rng.choice(self.services.names())

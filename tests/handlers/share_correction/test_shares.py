@@ -153,6 +153,10 @@ async def test_shares_are_explained_with_use_queue_and_the_terms_of_their_correc
     assert [row["gshare"] for row in one["shares"]] == ["MC"]
     assert [row["slices"]["week"]["adds"] for row in one["history"]] == [0.5]  # that of two days ago is left out
     assert [(user["user_name"], user["correction_factor"]) for user in one["users"]] == [("ann", 0.5)]
+    new = (await client.get("/api/v1/share/explain", params={"gshare": "Data"})).json()["data"]["users"]
+    assert new == [{"user_name": "ann", "correction_factor": 1.0, "corrected_at": None, "terms": None}], (
+        "not corrected yet"
+    )
     more = (await client.get("/api/v1/share/explain", params={"gshare": "MC", "hours": 72})).json()["data"]
     assert len(more["history"]) == 2
 

@@ -105,6 +105,39 @@ def test_runtime_parameters_are_set_and_read_back(orrery: Orrery) -> None:
     assert orrery("config", "unset", "watchdog.SWEEP_AGE_S").code == 0
 
 
+def waiting(orrery: Orrery, task_id: int) -> list[int]:
+    """The activated jobs of a task."""
+    return [one["job_id"] for one in orrery("jobs", "--task", str(task_id), "--status", "activated", "--json").json()]
+
+
+def test_waiting_jobs_come_into_task_queues_and_leave_them_when_these_are_switched_on_and_off(
+    orrery: Orrery, tmp_path: Path
+) -> None:
+    task_id = submit(orrery, tmp_path, 0, "switched")
+    wait_for(orrery, task_id, "scouting")
+    deadline = time.monotonic() + STATUS_WITHIN_S
+    while not waiting(orrery, task_id):
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+    def in_task_queues() -> int:
+        return sum(one["n_jobs"] for one in orrery("task-queues", "--json").json())
+
+    def all_waiting() -> int:
+        return len(orrery("jobs", "--status", "activated", "--limit", "1000", "--json").json())
+
+    before = waiting(orrery, task_id)
+    assert in_task_queues() == 0
+    for mode, expected in (("within", all_waiting), ("off", lambda: 0)):
+        assert orrery("config", "set", "order.TASK_QUEUES", mode).code == 0
+        deadline = time.monotonic() + STATUS_WITHIN_S
+        while (found := in_task_queues()) != (wanted := expected()):
+            assert time.monotonic() < deadline, f"{mode}: {found} jobs in task queues, {wanted} expected"
+            time.sleep(0.5)
+        assert set(before) <= set(waiting(orrery, task_id))
+    orrery("kill", str(task_id))
+
+
 @pytest.mark.parametrize("index", range(len(TASKS)), ids=[path.stem for path in TASKS])
 def test_a_live_task_and_the_live_world_are_saved_and_decided_upon_without_servers(
     orrery: Orrery, tmp_path: Path, index: int
@@ -167,7 +200,8 @@ def test_queues_shares_parked_messages_and_invariants_can_be_seen(orrery: Orrery
 def test_shares_are_explained_edited_and_ordered_from_a_saved_world(orrery: Orrery, tmp_path: Path) -> None:
     live = orrery("shares", "--explain", "--json").json()["shares"]
     one = orrery("shares", "--explain", "MC", "--json").json()
-    assert [row["gshare"] for row in one["shares"]] == ["MC"] and one["history"] == one["users"] == []
+    assert [row["gshare"] for row in one["shares"]] == ["MC"] and one["history"] == []
+    assert all(user["terms"] is None for user in one["users"]), "nothing was corrected yet"
     world, tree = tmp_path / "world.json", tmp_path / "shares.json"
     assert orrery("snapshot", "save", str(world)).code == 0
     ordered = orrery("dry-run", "shares", "--world", str(world), "--json").json()

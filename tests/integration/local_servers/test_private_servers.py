@@ -31,6 +31,8 @@ async def test_each_server_answers_its_own_protocol(private_servers: Servers) ->
     connection = await asyncpg.connect(addresses.database_url)
     assert await connection.fetchval("SELECT current_database()") == "orrery"
     assert int(await connection.fetchval("SHOW server_version_num")) >= 150000
+    methods = await connection.fetchval("SELECT enumvals FROM pg_settings WHERE name = 'wal_compression'")
+    assert await connection.fetchval("SHOW wal_compression") == ("lz4" if "lz4" in methods else "off")
     await connection.close()
     async with await aio_pika.connect(addresses.rabbitmq_url) as broker:
         channel = await broker.channel()

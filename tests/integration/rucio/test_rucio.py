@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from rucio.client.client import Client
+
+from shared.catalogue.catalogues import RucioSettings
+from shared.catalogue.messages import rule_of_message
+from shared.catalogue.outside import DataName, NewCollection, NewRule
+from shared.catalogue.rucio.adapter import RucioCatalogue
+from tests.catalogues.conformance import Arrive, CatalogueConformance, new_file
+from tests.integration.rucio.server import ACCOUNT, PASSWORD, USER, RucioServer
+
+
+@pytest.fixture
+def catalogue(rucio_settings: RucioSettings) -> Iterator[RucioCatalogue]:
+    found = RucioCatalogue(rucio_settings)
+    yield found
+    found.shut_down()
+
+
+@pytest.fixture
+def client(rucio: RucioServer) -> Client:
+    credentials = {"username": USER, "password": PASSWORD}
+    return Client(rucio_host=rucio.host, auth_host=rucio.host, account=ACCOUNT, auth_type="userpass", creds=credentials)
+
+
+@pytest.fixture
+def scope(client: Client) -> str:
+    """One of the test's own: names in others are taken by other tests."""
+    name = f"s{uuid.uuid4().hex[:12]}"
+    client.add_scope(ACCOUNT, name)
+    return name
+
+
+@pytest.fixture
+def arrive(rucio: RucioServer) -> Arrive:
+    async def arrive(rule_id: str) -> None:
+        await asyncio.to_thread(rucio.arrive, rule_id)
+
+    return arrive
+
+
+class TestRucio(CatalogueConformance):
+    """A real server, through its own client."""
+
+
+async def test_a_finished_rule_is_told_by_a_message_that_names_it(
+    catalogue: RucioCatalogue, rucio: RucioServer, scope: str, arrive: Arrive
+) -> None:
+    name = DataName(scope, "told")
+    await catalogue.create([NewCollection(name)])
+    await catalogue.add_files(name, [new_file(1)])
+    rule_id = await catalogue.create_rule(NewRule(name, "B_DISK", "Express"))
+    assert rule_id not in map(rule_of_message, rucio.messages())
+    await arrive(rule_id)
+    assert rule_id in map(rule_of_message, rucio.messages())
