@@ -50,9 +50,12 @@ SELECT coalesce(sum(l.n_files) FILTER (WHERE m.is_master), 0)::bigint AS files_o
  WHERE l.task_id = :task_id;
 
 -- name: readings_of_task
--- How the reading of each dataset of a task went, and what the dataset has now.
+-- How the reading of each dataset of a task went, and what the dataset has now. One that changed behind the reader counts
+-- as open, though it was closed meanwhile: it is read again before its task can end.
 SELECT l.dataset_id, l.request, l.n_units, l.n_changed, d.n_files AS units_of_dataset, d.n_files_to_be_used,
-       greatest(0, d.n_files - d.n_files_used) AS n_untaken, c.state
+       greatest(0, d.n_files - d.n_files_used) AS n_untaken,
+       CASE WHEN c.contents_version IS DISTINCT FROM l.contents_version AND c.state = 'frozen' THEN 'open' ELSE c.state
+       END AS state
   FROM dataset_readings l JOIN task_datasets d USING (dataset_id) LEFT JOIN catalogue.datasets c
     ON c.name = d.dataset_name
  WHERE l.task_id = :task_id ORDER BY l.position;

@@ -62,11 +62,15 @@ async def read_all(database: Database, definition: Definition) -> list[Event]:
 async def look(database: Database, definition: Definition | None = None) -> list[Event]:
     """Everything that is due is looked at, and read again."""
     definition = definition or in_small_slices()
+    await begin_to_look(database, definition)
+    return await read_all(database, definition)
+
+
+async def begin_to_look(database: Database, definition: Definition) -> None:
     checks = InputChecks(TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)
-    return await read_all(database, definition)
 
 
 async def change(database: Database, statement: str, *arguments: Any) -> None:
@@ -428,6 +432,31 @@ async def test_an_open_dataset_that_grows_feeds_a_running_task_at_once_until_it_
         await catalogue.freeze(work.connection, ["data.growing"])
     assert len(await look(database)) == 1
     assert (await master(database, task_id))["state"] == "frozen"
+
+
+async def test_input_that_changes_behind_its_reader_and_is_closed_meanwhile_is_read_again(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    catalogue, definition = BuiltInCatalogue(), in_small_slices()
+    files = [NewFile("data.growing", f"G.{n:02}", 10, "ALPHA_DATADISK", 5) for n in range(1, 41)]
+    async with database.begin(reason="test") as work:
+        await catalogue.add_files(work.connection, files)
+    task_id = await ready_task(database, service, producer, inputs=[an_input("data.growing")], runUntilClosed=True)
+    await put(database, task_id, "running")
+    async with database.begin(reason="test") as work:
+        await catalogue.remove_files(work.connection, [("data.growing", "G.01")])
+    await begin_to_look(database, definition)
+    await read_on(database, definition)
+    assert (await statuses(database, task_id))["G.01"] == "lost"
+    assert await value_of(database, "SELECT NOT is_read FROM input_readings"), "more slices are to be read"
+    async with database.begin(reason="test") as work:
+        await catalogue.add_files(work.connection, files[:1])
+        await catalogue.freeze(work.connection, ["data.growing"])
+    await read_all(database, definition)
+    assert (await master(database, task_id))["state"] == "open"
+    await look(database)
+    assert (await master(database, task_id))["state"] == "frozen"
+    assert (await statuses(database, task_id))["G.01"] == "ready"
 
 
 async def test_a_change_that_meets_somebody_who_has_the_task_waits_for_the_next_look(
