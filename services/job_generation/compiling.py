@@ -9,7 +9,7 @@ from datetime import timedelta
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
-from services.job_generation.parameters import BUILD_JOB_MAX_WALLTIME, generation_parameters
+from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.build_jobs import decide, refused_for_failures
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
@@ -26,8 +26,6 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import QueueChoice
 from shared.model.dataset_types import LIBRARY_STREAM
-
-_S_PER_H = 3600.0
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,6 @@ class Compiling:
         definition = place.definition
         templates = definition.templates_for("build")
         library = next(one for one in definition.datasets.values() if one.stream_name == LIBRARY_STREAM)
-        hours = self._parameters.read(BUILD_JOB_MAX_WALLTIME, vo=definition.task.vo)
         return BuildRequest(
             task=definition.task,
             kind="build",
@@ -109,7 +106,7 @@ class Compiling:
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], 1),
             guid_seed=definition.task.task_id,
             trans_path=definition.command_lines.get("build_trans_path"),
-            walltime_s=None if hours is None else int(hours * _S_PER_H),
+            most_walltime_s=most_walltime_s(self._parameters, definition.task, "build"),
         )
 
     def _for_pilot(self, job: NewJob, place: _Place) -> NewJob:

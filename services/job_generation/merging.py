@@ -8,7 +8,7 @@ from typing import Any
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
 from services.job_generation.matching import take_matches
-from services.job_generation.parameters import generation_parameters
+from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy import merging as policy
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.build_jobs import library_streams, with_libraries
@@ -231,6 +231,7 @@ class Merging:
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(placed)),
             guid_seed=chunk.chunk_id,
             trans_path=definition.command_lines.get("merge_trans_path"),
+            most_walltime_s=most_walltime_s(self._parameters, definition.task, "merge"),
             streams=[_streams_of(definition, one.job) for one in placed],
             at_site=definition.at_site,
         )

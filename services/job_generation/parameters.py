@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
 from services.job_generation.policy.throttle import (
@@ -15,15 +16,21 @@ from services.job_generation.policy.throttle import (
     WORK_SHORTAGE,
     ThrottleLimits,
 )
+from services.job_generation.policy.values import Task
 from shared.config.parameter import SHARE, Parameter, set_by
 from shared.config.parameters import Parameters
 
 COMPONENT = "jobgen"
+_S_PER_H = 3600.0
 
 
 BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
     COMPONENT, "BUILD_JOB_MAX_WALLTIME", None, "h", "that a build job may take; else as long as its queue lets it", 1,
     kind="float",
+)  # fmt: skip
+MERGE_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
+    COMPONENT, "MERGE_JOB_MAX_WALLTIME", None, "h", "that a merge job may take; else as long as its queue lets it", 1,
+    kind="float", suffixes=("<label>",), only_family=True,
 )  # fmt: skip
 
 
@@ -66,6 +73,18 @@ class GenerationParameters:
 def generation_parameters(parameters: Parameters, gshare: str = "", vo: str | None = None) -> GenerationParameters:
     """What holds for a share."""
     return parameters.filled(GenerationParameters, vo=vo, names={SHARE: gshare})
+
+
+def most_walltime_s(parameters: Parameters, task: Task, kind: Literal["merge", "build"]) -> int | None:
+    """How long merge or build jobs of a task may take; None: as long as their queue lets them.
+
+    Merge jobs by the label of the task (PanDA: MERGE_JOB_MAX_WALLTIME_<label>).
+    """
+    if kind == "merge":
+        hours = parameters.read(MERGE_JOB_MAX_WALLTIME, task.prod_source_label, vo=task.vo)
+    else:
+        hours = parameters.read(BUILD_JOB_MAX_WALLTIME, vo=task.vo)
+    return None if hours is None else int(hours * _S_PER_H)
 
 
 def throttle_limits(parameters: Parameters, gshare: str, resource_type: str, *, analysis: bool) -> ThrottleLimits:

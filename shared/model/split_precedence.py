@@ -7,6 +7,8 @@ from typing import Any
 
 #: the first one that is set disables those after it
 PRECEDENCE = ("nEventsPerJob", "nFilesPerJob", "nGBPerJob", "tgtNumEventsPerJob", "tgtMaxOutputForNG")
+#: rule that definition works out of mergeSpec: whether merge jobs copy their input first (useLocalIO of theirs)
+MERGE_LOCAL_IO = "mergeUseLocalIO"
 _NOT_SET = (None, False, 0, "", "0", "False", "false", "NULL")
 
 

@@ -24,7 +24,7 @@ from shared.brokerage.smallest_job import (
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
 from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
-from shared.model.split_precedence import rules_in_effect
+from shared.model.split_precedence import MERGE_LOCAL_IO, rules_in_effect
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def job_request(
         is_scout=row["kind"] == "scout",
         is_merge=is_merge,
         is_pre_merged=task.is_pre_merged and not is_merge,
+        copies_to_scratch=_copies_to_scratch(row, task.copies_to_scratch, is_merge=is_merge),
         # A chunk with a queue of its own (merging) may go nowhere else.
         preassigned=own_queue or task.preassigned,
         # The files of a chunk are known: its smallest job, how many jobs it may become.
@@ -92,6 +93,12 @@ def job_request(
         analysis=analysis,
         site_adverts=site_adverts,
     )
+
+
+def _copies_to_scratch(row: Mapping[str, Any], of_task: bool, *, is_merge: bool) -> bool:
+    """Merge jobs copy their input as mergeSpec says, where it says anything."""
+    of_merges = (row["split_rule"] or {}).get(MERGE_LOCAL_IO) if is_merge else None
+    return of_task if of_merges is None else bool(of_merges)
 
 
 def _needs_of_chunk(row: Mapping[str, Any]) -> WorkNeeds:

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from services.job_generation.generating import Generating, seeds_told
 from services.job_generation.merging import MERGEABLE
-from services.job_generation.parameters import generation_parameters
+from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build
@@ -185,6 +185,7 @@ class MakingJobSets:
             guid_seed=job_ids[0],
             seeds=seeds_told(task, seeds),
             trans_path=_trans_path(definition) if merges else None,
+            most_walltime_s=most_walltime_s(self._parameters, task, "merge") if merges else None,
             owner=await store_jobs.standing_of_owner(work, task),
         )
         try:

@@ -64,7 +64,8 @@ class NewJob:
 class BuildRequest:
     """What a plugin builds jobs from.
 
-    `serials` is the first number of each template, `seeds` one number for each job. `at_site`: by template dataset and
+    `serials` is the first number of each template, `seeds` one number for each job. `most_walltime_s`: its jobs may take
+    no longer. `at_site`: by template dataset and
     site the dataset that takes its place there.
     """
 
@@ -80,7 +81,7 @@ class BuildRequest:
     guid_seed: int = 0
     seeds: Sequence[int] | None = None
     trans_path: str | None = None
-    walltime_s: int | None = None
+    most_walltime_s: int | None = None
     owner: OwnerStanding = NOBODY
     streams: Sequence[Mapping[str, Sequence[Unit]]] = field(default_factory=tuple)
     at_site: Mapping[tuple[int, str], Dataset] = field(default_factory=dict)
@@ -206,8 +207,10 @@ class Builder:
         known = self._requirements.get(key)
         if known is None:
             known = requirement_of(self.task, queue, self.request.kind, totals, raised)
-            if self.request.walltime_s is not None:
-                known = replace(known, walltime_s=self.request.walltime_s)
+            most = self.request.most_walltime_s
+            if most is not None:
+                limits = (most, known.walltime_s, queue.max_time_s)
+                known = replace(known, walltime_s=min(limit for limit in limits if limit))
             self._requirements[key] = known
         return known
 

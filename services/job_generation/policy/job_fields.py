@@ -60,8 +60,8 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
 
 def copies_to_scratch(task: Task, *, is_merge: bool) -> bool:
     """Whether the pilot copies input first: the task's useLocalIO, for merge jobs that of mergeSpec."""
-    merge = task.parameters.get("mergeSpec") or {}
-    return bool(merge.get("useLocalIO")) if is_merge and "useLocalIO" in merge else task.rules.copies_to_scratch
+    of_merges = task.rules.merges_from_scratch
+    return of_merges if is_merge and of_merges is not None else task.rules.copies_to_scratch
 
 
 def _transfer_type(task: Task, queue: QueueFacts, *, is_merge: bool) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from services.job_generation.policy.job_fields import copies_to_scratch
 from services.job_generation.policy.limits import Totals, ram_mb
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
 from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_job_s
@@ -58,10 +59,12 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
     output = task.needs.output_bytes(totals.n_events, int(totals.effective_bytes))
     if merge:
         output = float(totals.input_bytes)
-    copied = 0 if queue.reads_directly and not task.rules.copies_to_scratch else totals.input_bytes
+    copied = 0 if queue.reads_directly and not copies_to_scratch(task, is_merge=merge) else totals.input_bytes
     disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
     wall = (task.merge_walltime_s if merge else None) or (
-        None if merge else walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
+        None
+        if merge or kind == "build"
+        else walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
     )
     return Requirement(
         task.prod_source_label,

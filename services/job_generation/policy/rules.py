@@ -8,7 +8,7 @@ from typing import Any
 
 from services.job_generation.policy.memory import RetryMemory
 from shared.brokerage.smallest_job import MAX_FILES_PER_JOB, MAX_FILES_PER_MERGE_JOB, WHOLE_BOUNDARIES
-from shared.model.split_precedence import is_set, rules_in_effect
+from shared.model.split_precedence import MERGE_LOCAL_IO, is_set, rules_in_effect
 
 MERGE_ATTEMPTS = 3
 #: attempts of a range, and of the jobs of a job set, where a task does not say (JEDI: event service)
@@ -51,6 +51,7 @@ class SplitRules:
     scout_success_rate: int | None = None
     respects_split_rule: bool = False
     copies_to_scratch: bool = False
+    merges_from_scratch: bool | None = None
     runs_until_closed: bool = False
     uses_build: bool = False
     skips_short_output: bool = False
@@ -196,6 +197,8 @@ def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT
         found["n_events_per_input_file"] = int(_amount("nEventsPerFile", given["nEventsPerFile"]))
     if found.get("group_boundary", 1) not in (1, 2, 3, 4):
         raise BadRule(f"split rule groupBoundaryID: {given['groupBoundaryID']!r} is not allowed; 1, 2, 3 and 4 are")
+    if given.get(MERGE_LOCAL_IO) is not None:
+        found["merges_from_scratch"] = is_set(given[MERGE_LOCAL_IO])
     # input that a parent still makes is followed until it is closed
     found["runs_until_closed"] = is_set(given.get("runUntilClosed")) or is_set(given.get("noWaitParent"))
     if is_set(given.get("scoutSuccessRate")):

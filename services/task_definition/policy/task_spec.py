@@ -23,6 +23,7 @@ from services.task_definition.policy.task_spec_parts import check_items, model_o
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
+from shared.model.split_precedence import MERGE_LOCAL_IO
 from shared.model.steps import Steps, at_once
 from shared.model.task_spec_problems import problem, unstorable_in_steps
 
@@ -182,6 +183,9 @@ class TaskSpec:
             rules["nEventsPerWorker"] = events_per_range(self.parameters)
         if self.parameters.build_spec is not None:
             rules["useBuild"] = True
+        merge = self.parameters.merge_spec
+        if merge is not None and "use_local_io" in merge.model_fields_set:
+            rules[MERGE_LOCAL_IO] = merge.use_local_io
         if self.destination:
             rules["destination"] = self.destination
         if self.defaults.scout_success_rate is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from services.job_dispatch.store.jobs import Store
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
@@ -239,3 +241,56 @@ async def test_scouts_that_wait_to_be_merged_count_as_succeeded(story: Story) ->
     jobs = await story.jobs_of(task_id)
     await story.end(jobs[:2], "merging")
     assert await story.status(task_id) == "running"
+
+
+async def test_a_merge_job_may_take_as_long_as_the_parameter_of_its_label_says(story: Story) -> None:
+    await configured(story, "MERGE_JOB_MAX_WALLTIME_managed", "3")
+    await configured(story, "MERGE_JOB_MAX_WALLTIME_user", "7")
+    task_id, _, [chunk_id] = await waiting(story, n_files=1)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    assert await walltimes(story, merge_id) == (3 * 3600, 3 * 3600)
+
+
+async def test_a_merge_job_that_was_measured_shorter_asks_for_no_more_than_that(story: Story) -> None:
+    await configured(story, "MERGE_JOB_MAX_WALLTIME_managed", "3")
+    task_id, _, [chunk_id] = await waiting(story, n_files=1, merge_walltime=7200)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    assert await walltimes(story, merge_id) == (2 * 3600, 2 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("rule", "token"),
+    [
+        ({}, "NULL"),
+        ({"useLocalIO": True}, "local"),
+        ({"mergeUseLocalIO": True}, "local"),
+        ({"useLocalIO": True, "mergeUseLocalIO": False}, "NULL"),
+    ],
+)
+async def test_a_merge_job_copies_its_input_as_merge_spec_says_or_else_as_its_task(
+    story: Story, rule: dict[str, bool], token: str
+) -> None:
+    task_id, _, [chunk_id] = await waiting(story, n_files=1, rule=rule)
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id)
+    assert spec["prodDBlockToken"] == f"{token},{token}"
+
+
+async def configured(story: Story, key: str, value: str) -> None:
+    """A runtime parameter of job generation is set."""
+    async with story.database.read() as connection:
+        await connection.execute(
+            "INSERT INTO parameters (component, key, value, type) VALUES ('jobgen', $1, $2, 'int')", key, value
+        )
+        await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+    for one in story.service.on_start:
+        await one()
+
+
+async def walltimes(story: Story, job_id: int) -> tuple[int, int]:
+    """Seconds that the pilot is told, and that it must offer."""
+    told = await story.value("SELECT (spec ->> 'maxWalltime')::int FROM job_specs WHERE job_id = $1", job_id)
+    asked = await story.value(
+        "SELECT s.walltime_s FROM jobs j JOIN requirement_shapes s USING (shape_id) WHERE j.job_id = $1", job_id
+    )
+    return told, asked

@@ -231,3 +231,20 @@ class TestAnalysisPlugin(PluginConformance):
 
     def examples(self):
         yield "decide", (a_world([a_queue("A")]), a_request(is_analysis=True), 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "copies"),
+    [
+        ("merge", {}, False),
+        ("merge", {"useLocalIO": True}, True),
+        ("merge", {"mergeUseLocalIO": True}, True),
+        ("merge", {"useLocalIO": True, "mergeUseLocalIO": False}, False),
+        ("normal", {"mergeUseLocalIO": True}, False),
+    ],
+)
+def test_merge_jobs_copy_their_input_as_merge_spec_says_or_else_as_their_task(
+    kind: str, rule: dict[str, bool], copies: bool
+) -> None:
+    request = job_request({**ROW, "kind": kind, "split_rule": rule}, (), JobLimits(), NOW)
+    assert request.copies_to_scratch is copies

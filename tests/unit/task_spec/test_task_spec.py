@@ -330,3 +330,11 @@ def test_the_steps_of_a_payload_are_kept_as_they_were_submitted_and_their_fields
         "multiStepExec.preprocess.command"
     ]
     assert list(problems_of(production(multiStepExec={"midprocess": {}}))) == ["multiStepExec.midprocess"]
+
+
+@pytest.mark.parametrize(
+    ("merge_spec", "rule"), [({"useLocalIO": 1}, True), ({"useLocalIO": False}, False), ({"transPath": "M"}, None)]
+)
+def test_merge_spec_says_whether_merge_jobs_copy_their_input(merge_spec: dict[str, Any], rule: bool | None) -> None:
+    task = production(mergeOutput=True, useLocalIO=True, mergeSpec=merge_spec)
+    assert parse_task(task).split_rule().get("mergeUseLocalIO") is rule
