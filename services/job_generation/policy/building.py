@@ -64,9 +64,8 @@ class NewJob:
 class BuildRequest:
     """What a plugin builds jobs from.
 
-    `serials` is the first number of each template, `seeds` one number for each job. `most_walltime_s`: its jobs may take
-    no longer. `at_site`: by template dataset and
-    site the dataset that takes its place there.
+    `serials` is the first number of each template, `seeds` one number for each job. `at_site`: by template dataset and
+    site the dataset that takes its place there. `most_walltime_s`: its jobs may take no longer.
     """
 
     task: Task

@@ -61,18 +61,19 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
         output = float(totals.input_bytes)
     copied = 0 if queue.reads_directly and not copies_to_scratch(task, is_merge=merge) else totals.input_bytes
     disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
-    wall = (task.merge_walltime_s if merge else None) or (
-        None
-        if merge or kind == "build"
-        else walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
-    )
+    if merge:
+        wall: float | None = task.merge_walltime_s
+    elif kind == "build":  # it processes no events
+        wall = None
+    else:
+        wall = walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
     return Requirement(
         task.prod_source_label,
         queue.resource_type,
         cores,
         _up(ram, RAM_STEP_MB, queue.max_rss_mb),
         _up(disk_mb, DISK_STEP_MB, queue.max_work_dir_mb),
-        0 if wall is None else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
+        0 if not wall else _up(wall, WALLTIME_STEP_S, queue.max_time_s),
         task.processing_type == URGENT_PROCESSING,
         task.vo or "",
     )

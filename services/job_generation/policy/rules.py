@@ -197,8 +197,7 @@ def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT
         found["n_events_per_input_file"] = int(_amount("nEventsPerFile", given["nEventsPerFile"]))
     if found.get("group_boundary", 1) not in (1, 2, 3, 4):
         raise BadRule(f"split rule groupBoundaryID: {given['groupBoundaryID']!r} is not allowed; 1, 2, 3 and 4 are")
-    if given.get(MERGE_LOCAL_IO) is not None:
-        found["merges_from_scratch"] = is_set(given[MERGE_LOCAL_IO])
+    found["merges_from_scratch"] = is_set(given[MERGE_LOCAL_IO]) if MERGE_LOCAL_IO in given else None
     # input that a parent still makes is followed until it is closed
     found["runs_until_closed"] = is_set(given.get("runUntilClosed")) or is_set(given.get("noWaitParent"))
     if is_set(given.get("scoutSuccessRate")):
