@@ -30,6 +30,8 @@ CODES: Mapping[EventRangeStatus, int] = {
 }  # fmt: skip
 STATUS_OF_CODE: Mapping[int, EventRangeStatus] = {code: status for status, code in CODES.items()}
 FINAL: frozenset[EventRangeStatus] = frozenset({"cancelled", "discarded", "failed", "fatal", "merged", "corrupted"})
+#: states in which the file with the processed events can be deleted: column file_not_deleted is Y then
+USED_UP: frozenset[EventRangeStatus] = frozenset({"discarded", "merged", "corrupted"})
 _JG, _JD = Owner.JOB_GENERATION, Owner.JOB_DISPATCH
 
 TRANSITIONS: tuple[Transition, ...] = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
-from shared.states.event_range import CODES, EVENT_RANGE, STATUS_OF_CODE, EventRangeStatus
+from shared.states.event_range import CODES, EVENT_RANGE, STATUS_OF_CODE, USED_UP, EventRangeStatus
 from shared.states.graph import Owner
 
 SQL = Queries.beside(__file__)
@@ -54,7 +54,7 @@ async def move_ranges(
     allowed = [CODES[one] for one in EVENT_RANGE.sources(to_status, OWNER)]
     rows = await SQL.rows(
         work.connection, "move_ranges", ids=[one.event_range_id for one in ranges], to_status=CODES[to_status],
-        allowed=allowed, attempts=attempts,
+        allowed=allowed, attempts=attempts, is_used_up=to_status in USED_UP,
     )  # fmt: skip
     moved = {row["event_range_id"] for row in rows}
     for before in sorted({one.status for one in ranges}):

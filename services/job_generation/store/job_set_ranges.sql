@@ -10,9 +10,12 @@ SELECT event_range_id, status, attempt_nr FROM event_ranges
  WHERE job_set_id = :job_set_id AND status = ANY(:states::smallint[]) ORDER BY event_range_id FOR NO KEY UPDATE;
 
 -- name: move_ranges
--- Ranges change their state; those that are released belong to no job, and have one attempt less where it counts.
+-- Ranges change their state; those that are released belong to no job, and have one attempt less where it counts. What
+-- they were written to can be deleted once nobody reads it any more.
 UPDATE event_ranges SET status = :to_status::smallint, attempt_nr = greatest(attempt_nr - :attempts::int, 0),
-       job_id = CASE WHEN :to_status::smallint = 0 THEN NULL ELSE job_id END
+       job_id = CASE WHEN :to_status::smallint = 0 THEN NULL ELSE job_id END,
+       file_not_deleted = CASE WHEN :is_used_up::boolean AND coalesce(zip_row_id, obj_store_id) IS NOT NULL THEN 'Y'
+                               ELSE file_not_deleted END
  WHERE event_range_id = ANY(:ids::bigint[]) AND status = ANY(:allowed::smallint[])
 RETURNING event_range_id;
 

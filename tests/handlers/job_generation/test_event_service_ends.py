@@ -245,3 +245,40 @@ async def test_the_end_of_a_job_said_twice_changes_nothing(story: Story) -> None
     before = await ranges(story, task_id)
     assert generated_in(await story.hear(JobsMerging(job_ids=(job_id,)))) == []
     assert await ranges(story, task_id) == before
+
+
+async def test_files_of_events_can_be_deleted_when_they_are_merged_and_not_before(story: Story) -> None:
+    task_id, job_id, merge_id = await merged_by(story)
+    await written_to_store(story, job_id, n_ranges=3)
+    assert await deletable(story, task_id) == [None] * 5
+    await story.end([merge_id], "finished")
+    assert await deletable(story, task_id) == ["Y"] * 3 + [None] * 2  # two ranges named no store
+
+
+async def test_files_of_events_that_are_discarded_can_be_deleted(story: Story) -> None:
+    task_id, job_id, merge_id = await merged_by(story)
+    await written_to_store(story, job_id, n_ranges=5)
+    for _ in range(2):
+        [merge_id] = generated_in(await story.end([merge_id], "failed", source="pilot"))
+        assert await deletable(story, task_id) == [None] * 5
+    await story.end([merge_id], "failed", source="pilot")
+    assert await ranges(story, task_id) == ["discarded"] * 5 and await deletable(story, task_id) == ["Y"] * 5
+
+
+async def written_to_store(story: Story, job_id: int, *, n_ranges: int) -> None:
+    """The pilot said in which object store the first ranges of a job are."""
+    async with story.database.begin(reason="the test plays a pilot") as work:
+        await work.connection.execute(
+            "UPDATE event_ranges SET obj_store_id = 7 WHERE event_range_id IN (SELECT event_range_id FROM event_ranges"
+            " WHERE job_id = $1 ORDER BY event_range_id LIMIT $2)",
+            job_id,
+            n_ranges,
+        )
+
+
+async def deletable(story: Story, task_id: int) -> list[str | None]:
+    """Column file_not_deleted of a task's ranges, in order."""
+    found = await story.fetch(
+        "SELECT file_not_deleted FROM event_ranges WHERE task_id = $1 ORDER BY event_range_id", task_id
+    )
+    return [row["file_not_deleted"] for row in found]
