@@ -18,3 +18,5 @@ OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, *UNMERGED_TYPES)
 LOG_TYPES = ("log", "trn_log")
 #: the placeholder of what build jobs make, and the stream of the output dataset that holds it
 LIBRARY_STREAM = "LIB"
+#: the stream of the logs of merge jobs, where these have a dataset of their own
+MERGE_LOG_STREAM = "LOG_MERGE"

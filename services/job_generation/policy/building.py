@@ -37,7 +37,7 @@ from services.job_generation.policy.values import (
     Unit,
 )
 from shared.model import command_line
-from shared.model.dataset_types import UNMERGED_TYPES
+from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
 from shared.model.priorities import job_priority
 
 COPIED = "local"
@@ -102,6 +102,7 @@ class Builder:
         self._block_token = COPIED if copied else NOTHING
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
+        self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM for one in request.templates)
         self._writes_lists = bool(command_line.list_streams(request.parameters))
 
     def build(self) -> list[NewJob]:
@@ -169,9 +170,13 @@ class Builder:
             for one in request.templates:
                 dataset = request.at_site.get((one.dataset_id, queue.site)) or request.datasets[one.dataset_id]
                 around = command_line.around_serial(one.file_name, self.task.task_id, self.texts)
-                named.append(NamedTemplate(one, dataset, dataset.scope, one.is_log, around))
+                named.append(NamedTemplate(one, dataset, dataset.scope, self._is_own_log(one), around))
             known = self._written[queue.key] = written_by(named, queue)
         return known
+
+    def _is_own_log(self, template: Template) -> bool:
+        """Whether it names the log of the job itself; logs that a merge job with its own one merges are outputs."""
+        return template.is_log and (not self._has_merge_log or template.stream_name == MERGE_LOG_STREAM)
 
     def _left_out(self, place: int) -> frozenset[str]:
         """Streams that a merge job goes without: no job of its group wrote them (allowNoOutput). Its log stays.
@@ -181,7 +186,7 @@ class Builder:
         if not self.request.streams:
             return frozenset()
         absent = self._unmerged - {name for name, units in self.request.streams[place].items() if units}
-        final = {one.stream_name for one in self.request.templates if not one.is_log}
+        final = {one.stream_name for one in self.request.templates if not self._is_own_log(one)}
         return absent | {name for name in final if f"TRN_{name}" in absent}
 
     def _outputs(self, place: int, job: JobInput, written: Written) -> list[Output]:

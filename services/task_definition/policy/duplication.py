@@ -65,4 +65,5 @@ def _fields_of_outputs(spec: TaskSpec) -> dict[str, str]:
         for index, item in enumerate(spec.parameters.job_parameters)
         for name in item.datasets()
     }
-    return {**fields, **{name: "log.dataset" for item in spec.parameters.logs() for name in item.datasets()}}
+    logs = {name: f"{field}.dataset" for field, item in spec.parameters.named_logs() for name in item.datasets()}
+    return {**fields, **logs}

@@ -33,7 +33,7 @@ def places_of_outputs(spec: TaskSpec) -> list[WantedPlace]:
         for index, item in enumerate(given.job_parameters)
         if item.param_type in FINAL_OUTPUT_TYPES
     ]
-    items += [(f"log.{n}" if isinstance(given.log, list) else "log", item) for n, item in enumerate(given.logs())]
+    items += given.named_logs()
     wanted = [WantedPlace("destination", destination=given.destination)] if given.destination else []
     for name, item in items:
         if item.destination:

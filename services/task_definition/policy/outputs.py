@@ -15,7 +15,7 @@ from services.task_definition.policy.event_service import events_per_range
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_checks import UNMERGED_PREFIX
 from services.task_definition.policy.task_spec_items import Item
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
 from shared.model.names import bare_name, scope_of
 
 TASK_ID_PLACEHOLDER = "$JEDITASKID"
@@ -58,7 +58,7 @@ class OutputsPlan:
 
 
 def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
-    """Datasets and templates of the outputs OUTPUT0, OUTPUT1, ... and logs LOG0, ..."""
+    """Datasets and templates of the outputs OUTPUT0, OUTPUT1, ... and logs LOG0, ..., and LOG_MERGE of merge jobs."""
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):
@@ -71,6 +71,14 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
             datasets.setdefault(unmerged.name, unmerged)
             name = _unmerged_name(template, at_end=spec.parameters.um_name_at_end)
             templates.append(TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0)))
+    log_merge = spec.parameters.log_merge
+    if log_merge is not None:
+        own_log = _dataset(log_merge, "log", MERGE_LOG_STREAM, task_id, is_analysis=spec.is_analysis)
+        datasets.setdefault(own_log.name, own_log)
+        template = _with_task_id(log_merge.file_name_template(), task_id)
+        templates.append(
+            TemplatePlan(own_log.name, template, MERGE_LOG_STREAM, own_log.type, 1 + (log_merge.offset or 0))
+        )
     if spec.parameters.build_spec is not None:
         library = _library(spec, task_id)
         datasets[library.name] = library

@@ -56,7 +56,7 @@ def problems_of_series(spec: TaskSpec, period_s: int, ends_at: datetime | None, 
         found.append(problem("ends_at", ends_at.isoformat(), f"allowed: a time after now ({now.isoformat()})"))
     named = [(f"jobParameters.{index}", item) for index, item in enumerate(spec.parameters.job_parameters)]
     named = [(field, item) for field, item in named if item.param_type in FINAL_OUTPUT_TYPES]
-    named += [("log", item) for item in spec.parameters.logs()]
+    named += spec.parameters.named_logs()
     for field, item in named:
         if item.dataset and item.container is None and TASK_ID_PLACEHOLDER not in item.dataset:
             allowed = f"each task writes datasets of its own; allowed: a name with {TASK_ID_PLACEHOLDER}"

@@ -17,7 +17,7 @@ from shared.model.command_line import (
     around_serial,
     fill,
 )
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
 from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -38,8 +38,8 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
             yield from _told(f"jobParameters.{index}.value", item.value, normal)
         if item.param_type in FINAL_OUTPUT_TYPES:
             yield from _name_told(f"jobParameters.{index}.value", item)
-    for index, item in enumerate(given.logs()):
-        yield from _name_told(f"log.{index}.value" if isinstance(given.log, list) else "log.value", item)
+    for field, item in given.named_logs():
+        yield from _name_told(f"{field}.value", item)
     if given.merge_spec is not None and given.merge_spec.job_parameters:
         merged = Values(_merge_streams(given) | library, normal.texts, {})
         yield from _told("mergeSpec.jobParameters", given.merge_spec.job_parameters, merged)
@@ -90,4 +90,5 @@ def _streams(given: TaskParameters) -> dict[str, list[str]]:
 
 def _merge_streams(given: TaskParameters) -> dict[str, list[str]]:
     outputs = _outputs(given)
-    return {name: [_SAMPLE] for name in (*outputs, *(f"TRN_{name}" for name in outputs))}
+    own_log = () if given.log_merge is None else (MERGE_LOG_STREAM,)
+    return {name: [_SAMPLE] for name in (*outputs, *(f"TRN_{name}" for name in outputs), *own_log)}

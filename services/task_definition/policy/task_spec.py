@@ -46,6 +46,7 @@ _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "allow_task_duplication", "task_priority", "current_priority",
     "architecture", "job_parameters", "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit",
     "goal", "max_attempt", "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec",
+    "log_merge",
     "build_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
     "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
     *CarriedFields.model_fields,
@@ -137,7 +138,7 @@ class TaskSpec:
     def outputs(self) -> tuple[Item, ...]:
         """Its output and log items."""
         items = (item for item in self.parameters.job_parameters if item.param_type in FINAL_OUTPUT_TYPES)
-        return (*items, *self.parameters.logs())
+        return (*items, *(item for _, item in self.parameters.named_logs()))
 
     def columns(self) -> dict[str, Any]:
         """Columns of `tasks` that follow from the JSON alone (share, resource type and work queue do not)."""

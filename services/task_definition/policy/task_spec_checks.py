@@ -14,7 +14,7 @@ from services.task_definition.policy.allowed_names import (
     is_scope,
     is_task_name,
 )
-from services.task_definition.policy.event_service import event_service_problems
+from services.task_definition.policy.event_service import event_service_problems, events_per_range
 from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
@@ -51,9 +51,8 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
     for index, item in enumerate(given.job_parameters):
         yield
         found += _item(f"jobParameters.{index}", item)
-    for index, item in enumerate(given.logs()):
+    for name, item in given.named_logs():
         yield
-        name = f"log.{index}" if isinstance(given.log, list) else "log"
         if item.param_type not in (None, "log"):
             found.append(problem(f"{name}.param_type", item.param_type, "allowed: 'log'"))
         found += _output(name, item)
@@ -64,6 +63,9 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
             found.append(one)
     if given.merge_output and not given.logs():
         found.append(problem("log", None, "is needed where mergeOutput is true: merging follows the log files"))
+    if given.log_merge is not None and not given.merge_output and events_per_range(given) is None:
+        told = "needs mergeOutput = true or event service: it is the log of merge jobs"
+        found.append(problem("log_merge", given.log_merge.dataset, told))
     return found
 
 

@@ -294,3 +294,37 @@ async def walltimes(story: Story, job_id: int) -> tuple[int, int]:
         "SELECT s.walltime_s FROM jobs j JOIN requirement_shapes s USING (shape_id) WHERE j.job_id = $1", job_id
     )
     return told, asked
+
+
+@pytest.mark.parametrize(
+    ("line", "merges_logs"), [("-t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}", True), ("-t ${TRN_OUTPUT:OUTPUT}", False)]
+)
+async def test_with_log_merge_the_log_of_a_merge_job_goes_to_a_dataset_of_its_own(
+    story: Story, line: str, merges_logs: bool
+) -> None:
+    task_id = await story.task(n_files=2, merge=True)
+    async with story.database.read() as connection:
+        await story._output(connection, task_id, "LOG_MERGE", "log", "own")
+        await connection.execute(
+            "UPDATE task_datasets SET dataset_name = 'mc.merge.log' WHERE stream_name = 'LOG_MERGE'"
+        )
+        await connection.execute(
+            "UPDATE job_parameters_templates SET job_parameters_template = job_parameters_template || $2"
+            " WHERE task_id = $1",
+            task_id,
+            {"merge": line},
+        )
+    jobs = await story.jobs_of(task_id)
+    before = await story.fetch("SELECT spec ->> 'logFile' AS log FROM job_specs ORDER BY job_id")
+    assert [one["log"] for one in before] == [f"panda.um.log.{task_id}._00000{n}.root" for n in (1, 2)]
+    [chunk_id] = chunks_in(await story.end(jobs, "merging"))
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id)
+    merged = [f"HITS.{task_id}._000001.root", *([f"log.{task_id}._000001.root"] if merges_logs else [])]
+    assert spec["logFile"] == f"own.{task_id}._000001.root"
+    assert spec["outFiles"].split(",") == [*merged, spec["logFile"]]
+    assert len(spec["scopeOut"].split(",")) == len(merged)
+    assert all(name in spec["jobPars"] for name in merged)
+    await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["finished"] * 2 and await story.status(task_id) == "prepared"
+    assert await story.files(task_id, "log") == ["finished"] * len(merged)

@@ -17,10 +17,11 @@ from services.task_definition.policy.refine import (
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
 from shared.catalogue.port import DatasetFacts
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
-from tests.handlers.task_definition.world import an_input, analysis, output, production
+from tests.handlers.task_definition.world import an_input, analysis, log, output, production
 
 EVNT = DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 20_000)
 KNOWN = {"mc.evnt": EVNT}
@@ -227,3 +228,18 @@ def test_secondary_input_is_reused_on_demand_only_where_its_files_are_too_few(n_
     assert [one.attributes.get("reusable", False) for one in plan.inputs] == [False, reused]
     assert [one.files_per_master_file for one in plan.inputs] == [None, None if reused else 2.0]
     assert not plan_of(datasets, inputs=inputs).inputs[1].attributes.get("reusable")
+
+
+def test_log_merge_is_a_log_dataset_that_has_no_unmerged_one() -> None:
+    spec = parse_task(production(mergeOutput=True, log=log("x"), log_merge=log("y")))
+    outputs = plan_outputs(spec, 7)
+    assert [(one.name, one.type) for one in outputs.datasets if one.stream == "LOG_MERGE"] == [("mc.y.log", "log")]
+    assert [one.file_name_template for one in outputs.templates if one.stream == "LOG_MERGE"] == [
+        "log.y.7._${SN/P}.tgz"
+    ]
+
+
+def test_log_merge_of_a_task_without_merge_jobs_is_refused() -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(log=log("x"), log_merge=log("y")))
+    assert [one.field for one in refused.value.problems] == ["log_merge"]

@@ -62,7 +62,7 @@ SAMPLES: dict[str, Any] = {
     "transPath": "Reco_tf.py", "container_name": "docker://image", "noExecStrCnv": True, "sourceURL": "http://s",
     "transferType": "fax", "useSecrets": True, "debugMode": True, "noLoopingCheck": True, "official": True,
     "jobParameters": [an_input(), output("other")], "log": log("other"), "mergeOutput": True,
-    "mergeSpec": {"transPath": "Merge_tf.py"}, "umNameAtEnd": True, "buildSpec": BUILD,
+    "log_merge": log("merges"), "mergeSpec": {"transPath": "Merge_tf.py"}, "umNameAtEnd": True, "buildSpec": BUILD,
     "site": "ALPHA", "nucleus": "ALPHA", "includedSite": ["ALPHA"], "excludedSite": ["BETA"],
     "samStations": ["station"], "requirements": "TARGET.x == 1", "tags": ["GPU"], "ipConnectivity": "http",
     "ipStack": "IPv6", "t1Weight": 5, "avoidVP": True, "fullChain": "only", "onlyTagsForFC": True,
@@ -83,7 +83,7 @@ SAMPLES: dict[str, Any] = {
     "allowInputLAN": "only", "parent_tid": 5, "fixedSandbox": "jobO.2.tar.gz",
 }  # fmt: skip
 _BESIDES: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("mergeSpec", "umNameAtEnd", "nFilesPerMergeJob", "nMaxFilesPerMergeJob"), MERGED),
+    **dict.fromkeys(("log_merge", "mergeSpec", "umNameAtEnd", "nFilesPerMergeJob", "nMaxFilesPerMergeJob"), MERGED),
     **dict.fromkeys(("nGBPerMergeJob", "nEventsPerMergeJob", "onSiteMerging"), MERGED),
     **dict.fromkeys(("nGBPerJob", "tgtNumEventsPerJob", "tgtMaxOutputForNG"), BY_SIZE),
     **dict.fromkeys(("minGranularity", "nEventsPerRange", "maxEventsPerJob"), BY_SIZE),

@@ -99,6 +99,7 @@ class WhatFields(TaskFields):
     destination: Annotated[Annotated[str, Field(max_length=60, strict=True)] | None, About(_OUTPUTS)] = None
     # merge jobs
     merge_output: Annotated[Flag, About("services.job_generation.policy.rules", code="MO")] = False
+    log_merge: Annotated[Item | None, About(_OUTPUTS)] = None
     merge_spec: Annotated[MergeSpec | None, About(_OUTPUTS)] = None
     um_name_at_end: Annotated[Flag, About(_OUTPUTS)] = False
     # build jobs

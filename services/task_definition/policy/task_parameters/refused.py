@@ -35,7 +35,6 @@ REFUSED = {
     "registerEsFiles": "which dataset files of the event service are registered in is not known to this version",
     "objectStore": "queues name their own object stores: a task chooses none in this version",
     "fineGrainedProc": "fine-grained processing is not supported by this version",
-    "log_merge": "a log dataset of merge jobs alone is not supported by this version: they use that of the task",
     "noAutoPause": "no task is paused for its failures by this version",
     "osMatching": "which operating systems match is not known to this version: name the platform in architecture",
     "allowInputWAN": "reading over a wide-area network is not supported by this version: input is moved",

@@ -42,6 +42,11 @@ class TaskParameters(
         """The log items, as a list."""
         return self.log if isinstance(self.log, list) else [] if self.log is None else [self.log]
 
+    def named_logs(self) -> list[tuple[str, Item]]:
+        """Every item of a log with its place in the JSON: log, log.0, ..., log_merge."""
+        named = [(f"log.{n}" if isinstance(self.log, list) else "log", item) for n, item in enumerate(self.logs())]
+        return named if self.log_merge is None else [*named, ("log_merge", self.log_merge)]
+
     def granularity(self) -> int | None:
         """Events per range for jobs of a dynamic number of events: minGranularity, nEventsPerRange."""
         return self.min_granularity or self.n_events_per_range
