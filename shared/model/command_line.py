@@ -97,6 +97,11 @@ def pieces_of(template: str) -> tuple[_Piece, ...]:
     return tuple(pieces)
 
 
+def placeholder_texts(template: str) -> tuple[str, ...]:
+    """The placeholders of a template as they are written, each once."""
+    return tuple(dict.fromkeys(match[0] for match in _PLACEHOLDER.finditer(template) if match[1] or match[2]))
+
+
 def placeholders(template: str) -> frozenset[str]:
     """Names of the placeholders of a template, without decorators."""
     return frozenset(piece.name for piece in pieces_of(template) if piece.name)

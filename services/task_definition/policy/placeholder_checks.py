@@ -16,6 +16,7 @@ from shared.model.command_line import (
     Values,
     around_serial,
     fill,
+    placeholder_texts,
 )
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
 from shared.model.placeholders import unusable_placeholders
@@ -52,11 +53,11 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
 
 
 def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
-    """What is wrong with one text; the first unknown name of it."""
+    """What is wrong with one text: each placeholder that cannot be filled in."""
     found = [problem(field, text, why) for why in unusable_placeholders(text)]
-    if not found:
+    for one in () if found else placeholder_texts(text):
         try:
-            fill(text, values)
+            fill(one, values)
         except UnresolvedPlaceholder as error:
             if "by zero" not in str(error):  # that depends on the value
                 found.append(problem(field, text, str(error)))

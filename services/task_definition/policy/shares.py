@@ -8,7 +8,9 @@ from typing import Any
 
 from services.task_definition.policy.task_spec import TaskSpec
 from shared.model.expression import parse_expression
+from shared.model.problems import FieldProblem
 from shared.model.resource_types import ResourceType, resource_type_of
+from shared.model.task_spec_problems import problem
 from shared.model.units import parse_ram
 
 UNDEFINED = "Undefined"
@@ -43,8 +45,7 @@ def share_for(spec: TaskSpec, resource_type: str, nodes: Sequence[ShareNode]) ->
     """
     if not nodes:
         return UNDEFINED
-    parents = {node.parent for node in nodes}
-    leaves = [node for node in nodes if node.name not in parents]
+    leaves = _leaves(nodes)
     wanted = spec.parameters.gshare
     if wanted is not None:
         return wanted if any(leaf.name == wanted for leaf in leaves) else None
@@ -53,6 +54,18 @@ def share_for(spec: TaskSpec, resource_type: str, nodes: Sequence[ShareNode]) ->
         if all(_matches(expression, facts[key]) for key, expression in (leaf.expressions or {}).items()):
             return leaf.name
     return None
+
+
+def unknown_share(name: str, nodes: Sequence[ShareNode]) -> list[FieldProblem]:
+    """What is wrong with the name of a share in a task; empty: nothing, or there are no shares."""
+    if not nodes or any(leaf.name == name for leaf in _leaves(nodes)):
+        return []
+    return [problem("gshare", name, "allowed: a leaf of the shares")]
+
+
+def _leaves(nodes: Sequence[ShareNode]) -> list[ShareNode]:
+    parents = {node.parent for node in nodes}
+    return [node for node in nodes if node.name not in parents]
 
 
 def _facts(spec: TaskSpec, resource_type: str) -> dict[str, str]:

@@ -14,12 +14,13 @@ from typing import Any
 import orjson
 
 from services.task_definition.policy.event_service import events_per_range
+from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_checks import checks_between_fields, units_of_malformed
 from services.task_definition.policy.task_spec_items import Item
-from services.task_definition.policy.task_spec_parts import check_items, model_of
+from services.task_definition.policy.task_spec_parts import check_items, model_of, readable_part
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
@@ -237,6 +238,9 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
     if model is None:
         told = {one.field for one in others}
         others += [one for one in units_of_malformed(parameters) if one.field not in told]
+        readable = readable_part(rest, [*others, *unstorable])
+        if readable is not None:
+            others += [one for one in placeholder_problems(readable) if one is not None]
         raise InvalidTask([*others, *(one for one in unstorable if one.field not in told)])
     if unstorable:
         raise InvalidTask([*problems, *unstorable])

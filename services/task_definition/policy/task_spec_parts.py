@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +19,10 @@ from shared.model.task_spec_problems import problem
 
 #: names of files that are checked in one step
 _FILES_TOGETHER = 500
+#: fields that say which streams a command line may name
+_STREAMS_ARE_OF = {"jobParameters", "log", "mergeSpec", "esmergeSpec", "buildSpec"}
+#: for fields that every task needs and no placeholder reads
+_STAND_INS = {"taskName": "a", "vo": "a", "prodSourceLabel": "managed", "taskType": "prod"}
 _FILE_NAMES = TypeAdapter(list[FileName])
 
 
@@ -85,6 +89,22 @@ def model_of(rest: Mapping[str, Any], wrong: list[FieldProblem]) -> tuple[TaskPa
     order |= {field.alias or name: place for place, (name, field) in enumerate(TaskParameters.model_fields.items())}
     found = sorted([*wrong, *others], key=lambda one: order.get(one.field.partition(".")[0], len(order)))
     return (None, found) if others or items_told else (model, [])
+
+
+def readable_part(rest: Mapping[str, Any], wrong: Iterable[FieldProblem]) -> TaskParameters | None:
+    """A malformed task without its wrong fields, so that the others can be checked as well.
+
+    `rest` has its items as `check_items` left them. None: the items, or what they refer to, are wrong themselves, or a
+    field is missing that every task needs and that others depend on.
+    """
+    names = {one.field.partition(".")[0] for one in wrong}
+    if names & _STREAMS_ARE_OF:
+        return None
+    readable = {name: value for name, value in rest.items() if name not in names}
+    try:
+        return TaskParameters.model_validate({**_STAND_INS, **readable})
+    except ValidationError:
+        return None
 
 
 def _every_field() -> frozenset[str]:

@@ -104,7 +104,7 @@ def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping
     """
     wanted = spec.parameters.work_queue_name
     if wanted is not None:
-        named = [one for one in queues if one.name == wanted and one.vo == spec.parameters.vo and one.takes_tasks]
+        named = _of_that_name(queues, wanted, spec.parameters.vo)
         if not named:
             raise LookupError(wanted)
         return in_order(named)[0].queue_id
@@ -170,6 +170,17 @@ def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int |
     try:
         return work_queue_for(spec, queues), []
     except LookupError:
-        names = ", ".join(sorted({one.name for one in queues if one.takes_tasks and one.vo == spec.parameters.vo}))
-        allowed = f"allowed: an active work queue of {spec.parameters.vo} that is no partition: {names or 'none'}"
-        return None, [problem("workQueueName", spec.parameters.work_queue_name, allowed)]
+        return None, unknown_work_queue(spec.parameters.work_queue_name or "", spec.parameters.vo, queues)
+
+
+def unknown_work_queue(name: str, vo: str, queues: Sequence[WorkQueue]) -> list[FieldProblem]:
+    """What is wrong with the name of a work queue in a task of this VO; empty: nothing."""
+    if _of_that_name(queues, name, vo):
+        return []
+    names = ", ".join(sorted({one.name for one in queues if one.takes_tasks and one.vo == vo}))
+    allowed = f"allowed: an active work queue of {vo} that is no partition: {names or 'none'}"
+    return [problem("workQueueName", name, allowed)]
+
+
+def _of_that_name(queues: Sequence[WorkQueue], name: str, vo: str) -> list[WorkQueue]:
+    return [one for one in queues if one.name == name and one.vo == vo and one.takes_tasks]

@@ -8,8 +8,10 @@ from typing import Any
 import asyncpg
 from pydantic import ValidationError
 
+from services.task_definition.policy.shares import unknown_share
 from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS
 from services.task_definition.policy.task_spec_items import Item
+from services.task_definition.policy.work_queues import unknown_work_queue
 from services.task_definition.store.tasks import TaskStore
 from shared.brokerage.matchmaking import requirements_in
 from shared.catalogue.port import CatalogueReader
@@ -45,12 +47,17 @@ async def problems_of_readable_parts(
     parameters: Any,
     vos_outside: Collection[str] = (),
 ) -> list[FieldProblem]:
-    """Taken names that must be unique, and unknown input, in the parts that can be read."""
+    """Taken names that must be unique, unknown shares, work queues and input, in the parts that can be read."""
     if not isinstance(parameters, Mapping):
         return []
     found = unreadable_requirements(parameters.get("requirements"))
-    name = parameters.get("taskName")
-    if parameters.get("uniqueTaskName") and isinstance(name, str) and name and not unstorable_values(name):
+    gshare, work_queue, vo = (_name(parameters, one) for one in ("gshare", "workQueueName", "vo"))
+    if gshare or work_queue:
+        sharing = await tasks.sharing(connection)
+        found += unknown_share(gshare, sharing.nodes) if gshare else []
+        found += unknown_work_queue(work_queue, vo, sharing.work_queues) if work_queue and vo else []
+    name = _name(parameters, "taskName")
+    if parameters.get("uniqueTaskName") and name:
         existing = await tasks.same_name(connection, name)
         if existing is not None:
             found.append(duplicate_name(name, existing.task_id))
@@ -63,6 +70,12 @@ async def problems_of_readable_parts(
         problem(f"jobParameters.{index}.dataset", one, UNKNOWN_DATASET) for index, one in inputs if one not in known
     ]
     return found
+
+
+def _name(parameters: Mapping[str, Any], field: str) -> str:
+    """A name as it was sent; "" if there is none that can be looked up."""
+    name = parameters.get(field)
+    return name if isinstance(name, str) and not unstorable_values(name) else ""
 
 
 def _items(parameters: Mapping[str, Any]) -> Steps[list[tuple[int, Item]]]:

@@ -58,7 +58,9 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
     database: Database, producer: httpx.AsyncClient
 ) -> None:
     bad = production("x" * 140, nFilesPerJob=-1, coreCount="eight", nFilePerJob=3, cpuTimeUnit="parsec", maxAttempt=0)
+    bad["workQueueName"] = "nowhere"
     bad["jobParameters"].append({"type": "template", "param_type": "output", "value": "--o=fixed.root"})
+    bad["jobParameters"].append({"type": "constant", "value": "--x=${NONE} --y=${NEITHER/L}"})
     body = await refusal(producer, bad)
     assert body["data"] == 2
     fields = {one["field"]: one for one in body["problems"]}
@@ -66,6 +68,10 @@ async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
     assert "132" in fields["taskName"]["allowed"]
     assert "nFilesPerJob" in fields["nFilePerJob"]["allowed"]
     assert fields["coreCount"]["value"] == "'eight'"
+    assert fields["workQueueName"]["value"] == "'nowhere'"
+    place = f"jobParameters.{len(bad['jobParameters']) - 1}.value"
+    told = [one["allowed"] for one in body["problems"] if one["field"] == place]
+    assert [one.split()[1] for one in told] == ["${NONE}", "${NEITHER}"]
     for name in fields:
         assert name in body["message"]
     assert await value_of(database, "SELECT count(*) FROM tasks") == 0
@@ -209,6 +215,8 @@ async def test_a_share_that_does_not_exist_is_refused(database: Database, produc
             " ('Reprocessing', 50, 'All', 'reprocess'), ('Production', 50, 'All', 'managed')"
         )
     assert (await refusal(producer, production(gshare="All")))["problems"][0]["field"] == "gshare"
+    malformed = (await refusal(producer, production(gshare="All", maxAttempt=0)))["problems"]
+    assert {one["field"] for one in malformed} == {"gshare", "maxAttempt"}
     task_id = await submit(producer, production())
     assert (await task_row(database, task_id))["gshare"] == "Production"
 
