@@ -62,7 +62,9 @@ class Changes:
         if refused:
             words = f"allowed: {', '.join(sorted(allowed))}"
             told = [problem(name, changes[name], words) for name in refused]
-            return tuple(replace(one, said=f"{one.field} cannot be changed; {words}") for one in told)
+            others = {name: value for name, value in changes.items() if name not in refused}
+            wrong = _problems_of({**await self._tasks.parameters(work.connection, task.task_id), **others})
+            return (*(replace(one, said=f"{one.field} cannot be changed; {words}") for one in told), *wrong)
         parameters = {**await self._tasks.parameters(work.connection, task.task_id), **changes}
         return await self.replace(work, task, parameters, changes)
 
@@ -128,3 +130,12 @@ class Changes:
             f"without {name}" if value is None else f"{name} = {value}" for name, value in sorted(changes.items())
         )
         return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on")
+
+
+def _problems_of(parameters: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    """What is wrong with a task that has these."""
+    try:
+        parse_task(parameters)
+    except InvalidTask as error:
+        return error.problems
+    return ()

@@ -216,8 +216,9 @@ async def test_a_retry_may_change_a_few_parameters_only(
 ) -> None:
     await end_files(database, task_id, finished=1, failed=19)
     await put(database, task_id, "finished")
-    reply = await command(producer, "retry", task_id, new_parameters={"nEventsPerJob": 5})
+    reply = await command(producer, "retry", task_id, new_parameters={"nEventsPerJob": 5, "nFilesPerJob": 0})
     assert reply["data"] == rules.BAD_VALUE and "nEventsPerJob cannot be changed" in reply["message"]
+    assert "nFilesPerJob" in reply["message"].partition("allowed")[2], "every problem is told at once"
     reply = await command(producer, "retry", task_id, new_parameters={"nFilesPerJob": 0})
     assert reply["data"] == rules.BAD_VALUE and "nFilesPerJob" in reply["message"]
     reply = await command(producer, "retry", task_id, new_parameters='{"nFilesPerJob": 1, "site": "GAMMA"}')
