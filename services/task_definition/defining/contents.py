@@ -156,12 +156,17 @@ class Contents:
             await self._store.insert_template(work.connection, task.task_id, ids[template.dataset], template)
 
     async def register_outputs(self, work: UnitOfWork, task: TaskRow) -> None:
-        """Output datasets that the catalogue does not have yet, as the task is about to make jobs."""
-        new = [
+        """Output datasets that the catalogue does not have yet, as the task is about to make jobs.
+
+        Those of a task that ended before it could make any, and is executed again, are ready but not there.
+        """
+        outputs = [
             row
             for row in await self._store.datasets(work.connection, task.task_id)
-            if row["type"] in OUTPUT_TYPES and row["status"] == "defined"
+            if row["type"] in OUTPUT_TYPES and row["status"] in ("defined", "ready")
         ]
+        known = await self._catalogue.find(work.connection, [row["dataset_name"] for row in outputs])
+        new = [row for row in outputs if row["status"] == "defined" or row["dataset_name"] not in known]
         for row in new:
             await self._catalogue.create(
                 work.connection, row["dataset_name"], scope=row["scope"], container=row["container_name"]
@@ -170,4 +175,4 @@ class Contents:
             {"scope": row["scope"], "name": row["dataset_name"], "container": row["container_name"]} for row in new
         ]
         await self._wishes.create(work, task.task_id, task.vo, wanted)
-        await self._store.ready(work.connection, [row["dataset_id"] for row in new])
+        await self._store.ready(work.connection, [row["dataset_id"] for row in new if row["status"] == "defined"])

@@ -5,7 +5,15 @@ import pytest
 
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
-from shared.events import TaskCommanded, TaskCompleted, TaskPrepared, TaskProgressed, TaskReady, TaskRegistered
+from shared.events import (
+    TaskCommanded,
+    TaskCompleted,
+    TaskPrepared,
+    TaskProgressed,
+    TaskReady,
+    TaskRegistered,
+    TaskReleased,
+)
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
@@ -269,3 +277,26 @@ async def test_an_output_whose_job_failed_after_it_was_registered_is_taken_out_a
         " WHERE d.name = 'mc.simulation'",
     )
     assert [one["lfn"] for one in left] == ["good"]
+
+
+async def test_outputs_of_a_task_that_ended_before_it_had_input_are_registered_when_it_is_executed_again(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(inputs=[an_input("data.growing")]))
+    assert (await task_row(database, task_id))["status"] == "pending"
+    await put(database, task_id, "passed")
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    assert (await task_row(database, task_id))["status"] == "failed"
+    known = (
+        "SELECT count(*) FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name"
+        " WHERE d.type <> 'input'"
+    )
+    assert await value_of(database, known) == 0
+    async with database.begin(reason="test") as work:
+        files = [NewFile("data.growing", "G.1", 10, "ALPHA_DATADISK", 5)]
+        await BuiltInCatalogue().add_files(work.connection, files)
+    reply = (await producer.post("/api/v1/task/reload_input", json={"task_id": task_id})).json()
+    assert reply["success"], reply
+    await deliver(database, service, TaskReleased(task_id=task_id, status="rerefine", reason="test"))
+    assert (await task_row(database, task_id))["status"] == "assigning"
+    assert await value_of(database, known) == 2
