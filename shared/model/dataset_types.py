@@ -16,6 +16,8 @@ UNMERGED_TYPES = ("trn_output", "trn_log")
 TEMPLATE_TYPES = ("tmpl_output", "tmpl_log")
 OUTPUT_TYPES = (*FINAL_OUTPUT_TYPES, *UNMERGED_TYPES)
 LOG_TYPES = ("log", "trn_log")
+#: the stream of files that a task lists by physical name
+PFN_STREAM = "IN"
 #: the placeholder of what build jobs make, and the stream of the output dataset that holds it
 LIBRARY_STREAM = "LIB"
 #: the stream of the logs of merge jobs, where these have a dataset of their own

@@ -114,7 +114,9 @@ class Contents:
             work.connection,
             task.task_id,
             task.vo,
-            NewDataset(dataset_id, f"pseudo_dataset_{task.task_id}", "pseudo_input", "SEQNUMBER", state="frozen"),
+            NewDataset(
+                dataset_id, f"pseudo_dataset_{task.task_id}", "pseudo_input", plan.pseudo.stream, state="frozen"
+            ),
         )
         await self._store.insert_pseudo_files(
             work.connection,
@@ -126,7 +128,8 @@ class Contents:
             max_failure=task.max_failure,
         )
         n_rows = plan.pseudo.n_rows
-        [opened] = open_for_scouts({**plan.split_rule, "nFilesPerJob": 1}, [n_rows], split_by_events=False)
+        rule = plan.split_rule if plan.pseudo.names else {**plan.split_rule, "nFilesPerJob": 1}
+        [opened] = open_for_scouts(rule, [n_rows], split_by_events=False)
         if plan.split_rule.get("skipScout"):
             opened = n_rows
         await self._store.count_pseudo(work.connection, Loaded(dataset_id, opened, "frozen"), n_rows, plan.pseudo)

@@ -18,7 +18,7 @@ from shared.model.command_line import (
     fill,
     placeholder_texts,
 )
-from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
+from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM, PFN_STREAM
 from shared.model.placeholders import unusable_placeholders
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -75,6 +75,8 @@ def _name_told(field: str, item: Item) -> Iterable[FieldProblem]:
 def _inputs(given: TaskParameters) -> list[str]:
     """Streams of input: the first is called IN where its text names no other."""
     items = [item for item in given.job_parameters if item.param_type == "input"]
+    if given.pfn_list is not None:
+        return [PFN_STREAM]
     return [item.stream("IN" if place == 0 else f"IN{place + 1}") for place, item in enumerate(items)]
 
 

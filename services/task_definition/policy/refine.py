@@ -16,6 +16,7 @@ from services.task_definition.policy.outputs import OutputsPlan, command_lines, 
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_items import Item
 from shared.catalogue.port import DatasetFacts
+from shared.model.dataset_types import PFN_STREAM
 from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
 
@@ -47,11 +48,20 @@ class InputDatasetPlan:
 
 @dataclass(frozen=True)
 class PseudoPlan:
-    """Input of a task that reads nothing: one row for each job; the last may have fewer events."""
+    """Input of a task that reads no dataset: one row for each job; the last may have fewer events.
+
+    `names`: files by physical name and their events, which take the place of numbered rows.
+    """
 
     n_rows: int
     events_per_row: int | None
     n_events: int | None
+    names: tuple[tuple[str, int | None], ...] = ()
+
+    @property
+    def stream(self) -> str:
+        """The placeholder of its rows."""
+        return PFN_STREAM if self.names else "SEQNUMBER"
 
 
 @dataclass(frozen=True)
@@ -164,7 +174,7 @@ def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
     if granularity and given.n_files_per_job and master is not None:
         rules["nFilesPerJob"] = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
     if spec.no_input and per_job is None:
-        rules["nFilesPerJob"] = 1
+        rules["nFilesPerJob"] = (given.n_files_per_job if spec.physical_names else None) or 1
     seed_offset = _offset(spec, "RNDMSEED")
     if seed_offset:
         rules["randomSeedOffset"] = seed_offset
@@ -286,5 +296,9 @@ def _pseudo(spec: TaskSpec) -> PseudoPlan:
     per_job = given.n_events_per_job or given.events_per_file()
     if given.n_events is not None and given.n_events_per_job is not None:
         return PseudoPlan(-(-given.n_events // given.n_events_per_job), given.n_events_per_job, given.n_events)
+    names = spec.physical_names
+    if names:
+        known = [n_events for _, n_events in names if n_events is not None]
+        return PseudoPlan(len(names), None, sum(known) if len(known) == len(names) else None, names)
     n_rows = given.n_files or 1
     return PseudoPlan(n_rows, per_job, None if per_job is None else n_rows * per_job)

@@ -47,7 +47,7 @@ _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "allow_task_duplication", "task_priority", "current_priority",
     "architecture", "job_parameters", "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit",
     "goal", "max_attempt", "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec",
-    "log_merge",
+    "log_merge", "pfn_list",
     "build_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
     "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
     *CarriedFields.model_fields,
@@ -119,6 +119,18 @@ class TaskSpec:
     def no_input(self) -> bool:
         """Whether its jobs are counted by pseudo files."""
         return self.parameters.no_input or not self.inputs
+
+    @property
+    def physical_names(self) -> tuple[tuple[str, int | None], ...]:
+        """The files that it lists by physical name (pfnList), with their events where these are known.
+
+        Example: ["root://a/f.root^100", "root://a/g.root"] are f.root with 100 events and g.root.
+        """
+        found = []
+        for stated in (self.parameters.pfn_list or ())[: self.parameters.n_files]:
+            name, mark, events = stated.rpartition("^")
+            found.append((name, int(events)) if mark else (stated, self.parameters.events_per_file()))
+        return tuple(found)
 
     @property
     def allows_duplication(self) -> bool:

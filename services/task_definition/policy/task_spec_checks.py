@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 from typing import Any
@@ -111,16 +112,34 @@ def _input(given: TaskParameters) -> Iterable[FieldProblem]:
         if inputs and item.param_type == "pseudo_input":
             allowed = "not allowed together with an item of param_type 'input', which says how many jobs there are"
             yield problem(f"jobParameters.{index}.param_type", "pseudo_input", allowed)
+    yield from _physical_names(given, has_inputs=bool(inputs))
     if given.no_input and inputs:
         yield problem("noInput", True, "not allowed together with an item of param_type 'input'")
     if inputs:
         return
     if not given.no_input and not any(item.param_type == "pseudo_input" for item in given.job_parameters):
         yield problem("jobParameters", None, "needs an item of param_type 'input', or the task noInput = true")
-    elif given.n_events is None and given.n_files is None:
+    elif given.n_events is None and given.n_files is None and given.pfn_list is None:
         yield problem("nEvents", None, "is needed (or nFiles) where there is no input: it says how many jobs to make")
-    elif given.n_events is not None and given.n_events_per_job is None and given.n_files is None:
+    elif given.n_events is not None and given.n_events_per_job is None and given.n_files is None and not given.pfn_list:
         yield problem("nEventsPerJob", None, "is needed with nEvents where there is no input")
+
+
+def _physical_names(given: TaskParameters, *, has_inputs: bool) -> Iterable[FieldProblem]:
+    """Files by physical name take the place of input datasets, and are read whole."""
+    if given.pfn_list is None:
+        return
+    if has_inputs:
+        yield problem("pfnList", None, "not allowed together with an item of param_type 'input'")
+    names = [one.rpartition("^")[0] or one for one in given.pfn_list]
+    [(most_named, n_times)] = Counter(names).most_common(1)
+    if n_times > 1:
+        yield problem("pfnList", most_named, f"is there {n_times} times; allowed: each file once")
+    if given.n_files is not None and given.n_files > len(names):
+        yield problem("nFiles", given.n_files, f"allowed: at most the {len(names)} files of pfnList")
+    for name, value in (("nEventsPerJob", given.n_events_per_job), ("nEvents", given.n_events)):
+        if value:
+            yield problem(name, value, "not allowed together with pfnList: its files are not cut; give nFilesPerJob")
 
 
 def _limits(given: TaskParameters) -> Iterable[FieldProblem]:

@@ -161,6 +161,14 @@ class DefinitionStore:
         max_attempt: int,
         max_failure: int | None,
     ) -> None:
+        """Rows of a task without input datasets: numbered, or files by physical name."""
+        if plan.names:
+            await SQL.run(
+                connection, "insert_named_files", timeout_s=600, task_id=task_id, dataset_id=dataset_id,
+                names=[name for name, _ in plan.names], events=[n_events for _, n_events in plan.names],
+                first_event=first_event, max_attempt=max_attempt, max_failure=max_failure,
+            )  # fmt: skip
+            return
         await SQL.run(
             connection,
             "insert_pseudo_files",

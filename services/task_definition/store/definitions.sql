@@ -114,6 +114,14 @@ SELECT :dataset_id, :task_id, 'pseudo_lfn_' || lpad(n::text, 8, '0'), 'pseudo_in
        :first_event::bigint + (n - 1) * coalesce(:events_per_row::bigint, 0)
   FROM generate_series(1, :n_rows::bigint) AS n ORDER BY n;
 
+-- name: insert_named_files
+-- Files that a task lists by physical name, in its order; the pilot does not look for them.
+INSERT INTO task_files (dataset_id, task_id, lfn, type, status, max_attempt, max_failure, n_events, first_event)
+SELECT :dataset_id, :task_id, n.lfn, 'pseudo_input', 'ready', :max_attempt, :max_failure, n.n_events,
+       :first_event::bigint + coalesce(sum(n.n_events) OVER (
+           ORDER BY n.place ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)
+  FROM unnest(:names::text[], :events::bigint[]) WITH ORDINALITY AS n (lfn, n_events, place) ORDER BY n.place;
+
 -- name: insert_template
 -- How the outputs of a dataset are named.
 INSERT INTO output_templates (task_id, dataset_id, file_name_template, serial_nr, stream_name, out_type)

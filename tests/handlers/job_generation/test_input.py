@@ -112,3 +112,16 @@ async def test_scouts_are_judged_without_the_files_that_were_lost_meanwhile(stor
     )
     await story.end(jobs, "finished")
     assert await story.status(task_id) == "prepared"
+
+
+async def test_files_by_physical_name_are_in_the_command_line_and_the_pilot_moves_none(story: Story) -> None:
+    task_id = await story.task(n_files=3, rule={"nFilesPerJob": 2}, command_line='-i "${IN/T}" -o ${OUTPUT0}')
+    async with story.database.begin(reason="as definition leaves it") as work:
+        await work.connection.execute("UPDATE task_datasets SET type = 'pseudo_input' WHERE type = 'input'")
+        await work.connection.execute(
+            "UPDATE task_files SET type = 'pseudo_input', lfn = 'root://a/' || lfn WHERE type = 'input'"
+        )
+    first, _ = await story.jobs_of(task_id)
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", first)
+    names = [f"root://a/mc.input._{number:05d}.root" for number in (0, 1)]
+    assert spec["jobPars"].startswith(f"-i \"['{names[0]}','{names[1]}']\"") and spec["inFiles"] == ""

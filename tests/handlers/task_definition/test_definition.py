@@ -349,3 +349,21 @@ async def test_names_and_patterns_choose_files(
     lfns = [row["lfn"] for row in await rows_of(database, "SELECT lfn FROM task_files ORDER BY file_id")]
     assert lfns == [f"EVNT._{n:06d}.root" for n in (1, 3, 4, 5)]
     assert task_id
+
+
+async def test_files_by_physical_name_are_the_input_of_a_task_without_datasets(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    names = ["root://a/f.root^100", "root://a/g.root^50", "root://a/h.root^70"]
+    read = [{"type": "constant", "value": '-i "${IN/T}"'}]
+    task = production(inputs=[], noInput=True, pfnList=names, nFilesPerJob=2, nucleus="ALPHA")
+    task_id, _ = await define(database, service, producer, {**task, "jobParameters": [*read, *task["jobParameters"]]})
+    [master] = await rows_of(database, "SELECT * FROM task_datasets WHERE type = 'pseudo_input'")
+    assert (master["stream_name"], master["n_files"], master["n_events"]) == ("IN", 3, 220)
+    assert (await task_row(database, task_id))["split_rule"]["nFilesPerJob"] == 2
+    files = await rows_of(database, "SELECT * FROM task_files WHERE task_id = $1 ORDER BY file_id", task_id)
+    assert [(one["lfn"], one["n_events"], one["first_event"]) for one in files] == [
+        ("root://a/f.root", 100, 1),
+        ("root://a/g.root", 50, 101),
+        ("root://a/h.root", 70, 151),
+    ]

@@ -120,6 +120,8 @@ SHOWN_ELSEWHERE = {
     "diskIOUnit": "tests/unit/model/test_units_and_needs.py::test_an_unknown_unit_is_refused_with_what_is_allowed",
     "ioIntensityUnit": "tests/unit/model/test_units_and_needs.py::test_an_unknown_unit_is_refused_with_what_is_allowed",
     "noInput": "tests/unit/task_spec/test_task_spec.py::test_no_input_needs_a_number_of_events_or_files",
+    "pfnList": "tests/handlers/task_definition/test_definition.py::"
+    "test_files_by_physical_name_are_the_input_of_a_task_without_datasets",
     "reuseSecOnDemand": "tests/unit/task_definition/test_refine.py::"
     "test_secondary_input_is_reused_on_demand_only_where_its_files_are_too_few",
     "waitInput": "tests/unit/task_definition/test_refine.py::test_unknown_input_breaks_the_task_unless_it_waits_for_it",

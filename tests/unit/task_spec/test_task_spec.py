@@ -338,3 +338,24 @@ def test_the_steps_of_a_payload_are_kept_as_they_were_submitted_and_their_fields
 def test_merge_spec_says_whether_merge_jobs_copy_their_input(merge_spec: dict[str, Any], rule: bool | None) -> None:
     task = production(mergeOutput=True, useLocalIO=True, mergeSpec=merge_spec)
     assert parse_task(task).split_rule().get("mergeUseLocalIO") is rule
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"pfnList": ["a", "b", "a"]}, "pfnList"),
+        ({"pfnList": ["a^many"]}, "pfnList.0"),
+        ({"pfnList": []}, "pfnList"),
+        ({"pfnList": ["a"], "nFiles": 2}, "nFiles"),
+        ({"pfnList": ["a"], "nEventsPerJob": 5}, "nEventsPerJob"),
+        ({"pfnList": ["a"], "inputs": [an_input()]}, "pfnList"),
+    ],
+)
+def test_physical_names_that_contradict_something_are_refused(changes: dict[str, Any], field: str) -> None:
+    task = production(**{"inputs": [], "noInput": True, "nFilesPerJob": None, **changes})
+    assert field in problems_of(task)
+
+
+def test_physical_names_are_cut_at_n_files() -> None:
+    task = production(inputs=[], noInput=True, pfnList=["a^5", "b", "c"], nFiles=2, nFilesPerJob=None)
+    assert parse_task(task).physical_names == (("a", 5), ("b", None))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from services.task_definition.policy.task_parameters.about import About, TaskFields
+from services.task_definition.policy.task_parameters.kinds import PhysicalNames
 from services.task_definition.policy.task_spec_items import Flag
 
 _REFINE = "services.task_definition.policy.refine"
@@ -15,6 +16,7 @@ class DataFields(TaskFields):
     """How it takes its input."""
 
     no_input: Annotated[Flag, About("services.task_definition.policy.task_spec")] = False
+    pfn_list: Annotated[PhysicalNames | None, About("services.task_definition.policy.task_spec")] = None
     input_pre_staging: Annotated[Flag, About("services.task_brokerage.policy.request")] = False
     wait_input: Annotated[Flag, About(_REFINE)] = False
     no_wait_parent: Annotated[Flag, About(_REFINE)] = False

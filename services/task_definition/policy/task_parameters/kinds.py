@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from services.task_definition.policy.task_spec_items import Flag, LongText, Text64, Text128
+from services.task_definition.policy.task_spec_items import FileName, Flag, LongText, Text64, Text128, at_most
 from shared.model.queue import Connectivity
 from shared.model.whole_numbers import LARGEST_ID
 
@@ -51,6 +51,21 @@ def _as_list(value: Any) -> Any:
     return [value] if type(value) is int else value
 
 
+#: physical names of files that a task lists; they are checked in one go
+MOST_FILE_NAMES = 10_000
+
+
+def _file_and_events(stated: str) -> str:
+    """The name of a file, and behind a ^ its number of events where that is known."""
+    name, mark, events = stated.rpartition("^")
+    if mark and not (name and re.fullmatch(r"\d{1,12}", events)):
+        raise ValueError("allowed: the name of a file, or NAME^EVENTS with a number of events")
+    return stated
+
+
+PhysicalNames = Annotated[
+    list[Annotated[FileName, AfterValidator(_file_and_events)]], at_most(MOST_FILE_NAMES), Field(min_length=1)
+]
 Text20 = Annotated[str, Field(min_length=1, max_length=20, strict=True)]
 Files = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Events = Annotated[int, Field(ge=1, le=10**12, strict=True)]

@@ -27,7 +27,6 @@ REFUSED = {
     "totNumJobs": _HPO,
     "addNthFieldToLFN": _OUTPUT_NAMES,
     "useFileAsSourceLFN": _OUTPUT_NAMES,
-    "pfnList": "input by physical file names is not supported by this version",
     "nJumboJobs": _JUMBO,
     "maxJumboPerSite": _JUMBO,
     "useJobCloning": "job cloning is not supported by this version",
