@@ -62,9 +62,10 @@ def web_application(database: Database, explanations: Explanations) -> FastAPI:
         rows = await explanations.of_all()
         if gshare is None:
             return Envelope({"shares": rows})
+        names = ", ".join(sorted(row["gshare"] for row in rows))
         rows = [row for row in rows if row["gshare"] == gshare]
         if not rows:
-            problem = Problem("gshare", gshare, "", "is not a share")
+            problem = Problem("gshare", gshare, "", f"is not a share; allowed: {names or 'none is loaded'}")
             return _refused([problem])
         return Envelope({"shares": rows, **await explanations.over_time(gshare, hours * 3600.0)})
 

@@ -50,10 +50,10 @@ def request_routes(database: Database, wishes: Wishes) -> APIRouter:
         caller: Anyone, vo: Text = None, limit: Annotated[int, Page(1000, 100), Query()] = 100
     ) -> Response:
         """What is wanted of catalogues outside and not done yet, the oldest first, with why."""
+        vos = [one for one in ([vo] if vo else wishes.vos) if caller.is_of(one)]
         async with database.read() as connection:
-            rows = await SQL.rows(connection, "open_requests", vo=vo, at_most=limit)
-        shown = [dict(row) for row in rows if caller.is_of(row["vo"])]
-        return Envelope([{**one, "text": request_line(one)} for one in shown])
+            rows = await SQL.rows(connection, "open_requests", vos=vos, at_most=limit)
+        return Envelope([{**row, "text": request_line(row)} for row in map(dict, rows)])
 
     @router.post("/messages")
     async def messages(caller: Producer, content: Messages) -> Response:

@@ -121,7 +121,9 @@ class TaskRetries:
             await self._tasks.move(
                 work, task.task_id, task.status, back, old_status=task.old_status, error_dialog=task.error_dialog
             )
-            return rules.Reply(rules.OK, f"task {task.task_id}: {back}; it stays {task.status}")
+            return rules.Reply(
+                rules.OK, f"task {task.task_id}: {back}; it stays {task.status}; incexec looks for new input"
+            )
         if command.details.get("disable_staging_mode"):
             await self._store.take_as_staged(work, task.task_id, reason)
         await self._reopen_outputs(work, task)

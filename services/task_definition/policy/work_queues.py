@@ -147,7 +147,7 @@ def missing_with_tasks(
         problem(
             f"work_queues.{one.name}",
             None,
-            f"is missing, but {n_tasks[one.queue_id]} live tasks belong to it; allowed: to keep it, also as inactive",
+            f"would be gone, but {n_tasks[one.queue_id]} live tasks are in it; allowed: to keep it, also as inactive",
         )
         for one in known
         if one.queue_id not in kept and n_tasks.get(one.queue_id)

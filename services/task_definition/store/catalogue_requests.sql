@@ -77,7 +77,7 @@ DELETE FROM catalogue_requests WHERE request_id IN (
 -- What is wanted of catalogues and not done, the oldest first, for people. Index catalogue_requests_due.
 SELECT request_id, vo, task_id, kind, subject, status, attempts, reason, next_at, rule_id, created_at
   FROM catalogue_requests
- WHERE status IN ('open', 'moving') AND (:vo::text IS NULL OR vo = :vo::text)
+ WHERE status IN ('open', 'moving') AND vo = ANY(:vos::text[])
  ORDER BY request_id LIMIT :at_most::int;
 
 -- name: scopes_of
