@@ -28,7 +28,7 @@ SERIAL_WIDTH = 6
 #: `$JEDITASKID` and `$ORIGINPANDAID` are texts, too
 _WITHOUT_BRACES = {"JEDITASKID": "TASKID", "ORIGINPANDAID": "PANDAID"}
 #: texts that are the same for every job of a task, and those that each job has besides
-TEXTS_OF_TASKS = ("TASKID", "SURL", "USERNAME")
+TEXTS_OF_TASKS = ("TASKID", "SURL", "USERNAME", "MIDDLENAME")
 TEXTS_OF_JOBS = (
     *TEXTS_OF_TASKS, "SN", "RNDMSEED", "MAXEVENTS", "SKIPEVENTS", "FIRSTEVENT", "ATTEMPTNR", "PANDAID", "SEQNUMBER",
 )  # fmt: skip

@@ -27,7 +27,6 @@ ALLOWED_FORMULA = "allowed: numbers and # with + - * / // % and brackets"
 WITHOUT_VALUE = {
     "SOURCENAME": "${SOURCENAME} is a name before it is changed, and files of this version are not renamed",
     "MAXSERIALNR": "${MAXSERIALNR} is the end of serial numbers, and those of this version have none",
-    "MIDDLENAME": "${MIDDLENAME} is a part of an input's name, which this version puts into no other name",
 }
 
 

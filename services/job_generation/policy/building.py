@@ -23,6 +23,7 @@ from services.job_generation.policy.job_fields import (
     task_texts,
 )
 from services.job_generation.policy.merging import merge_stream
+from services.job_generation.policy.middle_names import middle_name_of_job
 from services.job_generation.policy.output_names import NamedTemplate, Output, Written, output_fields, written_by
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
@@ -41,6 +42,8 @@ from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
 from shared.model.priorities import job_priority
 
 COPIED = "local"
+#: characters of the name of a file
+MAX_NAME = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class Builder:
         self.request = request
         self.task = request.task
         self.texts = task_texts(request.task)
-        self._written: dict[str, Written] = {}
+        self._written: dict[tuple[str, str], Written] = {}
         self._bases: dict[str, dict[str, Any]] = {}
         self._requirements: dict[tuple[Any, ...], Requirement] = {}
         self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
@@ -113,7 +116,8 @@ class Builder:
         request, queue, job = self.request, placed.queue, placed.job
         job_id = request.job_ids[place]
         seed = request.seeds[place] if request.seeds is not None else None
-        written = self._written_at(queue)
+        middle = middle_name_of_job(self.task.rules, request.master, job.master)
+        written = self._written_at(queue, middle)
         outputs = self._outputs(place, job, written)
         requirement = self._requirement(job, queue)
         priority = job_priority(
@@ -123,6 +127,7 @@ class Builder:
         attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
         base = self._base(queue, requirement.core_count)
         values = self._values(place, job, written, outputs, attempt, seed, job_id)
+        values = replace(values, texts={**values.texts, "MIDDLENAME": middle}) if middle else values
         parameters = command_line.fill(request.parameters, values)
         not_written = self._not_written(place, written)
         spec = {
@@ -162,16 +167,20 @@ class Builder:
         named = zip(written.named, outputs, strict=True)
         return tuple(one for named_as, one in named if named_as.template.stream_name not in not_written)
 
-    def _written_at(self, queue: QueueFacts) -> Written:
-        """The outputs of jobs at a queue, in the datasets of its site where there are any."""
-        request, known = self.request, self._written.get(queue.key)
+    def _written_at(self, queue: QueueFacts, middle: str) -> Written:
+        """The outputs of jobs at a queue with a middle name, in the datasets of its site where there are any."""
+        request, known = self.request, self._written.get((queue.key, middle))
         if known is None:
             named = []
             for one in request.templates:
                 dataset = request.at_site.get((one.dataset_id, queue.site)) or request.datasets[one.dataset_id]
-                around = command_line.around_serial(one.file_name, self.task.task_id, self.texts)
+                texts = {**self.texts, "MIDDLENAME": middle}
+                around = command_line.around_serial(one.file_name, self.task.task_id, texts)
+                if middle and len("".join(around)) > MAX_NAME - command_line.SERIAL_WIDTH:
+                    reason = f"makes a file name of more than {MAX_NAME} characters: {middle}"
+                    raise command_line.UnresolvedPlaceholder("MIDDLENAME", (), reason)
                 named.append(NamedTemplate(one, dataset, dataset.scope, self._is_own_log(one), around))
-            known = self._written[queue.key] = written_by(named, queue)
+            known = self._written[queue.key, middle] = written_by(named, queue)
         return known
 
     def _is_own_log(self, template: Template) -> bool:

@@ -78,6 +78,7 @@ def task_texts(task: Task) -> dict[str, str]:
         "TASKID": str(task.task_id),
         "SURL": str(task.parameters.get("sourceURL") or ""),
         "USERNAME": task.user_name,
+        "MIDDLENAME": "",
     }
 
 

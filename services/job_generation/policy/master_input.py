@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from services.job_generation.policy.limits import Totals
+from services.job_generation.policy.middle_names import middle_name
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Unit
 from shared.brokerage.smallest_job import counted_events
@@ -81,7 +82,7 @@ def master_input(units: Sequence[Unit], rules: SplitRules) -> MasterInput:
 
 
 def _ends(units: Sequence[Unit], rules: SplitRules, *, in_ranges: bool) -> list[int] | None:
-    if not (in_ranges or rules.group_boundary is not None or rules.respects_lumi_block):
+    if not (in_ranges or rules.group_boundary is not None or rules.respects_lumi_block or rules.names_from_files):
         return None
     ends = [len(units)] * len(units)
     for place in range(len(units) - 2, -1, -1):
@@ -101,11 +102,15 @@ def _together(units: Sequence[Unit]) -> list[int]:
 
 
 def _breaks(previous: Unit, unit: Unit, rules: SplitRules) -> bool:
-    """Whether the two must not be in one job: another boundary or lumi block, or a gap between events.
+    """Whether the two must not be in one job: another boundary, lumi block or name of outputs, or a gap between events.
 
     Ranges of two files are joined only by a target number of events or a dynamic one (JEDI: Event-level splitting).
     """
     if rules.group_boundary is not None and previous.boundary_id != unit.boundary_id:
+        return True
+    if rules.names_from_files and middle_name(previous.lfn, rules.name_fields) != middle_name(
+        unit.lfn, rules.name_fields
+    ):
         return True
     if rules.respects_lumi_block and previous.lumi_block != unit.lumi_block:
         return True

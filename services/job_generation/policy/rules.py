@@ -72,6 +72,8 @@ class SplitRules:
     merges_on_object_store: bool = False
     attempts_only_of_failed: bool = False
     numbers_within_files: bool = False
+    name_fields: tuple[int, ...] = ()
+    names_from_files: bool = False
 
     @property
     def uses_event_service(self) -> bool:
@@ -159,6 +161,7 @@ _FLAGS = {
     "skips_short_output": "skipShortOutput",
     "takes_input_at_once": "noInputPooling",
     "releases_whole_lumi_blocks": "releasePerLB",
+    "names_from_files": "useFileAsSourceLFN",
 }
 
 
@@ -200,6 +203,7 @@ def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT
     found["merges_from_scratch"] = is_set(given[MERGE_LOCAL_IO]) if MERGE_LOCAL_IO in given else None
     # input that a parent still makes is followed until it is closed
     found["runs_until_closed"] = is_set(given.get("runUntilClosed")) or is_set(given.get("noWaitParent"))
+    found["name_fields"] = tuple(int(field) for field in str(given.get("addNthFieldToLFN") or "").split(",") if field)
     if is_set(given.get("scoutSuccessRate")):
         found["scout_success_rate"] = int(_amount("scoutSuccessRate", given["scoutSuccessRate"]))
     for key in ("randomSeed", "randomSeedOffset"):

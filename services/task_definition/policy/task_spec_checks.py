@@ -45,7 +45,13 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
 
     `columns` are those of `tasks`, defaults filled in.
     """
-    found: list[FieldProblem] = [*units_of(columns), *_architecture(columns), *_input(given), *_limits(given)]
+    found: list[FieldProblem] = [
+        *units_of(columns),
+        *_architecture(columns),
+        *_input(given),
+        *_limits(given),
+        *_middle_names(given),
+    ]
     found += event_service_problems(given)
     if not is_task_name(given.task_name):
         found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
@@ -140,6 +146,24 @@ def _physical_names(given: TaskParameters, *, has_inputs: bool) -> Iterable[Fiel
     for name, value in (("nEventsPerJob", given.n_events_per_job), ("nEvents", given.n_events)):
         if value:
             yield problem(name, value, "not allowed together with pfnList: its files are not cut; give nFilesPerJob")
+
+
+def _middle_names(given: TaskParameters) -> Iterable[FieldProblem]:
+    """Fields of input names go into output names by ${MIDDLENAME}, and stay the same within a job."""
+    if given.use_file_as_source_lfn and given.group_boundary_id in (3, 4):
+        yield problem("useFileAsSourceLFN", True, "not allowed together with groupBoundaryID 3 and 4, which join files")
+    if given.add_nth_field_to_lfn is None:
+        if given.use_file_as_source_lfn:
+            yield problem("useFileAsSourceLFN", True, "needs addNthFieldToLFN: which fields of the file's name")
+        return
+    stated = given.add_nth_field_to_lfn
+    outputs = [item for item in given.job_parameters if item.param_type in FINAL_OUTPUT_TYPES]
+    if not any("${MIDDLENAME}" in item.value for item in (*outputs, *given.logs())):
+        yield problem("addNthFieldToLFN", stated, "needs an output or a log whose name has ${MIDDLENAME}")
+    if given.merge_output:
+        yield problem("addNthFieldToLFN", stated, "not allowed together with mergeOutput: merged files have many names")
+    if not any(item.param_type == "input" for item in given.job_parameters):
+        yield problem("addNthFieldToLFN", stated, "needs an item of param_type 'input', whose names have fields")
 
 
 def _limits(given: TaskParameters) -> Iterable[FieldProblem]:

@@ -359,3 +359,28 @@ def test_physical_names_that_contradict_something_are_refused(changes: dict[str,
 def test_physical_names_are_cut_at_n_files() -> None:
     task = production(inputs=[], noInput=True, pfnList=["a^5", "b", "c"], nFiles=2, nFilesPerJob=None)
     assert parse_task(task).physical_names == (("a", 5), ("b", None))
+
+
+MIDDLE = output("x", value="--out=x.$JEDITASKID${MIDDLENAME}._${SN/P}.root")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"addNthFieldToLFN": "0"}, "addNthFieldToLFN"),
+        ({"addNthFieldToLFN": "2,x"}, "addNthFieldToLFN"),
+        ({"useFileAsSourceLFN": True}, "useFileAsSourceLFN"),
+        ({"addNthFieldToLFN": "2", "mergeOutput": True}, "addNthFieldToLFN"),
+        ({"addNthFieldToLFN": "2", "useFileAsSourceLFN": True, "groupBoundaryID": 3}, "useFileAsSourceLFN"),
+    ],
+)
+def test_fields_of_input_names_that_contradict_something_are_refused(changes: dict[str, Any], field: str) -> None:
+    task = production(**changes)
+    assert field in problems_of({**task, "jobParameters": [*task["jobParameters"], MIDDLE]})
+
+
+def test_fields_of_input_names_need_an_output_that_has_them() -> None:
+    task = production(addNthFieldToLFN="2,4", useFileAsSourceLFN=True)
+    assert "addNthFieldToLFN" in problems_of(task)
+    rules = parse_task({**task, "jobParameters": [*task["jobParameters"], MIDDLE]}).split_rule()
+    assert (rules_of(rules).name_fields, rules_of(rules).names_from_files) == ((2, 4), True)

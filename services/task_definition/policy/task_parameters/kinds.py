@@ -66,6 +66,10 @@ def _file_and_events(stated: str) -> str:
 PhysicalNames = Annotated[
     list[Annotated[FileName, AfterValidator(_file_and_events)]], at_most(MOST_FILE_NAMES), Field(min_length=1)
 ]
+#: fields of a name, counted from 1: "2,6"
+FieldNumbers = Annotated[
+    str, BeforeValidator(_as_text), Field(pattern=r"^[1-9][0-9]?(,[1-9][0-9]?){0,9}$", strict=True)
+]
 Text20 = Annotated[str, Field(min_length=1, max_length=20, strict=True)]
 Files = Annotated[int, Field(ge=1, le=10**9, strict=True)]
 Events = Annotated[int, Field(ge=1, le=10**12, strict=True)]

@@ -11,6 +11,7 @@ _ALIASES = {
     "ignore_missing_in_ds": "ignoreMissingInDS", "allow_incomplete_in_ds": "allowIncompleteInDS",
     "only_tags_for_fc": "onlyTagsForFC", "parent_task_id": "parent_tid",
     "max_attempt_es": "maxAttemptES", "dec_att_on_failed_es": "decAttOnFailedES",
+    "add_nth_field_to_lfn": "addNthFieldToLFN", "use_file_as_source_lfn": "useFileAsSourceLFN",
     "log_merge": "log_merge", "disk_io": "diskIO", "disk_io_unit": "diskIOUnit",
 }  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 _JUMBO = "jumbo jobs are not supported by this version"
 _HPO = "hyper-parameter optimisation is not supported by this version"
 _SEGMENTS = "segmented work is not supported by this version"
-_OUTPUT_NAMES = "output names made of input names are not supported by this version"
 
 #: values by which a client says that it does not want the thing
 SAYS_NO = (None, False, 0, "", "none")
@@ -25,8 +24,6 @@ REFUSED = {
     "hpoRequestData": _HPO,
     "maxNumJobs": _HPO,
     "totNumJobs": _HPO,
-    "addNthFieldToLFN": _OUTPUT_NAMES,
-    "useFileAsSourceLFN": _OUTPUT_NAMES,
     "nJumboJobs": _JUMBO,
     "maxJumboPerSite": _JUMBO,
     "useJobCloning": "job cloning is not supported by this version",

@@ -10,6 +10,7 @@ from services.task_definition.policy.task_parameters.about import About, TaskFie
 from services.task_definition.policy.task_parameters.kinds import (
     Attempts,
     Events,
+    FieldNumbers,
     Files,
     Gigabytes,
     Identifiers,
@@ -54,6 +55,8 @@ class SplittingFields(TaskFields):
     skip_short_input: Annotated[Flag, About(_WISHES)] = False
     skip_short_output: Annotated[Flag, About(_RULES)] = False
     no_input_pooling: Annotated[Flag, About(_RULES, code="NI", live=True)] = False
+    add_nth_field_to_lfn: Annotated[FieldNumbers | None, About(_RULES)] = None
+    use_file_as_source_lfn: Annotated[Flag, About(_RULES)] = False
     group_boundary_id: Annotated[Annotated[int, Field(ge=1, le=4, strict=True)] | None, About(_RULES, code="GB")] = None
     n_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZF")] = None
     n_max_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZM")] = None
