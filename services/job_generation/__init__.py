@@ -7,11 +7,12 @@ Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of j
 that had enough queued has room again.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
 job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
-owners and states of files; what scouts measure; generation_decisions, generation_history and task_job_counts;
-retry_rules, retry_decisions, raised_memory and builds; rows of waits for tasks held by their share; the move of counted
-jobs to jobs_archive.
+owners and states of files; what scouts measure; generation_decisions, generation_history, generation_gates and
+task_job_counts; retry_rules, retry_decisions, raised_memory and builds; rows of waits for tasks held by their share;
+the move of counted jobs to jobs_archive.
 
-Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id. That
+Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id, and the
+gate of a task last, because everybody who offers input for the same share comes through it. That
 makes each task sequential, whatever arrives twice, late or in another order; tasks are independent of each other. The
 jobs that a transaction may end are locked by one statement: with merge jobs, the jobs whose outputs they merge. Whoever
 else locks several jobs (reports, commands) does so in order of id too, and takes no task's row after them, so that
@@ -20,6 +21,7 @@ transactions do not wait in a circle.
 ==================  ===============================================================================================
 `policy`            pure: picking, throttle, limits, splitting, placing, building, outcomes, scouts, merging
 `offering`          ready -> picked: the next chunks of a task, as far as the throttle lets it
+`gating`            one gate for each share and resource type: how much it lets through, and who goes first
 `waking`            tasks held by the throttle go on when their share has room
 `generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
 `compiling`         the sources of a task -> a library for each site, which its other jobs wait for

@@ -8,6 +8,7 @@ from services.job_generation.api.retry_rules import web_application
 from services.job_generation.applying import Applying
 from services.job_generation.compiling import Compiling
 from services.job_generation.event_serving.making import MakingJobSets
+from services.job_generation.gating import Gating
 from services.job_generation.generating import Generating
 from services.job_generation.handlers import Handlers
 from services.job_generation.merging import Merging
@@ -60,8 +61,9 @@ def build(context: Context) -> Service:
     """Put the service together."""
     parameters = Parameters()
     wakes = WakeMetrics.of(context.metrics)
-    offering = Offering(parameters, wakes)
-    rekeying, waking = Rekeying(parameters), ShareWaking(offering.judge_share, wakes)
+    gating = Gating(parameters)
+    offering = Offering(parameters, gating, wakes)
+    rekeying, waking = Rekeying(parameters), ShareWaking(gating.judge_share, gating.order, wakes)
     handlers = build_handlers(context, parameters, offering, rekeying)
 
     async def forget_waits_of_shares(work: UnitOfWork) -> None:

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
 
-from services.job_generation.parameters import GenerationParameters, generation_parameters, throttle_limits
+from services.job_generation.gating import Gating, HeldGate
+from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
-from services.job_generation.policy.throttle import (
-    ALL_TYPES,
-    ENOUGH_WALLTIME_S,
-    GROWING_SHARES,
-    JUDGED_WHOLE,
-    OFFERED,
-    UNTHROTTLED_LABELS,
-    USER_LABEL,
-    CountedStatus,
-    Gate,
-    ThrottleDecision,
-    ThrottleLimits,
-    ThrottleScope,
-    for_task,
-    judge,
-    with_priorities,
-)
+from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
-from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
-from services.job_generation.store.statistics import ResourceQueue
 from services.job_generation.store.tasks import LockedTask
 from services.job_generation.waking import causes_of_share
 from shared.config.parameters import Parameters
@@ -40,35 +23,12 @@ from shared.model.dataset_types import INPUT_TYPES
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
 
-COUNTS_ARE_FRESH_FOR = timedelta(seconds=5)
-#: walltimes are asked for in whole hours: more jobs than that take long enough, or one is not known
-ENOUGH_JOBS = int(ENOUGH_WALLTIME_S // 3600) + 1
-
-
-@dataclass
-class _CountedJobs:
-    """Jobs of one scope by state, its name in limits, and whether it may be throttled at all.
-
-    `walltime_s` and `priorities` of a share are read when something depends on them.
-    """
-
-    scope: ThrottleScope
-    at: datetime
-    by_status: dict[CountedStatus, int]
-    name: str
-    throttled: bool
-    walltime_s: float | None = None
-    walltime_was_read: bool = False
-    priorities: tuple[int | None, int | None] | None = None
-
 
 class Offering:
     """Offers the next chunks of a task whose row is locked."""
 
-    def __init__(self, parameters: Parameters, wakes: WakeMetrics) -> None:
-        self._parameters, self._wakes = parameters, wakes
-        self._counted: dict[ThrottleScope, _CountedJobs] = {}
-        self._resource_queues: tuple[datetime, Mapping[int, ResourceQueue]] | None = None
+    def __init__(self, parameters: Parameters, gating: Gating, wakes: WakeMetrics) -> None:
+        self._parameters, self._gating, self._wakes = parameters, gating, wakes
 
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
         """Pick input for as many chunks as may be open; how many were offered.
@@ -85,15 +45,20 @@ class Offering:
         datasets, scouts = await self._opened(work, task)
         if not any(_has_open_input(dataset) for dataset in datasets):
             return 0
-        decision = await self._throttle(work, task)
+        gate = await self._gating.hold(work, task)
+        decision = await self._gating.decide(work, gate, task)
         if force and not decision.passes:
             # What it was told to go on for may have just happened.
-            self._counted.pop(await self._scope(work, task), None)
-            decision = await self._throttle(work, task)
+            await self._gating.count_again(work, gate)
+            decision = await self._gating.decide(work, gate, task)
+        decision = await self._gating.turn_of(work, gate, task, decision)
+        n_offered = 0
+        if decision.passes:
+            n_offered = await self._pick_all(work, task, datasets, limits, gate, decision, scouts=scouts, force=force)
+        await self._gating.leave(work, gate, task, was_served=n_offered > 0)
         if not decision.passes:
-            await self._hold_back(work, task, datasets, decision, limits)
+            await self._hold_back(work, task, datasets, gate, decision, limits)
             return 0
-        n_offered = await self._pick_all(work, task, datasets, limits, decision, scouts=scouts, force=force)
         if held.retry_at and (n_offered or force):
             # Told to go on: input that is still in a chunk is followed by more as soon as that comes back.
             await store.set_retry_at(work, task.task_id, None)
@@ -118,6 +83,7 @@ class Offering:
         task: Task,
         datasets: Sequence[Dataset],
         limits: GenerationParameters,
+        gate: HeldGate,
         decision: ThrottleDecision,
         *,
         scouts: bool,
@@ -141,17 +107,19 @@ class Offering:
                 busy=frozenset(busy),
                 raised=raised,
                 awaited=awaited,
+                typical_files=typical_files(self._parameters, task),
             )
             if pick is None:
                 break
             busy.add((pick.dataset_id, pick.ram_mb))
             n_files = await self._pick(work, task, pick, max_jobs)
+            gate.offered(min(max_jobs, n_files))
             n_offered += n_files > 0
             datasets = [
                 replace(one, n_files_used=one.n_files_used + n_files) if one.dataset_id == pick.dataset_id else one
                 for one in datasets
             ]
-            decision = await self._throttle(work, task)
+            decision = await self._gating.decide(work, gate, task)
         return n_offered
 
     async def _awaited(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> set[int]:
@@ -186,89 +154,18 @@ class Offering:
             max_jobs=max_jobs,
             ram_mb=pick.ram_mb,
         )
-        await self._count_offered(work, task, min(max_jobs, len(picked.ids)))
         await store.apply_counters(work, changes)
         if whole:
             await store_units.open_files_in_use(work, pick.dataset_id)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
         return len(picked.ids)
 
-    async def _scope(self, work: UnitOfWork, task: Task) -> ThrottleScope:
-        """What the task is counted in: its work queue where that is throttled by itself, else its share."""
-        queues = await self._queues(work) if task.work_queue_id is not None else {}
-        of_queue = task.work_queue_id if task.work_queue_id in queues else None
-        if of_queue is None:
-            return ThrottleScope(task.gshare, task.resource_type)
-        return ThrottleScope("", ALL_TYPES if queues[of_queue].name in JUDGED_WHOLE else task.resource_type, of_queue)
-
-    async def _queues(self, work: UnitOfWork) -> Mapping[int, ResourceQueue]:
-        """The work queues that are throttled by themselves, at most a few seconds old."""
-        known = self._resource_queues
-        if known is None or not timedelta(0) <= work.now - known[0] < COUNTS_ARE_FRESH_FOR:
-            known = self._resource_queues = (work.now, await store_statistics.resource_queues(work))
-        return known[1]
-
-    async def _throttle(self, work: UnitOfWork, task: Task) -> ThrottleDecision:
-        """The decision for the task's share or work queue and resource type; counts are at most a few seconds old."""
-        scope = await self._scope(work, task)
-        counted = self._counted.get(scope)
-        if counted is None or not timedelta(0) <= work.now - counted.at < COUNTS_ARE_FRESH_FOR:
-            counted = self._counted[scope] = await self._count(work, scope)
-        limits = throttle_limits(self._parameters, counted.name, task.resource_type, analysis=task.is_analysis)
-        applies = counted.throttled and task.prod_source_label not in UNTHROTTLED_LABELS
-        jumps = task.prod_source_label != USER_LABEL
-        return for_task(await self._judged(work, counted, limits, applies=applies, jumps=jumps), task.priority)
-
-    async def judge_share(self, work: UnitOfWork, gshare: str, cap: str, *, analysis: bool) -> ThrottleDecision:
-        """Whether what waiting tasks of a share name has enough queued, by the counts as they are now."""
-        scope = ThrottleScope.of_cap(gshare, cap)
-        counted = await self._count(work, scope)
-        limits = throttle_limits(self._parameters, counted.name, scope.resource_type, analysis=analysis)
-        return await self._judged(work, counted, limits, applies=counted.throttled, jumps=not analysis)
-
-    async def _judged(
-        self, work: UnitOfWork, counted: _CountedJobs, limits: ThrottleLimits, *, applies: bool, jumps: bool
-    ) -> ThrottleDecision:
-        """The decision; walltimes and priorities of a share are read only where it depends on them."""
-        scope, queues = counted.scope, sorted(await self._queues(work))
-        gate = Gate(counted.walltime_s, scope.resource_type == ALL_TYPES, counted.name in GROWING_SHARES)
-        decision = judge(counted.by_status, limits, share_is_throttled=applies, gate=gate)
-        if scope.work_queue_id is not None:
-            return decision
-        queued = decision.numbers["not_running"] + decision.numbers["defined"]
-        if decision.depends_on_walltime and queued < ENOUGH_JOBS and not counted.walltime_was_read:
-            counted.walltime_s = await store_statistics.walltime_of_queued(work, scope, queues, ENOUGH_JOBS)
-            counted.walltime_was_read = True
-            gate = replace(gate, queued_walltime_s=counted.walltime_s)
-            decision = judge(counted.by_status, limits, share_is_throttled=applies, gate=gate)
-        if decision.may_be_jumped and jumps:
-            if counted.priorities is None:
-                counted.priorities = await store_statistics.highest_priorities(work, scope, queues)
-            decision = with_priorities(decision, limits, *counted.priorities)
-        return decision
-
-    async def _count(self, work: UnitOfWork, scope: ThrottleScope) -> _CountedJobs:
-        queues = await self._queues(work)
-        if scope.work_queue_id is None:
-            found = await store_statistics.jobs_of_share(work, scope.gshare, scope.resource_type, sorted(queues))
-            throttled = await store_statistics.share_is_throttled(work, scope.gshare)
-            return _CountedJobs(scope, work.now, found, scope.gshare, throttled)
-        found = await store_statistics.jobs_of_resource_queue(work, scope.work_queue_id, scope.resource_type)
-        queue = queues.get(scope.work_queue_id)
-        name, throttled = (queue.name, queue.throttled) if queue else ("", False)
-        return _CountedJobs(scope, work.now, found, name, throttled)
-
-    async def _count_offered(self, work: UnitOfWork, task: Task, n_jobs: int) -> None:
-        """Jobs offered since the share or work queue was counted."""
-        counted = self._counted.get(await self._scope(work, task))
-        if counted is not None:
-            counted.by_status[OFFERED] = counted.by_status.get(OFFERED, 0) + n_jobs
-
     async def _hold_back(
         self,
         work: UnitOfWork,
         task: Task,
         datasets: Sequence[Dataset],
+        gate: HeldGate,
         decision: ThrottleDecision,
         limits: GenerationParameters,
     ) -> None:
@@ -279,7 +176,7 @@ class Offering:
         )
         n_files = sum(_open_files(dataset) for dataset in datasets if _has_open_input(dataset))
         n_jobs = max(1, min(limits.jobs_of_chunk, n_files // (task.rules.n_files_per_job or 1)))
-        causes = causes_of_share((await self._scope(work, task)).cap, analysis=task.is_analysis)
+        causes = causes_of_share(gate.scope.cap, analysis=task.is_analysis)
         self._wakes.futile(await note_wait(work, "share", task.task_id, causes, retry_at, n_jobs=n_jobs))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from services.job_generation.policy.gate_order import CycleRule
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
 from services.job_generation.policy.throttle import (
     BASE,
@@ -31,6 +32,12 @@ BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
 MERGE_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
     COMPONENT, "MERGE_JOB_MAX_WALLTIME", None, "h", "that a merge job may take; else as long as its queue lets it", 1,
     kind="float", suffixes=("<label>",), only_family=True,
+)  # fmt: skip
+
+
+TYPICAL_FILES: Parameter[int | None] = Parameter(
+    COMPONENT, "TYPNFILES", None, "files", "that a job of a label and type typically takes if its task does not say", 1,
+    50_000, kind="int", suffixes=("<label>__<type>",), only_family=True,
 )  # fmt: skip
 
 
@@ -85,6 +92,16 @@ def most_walltime_s(parameters: Parameters, task: Task, kind: Literal["merge", "
     else:
         hours = parameters.read(BUILD_JOB_MAX_WALLTIME, vo=task.vo)
     return None if hours is None else int(hours * _S_PER_H)
+
+
+def cycle_rule(parameters: Parameters, name: str) -> CycleRule:
+    """How tasks of a share, or of a work queue that is throttled by itself, take turns."""
+    return parameters.filled(CycleRule, names={SHARE: name})
+
+
+def typical_files(parameters: Parameters, task: Task) -> int | None:
+    """Files that a job of the task's label and processing type typically takes; None: nothing is set."""
+    return parameters.read(TYPICAL_FILES, f"{task.prod_source_label}__{task.processing_type}", vo=task.vo)
 
 
 def throttle_limits(parameters: Parameters, gshare: str, resource_type: str, *, analysis: bool) -> ThrottleLimits:

@@ -40,9 +40,10 @@ class Settling:
             await store_units.open_all_files(work, held.task.task_id)
             await store.move_task(work, held.task, "running", reason="all input opened")
             held = await self._again(work, held)
-        n_offered = await self._offering.offer(work, held, force=force)
-        n_offered += await self._merges.offer(work, held, force=force)
+        n_offered = await self._merges.offer(work, held, force=force)
         n_offered += await self._job_sets.serve(work, held)
+        # last, because from here to the commit the gate of the task's share is held
+        n_offered += await self._offering.offer(work, held, force=force)
         datasets = await store.datasets(work, held.task.task_id)
         if any(one.is_processed and one.status == "ready" for one in datasets):
             await store_units.end_processed_inputs(work, held.task.task_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Protocol
 
 from services.job_generation.policy.throttle import ThrottleDecision, ThrottleScope
@@ -13,9 +14,9 @@ from shared.brokerage.lifts import Lift
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TasksWoken
 from shared.waits.causes import Causes
-from shared.waits.index import Group, WaitIndex
+from shared.waits.index import Group, WaitIndex, Waiting
 from shared.waits.store import Wake
-from shared.waits.waker import WOKEN_COUNTS_FOR, WakeMetrics, Waker
+from shared.waits.waker import AT_ONCE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 
 SHARE = "room in the share"
 #: of tasks that were offered again it takes so long until their jobs are counted
@@ -29,6 +30,14 @@ class Judge(Protocol):
     """Whether a share, or a work queue that is throttled by itself, has enough queued."""
 
     def __call__(self, work: UnitOfWork, gshare: str, cap: str, *, analysis: bool) -> Awaitable[ThrottleDecision]: ...
+
+
+class OrderOfGate(Protocol):
+    """Waiting tasks of a share in the order in which its gate serves them."""
+
+    def __call__(
+        self, work: UnitOfWork, gshare: str, cap: str, waiting: Sequence[Waiting]
+    ) -> Awaitable[list[Waiting]]: ...
 
 
 def causes_of_share(cap: str, *, analysis: bool) -> Causes:
@@ -47,8 +56,8 @@ def causes_of_no_fit() -> Causes:
 class ShareWaking:
     """One question for each share and resource type that holds anybody, whoever waits."""
 
-    def __init__(self, judge: Judge, metrics: WakeMetrics) -> None:
-        self._judge = judge
+    def __init__(self, judge: Judge, order: OrderOfGate, metrics: WakeMetrics) -> None:
+        self._judge, self._order = judge, order
         self._waker = Waker("share", self._plan, metrics)
 
     async def look(self, work: UnitOfWork) -> None:
@@ -69,7 +78,11 @@ class ShareWaking:
             gshare, cap, analysis = key
             decision = await self._judge(work, gshare, cap, analysis=analysis)
             left = decision.max_jobs - taken[gshare, cap] if decision.passes else 0
-            for one in index.in_order(groups, _no_need):
+            if left <= 0:
+                continue
+            # of each owner, whose tasks are a group, as many as may be woken at once
+            first = [one for group in groups for one in islice(group.in_order(index.waiting), AT_ONCE)]
+            for one in await self._order(work, gshare, cap, first):
                 if left <= 0:
                     break
                 found.append(Wake(one.task_id, one.wake_nr, SHARE, work.now, one.gshare))
@@ -88,8 +101,3 @@ class ShareWaking:
             else:
                 taken[one.gshare, one.resource_type] += one.n_jobs
         return taken
-
-
-def _no_need(gshare: str) -> float:
-    """Within one share priority and age decide."""
-    return 0.0

@@ -22,6 +22,7 @@ DECLARING_MODULES = (
     "shared.order.parameters",
     "services.job_generation.parameters",
     "services.job_generation.policy.throttle",
+    "services.job_generation.policy.gate_order",
     "services.job_generation.policy.outcomes",
     "services.job_generation.policy.scouts",
     "services.job_generation.policy.scout_parameters",

@@ -173,6 +173,7 @@ TABLES: Mapping[str, Table] = {
     "requirement_shapes": _whole(JG),
     "generation_decisions": _whole(JG),
     "generation_history": _whole(JG),
+    "generation_gates": _whole(JG),
     "retry_rules": _whole(JG),
     "retry_decisions": _whole(JG),
     "raised_memory": _whole(JG),

@@ -49,13 +49,15 @@ def next_pick(
     busy: frozenset[tuple[int, int | None]],
     raised: Mapping[int, Sequence[int]] | None = None,
     awaited: Collection[int] = (),
+    typical_files: int | None = None,
 ) -> Pick | None:
     """The first master dataset with open files that no offered chunk is working on, or None.
 
     Units whose memory was raised come first (`raised`, by dataset), each memory in a chunk of its own. `busy` are the
     datasets and memory (None: the task's) that are worked on, or wait. Never more files than `max_jobs` jobs can take
-    when the number of files of a job is known, and never fewer than one job takes while more is waited for in the
-    dataset (`awaited`), unless the task takes input at once (noInputPooling).
+    when the number of files of a job is known; where it is not, than they typically take (`typical_files`, TYPNFILES).
+    Never fewer than one job takes while more is waited for in the dataset (`awaited`), unless the task takes input at
+    once (noInputPooling).
     """
     for dataset in sorted(datasets, key=lambda one: one.dataset_id):
         if not dataset.is_master or dataset.status != "ready":
@@ -72,5 +74,7 @@ def next_pick(
         limit = min(left, max(max_files, rules.n_files_per_job or 1))
         if rules.n_files_per_job is not None or rules.n_events_per_job is not None:
             limit = min(limit, max_jobs * (rules.n_files_per_job or 1))
+        elif typical_files is not None:
+            limit = min(limit, max_jobs * typical_files)
         return Pick(dataset.dataset_id, limit, "scout" if scouts else "normal", free[0])
     return None

@@ -6,10 +6,11 @@ as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from services.job_generation.policy.gate_order import WaitingTask
 from shared.config.parameter import SHARE, Parameter
 from shared.states.job import JobStatus
 
@@ -118,6 +119,13 @@ class ThrottleDecision:
     def depends_on_walltime(self) -> bool:
         """Whether it may be otherwise once the walltime of what is queued is known."""
         return self.rule in ("nothing runs", "queued to running")
+
+    @property
+    def has_room_for_all(self) -> bool:
+        """Whether nobody has to wait for others: less than 0.9 x the limit is queued, or than runs."""
+        queued = sum(self.numbers[name] for name in ("not_running", "defined", "offered"))
+        is_low = queued < 0.9 * self.numbers["queue_limit"] or queued < self.numbers["running"]
+        return self.passes and self.min_priority is None and is_low
 
     @property
     def may_be_jumped(self) -> bool:
@@ -258,3 +266,21 @@ def for_task(decision: ThrottleDecision, priority: int) -> ThrottleDecision:
     if decision.min_priority is None or priority >= decision.min_priority:
         return decision
     return replace(decision, passes=False, max_jobs=0)
+
+
+def scaled(decision: ThrottleDecision, factor: float) -> ThrottleDecision:
+    """The decision with the part of its number that the share gets while others want the same resources."""
+    if not decision.passes or factor >= 1:
+        return decision
+    numbers = {**decision.numbers, "fair_share": round(factor, 3)}
+    return replace(decision, max_jobs=max(1, int(decision.max_jobs * factor)), numbers=numbers)
+
+
+def held_behind(decision: ThrottleDecision, ahead: Sequence[WaitingTask]) -> ThrottleDecision:
+    """A pass becomes a stop for a task while others wait that are served before it."""
+    if not ahead or not decision.passes:
+        return decision
+    first = ahead[0]
+    reason = f"{len(ahead)} tasks are served before, the first is {first.task_id} of priority {first.priority}"
+    numbers = {**decision.numbers, "tasks_ahead": len(ahead)}
+    return replace(decision, passes=False, reason=reason, max_jobs=0, numbers=numbers, rule="turn")

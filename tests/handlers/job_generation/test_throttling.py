@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.job_generation import offering
+from services.job_generation import gating
 from shared.runtime.service import Context
 from tests.databases import Databases
 from tests.handlers.job_generation.story import Story
@@ -174,7 +174,7 @@ async def test_a_more_urgent_task_goes_on_where_its_share_has_enough_of_less_urg
 async def test_queued_jobs_that_are_known_to_be_short_in_all_do_not_hold_a_share_back(
     story: Story, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offering, "COUNTS_ARE_FRESH_FOR", timedelta(0))
+    monkeypatch.setattr(gating, "COUNTS_ARE_FRESH_FOR", timedelta(0))
     await story.jobs_of(await story.task(n_files=1, cpu_time=1, cpu_time_unit="HS06sPerEvent", **SLOT))
     second = await story.task(n_files=1, **SLOT)
     async with story.database.begin(reason="test") as work:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.job_generation import offering
+from services.job_generation import gating
 from shared.events import TaskReleased
 from tests.handlers.job_generation.story import Story, chunks_in
 from tests.handlers.job_generation.test_generating import look_for_shares_with_room
@@ -16,7 +16,7 @@ async def held_back_with_a_chunk_offered(
     story: Story, monkeypatch: pytest.MonkeyPatch, status: str = "ready"
 ) -> tuple[int, int]:
     """A task with more input than one chunk takes, whose share became full before the chunk was brokered; the chunk."""
-    monkeypatch.setattr(offering, "COUNTS_ARE_FRESH_FOR", timedelta(0))
+    monkeypatch.setattr(gating, "COUNTS_ARE_FRESH_FOR", timedelta(0))
     task_id = await story.task(n_files=260, status=status)
     [chunk_id] = await story.ready(task_id)
     await story.value(
@@ -53,7 +53,7 @@ async def test_a_task_that_is_woken_while_its_chunk_is_brokered_offers_the_rest_
 async def test_units_that_need_little_memory_wait_for_their_share_and_not_for_those_that_need_much(
     story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(offering, "COUNTS_ARE_FRESH_FOR", timedelta(0))
+    monkeypatch.setattr(gating, "COUNTS_ARE_FRESH_FOR", timedelta(0))
     await story.value(
         "INSERT INTO queue_statistics (queue, resource_type, gshare, user_name, status, n_jobs, n_cores) "
         "VALUES ('Q_ALPHA', 'SCORE', 'MC', 'u', 'activated', 2000, 2000) RETURNING 1"
