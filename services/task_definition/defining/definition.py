@@ -15,7 +15,7 @@ from services.task_definition.defining.reading import ContentsReader
 from services.task_definition.parameters import INPUT_CHECKED_FOR_DAYS, OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
 from services.task_definition.policy.commands import needs_nucleus
 from services.task_definition.policy.duplication import outputs_of, taken
-from services.task_definition.policy.input_read import InputRead, not_enough
+from services.task_definition.policy.input_read import InputRead, left_out, not_enough
 from services.task_definition.policy.refine import (
     FOLLOWED_IF_KNOWN,
     DefinitionFacts,
@@ -200,7 +200,8 @@ class Definition:
             await self._readings.end(work.connection, task.task_id)
             return
         masters = [one.dataset_id for one in read if one.wanted.is_master]
-        trouble = not_enough(read, task.split_rule, await self._readings.unusable(work.connection, masters))
+        unusable = await self._readings.unusable(work.connection, masters)
+        trouble = not_enough(read, task.split_rule, unusable)
         if task.status == "defined" and trouble is not None:
             if trouble.is_staged:
                 await self._stage(work, task, trouble.reason, trouble.dataset_ids)
@@ -219,7 +220,7 @@ class Definition:
             await self._tasks.look_now(work.connection, task.task_id)
             work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason="its input was read again"))
             return
-        await self._use(work, task, read)
+        await self._use(work, task, read, left_out(unusable))
 
     async def _break_useless(self, work: UnitOfWork, read: Sequence[InputRead]) -> None:
         """Datasets of which no file is left that could be used, or was."""
@@ -238,8 +239,11 @@ class Definition:
         loaded = [Loaded(one.dataset_id, opened[one.dataset_id], one.state) for one in read]
         await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
 
-    async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead]) -> None:
-        """On to jobs; without anything to do the task waits while its input stays open, or finishes."""
+    async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
+        """On to jobs; without anything to do the task waits while its input stays open, or finishes.
+
+        `left_out`: what is said of input that is not used.
+        """
         masters = [one for one in read if one.wanted.is_master]
         follows = bool(task.split_rule.get("runUntilClosed") or task.split_rule.get("noWaitParent"))
         if follows and any(one.is_open for one in masters) and not any(one.n_untaken for one in masters):
@@ -253,11 +257,12 @@ class Definition:
         await self._contents.register_outputs(work, task)
         for_analysis = is_analysis(task.task_type, task.prod_source_label)
         needed = needs_nucleus(is_analysis=for_analysis, nucleus=task.nucleus, site=task.site, cloud=task.cloud)
-        await self._go_on(work, task, "assigning" if needed else "ready")
+        await self._go_on(work, task, "assigning" if needed else "ready", left_out)
 
-    async def _go_on(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
+    async def _go_on(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, left_out: str) -> None:
         reason = "needs a nucleus" if status == "assigning" else "analysis or pre-assigned"
-        if await self._tasks.move(work, task.task_id, status, reason, sources=["defined"]):
+        reason, dialog = (f"{reason}; {left_out}", left_out) if left_out else (reason, None)
+        if await self._tasks.move(work, task.task_id, status, reason, sources=["defined"], error_dialog=dialog):
             ready = TaskReady(task_id=task.task_id, nucleus=task.nucleus)
             work.emit(TaskDefined(task_id=task.task_id) if status == "assigning" else ready)
 

@@ -117,6 +117,15 @@ class ContentsReader:
         where = await self._whereabouts(work, one)
         n_files = max(1, size // one.wanted.units_per_file)
         loaded = await self._readings.load_slice(work.connection, one, limits, where, n_files)
+        if loaded.without_events:
+            await work.log_files(
+                entity="file",
+                task_id=one.task_id,
+                ids=loaded.without_events,
+                from_status=None,
+                to_status="broken",
+                reason=f"it has no events, and files of {one.wanted.name} are cut by events",
+            )
         is_last = loaded.n_listed < n_files
         await self._readings.note_loaded(work.connection, one, loaded, READ if is_last else LOAD)
         return _Part(max(1, loaded.n_listed * one.wanted.units_per_file) if is_last else size, is_read=is_last)

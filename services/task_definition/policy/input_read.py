@@ -13,6 +13,8 @@ from shared.model.storage import Storage
 from shared.states.file import FileStatus
 
 NAMES_SHOWN = 5
+_BROKEN = "corrupted, or without events to be cut by"
+_MEANS: Mapping[FileStatus, str] = {"broken": f"broken ({_BROKEN})"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,15 @@ def not_enough(
     return _empty(masters, rule) or _out_of_reach(masters, unusable) or _too_few_secondaries(read, masters)
 
 
+def left_out(unusable: Mapping[FileStatus, int]) -> str:
+    """What a task that goes on says of units that it never uses; empty where it uses all.
+
+    Example: "2 units of its input are not used: corrupted, or without events to be cut by".
+    """
+    count = unusable.get("broken", 0)
+    return f"{count} units of its input are not used: {_BROKEN}" if count else ""
+
+
 def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough | None:
     if any(one.n_units for one in masters) or rule.get("allowEmptyInput"):
         return None
@@ -96,7 +107,7 @@ def _out_of_reach(masters: Sequence[InputRead], unusable: Mapping[FileStatus, in
     told = {status: unusable[status] for status in kinds if unusable.get(status)}
     if not n_units or sum(told.values()) < n_units:
         return None
-    text = ", ".join(f"{count} {status}" for status, count in told.items())
+    text = ", ".join(f"{count} {_MEANS.get(status, status)}" for status, count in told.items())
     temporary = any(status not in ("lost", "broken") for status in told)
     dataset_ids = tuple(one.dataset_id for one in masters)
     reason = f"none of {n_units} units of input can be used: {text}"

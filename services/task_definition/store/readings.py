@@ -36,7 +36,10 @@ class DatasetReading:
 
 @dataclass(frozen=True)
 class LoadedSlice:
-    """What a slice added, and how many files of the catalogue it went through."""
+    """What a slice added, and how many files of the catalogue it went through.
+
+    `without_events`: ids of files that should have been cut by events and have none.
+    """
 
     n_listed: int
     after_block: int | None
@@ -44,6 +47,7 @@ class LoadedSlice:
     n_units: int
     n_files: int
     n_events: int | None
+    without_events: list[int]
 
 
 class Readings:

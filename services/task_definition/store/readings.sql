@@ -113,6 +113,7 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 -- name: load_slice
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block.
+-- A file without events has nothing to cut: its one row is broken, and nobody waits for it.
 -- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
 WITH plain AS (
         SELECT f.*, NULL::bigint AS place FROM catalogue.files f
@@ -171,12 +172,18 @@ WITH plain AS (
                      coalesce(:max_events::bigint - c.events_before, c.events))
           FROM chosen c, generate_series(0, c.events - 1, :events_per_unit::bigint) AS r (start_event)
          WHERE :events_per_unit::bigint IS NOT NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
-           AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)),
+           AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)
+        UNION ALL
+        SELECT c.*, NULL, NULL FROM chosen c
+         WHERE :events_per_unit::bigint IS NOT NULL AND coalesce(c.events, 0) <= 0
+           AND c.nth <= coalesce(:max_files::bigint, c.nth)
+           AND c.events_before < coalesce(:max_events::bigint, c.events_before + 1)),
      added AS (
         INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
                                 max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
         SELECT :dataset_id, :task_id, lfn, guid, 'input', size_bytes, checksum, scope,
-               CASE WHEN is_corrupted THEN 'broken' WHEN :is_here::boolean THEN 'ready'
+               CASE WHEN is_corrupted OR (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL) THEN 'broken'
+                    WHEN :is_here::boolean THEN 'ready'
                     WHEN EXISTS (SELECT FROM catalogue.file_replicas r
                                   WHERE r.file_id = units.file_id AND NOT r.storage = ANY(:not_at::text[])) THEN 'ready'
                     ELSE :elsewhere::text END,
@@ -185,13 +192,15 @@ WITH plain AS (
                    + coalesce(start_event, 0),
                CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
           FROM units ORDER BY nth, start_event
-        RETURNING start_event, n_events),
+        RETURNING file_id, status, start_event, n_events),
      last AS (
         SELECT place, file_id FROM listed ORDER BY place DESC NULLS LAST, file_id DESC LIMIT 1)
 SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT file_id FROM last) AS after_file,
        (SELECT place FROM last) AS after_block,
        count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
-       sum(n_events)::bigint AS n_events FROM added;
+       sum(n_events)::bigint AS n_events,
+       coalesce(array_agg(file_id ORDER BY file_id) FILTER (
+           WHERE :events_per_unit::bigint IS NOT NULL AND start_event IS NULL), '{}') AS without_events FROM added;
 
 -- name: join_by_hash
 -- The planner expects one name on each side of a slice, and would compare each with each.

@@ -86,3 +86,36 @@ async def test_rules_that_lack_a_number_or_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(AssertionError, match=field):
         await submit(producer, production("contradicting", nucleus="ALPHA", **rules))
+
+
+@pytest.mark.parametrize("n_events", [0, None])
+async def test_a_file_without_events_is_no_input_of_a_task_that_cuts_files_by_events_and_says_so(
+    database: Database, producer: httpx.AsyncClient, n_events: int | None
+) -> None:
+    await change(database, _EVENTS, lfn(3), n_events)
+    found = await read(database, producer, nEventsPerJob=500)
+    [task] = await rows_of(database, "SELECT task_id, error_dialog FROM tasks")
+    files = await rows_of(database, "SELECT file_id, lfn FROM task_files WHERE status = 'broken'")
+    assert [one["lfn"] for one in files] == [lfn(3)] and len(found) == 39
+    assert task["error_dialog"] == "1 units of its input are not used: corrupted, or without events to be cut by"
+    log = "SELECT reason FROM transition_log WHERE entity = $1 AND to_status = $2"
+    [of_file] = await rows_of(database, log, "file", "broken")
+    assert of_file["reason"] == "it has no events, and files of mc.evnt are cut by events"
+    [of_task] = await rows_of(database, log, "task", "ready")
+    assert of_task["reason"].endswith(task["error_dialog"])
+    [counted] = await rows_of(database, "SELECT n_files, n_events FROM task_datasets WHERE type = 'input'")
+    assert dict(counted) == {"n_files": 39, "n_events": 19_000}
+
+
+async def test_a_task_of_which_no_file_has_events_is_broken_with_the_reason(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    for number in range(21):
+        await change(database, _EVENTS, lfn(number), 0)
+    definition = in_small_slices()
+    task_id = await submit(producer, production("rules", nEventsPerJob=500, nFilesPerJob=None))
+    await registered(database, definition, task_id)
+    await read_all(database, definition)
+    row = await task_row(database, task_id)
+    told = "none of 20 units of input can be used: 20 broken (corrupted, or without events to be cut by)"
+    assert (row["status"], row["error_dialog"]) == ("broken", told)
