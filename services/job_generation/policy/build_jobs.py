@@ -7,7 +7,7 @@ task with buildSpec names the archive of the sources, and its jobs name the resu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
@@ -79,7 +79,7 @@ def with_libraries(placed: Sequence[PlacedJob], builds: Mapping[str, SiteBuild])
         library = _at(builds, one.queue).library
         extra = {} if library is None else {library.dataset_id: (library,)}
         job = JobInput(one.job.master, {**one.job.secondary, **extra})
-        found.append(replace(one, job=job))
+        found.append(one._replace(job=job))
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from services.job_generation.policy.limits import limits_at, memory_refusal
 from services.job_generation.policy.master_input import master_input
@@ -23,8 +24,7 @@ RUN_OF_SCOUTS = 2
 MOST_REASONS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedJob:
+class PlacedJob(NamedTuple):
     """One job's input and the queue it goes to."""
 
     queue: QueueFacts

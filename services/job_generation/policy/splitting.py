@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from operator import le
+from typing import NamedTuple
 
 from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal, too_short
 from services.job_generation.policy.master_input import MasterInput
@@ -23,8 +24,7 @@ from shared.model.needs import WorkNeeds
 _NOTHING: dict[int, tuple[Unit, ...]] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """One job's input, the position after it, and the pools after it; or why nothing fits here.
 
     `is_full`: whether more input could not make it longer. `is_short`: it is less than the queue asks for.
@@ -48,24 +48,28 @@ class Cutter:
         self._needs, self._queue = needs, queue
         self._step = rules.files_per_step
         self._last_length = 1
+        self._fitting = self._fitting_first = Totals()
 
     def cut(self, position: int, pools: tuple[Pool, ...]) -> Cut:
         """The next job from `position` on.
 
         Raises NoSecondaryLeft if not even one step has its secondaries.
         """
+        master = self._master
         least, most = self._bounds(position)
         why = self._why_not(position, least, pools, first=True)
         if why is not None:
             return Cut(None, position, pools, why)
         n_units = least if most == least else self._longest(position, least, most, pools)
-        totals = self._master.totals(position, n_units)
         last = position + n_units
-        is_full = last < len(self._master) or self._is_full(totals)
-        taken = tuple(self._master.units[position:last])
-        short = too_short(totals, self._limits, self._needs, self._queue) or ""
+        is_full = last < len(master) or self._is_full(master.totals(position, n_units))
+        taken = tuple(master.units[position:last])
+        short = ""
+        if self._limits.least_walltime_s is not None:
+            short = too_short(master.totals(position, n_units), self._limits, self._needs, self._queue) or ""
         if not pools:
             return Cut(JobInput(taken, _NOTHING), last, pools, short, is_full, bool(short))
+        totals = master.totals(position, n_units)
         wanted = [pool.files_wanted(n_units, totals.n_events) for pool in pools]
         secondary = {pool.dataset.dataset_id: pool.take(n_files) for pool, n_files in zip(pools, wanted, strict=True)}
         after = tuple(pool.after(n_files) for pool, n_files in zip(pools, wanted, strict=True))
@@ -114,7 +118,7 @@ class Cutter:
         return self._why_not(position, n_units, pools, first=False) is None
 
     def _why_not(self, position: int, n_units: int, pools: tuple[Pool, ...], *, first: bool) -> str | None:
-        """The limit that a job of so many units breaks."""
+        """The limit that a job of so many units breaks. What is in no way more than what fitted fits."""
         totals = self._master.totals(position, n_units)
         if pools:
             try:
@@ -123,7 +127,15 @@ class Cutter:
                 if first:
                     raise
                 return shortage.reason
-        return refusal(totals, self._limits, self._needs, self._queue, first=first)
+        known = self._fitting_first if first else self._fitting
+        if all(map(le, totals, known)):
+            return None
+        why = refusal(totals, self._limits, self._needs, self._queue, first=first)
+        if why is None and first:
+            self._fitting_first = totals
+        elif why is None:
+            self._fitting = totals
+        return why
 
     def why_ended(self, position: int, n_units: int, pools: tuple[Pool, ...]) -> str:
         """Why a job from there on was not made longer, for people."""
