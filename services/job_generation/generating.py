@@ -19,8 +19,8 @@ from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
-from services.job_generation.policy.secondary import Pool
-from services.job_generation.policy.values import Dataset, QueueFacts, Task, Unit
+from services.job_generation.policy.values import Dataset, QueueFacts, Task
+from services.job_generation.pooling import pools_of_secondaries
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import statistics as store_statistics
 from services.job_generation.store import tasks as store
@@ -28,13 +28,12 @@ from services.job_generation.store import units as store_units
 from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
 from services.job_generation.waking import causes_of_no_fit
-from shared.brokerage.smallest_job import counted_events, most_secondary_files
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
 from shared.model import command_line
 from shared.model.batches import batches
-from shared.model.dataset_types import INPUT_TYPES, OUTPUT_TYPES
+from shared.model.dataset_types import OUTPUT_TYPES
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
@@ -44,7 +43,6 @@ FindPlugin = Callable[[str, str], JobGeneration]
 BeginSets = Callable[
     [UnitOfWork, JobSource, Chunk, Sequence[PlacedJob], Sequence[QueueFacts], CounterChanges], Awaitable[int]
 ]
-MOST_SECONDARY_FILES = 10_000
 
 
 class Generating:
@@ -95,7 +93,7 @@ class Generating:
         request = SplitRequest(
             task,
             units,
-            await self._pools(work, definition, units, seed),
+            await pools_of_secondaries(work, definition, units, seed),
             queues,
             chunk.kind == "scout",
             max(1, min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk) // task.rules.jobs_for_input),
@@ -217,27 +215,6 @@ class Generating:
                 return await store_jobs.take_seeds(work, dataset, n_jobs)
         raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
 
-    async def _pools(self, work: UnitOfWork, definition: JobSource, masters: Sequence[Unit], seed: int) -> list[Pool]:
-        """What is open of each secondary dataset: in order, or in an order drawn for this chunk where it is random.
-
-        A random dataset that is also repeated is drawn again for each chunk: within a chunk a file comes again only
-        when all the others were taken (JEDI, Dataset attributes; that jobs of a chunk draw from one order is the choice
-        taken here).
-        """
-        pools = []
-        for dataset_id in sorted(definition.datasets):
-            dataset = definition.datasets[dataset_id]
-            if dataset.type not in INPUT_TYPES or dataset.is_master:
-                continue
-            wanted = min(await _files_for(work, dataset, masters), MOST_SECONDARY_FILES)
-            if dataset.attributes.get("random"):
-                drawn = await store_units.random_ready_units(work, dataset_id, wanted, seed)
-                pools.append(Pool(dataset, tuple(drawn)))
-                continue
-            units = await store_units.ready_units(work, dataset_id, wanted)
-            pools.append(Pool(dataset, tuple(units), _start_of(definition, dataset, units)))
-        return pools
-
     async def start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
         """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
         if task.status != "ready":
@@ -304,26 +281,3 @@ def seeds_told(task: Task, seeds: Seeds | None) -> list[int] | None:
         return None
     offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0)
     return [number + offset for number in seeds.numbers]
-
-
-async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]) -> int:
-    """The most files of a secondary dataset that jobs of these units take.
-
-    All of a shared one; with eventRatio as many as hold that many events, and one more for each job, which takes whole
-    files.
-    """
-    attributes = dataset.attributes
-    if dataset.is_shared:
-        return dataset.n_files
-    if attributes.get("eventRatio") and not attributes.get("nFilesPerJob"):
-        n_events = float(attributes["eventRatio"]) * sum(counted_events(unit.events) for unit in masters)
-        return len(masters) + await store_units.files_holding(work, dataset.dataset_id, n_events, MOST_SECONDARY_FILES)
-    return most_secondary_files(float(attributes.get("nFilesPerJob") or attributes.get("ratio") or 1), len(masters))
-
-
-def _start_of(definition: JobSource, dataset: Dataset, units: Sequence[Unit]) -> int:
-    """Where a repeated dataset goes on: as far as the master files used so far have taken it."""
-    if not dataset.is_shared or not units:
-        return 0
-    used = sum(one.n_files_used for one in definition.datasets.values() if one.is_master)
-    return int(used * float(dataset.attributes.get("ratio") or 1)) % len(units)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 
 def known_fields(model: Any, place: Sequence[str | int]) -> list[str]:
-    """Names of the fields of the record that lies at `place` of a model, in their order; none where it is no record.
+    """Names of the fields of the record at `place` of a model, in their order; none where it is no record.
 
     `place`: names of fields and numbers of members, as pydantic's errors have them, without the unknown field.
     """

@@ -1,4 +1,7 @@
-"""The part of output names that is taken from the input (PanDA client: addNthFieldOfInDSToLFN, ...OfInFileToLFN)."""
+"""The part of output names that is taken from names of the input.
+
+Source: PanDA client, addNthFieldOfInDSToLFN and addNthFieldOfInFileToLFN.
+"""
 
 from __future__ import annotations
 

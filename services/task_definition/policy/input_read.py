@@ -76,7 +76,8 @@ def not_enough(
             more = f" and {len(one.names_not_there) - NAMES_SHOWN} more" * (len(one.names_not_there) > NAMES_SHOWN)
             return NotEnough(f"files that were named are not in {one.wanted.name}: {shown}{more}",
                              (one.dataset_id,), temporary=True)  # fmt: skip
-    return _empty(masters, rule) or _out_of_reach(masters, unusable) or _too_few_secondaries(read, masters)
+    trouble = _empty(masters, rule) or _out_of_reach(masters, unusable)
+    return trouble or _too_few_secondaries(read, masters, unusable.get("broken", 0))
 
 
 def left_out(unusable: Mapping[FileStatus, int]) -> str:
@@ -114,9 +115,9 @@ def _out_of_reach(masters: Sequence[InputRead], unusable: Mapping[FileStatus, in
     return NotEnough(reason, dataset_ids, temporary=temporary, is_staged="staging" in told)
 
 
-def _too_few_secondaries(read: Sequence[InputRead], masters: Sequence[InputRead]) -> NotEnough | None:
-    """Files by ratio to the units of the masters that no job has taken yet, as jobs take them."""
-    n_units = sum(one.n_untaken for one in masters)
+def _too_few_secondaries(read: Sequence[InputRead], masters: Sequence[InputRead], n_broken: int) -> NotEnough | None:
+    """Files by ratio to the units of the masters that jobs will take, as jobs take them; none takes broken ones."""
+    n_units = max(0, sum(one.n_untaken for one in masters) - n_broken)
     for one in read:
         ratio = one.wanted.files_per_master_file
         if one.wanted.is_master or ratio is None:

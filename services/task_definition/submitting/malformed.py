@@ -47,7 +47,7 @@ async def problems_of_readable_parts(
     parameters: Any,
     vos_outside: Collection[str] = (),
 ) -> list[FieldProblem]:
-    """Taken names that must be unique, unknown shares, work queues and input, in the parts that can be read."""
+    """Taken names that must be unique, unknown shares, work queues and input, in what can be read."""
     if not isinstance(parameters, Mapping):
         return []
     found = unreadable_requirements(parameters.get("requirements"))

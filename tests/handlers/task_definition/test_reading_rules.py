@@ -10,7 +10,7 @@ import pytest
 from shared.db import Database
 from tests.handlers.task_definition.steps import rows_of, submit, task_row
 from tests.handlers.task_definition.test_reading import change, in_small_slices, lfn, read_all, registered
-from tests.handlers.task_definition.world import production
+from tests.handlers.task_definition.world import an_input, production
 
 _EVENTS = "UPDATE catalogue.files SET n_events = $2 WHERE lfn = $1"
 
@@ -119,3 +119,11 @@ async def test_a_task_of_which_no_file_has_events_is_broken_with_the_reason(
     row = await task_row(database, task_id)
     told = "none of 20 units of input can be used: 20 broken (corrupted, or without events to be cut by)"
     assert (row["status"], row["error_dialog"]) == ("broken", told)
+
+
+async def test_files_without_events_need_no_secondary_files(database: Database, producer: httpx.AsyncClient) -> None:
+    for number in range(5, 21):  # the other four have two jobs each: as many as the secondary has files
+        await change(database, _EVENTS, lfn(number), 0)
+    inputs = [an_input(), an_input("mc.minbias", "MINBIAS", ratio=1)]
+    found = await read(database, producer, nEventsPerJob=500, inputs=inputs)
+    assert len([row for row in found if row["start_event"] is not None]) == 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _JUMBO = "jumbo jobs are not supported by this version"
 _HPO = "hyper-parameter optimisation is not supported by this version"
-_SEGMENTS = "segmented work is not supported by this version"
+_SEGMENTS = "segmented work is not supported by this version: how a segment names its input is not known to it"
 
 #: values by which a client says that it does not want the thing
 SAYS_NO = (None, False, 0, "", "none")
@@ -16,8 +16,8 @@ REFUSED_OF_ITEMS = {
 }
 #: parameter -> why it is refused, unless its value says no
 REFUSED = {
-    "preproSpec": "pre-processing jobs are not supported by this version",
-    "loadXML": "splitting described by XML is not supported by this version",
+    "preproSpec": "pre-processing jobs are not supported by this version: name the input that they would find",
+    "loadXML": "splitting described by XML is not supported by this version: a job has one file of each output",
     "segmentSpecs": _SEGMENTS,
     "segmentedWork": _SEGMENTS,
     "hpoWorkflow": _HPO,

@@ -1,0 +1,62 @@
+"""What the jobs of a chunk may take of secondary datasets, whose files follow those of the master."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.job_generation.policy.job_source import JobSource
+from services.job_generation.policy.secondary import Pool
+from services.job_generation.policy.values import Dataset, Unit
+from services.job_generation.store import units as store_units
+from shared.brokerage.smallest_job import counted_events, most_secondary_files
+from shared.db.unit_of_work import UnitOfWork
+from shared.model.dataset_types import INPUT_TYPES
+
+MOST_SECONDARY_FILES = 10_000
+
+
+async def pools_of_secondaries(
+    work: UnitOfWork, definition: JobSource, masters: Sequence[Unit], seed: int
+) -> list[Pool]:
+    """What is open of each secondary dataset: in order, or as drawn for this chunk where it is random.
+
+    A random dataset that is also repeated is drawn again for each chunk: within a chunk a file comes again only
+    when all the others were taken (JEDI, Dataset attributes; that jobs of a chunk draw from one order is the choice
+    taken here).
+    """
+    pools = []
+    for dataset_id in sorted(definition.datasets):
+        dataset = definition.datasets[dataset_id]
+        if dataset.type not in INPUT_TYPES or dataset.is_master:
+            continue
+        wanted = min(await _files_for(work, dataset, masters), MOST_SECONDARY_FILES)
+        if dataset.attributes.get("random"):
+            drawn = await store_units.random_ready_units(work, dataset_id, wanted, seed)
+            pools.append(Pool(dataset, tuple(drawn)))
+            continue
+        units = await store_units.ready_units(work, dataset_id, wanted)
+        pools.append(Pool(dataset, tuple(units), _start_of(definition, dataset, units)))
+    return pools
+
+
+async def _files_for(work: UnitOfWork, dataset: Dataset, masters: Sequence[Unit]) -> int:
+    """The most files of a secondary dataset that jobs of these units take.
+
+    All of a shared one; with eventRatio as many as hold that many events, and one more for each job, which takes whole
+    files.
+    """
+    attributes = dataset.attributes
+    if dataset.is_shared:
+        return dataset.n_files
+    if attributes.get("eventRatio") and not attributes.get("nFilesPerJob"):
+        n_events = float(attributes["eventRatio"]) * sum(counted_events(unit.events) for unit in masters)
+        return len(masters) + await store_units.files_holding(work, dataset.dataset_id, n_events, MOST_SECONDARY_FILES)
+    return most_secondary_files(float(attributes.get("nFilesPerJob") or attributes.get("ratio") or 1), len(masters))
+
+
+def _start_of(definition: JobSource, dataset: Dataset, units: Sequence[Unit]) -> int:
+    """Where a repeated dataset goes on: as far as the master files used so far have taken it."""
+    if not dataset.is_shared or not units:
+        return 0
+    used = sum(one.n_files_used for one in definition.datasets.values() if one.is_master)
+    return int(used * float(dataset.attributes.get("ratio") or 1)) % len(units)
