@@ -291,7 +291,7 @@ def _events_of_file(spec: TaskSpec, facts: DatasetFacts) -> int:
 
 
 def _pseudo(spec: TaskSpec) -> PseudoPlan:
-    """One row for each job: by events, or by nFiles."""
+    """One row for each job: by events, by nFiles, or as many as the pseudo input has records (num_records)."""
     given = spec.parameters
     per_job = given.n_events_per_job or given.events_per_file()
     if given.n_events is not None and given.n_events_per_job is not None:
@@ -300,5 +300,5 @@ def _pseudo(spec: TaskSpec) -> PseudoPlan:
     if names:
         known = [n_events for _, n_events in names if n_events is not None]
         return PseudoPlan(len(names), None, sum(known) if len(known) == len(names) else None, names)
-    n_rows = given.n_files or 1
+    n_rows = spec.num_records or given.n_files or 1
     return PseudoPlan(n_rows, per_job, None if per_job is None else n_rows * per_job)

@@ -121,6 +121,11 @@ class TaskSpec:
         return self.parameters.no_input or not self.inputs
 
     @property
+    def num_records(self) -> int | None:
+        """File records of its pseudo input, one for each job, where the item says how many (num_records)."""
+        return next((one.records for one in self.parameters.job_parameters if one.records is not None), None)
+
+    @property
     def physical_names(self) -> tuple[tuple[str, int | None], ...]:
         """The files that it lists by physical name (pfnList), with their events where these are known.
 

@@ -125,6 +125,10 @@ def _input(given: TaskParameters) -> Iterable[FieldProblem]:
         return
     if not given.no_input and not any(item.param_type == "pseudo_input" for item in given.job_parameters):
         yield problem("jobParameters", None, "needs an item of param_type 'input', or the task noInput = true")
+    elif any(item.records is not None for item in given.job_parameters):
+        for name, value in (("nFiles", given.n_files), ("nEvents", given.n_events), ("pfnList", given.pfn_list)):
+            if value is not None:
+                yield problem(name, value, "not allowed together with num_records, which says how many jobs to make")
     elif given.n_events is None and given.n_files is None and given.pfn_list is None:
         yield problem("nEvents", None, "is needed (or nFiles) where there is no input: it says how many jobs to make")
     elif given.n_events is not None and given.n_events_per_job is None and given.n_files is None and not given.pfn_list:

@@ -38,14 +38,21 @@ REFUSED_ATTRIBUTES = {
     "cvmfs": _NO_MOVE,
     "nostaging": _NO_MOVE,
     "objectstore": _NO_MOVE,
-    "indexConsistent": "is not supported by this version: files of secondary datasets follow the order of their names",
+    "indexConsistent": "is not supported by this version: which index it means is not stated anywhere; files of "
+    "secondary datasets follow the order of their names",
     "check": "is not supported by this version: give ratio, which is checked when the task is defined",
-    "usedup": "is not supported by this version: a file that is listed twice is used once",
-    "num_records": "is not supported by this version: give nEvents",
+    "usedup": "is not supported by this version: which duplicates it means is not stated anywhere; a file that is "
+    "listed twice is used once",
     "pseudo": "is not supported by this version: give noInput",
 }
 #: attributes of some items only -> the param_type of those
-ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {"manytime": ("input",), "transient": FINAL_OUTPUT_TYPES}
+ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {
+    "manytime": ("input",),
+    "transient": FINAL_OUTPUT_TYPES,
+    "num_records": ("pseudo_input",),
+}
+#: file records of a pseudo input: as many as nFiles may say
+MOST_RECORDS = 10**9
 _NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
 
 
@@ -146,7 +153,7 @@ class Item(BaseModel):
     allow_no_output: Flag = False
     merge_only: Flag = False
     transient: Flag = False
-    num_records: Annotated[int, Field(ge=1, le=10**9, strict=True)] | None = None
+    num_records: Annotated[int, Field(ge=1, le=MOST_RECORDS, strict=True)] | None = None
     pseudo: Flag = False
     include: Expressions | None = None
     exclude: Expressions | None = None
@@ -173,6 +180,17 @@ class Item(BaseModel):
         """Of an output: what follows the last ``=`` in its value."""
         return self.value.rpartition("=")[2].strip().strip("\"'")
 
+    @property
+    def records(self) -> int | None:
+        """Of a pseudo input: its file records, one for each job (num_records); None where that is not said."""
+        if self.param_type != "pseudo_input":
+            return None
+        try:
+            found: int | None = self.dataset_attributes().get("num_records")
+        except ValueError:
+            return None  # told where attributes are checked
+        return found
+
     def dataset_attributes(self) -> dict[str, Any]:
         """Every attribute under its long name; numbers as numbers, the others true. Raises ValueError."""
         found: dict[str, Any] = {}
@@ -192,9 +210,11 @@ class Item(BaseModel):
             "pseudo": self.pseudo, "offset": self.offset,
         }  # fmt: skip
         found.update({name: value for name, value in written.items() if value not in (None, False)})
-        for name in found:
+        for name, value in found.items():
             if name in REFUSED_ATTRIBUTES:
                 raise ValueError(f"attribute {name} {REFUSED_ATTRIBUTES[name]}")
+            if name == "num_records" and not (isinstance(value, int) and 1 <= value <= MOST_RECORDS):
+                raise ValueError(f"attribute num_records: allowed: a whole number from 1 to {MOST_RECORDS}")
             allowed = ATTRIBUTES_OF.get(name)
             if allowed is not None and self.param_type not in allowed:
                 raise ValueError(f"attribute {name}: allowed: with param_type {' or '.join(allowed)} only")

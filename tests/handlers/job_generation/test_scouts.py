@@ -150,6 +150,21 @@ async def test_memory_that_scouts_measured_decides_the_resource_type(story: Stor
     assert task == {"ram_count": 3000, "resource_type": "SCORE_HIMEM"}
 
 
+async def test_scouts_reset_n_gb_per_job_so_that_the_largest_output_comes_near_what_is_asked_for(
+    story: Story,
+) -> None:
+    rule = {"nFilesPerJob": None, "tgtMaxOutputForNG": 5}
+    task_id, jobs = await scouting(story, rule=rule, out_disk_count=0, out_disk_unit="kBPerEvent")
+    files = {"x": {"fsize": 512 * 1024**2}}
+    [chunk_id] = chunks_in(await story.end(jobs[:2], "finished", report={**REPORT, "outputs": files}))
+    # 0.5 GB of output of one file become 5: with the input, and without the reserve of 1500 MB, these are 3 GB
+    kept = await story.value("SELECT split_rule FROM tasks WHERE task_id = $1", task_id)
+    assert (kept["nGBPerJob"], kept["tgtMaxOutputForNG"]) == (3, 5)
+    made = generated_in(await story.broker(task_id, chunk_id))
+    files_of_jobs = "SELECT count(*) FROM job_files WHERE job_id = $1 AND is_master"
+    assert [await story.value(files_of_jobs, job_id) for job_id in made] == [8, 8], "3 GB and the reserve hold 4 GB"
+
+
 async def test_short_scouts_of_a_user_exhaust_the_task_or_make_its_jobs_longer(story: Story) -> None:
     short = {**REPORT, "pilot_timing": "1|10|180|10|1|1", "cpu_consumption_time": 100}
     values = {"prod_source_label": "user", "task_type": "anal"}

@@ -259,6 +259,8 @@ def test_a_listed_field_of_an_item_is_carried_out_or_refused_by_name(name: str) 
     place, value, told = (
         (OUTPUT, "constant", "where type is 'constant'")
         if name == "type"
+        else (SECONDARY, 1, f"attribute {name}: allowed: with param_type pseudo_input only")
+        if name == "num_records"
         else (SECONDARY, 1, f"attribute {name} is not")
     )
     with pytest.raises(InvalidTask) as refused:
@@ -266,10 +268,36 @@ def test_a_listed_field_of_an_item_is_carried_out_or_refused_by_name(name: str) 
     assert told in str(refused.value)
 
 
+def refined_records(counter: dict[str, Any]) -> int:
+    """Rows of the pseudo input of a task that says their number by the item alone."""
+    refined = refine(parse_task(given(jobParameters=[counter, output("x")])), 7, DefinitionFacts())
+    assert isinstance(refined, Refined) and refined.pseudo is not None
+    return refined.pseudo.n_rows
+
+
+@pytest.mark.parametrize(
+    ("changes", "attributes", "field"),
+    [
+        ({"nFiles": 3}, "nr=5", "nFiles"),
+        ({"nEvents": 30, "nEventsPerJob": 10}, "nr=5", "nEvents"),
+        ({"nFiles": 3}, "nr=0", "jobParameters.0.attributes"),
+        ({"nFiles": 3}, "nr=1.5", "jobParameters.0.attributes"),
+    ],
+)
+def test_records_of_a_pseudo_input_are_a_whole_number_that_nothing_else_contradicts(
+    changes: dict[str, Any], attributes: str, field: str
+) -> None:
+    counter = {"type": "template", "param_type": "pseudo_input", "value": "-n ${SEQNUMBER}", "attributes": attributes}
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(given(jobParameters=[counter, output("x")], **changes))
+    assert [one.field for one in refused.value.problems] == [field]
+
+
 def test_pseudo_input_counts_jobs_and_stands_beside_no_other_input() -> None:
     counter = {"type": "template", "param_type": "pseudo_input", "value": "-n ${SEQNUMBER}", "dataset": "seq_number"}
     alone = refine(parse_task(given(jobParameters=[counter, output("x")], nFiles=3)), 7, DefinitionFacts())
     assert isinstance(alone, Refined) and alone.pseudo is not None and alone.pseudo.n_rows == 3
+    assert refined_records({**counter, "num_records": 5}) == refined_records({**counter, "attributes": "nr=5"}) == 5
     with pytest.raises(InvalidTask) as refused:
         parse_task(given(jobParameters=[an_input(), counter, output("x")]))
     assert [one.field for one in refused.value.problems] == ["jobParameters.1.param_type"]
