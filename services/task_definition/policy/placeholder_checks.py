@@ -5,7 +5,7 @@ It gets sample values. Source: JEDI, task parameters (placeholders).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import Item
@@ -24,23 +24,21 @@ from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 _SAMPLE = "1"
-_OF_TASK = dict.fromkeys(TEXTS_OF_TASKS, _SAMPLE)
 
 
 def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]:
     """Texts that jobs could not fill in, with their place; None between two items, as a place to rest."""
     library = {LIBRARY_STREAM: [_SAMPLE]} if given.build_spec is not None else {}
-    normal = Values(
-        _streams(given) | library, dict.fromkeys(TEXTS_OF_JOBS, _SAMPLE), dict.fromkeys(_inputs(given), "dataset")
-    )
+    texts, texts_of_task = _known(given, TEXTS_OF_JOBS), _known(given, TEXTS_OF_TASKS)
+    normal = Values(_streams(given) | library, texts, dict.fromkeys(_inputs(given), "dataset"))
     for index, item in enumerate(given.job_parameters):
         yield None
         if not item.es_only:
             yield from _told(f"jobParameters.{index}.value", item.value, normal)
         if item.param_type in FINAL_OUTPUT_TYPES:
-            yield from _name_told(f"jobParameters.{index}.value", item)
+            yield from _name_told(f"jobParameters.{index}.value", item, texts_of_task)
     for field, item in given.named_logs():
-        yield from _name_told(f"{field}.value", item)
+        yield from _name_told(f"{field}.value", item, texts_of_task)
     if given.merge_spec is not None and given.merge_spec.job_parameters:
         merged = Values(_merge_streams(given) | library, normal.texts, {})
         yield from _told("mergeSpec.jobParameters", given.merge_spec.job_parameters, merged)
@@ -64,10 +62,15 @@ def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
     return found
 
 
-def _name_told(field: str, item: Item) -> Iterable[FieldProblem]:
+def _known(given: TaskParameters, names: Iterable[str]) -> dict[str, str]:
+    """Sample texts by name. Without addNthFieldToLFN nothing fills in ${MIDDLENAME}."""
+    return {one: _SAMPLE for one in names if one != "MIDDLENAME" or given.add_nth_field_to_lfn is not None}
+
+
+def _name_told(field: str, item: Item, texts: Mapping[str, str]) -> Iterable[FieldProblem]:
     """A file's name knows its serial number and what is the same for all jobs of the task."""
     try:
-        around_serial(item.file_name_template(), 1, _OF_TASK)
+        around_serial(item.file_name_template(), 1, texts)
     except UnresolvedPlaceholder as error:
         yield problem(field, item.value, str(error))
 
