@@ -90,6 +90,11 @@ def test_m_computes_with_the_number_or_the_one_name_of_a_stream(template: str, e
     assert fill(template, values) == expected
 
 
+def test_task_and_job_are_known_by_their_own_numbers() -> None:
+    values = Values({}, {"TASKID": "7", "PANDAID": "4242"})
+    assert fill("-t $JEDITASKID -j $ORIGINPANDAID ${PANDAID} $JEDITASKIDS", values) == "-t 7 -j 4242 4242 $JEDITASKIDS"
+
+
 @pytest.mark.parametrize(
     ("template", "why"),
     [("${IN/M[#*2]}", "'f1.root'"), ("${SN/M[1/#]}", "divides 0 by zero"), ("${TWO/M[#]}", "has no value")],
