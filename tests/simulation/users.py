@@ -148,6 +148,8 @@ def _derivation() -> dict[str, Any]:
     return _task(
         "derivation", processingType="deriv", nFilesPerJob=2, mergeOutput=True, nFilesPerMergeJob=2,
         mergeSpec={"transPath": "Merge_tf.py", "jobParameters": "--in=${TRN_OUTPUT0/L} --out=${OUTPUT0}"},
+        log_merge={"type": "template", "param_type": "log", "value": "merge.$JEDITASKID._${SN/P}.tgz",
+                   "dataset": "sim.derivation.merge.log", "token": "ATLASDATADISK"},
         jobParameters=[_input("derivation.AOD"), _output("DAOD")],
     )  # fmt: skip
 

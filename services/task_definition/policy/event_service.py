@@ -35,10 +35,14 @@ def events_per_range(given: TaskParameters) -> int | None:
     return n_events or (EVENTS_OF_CONVERTED if given.es_convertible else None)
 
 
+def states_event_service(given: TaskParameters) -> bool:
+    """Whether a task asks for the event service, also where it may be drawn not to use it (esFraction)."""
+    return bool(given.n_events_per_worker or given.es_convertible or given.es_fraction is not None)
+
+
 def event_service_problems(given: TaskParameters) -> Iterable[FieldProblem]:
     """What contradicts the event service, or says how to use it where it is not used."""
-    is_stated = given.n_events_per_worker or given.es_convertible or given.es_fraction is not None
-    if not is_stated:
+    if not states_event_service(given):
         for field, name in _NEEDS_RANGES.items():
             value = getattr(given, field)
             if value:

@@ -58,7 +58,7 @@ class OutputsPlan:
 
 
 def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
-    """Datasets and templates of outputs (OUTPUT0, ...), logs (LOG0, ...) and logs of merge jobs (LOG_MERGE)."""
+    """Datasets and templates of outputs (OUTPUT0, ...) and logs (LOG0, ...; LOG_MERGE of merge jobs)."""
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):

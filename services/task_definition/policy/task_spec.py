@@ -202,7 +202,7 @@ class TaskSpec:
             rules["nEventsPerWorker"] = events_per_range(self.parameters)
         if self.parameters.build_spec is not None:
             rules["useBuild"] = True
-        merge = self.parameters.merge_spec
+        merge = self.parameters.esmerge_spec or self.parameters.merge_spec
         if merge is not None and "use_local_io" in merge.model_fields_set:
             rules[MERGE_LOCAL_IO] = merge.use_local_io
         if self.destination:

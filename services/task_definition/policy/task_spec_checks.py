@@ -15,7 +15,7 @@ from services.task_definition.policy.allowed_names import (
     is_scope,
     is_task_name,
 )
-from services.task_definition.policy.event_service import event_service_problems, events_per_range
+from services.task_definition.policy.event_service import event_service_problems, states_event_service
 from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
@@ -70,7 +70,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
             found.append(one)
     if given.merge_output and not given.logs():
         found.append(problem("log", None, "is needed where mergeOutput is true: merging follows the log files"))
-    if given.log_merge is not None and not given.merge_output and events_per_range(given) is None:
+    if given.log_merge is not None and not given.merge_output and not states_event_service(given):
         told = "needs mergeOutput = true or event service: it is the log of merge jobs"
         found.append(problem("log_merge", given.log_merge.dataset, told))
     return found

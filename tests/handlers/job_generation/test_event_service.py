@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests import rows
 from tests.handlers.job_generation.ranges import begun, ends, es_task, process, ranges, spec_of
 from tests.handlers.job_generation.story import Story, generated_in
 
@@ -80,3 +81,26 @@ async def test_jobs_of_a_set_go_to_as_many_sites_as_the_task_says(story: Story) 
         "SELECT queue, count(*) AS n FROM jobs WHERE task_id = $1 GROUP BY queue ORDER BY 1", task_id
     )
     assert [(row["queue"], row["n"]) for row in found] == [("Q_ALPHA", 2), ("Q_BETA", 2)]
+
+
+async def test_with_log_merge_the_merge_job_writes_its_log_into_a_dataset_of_its_own(story: Story) -> None:
+    task_id = await es_task(story)
+    async with story.database.read() as connection:
+        dataset_id = await rows.dataset(
+            connection, task_id, dataset_name="mc.merge.log", type="log", stream_name="LOG_MERGE"
+        )
+        template = {
+            "task_id": task_id, "dataset_id": dataset_id, "stream_name": "LOG_MERGE", "out_type": "log",
+            "file_name_template": "own.${SN}.tgz",
+        }  # fmt: skip
+        await rows.insert(connection, "output_templates", template)
+    [chunk_id] = await story.ready(task_id)
+    [job_id] = generated_in(await story.broker(task_id, chunk_id))
+    await story.move([job_id], "running")
+    await process(story, job_id, 5)
+    [merge_id] = generated_in(await story.end([job_id], "merging"))
+    consumer, merge = await spec_of(story, job_id), await spec_of(story, merge_id)
+    assert consumer["logFile"] == f"log.{task_id}._000001.root" and merge["logFile"] == "own.000001.tgz"
+    assert f"log.{task_id}" not in merge["outFiles"]
+    await story.end([merge_id], "finished")
+    assert await story.status(task_id) == "prepared"

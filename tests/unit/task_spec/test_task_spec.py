@@ -384,3 +384,13 @@ def test_fields_of_input_names_need_an_output_that_has_them() -> None:
     assert "addNthFieldToLFN" in problems_of(task)
     rules = parse_task({**task, "jobParameters": [*task["jobParameters"], MIDDLE]}).split_rule()
     assert (rules_of(rules).name_fields, rules_of(rules).names_from_files) == ((2, 4), True)
+
+
+@pytest.mark.parametrize("es_fraction", [0.0, 0.5, 1.0])
+def test_a_log_of_merge_jobs_is_taken_whether_a_task_is_drawn_to_use_event_service_or_not(es_fraction: float) -> None:
+    parse_task(production(esFraction=es_fraction, nEventsPerWorker=10, log_merge=log("merges")))
+
+
+def test_esmerge_spec_says_whether_merge_jobs_of_events_copy_their_input() -> None:
+    task = production(nEventsPerWorker=10, esmergeSpec={"transPath": "M", "useLocalIO": True})
+    assert rules_of(parse_task(task).split_rule()).merges_from_scratch is True
