@@ -5,6 +5,7 @@ Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`,
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
 `task.progressed`, `task.prepared`; `jobs.reordered` when waiting jobs have other order keys; `tasks.woken` when a share
 that had enough queued has room again.
+Sets `use_jumbo` of tasks by what became of their jumbo jobs.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
 job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
 owners and states of files; what scouts measure; generation_decisions, generation_history, generation_gates and

@@ -7,6 +7,7 @@ from functools import cache
 from services.job_generation.api.retry_rules import web_application
 from services.job_generation.applying import Applying
 from services.job_generation.compiling import Compiling
+from services.job_generation.event_serving.jumbo import MakingJumboJobs
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.gating import Gating
 from services.job_generation.generating import Generating
@@ -52,7 +53,7 @@ def build_handlers(context: Context, parameters: Parameters, offering: Offering,
     generating = Generating(parameters, grid, ShapeIds(), context.random, find_plugin)
     job_sets = MakingJobSets(parameters, generating)
     merges, compiling = Merging(parameters, generating), Compiling(parameters, generating, job_sets)
-    settling = Settling(Scouting(parameters, grid), offering, merges, job_sets)
+    settling = Settling(Scouting(parameters, grid), offering, merges, job_sets, MakingJumboJobs(parameters, generating))
     applying = Applying(parameters, merges, Retrying(grid), compiling)
     return Handlers(parameters, compiling, merges, applying, settling, rekeying)
 

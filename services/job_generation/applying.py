@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.job_generation import merging
 from services.job_generation.compiling import Compiling
-from services.job_generation.event_serving.ending import EndingJobSets
+from services.job_generation.event_serving.jumbo_ending import EndingEventService
 from services.job_generation.merging import Merging
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import outcomes
@@ -34,7 +34,7 @@ class Applying:
 
     def __init__(self, parameters: Parameters, merges: Merging, retrying: Retrying, compiling: Compiling) -> None:
         self._parameters, self._merges, self._retrying, self._compiling = parameters, merges, retrying, compiling
-        self._job_sets = EndingJobSets(self._write)
+        self._job_sets = EndingEventService(self._write)
 
     async def apply(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""

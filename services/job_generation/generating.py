@@ -14,6 +14,7 @@ from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.build_jobs import SiteBuild, with_libraries
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.event_service.placing import without_jumbo
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.placing import PlacedJob, Placement
@@ -94,7 +95,7 @@ class Generating:
             task,
             units,
             await pools_of_secondaries(work, definition, units, seed),
-            queues,
+            without_jumbo(queues) if task.uses_jumbo else queues,
             chunk.kind == "scout",
             max(1, min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk) // task.rules.jobs_for_input),
             await self._more_follows(work, task, definition.datasets.get(chunk.dataset_id or 0), chunk),

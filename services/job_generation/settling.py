@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from services.job_generation.event_serving.jumbo import MakingJumboJobs
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
@@ -23,8 +24,16 @@ from shared.model.dataset_types import OUTPUT_TYPES
 class Settling:
     """Runs at the end of every transaction that changed a task."""
 
-    def __init__(self, scouting: Scouting, offering: Offering, merges: Merging, job_sets: MakingJobSets) -> None:
-        self._scouting, self._offering, self._merges, self._job_sets = scouting, offering, merges, job_sets
+    def __init__(
+        self,
+        scouting: Scouting,
+        offering: Offering,
+        merges: Merging,
+        job_sets: MakingJobSets,
+        jumbo_jobs: MakingJumboJobs,
+    ) -> None:
+        self._scouting, self._offering, self._merges = scouting, offering, merges
+        self._job_sets, self._jumbo_jobs = job_sets, jumbo_jobs
 
     async def settle(
         self, work: UnitOfWork, held: LockedTask, *, force: bool = False, tell: bool = True, go: bool = False
@@ -42,6 +51,7 @@ class Settling:
             held = await self._again(work, held)
         n_offered = await self._merges.offer(work, held, force=force)
         n_offered += await self._job_sets.serve(work, held)
+        n_offered += await self._jumbo_jobs.serve(work, held)
         # last, because from here to the commit the gate of the task's share is held
         n_offered += await self._offering.offer(work, held, force=force)
         datasets = await store.datasets(work, held.task.task_id)

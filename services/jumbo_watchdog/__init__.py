@@ -1,5 +1,5 @@
 """Jumbo watchdog: switches jumbo jobs on and off in event-service tasks (JEDI: Jumbo job switcher).
 
-Consumes: nothing by queue; receives config.changed. Emits: task.jumbo_switched. Owns: `use_jumbo` of tasks (W: waiting
+Consumes: nothing by queue; receives config.changed. Emits: task.jumbo_switched. Sets `use_jumbo` of tasks (W: waiting
 for its first jumbo job, D: disabled). Parameters: component jumbo_dog, keys JUMBO_*.
 """

@@ -37,6 +37,7 @@ DECLARING_MODULES = (
     "services.watchdog.parameters",
     "services.jumbo_watchdog.parameters",
     "services.jumbo_watchdog.policy.switch",
+    "services.job_generation.policy.event_service.jumbo",
     "services.job_dispatch.parameters",
     "services.job_brokerage.parameters",
     "services.share_correction.parameters",

@@ -46,7 +46,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB, _SC)),
     Entry(jobs.OutputsRegistered, (_TD,), (_JD,)),
     Entry(jobs.JobsTransferring, (_JD,), (_JB,)),
-    Entry(jobs.JobsMerging, (_JD, _WD), (_JG, _JB)),
+    Entry(jobs.JobsMerging, (_JD, _WD, _JG), (_JG, _JB)),
     Entry(jobs.JobsFinished, (_JD, _JG, _WD), (_JG, _JB)),
     Entry(jobs.JobsFailed, (_JD, _JG, _WD), (_JG, _JB, _SC)),
     Entry(jobs.JobsExpired, (_WD,), (_JG, _JB, _SC)),

@@ -54,6 +54,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["merging"], ["cancelled"], "merging was given up", _JG),
     *arrows(["merging"], ["failed"], "events of its job set were not processed, or could not be merged", _JG),
     *arrows([*QUEUED, *ON_NODE, "holding", "merging"], ["closed"], "its job set needs it no more", _JG),
+    *arrows(["waiting", "assigned", "activated"], ["merging"], "jumbo jobs processed the events of its job set", _JG),
     *arrows(["activated", "defined", "assigned"], ["throttled"], "task paused or user over its cap", _JD),
     *arrows(["throttled"], ["activated"], "released", _JD),
     *arrows([*ON_NODE, "holding", "transferring"], ["failed"], "pilot reported failure, or outputs lost", _JD),

@@ -67,7 +67,8 @@ TASKS = Table(
         **_columns(_only(JG), "out_disk_unit work_disk_count work_disk_unit merge_ram_count"),
         **_columns(_only(JG), "merge_ram_unit merge_walltime merge_walltime_unit"),
         **_columns(_only(WD), "throttled_time num_throttled rescue_time"),
-        **_columns(_only(JW), "use_jumbo"),
+        # W with the task, or on and off by the switcher; generation says what became of it
+        **_columns(_only(TD, JW, JG), "use_jumbo"),
     },
 )
 
@@ -152,6 +153,7 @@ TABLES: Mapping[str, Table] = {
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "job_sets": _whole(JG),
     "job_set_jobs": _whole(JG),
+    "jumbo_jobs": _whole(JG),
     "event_ranges_past": _whole(JG),
     "event_ranges": Table(
         inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed
@@ -159,7 +161,7 @@ TABLES: Mapping[str, Table] = {
         others=_only(JG),
         columns={
             **_columns(_only(JG, JD), "status job_id processed_up_to_event_id obj_store_id zip_row_id error_code"),
-            **_columns(_only(JD), "error_diag"),
+            **_columns(_only(JD), "error_diag is_jumbo"),
         },
     ),
     "event_range_files": _whole(JD),

@@ -22,12 +22,14 @@ from services.job_dispatch.store.event_ranges import (
     WrittenFile,
     copy_failed,
     count_ready,
+    count_ready_of_task,
     lock_ranges,
     lock_sets,
     move_ranges,
     note_files,
     range_states,
     take_ranges,
+    take_ranges_of_task,
 )
 from services.job_dispatch.store.jobs import LockedJob, Store
 from shared.auth import Caller
@@ -39,6 +41,8 @@ from shared.states.event_range import EventRangeStatus
 from shared.states.job import ON_NODE
 
 GIVEN = "a pilot asked"
+#: jobs of this type take ranges of all job sets of their task
+JUMBO = "jumbo"
 COPIED = "copy of a failed range"
 
 
@@ -87,8 +91,11 @@ class EventRanges:
             if why_not is not None:
                 raise NotTheJobs(why_not)
             task = jobs[job_id].row.task_id
-            await lock_sets(work.connection, [job_id])
-            taken = await take_ranges(work.connection, task, job_id, n_ranges)
+            if jobs[job_id].job_type == JUMBO:
+                taken = await take_ranges_of_task(work.connection, task, job_id, n_ranges)
+            else:
+                await lock_sets(work.connection, [job_id])
+                taken = await take_ranges(work.connection, task, job_id, n_ranges)
             ids = [one.event_range_id for one in taken]
             await _log(work, task, ids, "ready", "sent", GIVEN)
         return taken
@@ -100,7 +107,10 @@ class EventRanges:
             why_not = self._why_not(caller, job_id, task_id, jobs)
             if why_not is not None:
                 raise NotTheJobs(why_not)
-            return await count_ready(work.connection, jobs[job_id].row.task_id, job_id)
+            task = jobs[job_id].row.task_id
+            if jobs[job_id].job_type == JUMBO:
+                return await count_ready_of_task(work.connection, task)
+            return await count_ready(work.connection, task, job_id)
 
     async def states(self, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
         """Ranges of (task, job)."""

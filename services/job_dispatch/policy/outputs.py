@@ -40,7 +40,7 @@ class HoldingJob:
     @property
     def waits_for_merge(self) -> bool:
         """Whether its outputs are read by a merge job."""
-        return self.task_merges and self.job_type not in ("merge", "build", "preprocess")
+        return self.task_merges and self.job_type not in ("merge", "build", "preprocess", "jumbo")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ SQL = Queries.beside(__file__)
 OWNER = Owner.JOB_DISPATCH
 #: ranges of jobs that are told at once
 MOST_TOLD = 20_000
+#: job sets that a jumbo job takes ranges of at once: each has one at least, and is held until the commit
+SETS_AT_ONCE = 50
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,25 @@ async def take_ranges(connection: asyncpg.Connection, task_id: int, job_id: int,
         connection, "take_ranges", task_id=task_id, job_id=job_id, n_ranges=n_ranges, to_status=CODES["sent"],
         allowed=allowed_sources("sent"),
     )  # fmt: skip
+    return _taken(rows, job_id)
+
+
+async def take_ranges_of_task(
+    connection: asyncpg.Connection, task_id: int, job_id: int, n_ranges: int
+) -> list[TakenRange]:
+    """Ranges of any job set of the task that nobody has, now `sent` to its jumbo job (JEDI: Jumbo jobs).
+
+    The sets are locked here, in the order in which everybody locks them.
+    """
+    rows = await SQL.rows(connection, "lock_sets_with_ranges", task_id=task_id, at_most=min(n_ranges, SETS_AT_ONCE))
+    rows = await SQL.rows(
+        connection, "take_ranges_of_sets", set_ids=[row["job_set_id"] for row in rows], job_id=job_id,
+        n_ranges=n_ranges, to_status=CODES["sent"], allowed=allowed_sources("sent"),
+    )  # fmt: skip
+    return _taken(rows, job_id)
+
+
+def _taken(rows: Sequence[asyncpg.Record], job_id: int) -> list[TakenRange]:
     return [
         TakenRange(
             row["event_range_id"],
@@ -100,6 +121,11 @@ async def lock_sets(connection: asyncpg.Connection, job_ids: Sequence[int]) -> N
 async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:
     """Ranges that the job could be given now."""
     return int(await SQL.value(connection, "count_ready", task_id=task_id, job_id=job_id))
+
+
+async def count_ready_of_task(connection: asyncpg.Connection, task_id: int) -> int:
+    """Ranges that a jumbo job of the task could be given now."""
+    return int(await SQL.value(connection, "count_ready_of_task", task_id=task_id))
 
 
 async def lock_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> dict[RangeId, RangeRow]:

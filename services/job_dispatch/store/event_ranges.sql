@@ -1,7 +1,42 @@
 -- name: lock_sets
--- The job sets of jobs, before their ranges: job generation locks them in this order, too.
-SELECT s.job_set_id FROM job_set_jobs m JOIN job_sets s USING (job_set_id) WHERE m.job_id = ANY(:job_ids::bigint[])
- ORDER BY s.job_set_id FOR NO KEY UPDATE OF s;
+-- The job sets of jobs, before their ranges: job generation locks them in this order, too. Those of a jumbo job are the
+-- sets of the ranges that it has.
+SELECT s.job_set_id FROM job_sets s
+ WHERE s.job_set_id IN (
+       SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = ANY(:job_ids::bigint[])
+       UNION SELECT r.job_set_id FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2)
+        WHERE u.job_id = ANY(:job_ids::bigint[]))
+ ORDER BY s.job_set_id FOR NO KEY UPDATE;
+
+-- name: lock_sets_with_ranges
+-- Job sets of a task with ranges that nobody has, for a jumbo job; who waited for a set that is empty by then gets the
+-- next one. Index job_sets_open.
+SELECT job_set_id FROM job_sets WHERE task_id = :task_id AND status = 'open' AND n_ready > 0
+ ORDER BY job_set_id LIMIT :at_most FOR NO KEY UPDATE;
+
+-- name: take_ranges_of_sets
+-- Ranges of these sets that nobody has, now the jumbo job's. Index event_ranges_set.
+WITH free AS MATERIALIZED (
+    SELECT r.event_range_id
+      FROM unnest(:set_ids::bigint[]) AS s (job_set_id) CROSS JOIN LATERAL (
+        SELECT e.event_range_id, e.file_id, e.job_process_id FROM event_ranges e
+         WHERE e.job_set_id = s.job_set_id AND e.status = 0 AND e.attempt_nr > 0
+         ORDER BY e.file_id, e.job_process_id LIMIT :n_ranges FOR NO KEY UPDATE SKIP LOCKED) r
+     ORDER BY r.file_id, r.job_process_id LIMIT :n_ranges
+), taken AS (
+    UPDATE event_ranges r SET status = :to_status, job_id = :job_id, is_jumbo = true
+      FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
+    RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr,
+              r.def_min_event_id + coalesce(r.event_offset, 0) AS def_min_event_id,
+              r.def_max_event_id + coalesce(r.event_offset, 0) AS def_max_event_id
+)
+SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t.def_min_event_id, t.def_max_event_id,
+       f.lfn, f.guid, f.scope
+  FROM taken t JOIN task_files f ON f.file_id = t.file_id ORDER BY t.file_id, t.job_process_id;
+
+-- name: count_ready_of_task
+-- Ranges of a task that a jumbo job could be given now. Index job_sets_open.
+SELECT coalesce(sum(n_ready), 0)::bigint FROM job_sets WHERE task_id = :task_id AND status = 'open';
 
 -- name: take_ranges
 -- Ranges of the job's input files that nobody has, now the job's; those that another transaction holds are left to it.
@@ -15,7 +50,7 @@ WITH free AS MATERIALIZED (
      WHERE i.job_id = :job_id AND i.task_id = :task_id
      ORDER BY i.file_id, r.job_process_id LIMIT :n_ranges
 ), taken AS (
-    UPDATE event_ranges r SET status = :to_status, job_id = :job_id
+    UPDATE event_ranges r SET status = :to_status, job_id = :job_id, is_jumbo = false
       FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
     RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr,
               r.def_min_event_id + coalesce(r.event_offset, 0) AS def_min_event_id,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from services.job_generation.store.results import EndedJob
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import IDS_OF_EVENT, JobsFailed, JobsFinished, moves_of
+from shared.events import IDS_OF_EVENT, JobsEvent, JobsFailed, JobsFinished, JobsMerging, moves_of
 from shared.model.batches import batches
 from shared.states.job import JobStatus
 
+_EVENTS: Mapping[JobStatus, type[JobsEvent]] = {"finished": JobsFinished, "merging": JobsMerging}
+
 
 def announce(work: UnitOfWork, ended: Sequence[tuple[EndedJob, JobStatus]]) -> None:
-    """Emit the ends of these jobs, each with the state that it was in; all have the same state now."""
+    """Emit the ends of these jobs, or their merging, each with the state that it was in."""
     for part in batches(ended, IDS_OF_EVENT):
         status = part[0][0].status
         moves = moves_of(
@@ -22,5 +24,4 @@ def announce(work: UnitOfWork, ended: Sequence[tuple[EndedJob, JobStatus]]) -> N
             ),
             status,
         )
-        event = JobsFinished if status == "finished" else JobsFailed
-        work.emit(event(job_ids=tuple(job.job_id for job, _ in part), moves=moves))
+        work.emit(_EVENTS.get(status, JobsFailed)(job_ids=tuple(job.job_id for job, _ in part), moves=moves))

@@ -13,11 +13,13 @@ from services.job_generation.policy.event_service.endings import (
     SubStatus,
     judge,
     outcome_of,
+    waits_alone,
 )
 from services.job_generation.policy.event_service.merges import after_merge
 from services.job_generation.policy.outcomes import PAYLOAD, Ended
 from services.job_generation.store import job_set_ranges as store_ranges
 from services.job_generation.store import job_sets as store_sets
+from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store.job_sets import JobSet, Member
 from services.job_generation.store.results import EndedJob, JobFile
 from services.job_generation.store.tasks import LockedTask
@@ -34,7 +36,7 @@ NO_MORE_JOBS = frozenset({"toabort", "aborting", "aborted", "tobroken", "broken"
 
 
 @dataclass
-class _Open:
+class Open:
     """A set that is worked on: its row, and those of its jobs that were not counted."""
 
     row: JobSet
@@ -42,25 +44,12 @@ class _Open:
 
 
 class EndingJobSets:
-    """Applies the ends of jobs of sets; `write` counts jobs and ends the input that they own."""
+    """What the end of one job of a set means; `write` counts jobs and ends the input that they own."""
 
     def __init__(self, write: Write) -> None:
         self._write = write
 
-    async def ended(
-        self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
-    ) -> list[EndedJob]:
-        """Apply those that belong to sets; the others come back. All jobs of these sets are locked."""
-        members = await store_sets.members_of_jobs(work, [job.job_id for job in jobs])
-        ours = [job for job in jobs if job.job_id in members]
-        sets = await store_sets.lock(work, sorted({members[job.job_id].job_set_id for job in ours}))
-        for one in sets:
-            for job in ours:
-                if members[job.job_id].job_set_id == one.job_set_id:
-                    await self._one(work, held, one.job_set_id, job, changes)
-        return [job for job in jobs if job.job_id not in members]
-
-    async def _one(
+    async def one(
         self, work: UnitOfWork, held: LockedTask, job_set_id: int, job: EndedJob, changes: CounterChanges
     ) -> None:
         """One job, with its set as it is now: the job before it may have ended that."""
@@ -69,7 +58,7 @@ class EndingJobSets:
         if member is None or (job.status == "merging" and member.sub_status is not None):
             return  # it ended with its set, or was judged before
         [row] = await store_sets.lock(work, [job_set_id])
-        at = _Open(row, {one.job_id: one for one in found if one.job_id != job.job_id})
+        at = Open(row, {one.job_id: one for one in found if one.job_id != job.job_id})
         if member.role == "merge":
             await self._merge_ended(work, held, at, job, changes)
         else:
@@ -81,13 +70,13 @@ class EndingJobSets:
         self,
         work: UnitOfWork,
         held: LockedTask,
-        at: _Open,
+        at: Open,
         job: EndedJob,
         member: Member,
         changes: CounterChanges,
     ) -> None:
         outcome = outcome_of(job.status, job.error_source, job.error_code)
-        n_processed, n_discarded = await self._release(work, held, at.row, job, takes_back=outcome == "killed")
+        n_processed, n_discarded = await self.release(work, held, at.row, job, takes_back=outcome == "killed")
         if at.row.stage == "merging" and not n_discarded:
             await self._leave(work, held, at, job, None, changes)
             return
@@ -96,24 +85,35 @@ class EndingJobSets:
         [row] = await store_sets.lock(work, [at.row.job_set_id])
         at.row = row
         live = [one for one in at.members.values() if one.role == "consumer" and one.status in TAKEN_BACK]
+        end, most_attempts = ConsumerEnd(outcome, n_processed, member.attempt), held.task.rules.consumer_attempts
         verdict = judge(
-            ConsumerEnd(outcome, n_processed, member.attempt),
+            end,
             replace(row.state, n_live=len(live)),
-            most_attempts=held.task.rules.consumer_attempts,
+            most_attempts=most_attempts,
             accepts_partial=held.task.status == "finishing",
         )
+        if verdict.next == "wait" and not at.members:
+            verdict = waits_alone(end, verdict, most_attempts)
         if held.task.status in NO_MORE_JOBS and verdict.next != "wait":
             verdict = replace(verdict, next="fail", reason=f"the task is {held.task.status}; {verdict.reason}")
         await store_sets.end_members(work, [(job.job_id, verdict.sub_status, n_processed)])
-        job = await self._moved(work, job, verdict)
-        await self._follow(work, held, at, job, verdict, changes)
+        job = await self.moved(work, job, verdict)
+        await self.follow(work, held, at, job, verdict, changes)
 
-    async def _release(
-        self, work: UnitOfWork, held: LockedTask, row: JobSet, job: EndedJob, *, takes_back: bool
+    async def release(
+        self,
+        work: UnitOfWork,
+        held: LockedTask,
+        row: JobSet,
+        job: EndedJob,
+        *,
+        takes_back: bool,
+        is_jumbo: bool = False,
     ) -> tuple[int, int]:
-        """Its processed ranges are done, the others can be given out again; how many were processed and discarded.
+        """Its processed ranges are done, the others ready again; how many were processed and discarded.
 
-        With `takes_back`, when it was killed, what it processed is discarded and processed again.
+        With `takes_back`, when it was killed, what it processed is discarded and processed again. What jumbo jobs
+        processed is done when another job of the set ends.
         """
         task_id = held.task.task_id
         own = await store_ranges.ranges_of_job(
@@ -123,20 +123,25 @@ class EndingJobSets:
         finished = [one for one in own if one.status == "finished"]
         counts = not held.task.rules.attempts_only_of_failed or job.status == "failed"
         await store_ranges.move_ranges(work, task_id, open_ones, "ready", "its job ended", attempts=int(counts))
+        if held.task.use_jumbo is not None and not is_jumbo:
+            by_jumbo = await store_jumbo.finished_by_jumbo(work, row.job_set_id)
+            await store_ranges.move_ranges(work, task_id, by_jumbo, "done", "a co-jumbo job of its set ended")
         if takes_back:
-            processed = [one for one in own if one.status in ("finished", "done")]
+            processed = finished if is_jumbo else [one for one in own if one.status in ("finished", "done")]
             await store_ranges.move_ranges(work, task_id, processed, "discarded", "its job was killed")
             await store_ranges.copy_ranges(work, task_id, processed, "its job was killed")
             return 0, len(processed)
+        if is_jumbo:
+            return len(finished), 0
         return await store_ranges.move_ranges(work, task_id, finished, "done", "its job ended"), 0
 
-    async def _stop_merge(self, work: UnitOfWork, held: LockedTask, at: _Open, changes: CounterChanges) -> None:
+    async def _stop_merge(self, work: UnitOfWork, held: LockedTask, at: Open, changes: CounterChanges) -> None:
         """Events that are being merged were taken back: the merge job is not wanted any more."""
         merges = [one.job_id for one in at.members.values() if one.role == "merge"]
         await self._close(work, held, at, merges, "es_killed", "events of its job set were taken back", changes)
         await store_sets.change(work, at.row.job_set_id, "open", "events were taken back")
 
-    async def _moved(self, work: UnitOfWork, job: EndedJob, verdict: EndOfConsumer) -> EndedJob:
+    async def moved(self, work: UnitOfWork, job: EndedJob, verdict: EndOfConsumer) -> EndedJob:
         """The job in its final state, where it waits in merging and does not stay there."""
         if job.status != "merging" or verdict.status == "merging":
             return job
@@ -145,11 +150,11 @@ class EndingJobSets:
         announce(work, moved)
         return moved[0][0] if moved else job
 
-    async def _follow(
+    async def follow(
         self,
         work: UnitOfWork,
         held: LockedTask,
-        at: _Open,
+        at: Open,
         job: EndedJob,
         verdict: EndOfConsumer,
         changes: CounterChanges,
@@ -167,7 +172,7 @@ class EndingJobSets:
         await self._leave(work, held, at, job, verdict, changes)
 
     async def _begin_merge(
-        self, work: UnitOfWork, held: LockedTask, at: _Open, reason: str, changes: CounterChanges
+        self, work: UnitOfWork, held: LockedTask, at: Open, reason: str, changes: CounterChanges
     ) -> None:
         """No range is left: jobs that still look for some are taken back, and a merge job is wanted."""
         left = await store_ranges.ranges_of_set(work, at.row.job_set_id, ("ready",))
@@ -184,7 +189,7 @@ class EndingJobSets:
         self,
         work: UnitOfWork,
         held: LockedTask,
-        at: _Open,
+        at: Open,
         job: EndedJob,
         verdict: EndOfConsumer | None,
         changes: CounterChanges,
@@ -201,7 +206,7 @@ class EndingJobSets:
         self,
         work: UnitOfWork,
         held: LockedTask,
-        at: _Open,
+        at: Open,
         job_ids: Sequence[int],
         sub_status: SubStatus,
         reason: str,
@@ -211,7 +216,7 @@ class EndingJobSets:
         closed = await store_sets.end_live(work, job_ids, "closed", TAKEN_BACK, reason)
         jobs = [job for job, _ in closed]
         for job in jobs:
-            await self._release(work, held, at.row, job, takes_back=False)
+            await self.release(work, held, at.row, job, takes_back=False)
             at.members.pop(job.job_id, None)
         await store_sets.end_members(work, [(job.job_id, sub_status, 0) for job in jobs])
         announce(work, closed)
@@ -223,7 +228,7 @@ class EndingJobSets:
         self,
         work: UnitOfWork,
         held: LockedTask,
-        at: _Open,
+        at: Open,
         job: EndedJob,
         verdict: EndOfConsumer,
         changes: CounterChanges,
@@ -252,7 +257,7 @@ class EndingJobSets:
     # -- jobs that merge
 
     async def _merge_ended(
-        self, work: UnitOfWork, held: LockedTask, at: _Open, job: EndedJob, changes: CounterChanges
+        self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
         set_id, task_id = at.row.job_set_id, held.task.task_id
         then = after_merge(job.status, job.error_code, at.row.n_merges + 1)
@@ -277,7 +282,7 @@ class EndingJobSets:
         await self._write(work, held, [job], {job.job_id: Ended(job.status, job.error_source)}, changes)
 
     async def _merged(
-        self, work: UnitOfWork, held: LockedTask, at: _Open, job: EndedJob, changes: CounterChanges
+        self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
         """Its output is the output of the set's input; the jobs that processed the events are finished."""
         set_id = at.row.job_set_id

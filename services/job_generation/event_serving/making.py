@@ -12,7 +12,7 @@ from services.job_generation.parameters import generation_parameters, most_wallt
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build
-from services.job_generation.policy.event_service.placing import consumer_queues, next_queue
+from services.job_generation.policy.event_service.placing import consumer_queues, next_queue, without_jumbo
 from services.job_generation.policy.event_service.ranges import cut
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.placing import PlacedJob
@@ -138,7 +138,7 @@ class MakingJobSets:
             ranked = [best, *(other for other in ranked if other != best)]
         choices = [QueueChoice(queue=name, resource_type=kind, weight=1.0) for name, kind in ranked]
         queues = await self._generating.queues(work, definition.task, choices)
-        return next_queue(queues, 0 if merges else one.n_attempts - 1)
+        return next_queue(without_jumbo(queues), 0 if merges else one.n_attempts - 1)
 
     async def _express(self, work: UnitOfWork, definition: JobSource) -> JobSource:
         """Merge jobs of the event service run in the share Express where there is one."""

@@ -63,13 +63,15 @@ def _facts(
         n_queued=n_queued,
         platform=platform_at(grid.software.get(queue.name), _software_of(task)),
         is_virtual_placement=queue.is_virtual_placement,
-        job_chunk_size=_jobs_together(queue),
+        job_chunk_size=_count(queue, "jobChunkSize"),
+        runs_jumbo_jobs=queue.runs_jumbo_jobs,
+        min_ranges_for_jumbo=_count(queue, "minEventsForJumbo") or 0,
     )
 
 
-def _jobs_together(queue: Queue) -> int | None:
-    """How many jobs it is given together (jobChunkSize); None: any number. What is no number above zero is none."""
-    stated = queue.options.get("jobChunkSize", "")
+def _count(queue: Queue, option: str) -> int | None:
+    """The number that an option of the queue states; None: it states none. What is no number above zero is none."""
+    stated = queue.options.get(option, "")
     return int(stated) if stated.isdecimal() and int(stated) > 0 else None
 
 

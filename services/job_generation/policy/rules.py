@@ -74,6 +74,8 @@ class SplitRules:
     numbers_within_files: bool = False
     name_fields: tuple[int, ...] = ()
     names_from_files: bool = False
+    n_jumbo_jobs: int | None = None
+    n_jumbo_jobs_per_site: int | None = None
 
     @property
     def uses_event_service(self) -> bool:
@@ -138,6 +140,8 @@ _COUNTS = {
     "n_sites_per_job": "nSitesPerJob",
     "range_attempts": "maxAttemptES",
     "consumer_attempts": "maxAttemptEsJob",
+    "n_jumbo_jobs": "nJumboJobs",
+    "n_jumbo_jobs_per_site": "maxJumboPerSite",
 }
 _AMOUNTS = {
     "n_gb_per_job": "nGBPerJob",

@@ -51,4 +51,6 @@ def task_of_row(row: Mapping[str, Any]) -> Task:
         merge_walltime_s=row.get("merge_walltime"),
         work_queue_id=row.get("work_queue_id"),
         max_attempt=row["max_attempt"],
+        use_jumbo=row.get("use_jumbo"),
+        site=row.get("site"),
     )

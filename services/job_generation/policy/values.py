@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
@@ -18,6 +18,8 @@ from shared.states.dataset import DatasetStatus
 from shared.states.task import TaskStatus
 
 NO_RAM = Ram(0, per_core=False, fixed=False)
+#: jumbo jobs of a task: waiting for the first, running, pending (nothing to do), lack (fewer than wanted), disabled
+UseJumbo = Literal["W", "R", "P", "L", "D"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +177,18 @@ class Task:
     work_queue_id: int | None = None
     max_attempt: int = 3
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    use_jumbo: UseJumbo | None = None
+    site: str | None = None
 
     @property
     def is_analysis(self) -> bool:
         """Whether it is analysis rather than production; its type decides, its label where there is none."""
         return is_analysis(self.task_type, self.prod_source_label)
+
+    @property
+    def uses_jumbo(self) -> bool:
+        """Whether jumbo jobs may be made of it: they were switched on, and it names no site."""
+        return self.rules.uses_event_service and self.use_jumbo not in (None, "D") and not self.site
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,8 @@ class QueueFacts:
     Zero limits mean no limit; MB and seconds.
 
     `platform`: what jobs of the task are told there (sw_platform<@base_platform>). `job_chunk_size`: it is given
-    so many jobs together (jobChunkSize).
+    so many jobs together (jobChunkSize). `min_ranges_for_jumbo`: ranges that nobody has, below which it gets no jumbo
+    job (minEventsForJumbo).
     """
 
     queue: str
@@ -223,6 +233,8 @@ class QueueFacts:
     platform: str = ""
     is_virtual_placement: bool = False
     job_chunk_size: int | None = None
+    runs_jumbo_jobs: bool = False
+    min_ranges_for_jumbo: int = 0
 
     @property
     def key(self) -> str:

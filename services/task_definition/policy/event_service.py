@@ -16,7 +16,7 @@ _NEEDS_RANGES = {
     "n_es_consumers": "nEsConsumers", "n_sites_per_job": "nSitesPerJob", "max_attempt_es": "maxAttemptES",
     "max_attempt_es_job": "maxAttemptEsJob", "not_discard_events": "notDiscardEvents",
     "dec_att_on_failed_es": "decAttOnFailedES", "resurrect_consumers": "resurrectConsumers",
-    "esmerge_spec": "esmergeSpec",
+    "n_jumbo_jobs": "nJumboJobs", "max_jumbo_per_site": "maxJumboPerSite", "esmerge_spec": "esmergeSpec",
 }  # fmt: skip
 
 
@@ -38,6 +38,15 @@ def events_per_range(given: TaskParameters) -> int | None:
 def states_event_service(given: TaskParameters) -> bool:
     """Whether a task asks for the event service, also where it may be drawn not to use it (esFraction)."""
     return bool(given.n_events_per_worker or given.es_convertible or given.es_fraction is not None)
+
+
+def use_jumbo(given: TaskParameters) -> str | None:
+    """Column USEJUMBO of a new task: W (waits for a jumbo job) where it has nJumboJobs and no site.
+
+    Example: nJumboJobs 2 without a site: W; with a site: None, whatever nJumboJobs is.
+    """
+    wanted = given.n_jumbo_jobs and events_per_range(given) is not None and not given.site
+    return "W" if wanted else None
 
 
 def event_service_problems(given: TaskParameters) -> Iterable[FieldProblem]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from services.task_definition.policy.event_service import events_per_range
+from services.task_definition.policy.event_service import events_per_range, use_jumbo
 from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
@@ -182,6 +182,7 @@ class TaskSpec:
         row["max_failure"] = given.max_failure or default.max_failure
         row["ip_connectivity"] = given.ip_connectivity
         row["event_service"] = int(events_per_range(given) is not None)
+        row["use_jumbo"] = use_jumbo(given)
         row["num_throttled"] = None if given.no_throttle else 0
         row["fixed_units"] = sorted(name for name, unit in _UNIT_OF.items() if str(row[unit] or "").endswith("Fixed"))
         return row

@@ -92,12 +92,13 @@ SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
 
 -- name: expire_jobs
 -- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them. What a lost job
--- of the event service processed is merged (JEDI: Final status of Event Service jobs).
+-- of the event service processed is merged (JEDI: Final status of Event Service jobs); that of a jumbo job with the job
+-- sets that it belongs to.
 WITH judged AS (
     SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[],
                          :heartbeats_at::timestamptz[]) AS w (job_id, status, changed_at, heartbeat_at)
 ), held AS MATERIALIZED (
-    SELECT j.job_id, j.status AS was, :error_code::int = :worker_gone::int AND EXISTS (
+    SELECT j.job_id, j.status AS was, :error_code::int = :worker_gone::int AND j.job_type <> 'jumbo' AND EXISTS (
            SELECT FROM event_ranges r WHERE r.job_id = j.job_id AND r.job_set_id IS NOT NULL AND r.status = 3) AS processed
       FROM jobs j JOIN judged w ON w.job_id = j.job_id AND w.status = j.status
        AND w.changed_at = j.state_change_time AND w.heartbeat_at IS NOT DISTINCT FROM j.heartbeat_at

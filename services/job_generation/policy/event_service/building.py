@@ -12,6 +12,7 @@ from typing import Any
 from services.job_generation.policy.building import Builder, BuildRequest, NewJob
 from services.job_generation.policy.job_fields import TRUE
 from services.job_generation.policy.output_names import Output, Written
+from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import JobInput, QueueFacts
 from shared.model import command_line
 
@@ -63,9 +64,31 @@ class JobSetBuilder(Builder):
 
 
 def build(request: BuildRequest, places: Sequence[SetPlace], *, merges: bool) -> list[NewJob]:
-    """One job for each placed input. Raises UnresolvedPlaceholder.
+    """One job for each placed input. Raises UnresolvedPlaceholder."""
+    return JobSetBuilder(_for_event_service(request), places, merges=merges).build()
 
-    The part of a command line that is for event service only (<PANDA_ES_ONLY>) is kept.
+
+class JumboBuilder(JobSetBuilder):
+    """Builds jumbo jobs: of no job set, as long as their queue lets them.
+
+    They are as large as a job of one input, for they read one file after another, as their ranges come.
     """
+
+    def _more_fields(self, place: int, queue: QueueFacts) -> dict[str, Any]:
+        return {"eventService": TRUE}
+
+    def _requirement(self, job: JobInput, queue: QueueFacts) -> Requirement:
+        largest = max(job.master, key=lambda unit: (unit.size_bytes, -unit.file_id))
+        needed = super()._requirement(JobInput((largest,), job.secondary), queue)
+        return replace(needed, walltime_s=queue.max_time_s)
+
+
+def build_jumbo(request: BuildRequest, places: Sequence[SetPlace]) -> list[NewJob]:
+    """One jumbo job for each placed input. Raises UnresolvedPlaceholder."""
+    return JumboBuilder(_for_event_service(request), places, merges=False).build()
+
+
+def _for_event_service(request: BuildRequest) -> BuildRequest:
+    """The part of a command line that is for event service only (<PANDA_ES_ONLY>) is kept."""
     text = request.parameters.replace("<PANDA_ES_ONLY>", "").replace("</PANDA_ES_ONLY>", "")
-    return JobSetBuilder(replace(request, parameters=text), places, merges=merges).build()
+    return replace(request, parameters=text)

@@ -9,7 +9,7 @@ again; if others hold the rest it waits for them; if nothing could be done the s
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from shared.states.job import JobStatus
@@ -128,6 +128,23 @@ def _for_the_rest(end: ConsumerEnd, state: SetState, most_attempts: int, *, acce
     if state.n_live:
         return "wait", f"{left}; {state.n_live} other jobs take them"
     return "fail", f"{left} after {most_attempts} jobs"
+
+
+def waits_alone(end: ConsumerEnd, verdict: EndOfConsumer, most_attempts: int) -> EndOfConsumer:
+    """The verdict on the last job of a set whose other ranges a jumbo job has.
+
+    Somebody must be there for the merge: a job that ended well waits for it in merging; after any other end there is a
+    next one while attempts are left.
+
+    Example: a co-jumbo job got no range because a jumbo job has all: it goes to merging as es_wait.
+    """
+    if verdict.status == "merging":
+        return verdict
+    if end.outcome == "succeeded":
+        return replace(verdict, status="merging", sub_status="es_wait")
+    if end.outcome == "unused" or end.attempt < most_attempts:
+        return replace(verdict, next="retry", reason=f"{verdict.reason}; no other job of its set is left")
+    return replace(verdict, next="fail", reason=f"{verdict.reason}; none is left to wait after {most_attempts} jobs")
 
 
 _OF_SUCCESS: Mapping[tuple[Next, bool], tuple[JobStatus, SubStatus | None]] = {

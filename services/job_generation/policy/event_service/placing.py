@@ -25,3 +25,8 @@ def consumer_queues(drawn: QueueFacts, ranked: Sequence[QueueFacts], n_sites: in
 def next_queue(ranked: Sequence[QueueFacts], n_tried: int) -> QueueFacts | None:
     """The queue of the next attempt: each attempt one further down, then from the top again."""
     return ranked[n_tried % len(ranked)] if ranked else None
+
+
+def without_jumbo(ranked: Sequence[QueueFacts]) -> list[QueueFacts]:
+    """Queues for other jobs: those with useJumboJobs are left to jumbo jobs unless there is no other."""
+    return [queue for queue in ranked if not queue.runs_jumbo_jobs] or list(ranked)

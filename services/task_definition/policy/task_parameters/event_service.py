@@ -33,4 +33,6 @@ class EventServiceFields(TaskFields):
     dec_att_on_failed_es: Annotated[Flag, About(_RULES)] = False
     resurrect_consumers: Annotated[Flag, About(_RULES)] = False
     in_file_pos_evt_num: Annotated[Flag, About(_RULES, code="IF")] = False
+    n_jumbo_jobs: Annotated[Consumers | None, About(_RULES, unit="jobs", code="NJ")] = None
+    max_jumbo_per_site: Annotated[Consumers | None, About(_RULES, unit="jobs", code="MJ")] = None
     esmerge_spec: Annotated[MergeSpec | None, About("services.task_definition.policy.outputs")] = None

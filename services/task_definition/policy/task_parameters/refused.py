@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_JUMBO = "jumbo jobs are not supported by this version"
 _HPO = "hyper-parameter optimisation is not supported by this version"
 _SEGMENTS = "segmented work is not supported by this version: how a segment names its input is not known to it"
 
@@ -24,8 +23,6 @@ REFUSED = {
     "hpoRequestData": _HPO,
     "maxNumJobs": _HPO,
     "totNumJobs": _HPO,
-    "nJumboJobs": _JUMBO,
-    "maxJumboPerSite": _JUMBO,
     "useJobCloning": "job cloning is not supported by this version",
     "mergeEsOnOS": "merging at an object store is not supported by this version: events are merged at a queue",
     "registerEsFiles": "which dataset files of the event service are registered in is not known to this version",

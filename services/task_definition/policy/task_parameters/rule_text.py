@@ -35,7 +35,7 @@ _DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "use
 _CONTRARY = ("skipScout",)
 #: codes of the field whose rules are not carried out -> name of the parameter
 _CODES_REFUSED = {
-    "EC": "nEsConsumers", "ES": "nEventsPerWorker", "MJ": "maxJumboPerSite", "NJ": "nJumboJobs", "NS": "nSitesPerJob",
+    "EC": "nEsConsumers", "ES": "nEventsPerWorker", "NS": "nSitesPerJob",
     "RP": "releasePerLB", "UP": "preproSpec", "XA": "maxAttemptES", "XJ": "maxAttemptEsJob",
 }  # fmt: skip
 #: codes for what is no rule here -> where it is said instead

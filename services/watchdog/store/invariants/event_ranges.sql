@@ -59,9 +59,12 @@ SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
                     WHERE m.job_set_id = s.job_set_id AND j.results_applied_at IS NULL);
 
 -- name: i2_range_of_no_job
--- A range that is being processed is in the hands of a job whose end was not counted.
+-- A range that is being processed is in the hands of a job whose end was not counted; what a jumbo job processed
+-- waits for the jobs of its set.
 SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
        format('range %s is being processed by job %s, whose end was counted', r.event_range_id, r.job_id) AS sentence
   FROM event_ranges r LEFT JOIN jobs j USING (job_id)
  WHERE r.task_id = ANY(:task_ids::bigint[]) AND r.job_set_id IS NOT NULL AND r.status IN (1, 2, 3)
-   AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL);
+   AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL)
+   AND NOT (r.status = 3 AND EXISTS (SELECT FROM jumbo_jobs u JOIN job_sets s ON s.job_set_id = r.job_set_id
+                                      WHERE u.job_id = r.job_id AND s.status = 'open'));

@@ -1,0 +1,143 @@
+"""Makes the jumbo jobs of tasks, and takes back those for which nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.job_generation.event_serving.announcing import announce
+from services.job_generation.generating import Generating, seeds_told
+from services.job_generation.policy.building import BuildRequest
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
+from services.job_generation.policy.event_service.jumbo import JumboNumbers, JumboPlan, JumboQueue, JumboWork, plan
+from services.job_generation.policy.job_source import JobSource, Undefinable
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.values import JobInput, QueueFacts
+from services.job_generation.store import job_sets as store_sets
+from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import jumbo as store
+from services.job_generation.store import tasks as store_tasks
+from services.job_generation.store.jumbo import JumboJob, OpenSets
+from services.job_generation.store.tasks import Chunk, LockedTask
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import QueueChoice
+from shared.model import command_line
+from shared.states.job import LIVE, QUEUED
+from shared.states.task import TaskStatus
+
+KIND = "jumbo"
+#: states of a task in which jumbo jobs are made: its scouts were judged
+MAKING: tuple[TaskStatus, ...] = ("running", "scouted", "pending", "throttled")
+NOTHING_LEFT = "no events are left for a jumbo job"
+
+
+class MakingJumboJobs:
+    """Looks after the jumbo jobs of a task whose row is locked."""
+
+    def __init__(self, parameters: Parameters, generating: Generating) -> None:
+        self._parameters, self._generating = parameters, generating
+
+    async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
+        """Make the jumbo jobs that the task lacks, or take back idle ones; how many were made."""
+        task = held.task
+        if not task.rules.uses_event_service or task.use_jumbo is None:
+            return 0
+        found = await store.open_sets(work, task.task_id)
+        jobs = await store.jumbo_of_task(work, task.task_id)
+        if not task.uses_jumbo or not found.n_sets:
+            await self._take_back(work, jobs, NOTHING_LEFT if task.uses_jumbo else "jumbo jobs are off for its task")
+            return 0
+        if task.status not in MAKING:
+            return 0
+        queues = await self._jumbo_queues(work, held)
+        planned = self._plan(held, found, queues, jobs)
+        if planned.use_jumbo != task.use_jumbo:
+            await work.because(planned.reason)
+            await store.note_use(work, task.task_id, planned.use_jumbo)
+        by_name = {one.queue: one for one in queues}
+        await self._make(work, held, found, [by_name[name] for name in planned.queues])
+        return len(planned.queues)
+
+    async def _jumbo_queues(self, work: UnitOfWork, held: LockedTask) -> list[QueueFacts]:
+        """Queues with useJumboJobs among those that brokerage ranked for what is open of the task."""
+        ranked = await store.ranked_queues(work, held.task.task_id)
+        choices = [QueueChoice(queue=name, resource_type=kind, weight=1.0) for name, kind in ranked]
+        queues = await self._generating.queues(work, held.task, choices)
+        return list({one.queue: one for one in reversed(queues) if one.runs_jumbo_jobs}.values())[::-1]
+
+    def _plan(
+        self, held: LockedTask, found: OpenSets, queues: Sequence[QueueFacts], jobs: Sequence[JumboJob]
+    ) -> JumboPlan:
+        rules, limits = held.task.rules, self._parameters.filled(JumboNumbers)
+        return plan(
+            [_state(one, [job for job in jobs if job.queue == one.queue]) for one in queues],
+            JumboWork(found.n_ready, bool(jobs)),
+            per_task=rules.n_jumbo_jobs or limits.n_per_task,
+            per_site=rules.n_jumbo_jobs_per_site or limits.n_per_site,
+            most_in_vain=rules.consumer_attempts,
+        )
+
+    async def _take_back(self, work: UnitOfWork, jobs: Sequence[JumboJob], reason: str) -> None:
+        """Those that no pilot has; the others end when they are given no more ranges."""
+        waiting = [job.job_id for job in jobs if job.status in QUEUED]
+        announce(work, await store_sets.end_live(work, waiting, "closed", QUEUED, reason))
+
+    async def _make(self, work: UnitOfWork, held: LockedTask, found: OpenSets, queues: Sequence[QueueFacts]) -> None:
+        """One jumbo job at each of these queues. Raises Undefinable."""
+        if not queues or found.first_set_id is None or found.chunk_id is None:
+            return
+        definition = await self._generating.definition(work, held.task)
+        first = await store_sets.input_of_set(work, found.first_set_id)
+        masters = await store.masters_of_open_sets(work, held.task.task_id)
+        job = JobInput(masters or first.master, first.secondary)
+        chunk = Chunk(found.chunk_id, KIND, job.master[0].dataset_id, None, len(job.master))
+        changes = CounterChanges()
+        placed = [PlacedJob(queue, job) for queue in queues]
+        await self._insert(work, definition, chunk, placed, changes)
+        await store_tasks.apply_counters(work, changes)
+
+    async def _insert(
+        self,
+        work: UnitOfWork,
+        definition: JobSource,
+        chunk: Chunk,
+        placed: Sequence[PlacedJob],
+        changes: CounterChanges,
+    ) -> None:
+        task, text = definition.task, definition.text_for("normal")
+        templates = definition.templates_for("normal")
+        job_ids = await work.next_ids("job_ids", len(placed))
+        seeds = await self._generating.seeds(work, definition, text, len(placed))
+        logs = await store_jobs.take_serials(work, [one.template_id for one in templates if one.is_log], len(placed))
+        request = BuildRequest(
+            task=task,
+            kind=KIND,
+            master=definition.datasets[chunk.dataset_id or 0],
+            datasets=definition.datasets,
+            templates=templates,
+            parameters=text,
+            placed=placed,
+            job_ids=job_ids,
+            serials={one.template_id: logs.get(one.template_id, 0) for one in templates},
+            guid_seed=job_ids[0],
+            seeds=seeds_told(task, seeds),
+            owner=await store_jobs.standing_of_owner(work, task),
+        )
+        try:
+            jobs = build_jumbo(request, [SetPlace(0, {}) for _ in placed])
+        except command_line.UnresolvedPlaceholder as error:
+            raise Undefinable(str(error)) from error
+        await self._generating.insert(work, definition, chunk, jobs, changes, seeds, takes_input=False)
+        rows = [(job.job_id, one.queue.queue, one.queue.site) for job, one in zip(jobs, placed, strict=True)]
+        await store.insert(work, task.task_id, rows)
+
+
+def _state(queue: QueueFacts, jobs: Sequence[JumboJob]) -> JumboQueue:
+    """A queue with the jumbo jobs that the task has and had there."""
+    n_in_vain = 0
+    for job in jobs:
+        if job.status is None:
+            n_in_vain = 0 if job.n_processed else n_in_vain + 1
+    n_live = sum(job.status in LIVE for job in jobs)
+    return JumboQueue(queue.queue, queue.site, queue.min_ranges_for_jumbo, n_live, n_in_vain)

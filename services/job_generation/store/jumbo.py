@@ -1,0 +1,89 @@
+"""Jumbo jobs, and the job sets that they take ranges of, in PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from services.job_generation.policy.values import Unit, UseJumbo
+from services.job_generation.store.job_set_ranges import HeldRange
+from services.job_generation.store.units import unit_of
+from shared.db.queries import Queries
+from shared.db.unit_of_work import UnitOfWork
+from shared.states.event_range import CODES, STATUS_OF_CODE
+from shared.states.job import JobStatus
+
+SQL = Queries.beside(__file__)
+#: files that a jumbo job is told before it takes ranges of them; those of later ranges come with these
+MOST_FILES = 1000
+
+
+@dataclass(frozen=True)
+class OpenSets:
+    """Open job sets of a task: how many, their ranges that nobody has, and the first set with such a one."""
+
+    n_sets: int
+    n_ready: int
+    first_set_id: int | None
+    chunk_id: int | None
+
+
+@dataclass(frozen=True)
+class JumboJob:
+    """A jumbo job; `status` is None once its end was counted."""
+
+    job_id: int
+    queue: str
+    site: str
+    n_processed: int
+    status: JobStatus | None
+
+
+async def open_sets(work: UnitOfWork, task_id: int) -> OpenSets:
+    """What there is for jumbo jobs of a task."""
+    return OpenSets(*await SQL.one(work.connection, "open_sets", task_id=task_id))
+
+
+async def ranked_queues(work: UnitOfWork, task_id: int) -> list[tuple[str, str]]:
+    """(queue, resource type) that brokerage ranked for the open job sets of a task, best first."""
+    return [(row[0], row[1]) for row in await SQL.rows(work.connection, "ranked_queues", task_id=task_id)]
+
+
+async def masters_of_open_sets(work: UnitOfWork, task_id: int) -> tuple[Unit, ...]:
+    """Input of the open job sets, at most `MOST_FILES`."""
+    rows = await SQL.rows(work.connection, "masters_of_open_sets", task_id=task_id, at_most=MOST_FILES)
+    return tuple(unit_of(row) for row in rows)
+
+
+async def insert(work: UnitOfWork, task_id: int, jobs: Sequence[tuple[int, str, str]]) -> None:
+    """New jumbo jobs: (job, queue, site)."""
+    job_ids, queues, sites = (list(one) for one in zip(*jobs, strict=True))
+    await SQL.run(work.connection, "insert_jumbo", task_id=task_id, job_ids=job_ids, queues=queues, sites=sites)
+
+
+async def jumbo_of_task(work: UnitOfWork, task_id: int) -> list[JumboJob]:
+    """All jumbo jobs that the task ever had, in their order."""
+    return [JumboJob(*row) for row in await SQL.rows(work.connection, "jumbo_of_task", task_id=task_id)]
+
+
+async def sets_of_jumbo(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
+    """Job sets of which these jumbo jobs have ranges that are not done."""
+    rows = await SQL.rows(work.connection, "sets_of_jumbo", job_ids=sorted(job_ids)) if job_ids else []
+    return [row["job_set_id"] for row in rows]
+
+
+async def end(work: UnitOfWork, job_id: int) -> None:
+    """The end of a jumbo job is counted, with what it processed."""
+    n_processed = await SQL.value(work.connection, "processed_by_jumbo", job_id=job_id)
+    await SQL.run(work.connection, "end_jumbo", job_id=job_id, n_processed=n_processed)
+
+
+async def finished_by_jumbo(work: UnitOfWork, job_set_id: int) -> list[HeldRange]:
+    """Ranges of a set that jumbo jobs processed and that are not done, locked."""
+    rows = await SQL.rows(work.connection, "ranges_by_jumbo", job_set_id=job_set_id, finished=CODES["finished"])
+    return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
+
+
+async def note_use(work: UnitOfWork, task_id: int, use_jumbo: UseJumbo) -> None:
+    """Column USEJUMBO of a task whose row is locked."""
+    await SQL.run(work.connection, "note_use", task_id=task_id, use_jumbo=use_jumbo)
