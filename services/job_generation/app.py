@@ -38,6 +38,7 @@ LOOK_EVERY_S = 5.0
 ARCHIVE_EVERY_S = 3.0  # with ARCHIVE_BATCH more than ends in that time, so that finished jobs do not pile up
 FORGET_EVERY_S = 600.0
 ORDER_KEYS_EVERY_S = 2.0
+FINISH_CO_JUMBO_EVERY_S = 3600.0
 
 
 @cache
@@ -90,6 +91,7 @@ def build(context: Context) -> Service:
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),
             Periodic("order-keys", ORDER_KEYS_EVERY_S, rekeying.look),
+            Periodic("finish-co-jumbo-jobs", FINISH_CO_JUMBO_EVERY_S, handlers.finish_co_jumbo_jobs),
             Periodic("forget-specs", FORGET_EVERY_S, handlers.forget_specs),
             Periodic("forget-retry-decisions", FORGET_EVERY_S, forget_retry_decisions),
         ],

@@ -15,6 +15,8 @@ from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.retry.remedies import raised_ram_mb
 from services.job_generation.policy.values import Task
 from services.job_generation.retrying import Decisions, Retrying, ended_by_rule
+from services.job_generation.store import job_sets as store_sets
+from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob, InputEnd, JobFile, OutputEnd
@@ -47,6 +49,16 @@ class Applying:
         await self._apply_merges(work, held, [job for job in final if job.job_type == "merge"], changes)
         await store.apply_counters(work, changes)
         await self._compiling.ended(work, held, final)
+
+    async def finish_co_jumbo(self, work: UnitOfWork, held: LockedTask, set_ids: Sequence[int]) -> int:
+        """Co-jumbo jobs whose events were all processed by jumbo jobs wait for their merge; how many sets went on."""
+        await store_results.lock_jobs(work, await store_jumbo.jobs_of_sets(work, set_ids))
+        await store_sets.lock(work, set_ids)
+        changes, n_sets = CounterChanges(), 0
+        for set_id in sorted(set_ids):
+            n_sets += await self._job_sets.look(work, held, set_id, changes)
+        await store.apply_counters(work, changes)
+        return n_sets
 
     async def _apply_plain(
         self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges

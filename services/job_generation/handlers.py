@@ -19,6 +19,7 @@ from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
 from services.job_generation.settling import Settling
 from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -187,6 +188,13 @@ class Handlers:
             await store.set_retry_at(work, held.task.task_id, None)
             await store_units.release_memory(work, held.task.task_id)
             await self._settling.settle(work, held, force=True, tell=False)
+
+    async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> None:
+        """Periodic: co-jumbo jobs that no pilot has, or that wait, whose events jumbo jobs processed."""
+        by_task = await store_jumbo.processed_sets(work, MERGEABLE)
+        for held in await store.lock_tasks(work, sorted(by_task)):
+            if await self._applying.finish_co_jumbo(work, held, by_task[held.task.task_id]):
+                await self._settle_again(work, held.task.task_id)
 
     async def archive(self, work: UnitOfWork) -> None:
         """Periodic: counted jobs leave the hot table."""

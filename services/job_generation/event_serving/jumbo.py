@@ -9,7 +9,14 @@ from services.job_generation.generating import Generating, seeds_told
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
-from services.job_generation.policy.event_service.jumbo import JumboNumbers, JumboPlan, JumboQueue, JumboWork, plan
+from services.job_generation.policy.event_service.jumbo import (
+    JumboNumbers,
+    JumboPlan,
+    JumboQueue,
+    JumboWork,
+    is_close_to_done,
+    plan,
+)
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import JobInput, QueueFacts
@@ -50,6 +57,11 @@ class MakingJumboJobs:
             return 0
         if task.status not in MAKING:
             return 0
+        if await self._is_close_to_done(work, held):
+            await work.because("close to 100 % done")
+            await store.note_use(work, task.task_id, "D")
+            await self._take_back(work, jobs, "its task is close to 100 % done")
+            return 0
         queues = await self._jumbo_queues(work, held)
         planned = self._plan(held, found, queues, jobs)
         if planned.use_jumbo != task.use_jumbo:
@@ -58,6 +70,13 @@ class MakingJumboJobs:
         by_name = {one.queue: one for one in queues}
         await self._make(work, held, found, [by_name[name] for name in planned.queues])
         return len(planned.queues)
+
+    async def _is_close_to_done(self, work: UnitOfWork, held: LockedTask) -> bool:
+        """By the files of its masters."""
+        masters = [one for one in await store_tasks.datasets(work, held.task.task_id) if one.is_master]
+        percent = self._parameters.filled(JumboNumbers).unset_percent
+        n_finished = sum(one.n_files_finished for one in masters)
+        return is_close_to_done(n_finished, sum(one.n_files for one in masters), percent)
 
     async def _jumbo_queues(self, work: UnitOfWork, held: LockedTask) -> list[QueueFacts]:
         """Queues with useJumboJobs among those that brokerage ranked for what is open of the task."""

@@ -16,6 +16,8 @@ from shared.states.job import JobStatus
 SQL = Queries.beside(__file__)
 #: files that a jumbo job is told before it takes ranges of them; those of later ranges come with these
 MOST_FILES = 1000
+#: job sets that are looked at in one transaction
+SETS_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,20 @@ async def finished_by_jumbo(work: UnitOfWork, job_set_id: int) -> list[HeldRange
     """Ranges of a set that jumbo jobs processed and that are not done, locked."""
     rows = await SQL.rows(work.connection, "ranges_by_jumbo", job_set_id=job_set_id, finished=CODES["finished"])
     return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
+
+
+async def processed_sets(work: UnitOfWork, statuses: Sequence[str]) -> dict[int, list[int]]:
+    """Open job sets by task whose ranges are all processed, of tasks with jumbo jobs in these states."""
+    found: dict[int, list[int]] = {}
+    rows = await SQL.rows(work.connection, "processed_sets", statuses=list(statuses), at_most=SETS_AT_ONCE)
+    for row in rows:
+        found.setdefault(row["task_id"], []).append(row["job_set_id"])
+    return found
+
+
+async def jobs_of_sets(work: UnitOfWork, set_ids: Sequence[int]) -> list[int]:
+    """All jobs of these sets."""
+    return [row["job_id"] for row in await SQL.rows(work.connection, "jobs_of_sets", set_ids=sorted(set_ids))]
 
 
 async def note_use(work: UnitOfWork, task_id: int, use_jumbo: UseJumbo) -> None:

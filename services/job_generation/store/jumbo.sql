@@ -54,6 +54,17 @@ SELECT r.event_range_id, r.status, r.attempt_nr FROM event_ranges r JOIN jumbo_j
  WHERE r.job_set_id = :job_set_id AND r.status = :finished::smallint
  ORDER BY r.event_range_id FOR NO KEY UPDATE OF r;
 
+-- name: processed_sets
+-- Open job sets of live tasks with jumbo jobs, whose ranges are all processed. Indexes tasks_live, job_sets_open.
+SELECT s.task_id, s.job_set_id FROM tasks t JOIN job_sets s ON s.task_id = t.task_id AND s.status = 'open'
+ WHERE t.use_jumbo IS NOT NULL AND t.status = ANY(:statuses::text[]) AND s.wants IS NULL
+   AND s.n_ready = 0 AND s.n_processing = 0 AND s.n_finished + s.n_done > 0
+ ORDER BY s.task_id, s.job_set_id LIMIT :at_most;
+
+-- name: jobs_of_sets
+-- The jobs of these sets. Index job_set_jobs_set.
+SELECT job_id FROM job_set_jobs WHERE job_set_id = ANY(:set_ids::bigint[]) ORDER BY job_id;
+
 -- name: note_use
 -- What column USEJUMBO says from now on; the row of the task is held.
 UPDATE tasks SET use_jumbo = :use_jumbo, modification_time = orrery_now()

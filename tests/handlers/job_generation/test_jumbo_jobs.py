@@ -214,6 +214,41 @@ async def test_a_jumbo_job_that_no_pilot_has_is_taken_back_when_nothing_is_left(
     assert await is_prepared(story, task_id)
 
 
+@pytest.mark.parametrize("status", ["activated", "assigned"])
+async def test_every_hour_co_jumbo_jobs_end_whose_events_were_processed_while_the_jumbo_job_goes_on(
+    story: Story, status: str
+) -> None:
+    task_id, [first, second], [jumbo] = await begun(story)
+    async with story.database.begin(reason="the test plays dispatch") as work:
+        jobs = [first, second]
+        await work.connection.execute("UPDATE jobs SET status = $2 WHERE job_id = ANY($1::bigint[])", jobs, status)
+    await story.move([jumbo], "running")
+    await take(story, jumbo, task_id, 7)
+    periodic = next(one for one in story.service.periodic if one.name == "finish-co-jumbo-jobs")
+    assert periodic.every_s == 3600
+    async with story.database.begin(reason="periodic") as work:
+        await periodic.run(work)
+        [merge_id] = generated_in(work.emitted)
+    await story.check()
+    assert await ends(story, first) == [("merging", "es_merge")]
+    assert await status_of(story, second) == status and await status_of(story, jumbo) == "running"
+    await story.end([merge_id], "finished")
+    assert await ends(story, first) == [("finished", "es_merge")]
+    assert (await ranges(story, task_id))[:5] == ["merged"] * 5
+
+
+async def test_close_to_100_percent_jumbo_jobs_are_unset_and_taken_back(story: Story) -> None:
+    task_id, co_jumbo, [jumbo] = await begun(story, n_files=20)
+    await process(story, co_jumbo[0], 5)
+    for number, job_id in enumerate(co_jumbo[:19]):
+        await process(story, job_id, 5 if number else 0)
+        said = await story.end([job_id], "merging")
+        assert await use_jumbo(story, task_id) == "R" and await status_of(story, jumbo) == "defined"
+        [merge_id] = [one for one in generated_in(said) if one != jumbo]
+        await story.end([merge_id], "finished")
+    assert await use_jumbo(story, task_id) == "D" and await status_of(story, jumbo) == "closed"
+
+
 @pytest.mark.parametrize("seed", range(4))
 async def test_whatever_ends_when_each_range_is_merged_once_or_its_file_used_its_attempts(
     story: Story, seed: int

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as draw
 
 from services.job_generation.policy.event_service.endings import ConsumerEnd, SetState, judge, waits_alone
-from services.job_generation.policy.event_service.jumbo import JumboPlan, JumboQueue, JumboWork, plan
+from services.job_generation.policy.event_service.jumbo import JumboPlan, JumboQueue, JumboWork, is_close_to_done, plan
 from services.job_generation.policy.rules import rules_of
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
@@ -47,6 +47,16 @@ def test_one_jumbo_job_for_each_queue_within_the_limits_of_task_and_site(
     found: JumboPlan, queues: tuple[str, ...], flag: str
 ) -> None:
     assert (found.queues, found.use_jumbo) == (queues, flag), found.reason
+
+
+@pytest.mark.parametrize(
+    ("n_finished", "n_files", "percent", "close"),
+    [(94, 100, 95, False), (95, 100, 95, True), (0, 0, 95, False), (1, 1, 95, True), (100, 100, 101, False)],
+)
+def test_a_task_is_close_to_done_by_its_finished_files(
+    n_finished: int, n_files: int, percent: float, close: bool
+) -> None:
+    assert is_close_to_done(n_finished, n_files, percent) == close
 
 
 STATES = draw.builds(

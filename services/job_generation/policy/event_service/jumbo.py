@@ -27,6 +27,10 @@ class JumboNumbers:
         Parameter(COMPONENT, "JUMBO_PER_SITE", 1.0, "jobs", "jumbo jobs at a site, without maxJumboPerSite", 1, 1000),
         int,
     )
+    unset_percent: float = set_by(
+        Parameter(COMPONENT, "JUMBO_PROG_TO_DISABLE", 95.0, "%", "of the files finished: no more jumbo jobs", 0, 101),
+        float,
+    )
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,14 @@ def plan(
     flag = _flag(n_live + len(chosen), per_task, work)
     reason = f"{n_live} of {per_task} jumbo jobs, {work.n_ranges} ranges free, {len(usable)} of {len(queues)} queues"
     return JumboPlan(tuple(chosen), flag, reason)
+
+
+def is_close_to_done(n_finished: int, n_files: int, percent: float) -> bool:
+    """Whether so much of the input is finished that a jumbo job would have few events.
+
+    Example: 95 of 100 files are close, with 95 %; a task without files is not.
+    """
+    return n_files > 0 and 100 * n_finished >= percent * n_files
 
 
 def _flag(n_jobs: int, per_task: int, work: JumboWork) -> UseJumbo:
