@@ -51,7 +51,7 @@ class Applying:
         await self._compiling.ended(work, held, final)
 
     async def finish_co_jumbo(self, work: UnitOfWork, held: LockedTask, set_ids: Sequence[int]) -> int:
-        """Co-jumbo jobs whose events were all processed by jumbo jobs wait for their merge; how many sets went on."""
+        """Co-jumbo jobs without events left, thanks to jumbo jobs, are merged; how many sets went on."""
         await store_results.lock_jobs(work, await store_jumbo.jobs_of_sets(work, set_ids))
         await store_sets.lock(work, set_ids)
         changes, n_sets = CounterChanges(), 0
