@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from services.job_generation.policy.gate_order import CycleRule
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
@@ -27,23 +27,25 @@ _S_PER_H = 3600.0
 
 BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
     COMPONENT, "BUILD_JOB_MAX_WALLTIME", None, "h", "that a build job may take; else as long as its queue lets it", 1,
-    kind="float",
+    kind="float", per_vo=True,
 )  # fmt: skip
 MERGE_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
     COMPONENT, "MERGE_JOB_MAX_WALLTIME", None, "h", "that a merge job may take; else as long as its queue lets it", 1,
-    kind="float", suffixes=("<label>",), only_family=True,
+    kind="float", suffixes=("<label>",), only_family=True, per_vo=True,
 )  # fmt: skip
 
 
 TYPICAL_FILES: Parameter[int | None] = Parameter(
     COMPONENT, "TYPNFILES", None, "files", "that a job of a label and type typically takes if its task does not say", 1,
-    50_000, kind="int", suffixes=("<label>__<type>",), only_family=True,
+    50_000, kind="int", suffixes=("<label>__<type>",), only_family=True, per_vo=True,
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class GenerationParameters:
     """What holds for a share; times in seconds."""
+
+    PER_VO: ClassVar = True
 
     files_of_chunk: int = set_by(
         Parameter(COMPONENT, "NFILES", 5000, "files", "most input of a chunk", 1, 50_000, suffixes=(SHARE,)), int

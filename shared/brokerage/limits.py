@@ -6,6 +6,7 @@ Defaults are the specification's, or the field's where it has none.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shared.config.parameter import SERVER, SHARE, Parameter, set_by
 
@@ -36,6 +37,8 @@ def _of_jobs(
 @dataclass(frozen=True)
 class JobLimits:
     """What all job brokerage compares with."""
+
+    PER_VO: ClassVar = True
 
     # fmt: off
     queued_files_of_link_cap: int = set_by(
@@ -100,7 +103,7 @@ def _of_stabilizer(key: str, default: float, unit: str, means: str) -> Parameter
 
 def _cap(key: str, unit: str, of: str, governs: tuple[str, ...]) -> Parameter[float]:
     means = f"running ones of a {of}; 0: no cap for brokerage, 10000 for dispatch"
-    return Parameter("prio_mgr", key, 0.0, unit, means, app=SERVER, governs=governs)
+    return Parameter("prio_mgr", key, 0.0, unit, means, app=SERVER, governs=governs, per_vo=True)
 
 
 USER_JOBS_CAP = _cap("CAP_RUNNING_USER_JOBS", "jobs", "user", _USER_JOBS)
@@ -119,6 +122,8 @@ def _classes(
 @dataclass(frozen=True)
 class AnalysisLimits:
     """What analysis brokerage compares with besides; 0 for a cap: there is none."""
+
+    PER_VO: ClassVar = True
 
     # fmt: off
     running_jobs_cap: int = set_by(USER_JOBS_CAP, int)
@@ -186,6 +191,8 @@ def _of_percent(percent: float) -> float:
 @dataclass(frozen=True)
 class TaskLimits:
     """What task brokerage compares with; disk limits in TB, fractions in percent, periods in days."""
+
+    PER_VO: ClassVar = True
 
     # fmt: off
     disk_threshold_gb: float = set_by(

@@ -63,6 +63,23 @@ def declared_in(module: ModuleType) -> Iterator[Parameter[Any]]:
             yield from declared_by(value)
 
 
+@cache
+def _names_per_vo() -> frozenset[str]:
+    """Names of the parameters of dataclasses that are filled for a VO."""
+    classes = {
+        value
+        for name in DECLARING_MODULES
+        for value in vars(import_module(name)).values()
+        if isinstance(value, type) and dataclasses.is_dataclass(value) and getattr(value, "PER_VO", False)
+    }
+    return frozenset(one.name for cls in classes for one in declared_by(cls))
+
+
+def is_per_vo(parameter: Parameter[Any]) -> bool:
+    """Whether a value for one VO alone is read."""
+    return parameter.per_vo or parameter.name in _names_per_vo()
+
+
 def find_parameter(component: str, key: str) -> Parameter[Any] | None:
     """The parameter of this name; of families the one with the longest key."""
     fitting = [one for one in declared_parameters() if one.fits(component, key)]

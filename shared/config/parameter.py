@@ -46,7 +46,7 @@ class Parameter(Generic[T]):
     `suffixes`: what may stand behind the key, such as <gshare>; `only_family`: the key alone is not read. `also_in`:
     other components that may hold it. `governs`: names of the checks of brokerage that compare with it. `choices`: the
     only values of a text. `check` is asked when a value is set: it raises ValueError that names what is wrong inside it
-    and what is allowed.
+    and what is allowed. `per_vo`: a VO may have a value of its own (so may all that fill a dataclass with PER_VO).
     """
 
     component: str
@@ -65,6 +65,7 @@ class Parameter(Generic[T]):
     governs: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     check: Callable[[Any], object] | None = None
+    per_vo: bool = False
 
     def __post_init__(self) -> None:
         if not self.kind:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from shared.config.parameter import Parameter, set_by
 
@@ -24,6 +24,8 @@ def _by_label(key: str, unit: str, means: str, default: float = NOT_SET) -> Any:
 @dataclass(frozen=True)
 class ExhaustParameters:
     """None: not set. Minutes, tenths of jobs, jobs, percent, kB/s."""
+
+    PER_VO: ClassVar = True
 
     short_min: float | None = _by_label("SCOUT_SHORT_EXECTIME", "min", "a job as short as that is short; 0: none is")
     short_tenths: float | None = _by_label("SCOUT_NUM_SHORT", "", "so many tenths of short jobs exhaust a task")

@@ -73,7 +73,7 @@ class ConfigRoutes:
     ) -> Response:
         """Set one parameter; every service takes it up within seconds. What makes no sense is refused."""
         try:
-            setting = setting_of(component, key, value, type, app, new=new)
+            setting = setting_of(component, key, value, type, app, new=new, vo=vo)
         except ValueError as error:
             problems = error.problems if isinstance(error, InvalidSetting) else ()
             return refused(BAD_REQUEST, str(error), problems)

@@ -6,6 +6,7 @@ Source: PanDA: gdpconfig, retry_task.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from shared.config.parameter import Parameter, set_by
 
@@ -23,6 +24,8 @@ def _or_none(value: int | None) -> int | None:
 @dataclass(frozen=True)
 class RetryLimits:
     """None: no limit."""
+
+    PER_VO: ClassVar = True
 
     task_attempts: int | None = set_by(
         _limit("TASK_MAX_ATTEMPT", "", "retries of a task until it is exhausted instead"), _or_none

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from shared.config.declared import find_parameter, near_names
+from shared.config.declared import find_parameter, is_per_vo, near_names
 from shared.config.parameter import JEDI
 from shared.config.typed import typed
 from shared.model.problems import FieldProblem
@@ -34,7 +34,9 @@ class InvalidSetting(ValueError):
         super().__init__(str(self.problems[0]))
 
 
-def setting_of(component: str, key: str, value: Any, kind: str | None, app: str | None, *, new: bool) -> Setting:
+def setting_of(
+    component: str, key: str, value: Any, kind: str | None, app: str | None, *, new: bool, vo: str | None = None
+) -> Setting:
     """The row to store; raises InvalidSetting.
 
     A known parameter has its own type and range, whatever type the caller states; an unknown one is taken only if it is
@@ -49,6 +51,8 @@ def setting_of(component: str, key: str, value: Any, kind: str | None, app: str 
     if known is not None and not new:
         if app not in (None, known.app):
             raise InvalidSetting("app", str(app), f"{name} is read with app {known.app}")
+        if vo and not is_per_vo(known):
+            raise InvalidSetting("vo", vo, f"{name} is read for all VOs together; allowed: none")
         try:
             known.parsed(text)
         except ValueError as error:

@@ -16,6 +16,7 @@ WITHOUT = {
     "dry-run task-brokerage": "always JSON",
     "dry-run job-brokerage": "always JSON",
     "dry-run analysis-brokerage": "always JSON",
+    "dry-run split": "always JSON",
     "snapshot save": "writes a file of JSON",
     "snapshot task": "writes a file of JSON",
     "run": "runs until it is stopped",

@@ -122,6 +122,24 @@ def test_a_parameter_set_for_the_application_that_does_not_read_it_is_refused() 
         setting_of("watcher", "HEARTBEAT_TIMEOUT_production", "1", None, "jedi", new=False)
 
 
+@pytest.mark.parametrize(
+    ("component", "key", "value", "is_read"),
+    [
+        ("order", "TASK_QUEUES", "within", True),
+        ("prio_mgr", "CAP_RUNNING_USER_JOBS", 5, True),
+        ("share_correction", "ShareCorrections", None, True),
+        ("order", "RECALCULATE_S", 60, False),
+        ("watcher", "HEARTBEAT_TIMEOUT_production", 1, False),
+    ],
+)
+def test_a_value_for_one_vo_is_taken_where_it_is_read(component: str, key: str, value: object, is_read: bool) -> None:
+    if is_read:
+        setting_of(component, key, value, None, None, new=False, vo="atlas")
+    else:
+        with pytest.raises(InvalidSetting, match="is read for all VOs together"):
+            setting_of(component, key, value, None, None, new=False, vo="atlas")
+
+
 def test_a_key_of_a_plugin_is_taken_with_the_type_that_is_stated_or_seen() -> None:
     assert setting_of("my_plugin", "FACTOR", 2.5, None, None, new=True).kind == "float"
     assert setting_of("my_plugin", "FACTOR", "2", "int", "mine", new=True).app == "mine"
