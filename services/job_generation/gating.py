@@ -123,7 +123,7 @@ class Gating:
             return decision
         rule = cycle_rule(self._parameters, gate.known.name)
         queues = sorted(await self._queues(work))
-        waiting = await store.waiting_at_gate(work, gate.scope, rule, queues, task.task_id)
+        waiting = await store.waiting_at_gate(work, gate.scope, rule, queues, task)
         mine = next((one for one in waiting if one.task_id == task.task_id), _at_gate(task, rule, work.now))
         if decision.min_priority is not None:
             waiting = [one for one in waiting if one.priority >= decision.min_priority]

@@ -12,7 +12,7 @@ from services.job_generation.applying import Applying
 from services.job_generation.compiling import Compiling
 from services.job_generation.merging import MERGEABLE, Merging
 from services.job_generation.ordering import Rekeying
-from services.job_generation.parameters import generation_parameters
+from services.job_generation.parameters import kept_for
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.picking import GENERATING
@@ -157,12 +157,14 @@ class Handlers:
     async def _apply(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         tasks = await store.lock_tasks(work, await store_results.tasks_of_jobs(work, job_ids))
         jobs = await store_results.lock_jobs_with_producers(work, job_ids) if tasks else []
+        changed = []
         for held in tasks:
             of_task = [job for job in jobs if job.task_id == held.task.task_id]
             ended = [job for job in of_task if job.status in FINAL or job.status == "merging"]
             if ended:
                 await self._applying.apply(work, held, ended)
-                await self._settle_again(work, held.task.task_id)
+                changed.append(held.task.task_id)
+        await self._settling.settle_all(work, changed)
 
     async def on_task_commanded(self, event: TaskCommanded, work: UnitOfWork) -> None:
         """A command took effect: withdraw what is not wanted any more, or go on.
@@ -184,27 +186,31 @@ class Handlers:
 
     async def look_at_idle_tasks(self, work: UnitOfWork) -> None:
         """Periodic: tasks that were held back and whose time has come."""
-        for held in await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE)):
+        idle = await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE))
+        for held in idle:
             await store.set_retry_at(work, held.task.task_id, None)
             await store_units.release_memory(work, held.task.task_id)
-            await self._settling.settle(work, held, force=True, tell=False)
+        await self._settling.settle_all(work, [held.task.task_id for held in idle], force=True, tell=False)
 
     async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> None:
         """Periodic: co-jumbo jobs that no pilot has, or that wait, whose events jumbo jobs processed."""
         by_task = await store_jumbo.processed_sets(work, MERGEABLE)
-        for held in await store.lock_tasks(work, sorted(by_task)):
-            if await self._applying.finish_co_jumbo(work, held, by_task[held.task.task_id]):
-                await self._settle_again(work, held.task.task_id)
+        changed = [
+            held.task.task_id
+            for held in await store.lock_tasks(work, sorted(by_task))
+            if await self._applying.finish_co_jumbo(work, held, by_task[held.task.task_id])
+        ]
+        await self._settling.settle_all(work, changed)
 
     async def archive(self, work: UnitOfWork) -> None:
         """Periodic: counted jobs leave the hot table."""
-        limits = generation_parameters(self._parameters)
+        limits = kept_for(self._parameters)
         before = work.now - timedelta(seconds=limits.archive_after_s)
         await store_jobs.archive(work, before, limits.archive_batch)
 
     async def forget_specs(self, work: UnitOfWork) -> None:
         """Periodic: texts of jobs that ended long ago are deleted."""
-        limits = generation_parameters(self._parameters)
+        limits = kept_for(self._parameters)
         before = work.now - timedelta(days=limits.keep_specs_days)
         await store_jobs.forget_specs(work, before, SPECS_AT_ONCE)
 

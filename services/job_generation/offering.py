@@ -43,7 +43,8 @@ class Offering:
         if not limits.is_on:
             return 0
         datasets, scouts = await self._opened(work, task)
-        if not any(_has_open_input(dataset) for dataset in datasets):
+        open_input = [dataset.dataset_id for dataset in datasets if _has_open_input(dataset)]
+        if not open_input or not await store_units.has_ready(work, open_input):
             return 0
         gate = await self._gating.hold(work, task)
         decision = await self._gating.decide(work, gate, task)
@@ -65,6 +66,11 @@ class Offering:
         if held.retry_at and n_offered:
             self._wakes.placed(await note_placed(work, "share", task.task_id))
         return n_offered
+
+    async def gate_of(self, work: UnitOfWork, task: Task) -> tuple[str, str, int]:
+        """The key of the gate that its input goes through."""
+        scope = await self._gating.scope(work, task)
+        return scope.gshare, scope.resource_type, scope.work_queue_id or 0
 
     async def _opened(self, work: UnitOfWork, task: Task) -> tuple[list[Dataset], bool]:
         """Datasets of the task, and whether jobs made now are scouts; without scouts all input is opened."""

@@ -67,6 +67,13 @@ class GenerationParameters:
         float,
     )
     forgiven_attempts: int = set_by(FORGIVEN_ATTEMPTS, int)
+    is_on: bool = set_by(Parameter(COMPONENT, "JOB_SUBMISSION", True, "", "false: no jobs are made"), bool)
+
+
+@dataclass(frozen=True)
+class KeptFor:
+    """How long jobs that ended are kept where, for all VOs; seconds and days."""
+
     archive_after_s: float = set_by(
         Parameter(COMPONENT, "ARCHIVE_AFTER_S", 120.0, "s", "until finished jobs leave the live table"), float
     )
@@ -76,7 +83,11 @@ class GenerationParameters:
     keep_specs_days: float = set_by(
         Parameter(COMPONENT, "KEEP_SPECS_DAYS", 7.0, "days", "for which texts of finished jobs are kept"), float
     )
-    is_on: bool = set_by(Parameter(COMPONENT, "JOB_SUBMISSION", True, "", "false: no jobs are made"), bool)
+
+
+def kept_for(parameters: Parameters) -> KeptFor:
+    """When jobs that ended leave the live table, and their texts."""
+    return parameters.filled(KeptFor)
 
 
 def generation_parameters(parameters: Parameters, gshare: str = "", vo: str | None = None) -> GenerationParameters:

@@ -35,6 +35,18 @@ class Settling:
         self._scouting, self._offering, self._merges = scouting, offering, merges
         self._job_sets, self._jumbo_jobs = job_sets, jumbo_jobs
 
+    async def settle_all(
+        self, work: UnitOfWork, task_ids: Sequence[int], *, force: bool = False, tell: bool = True
+    ) -> None:
+        """Tasks that this transaction changed, in the order of their gates, so that no two wait for each other.
+
+        No gate is held before all that changes the tasks is done.
+        """
+        held = await store.lock_tasks(work, task_ids) if task_ids else []
+        gates = {one.task.task_id: await self._offering.gate_of(work, one.task) for one in held}
+        for one in sorted(held, key=lambda one: (gates[one.task.task_id], one.task.task_id)):
+            await self.settle(work, one, force=force, tell=tell)
+
     async def settle(
         self, work: UnitOfWork, held: LockedTask, *, force: bool = False, tell: bool = True, go: bool = False
     ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from services.job_generation.policy.fair_share import ShareUse
 from services.job_generation.policy.gate_order import Cycle, CycleRule, WaitingTask
 from services.job_generation.policy.throttle import CountedStatus, ThrottleScope
+from services.job_generation.policy.values import Task
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.priorities import SUPER_PRIORITY
@@ -71,7 +72,7 @@ def _cycle(row: Any) -> Cycle:
 
 
 async def waiting_at_gate(
-    work: UnitOfWork, scope: ThrottleScope, rule: CycleRule, resource_queues: Sequence[int], task_id: int
+    work: UnitOfWork, scope: ThrottleScope, rule: CycleRule, resource_queues: Sequence[int], task: Task
 ) -> list[WaitingTask]:
     """Tasks that the gate holds and that could go on at once, at most a cycle, and this task."""
     rows = await SQL.rows(
@@ -79,7 +80,8 @@ async def waiting_at_gate(
         "waiting_at_gate",
         **_key(scope),
         resource_queues=list(resource_queues),
-        task_id=task_id,
+        task_id=task.task_id,
+        priority=task.priority,
         super_high=SUPER_PRIORITY,
         group_by=rule.group_by,
         n_tasks=rule.n_tasks,

@@ -22,8 +22,12 @@ SELECT n_tasks, n_super_high, by_group FROM generation_gates
 
 -- name: waiting_at_gate
 -- Tasks that a gate holds and that could go on at once, and the one that asks: the first of each kind of priority, the
--- groups of equal priority in turn. A woken task of which nothing was heard for a while holds nobody back. Index
--- waits_changed.
+-- groups of equal priority in turn. A woken task of which nothing was heard for a while holds nobody back, and
+-- none that was woken holds another such: the gate has room for all that it wakes. Who has less priority is not asked
+-- for, but where the cycle may put it before one of super-high priority. Indexes waits_changed, task_files_state.
+WITH asking AS MATERIALIZED (
+    SELECT EXISTS (SELECT FROM waits
+                    WHERE task_id = :task_id AND kind = 'share' AND woken_at IS NOT NULL) AS is_woken)
 SELECT task_id, priority, owner, since, n_jobs FROM (
     SELECT *, row_number() OVER (PARTITION BY is_super_high ORDER BY priority DESC, turn, since, task_id) AS place
       FROM (
@@ -40,14 +44,19 @@ SELECT task_id, priority, owner, since, n_jobs FROM (
                         ELSE t.work_queue_id = :work_queue_id::int AND :resource_type::text IN (t.resource_type, '*')
                    END
                AND (t.task_id = :task_id
-                    OR w.retry_at > orrery_now() AND t.retry_at > orrery_now()
+                    OR (:priority::int >= :super_high::int OR t.current_priority >= :priority::int)
+                   AND (w.woken_at IS NULL OR NOT (SELECT is_woken FROM asking))
+                   AND w.retry_at > orrery_now() AND t.retry_at > orrery_now()
                    AND (w.not_before IS NULL OR w.not_before <= orrery_now())
                    AND (w.woken_at IS NULL OR w.woken_at > orrery_now() - make_interval(secs => :heard_within_s::float8))
                    AND t.status IN ('ready', 'scouting', 'running')
                    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
                    AND EXISTS (SELECT FROM task_datasets d WHERE d.task_id = t.task_id AND d.master_id IS NULL
                                   AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.status = 'ready'
-                                  AND least(d.n_files_to_be_used, d.n_files) > d.n_files_used))) held) in_groups) ranked
+                                  AND least(d.n_files_to_be_used, d.n_files) > d.n_files_used
+                                  AND EXISTS (SELECT FROM task_files f
+                                               WHERE f.dataset_id = d.dataset_id AND f.status = 'ready')))) held
+        ) in_groups) ranked
  WHERE place <= :n_tasks OR task_id = :task_id ORDER BY task_id;
 
 -- name: use_of_shares

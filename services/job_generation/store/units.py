@@ -101,6 +101,12 @@ async def has_unfinished_input(work: UnitOfWork, dataset_ids: Sequence[int]) -> 
     return bool(await SQL.value(work.connection, "has_unfinished_input", dataset_ids=list(dataset_ids)))
 
 
+async def has_ready(work: UnitOfWork, dataset_ids: Sequence[int]) -> bool:
+    """Whether any unit of these datasets can be taken."""
+    found: bool = await SQL.value(work.connection, "has_ready", dataset_ids=list(dataset_ids))
+    return found
+
+
 async def raised_memory(work: UnitOfWork, task: Task, dataset_ids: Sequence[int]) -> dict[int, list[int]]:
     """Memory above the task's that ready units need, in MB of the task's unit, by dataset."""
     found: dict[int, list[int]] = {}

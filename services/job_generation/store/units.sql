@@ -91,3 +91,9 @@ SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigin
 UPDATE task_datasets SET status = 'done', modification_time = orrery_now()
  WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL
    AND status = ANY(:allowed::text[]) AND n_files > 0 AND n_files_finished = n_files AND state IS DISTINCT FROM 'open';
+
+-- name: has_ready
+-- Whether any unit of these datasets can be taken. Index task_files_state.
+SELECT EXISTS (SELECT FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
+                CROSS JOIN LATERAL (SELECT FROM task_files f
+                                     WHERE f.dataset_id = d.dataset_id AND f.status = 'ready' LIMIT 1) one);

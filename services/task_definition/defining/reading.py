@@ -131,6 +131,8 @@ class ContentsReader:
         return _Part(max(1, loaded.n_listed * one.wanted.units_per_file) if is_last else size, is_read=is_last)
 
     async def _compare(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> _Part:
+        if not await self._forget_eventless(work, one, is_held=is_held):
+            return _Part(0, is_read=False, got_on=False)
         where = await self._whereabouts(work, one)
         found = await self._readings.compare_slice(work.connection, one, where, self._names_of_piece)
         free = [unit for unit in found["differing"] if unit["status"] not in OWNED]
@@ -154,6 +156,20 @@ class ContentsReader:
             has_owned=len(free) < len(found["differing"]),
         )
         return _Part(1 + found["n_held"] // COMPARED_LIKE_ONE_LOADED, is_read=stage == READ)
+
+    async def _forget_eventless(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> bool:
+        """Files that were read before their events were known are cut when they are; False: others have the task."""
+        if one.wanted.events_per_unit is None or one.after_lfn:
+            return True
+        known_now = await self._readings.with_events_now(work.connection, one)
+        if not known_now:
+            return True
+        status = "" if is_held else await self._readings.try_lock_task(work.connection, one.task_id)
+        if status is None:
+            return False
+        if status not in FINAL:
+            await self._readings.forget_units(work.connection, known_now)
+        return True
 
     async def _whereabouts(self, work: UnitOfWork, one: DatasetReading) -> Whereabouts:
         """Where copies of a dataset count."""

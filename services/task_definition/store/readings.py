@@ -214,6 +214,15 @@ class Readings:
         found: TaskStatus | None = await SQL.value(connection, "try_lock_task", task_id=task_id)
         return found
 
+    async def with_events_now(self, connection: asyncpg.Connection, reading: DatasetReading) -> list[int]:
+        """Units without events of which the catalogue knows the events by now."""
+        names = {"dataset_id": reading.dataset_id, "catalogue_id": reading.catalogue_id}
+        return [row["file_id"] for row in await SQL.rows(connection, "with_events_now", **names)]
+
+    async def forget_units(self, connection: asyncpg.Connection, file_ids: Sequence[int]) -> None:
+        """Units that no job has; what is read of their files makes others."""
+        await SQL.run(connection, "forget_units", file_ids=list(file_ids))
+
     async def change_units(
         self, connection: asyncpg.Connection, dataset_id: int, changes: Sequence[UnitChange]
     ) -> list[asyncpg.Record]:

@@ -206,6 +206,21 @@ SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT file_id FROM last) AS 
 -- The planner expects one name on each side of a slice, and would compare each with each.
 SELECT set_config('enable_nestloop', CASE WHEN :by_hash::boolean THEN 'off' ELSE 'on' END, true);
 
+-- name: with_events_now
+-- Units that had nothing to cut when they were read, and of which the catalogue knows the events now. Index
+-- task_files_state.
+SELECT t.file_id FROM task_files t JOIN catalogue.files f ON f.dataset_id = :catalogue_id AND f.lfn = t.lfn
+ WHERE t.dataset_id = :dataset_id AND t.status = 'broken' AND t.start_event IS NULL AND f.n_events > 0
+   AND NOT f.is_corrupted
+ ORDER BY t.file_id;
+
+-- name: forget_units
+-- Units that nobody used are read anew.
+WITH gone AS (
+        DELETE FROM task_files WHERE file_id = ANY(:file_ids::bigint[]) AND status = 'broken' RETURNING dataset_id)
+UPDATE task_datasets d SET n_files = d.n_files - g.n
+  FROM (SELECT dataset_id, count(*) AS n FROM gone GROUP BY dataset_id) g WHERE d.dataset_id = g.dataset_id;
+
 -- name: compare_slice
 -- Units of a dataset whose state, or what is known of them, is not what the catalogue says now; both sides in the order
 -- of their names, so many of each. A unit that a job has is told too: if the job fails, it is as it was read before.

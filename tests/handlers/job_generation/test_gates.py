@@ -8,11 +8,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.job_generation.app import build
 from services.job_generation.policy.gate_order import Cycle, CycleRule, WaitingTask, in_turn, served
+from services.job_generation.policy.throttle import ThrottleScope
+from services.job_generation.store import gates
+from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskReady
 from shared.runtime.service import Context
 from tests.databases import Databases
@@ -187,3 +191,40 @@ async def test_a_share_that_runs_too_much_makes_fewer_jobs_at_a_time(story: Stor
         task_id = await story.task(n_files=1, gshare=gshare)
         [chunk_id] = await story.ready(task_id)
         assert await story.value("SELECT max_jobs FROM chunks WHERE chunk_id = $1", chunk_id) == expected
+
+
+async def test_of_tasks_that_are_woken_together_none_holds_another(context: Context, databases: Databases) -> None:
+    story = await with_parameters(context, databases)
+    tasks = await tasks_of_users(story, "MC", [(500, "alice"), (500, "bob"), (100, "bob")])
+    [(woken, _)] = await look_for_shares_with_room(story)
+    assert woken == tuple(tasks)
+    assert len(await story.ready(tasks[2])) == 1, "the news of the others may come later"
+
+
+async def test_input_that_cannot_be_used_brings_no_task_to_its_gate(context: Context, databases: Databases) -> None:
+    story = await with_parameters(context, databases)
+    low, high = await tasks_of_users(story, "MC", [(100, "alice"), (500, "bob")])
+    await story.fetch("UPDATE task_files SET status = 'broken' WHERE task_id = $1 AND type = 'input'", high)
+    decisions = "SELECT count(*) FROM generation_decisions WHERE task_id = $1"
+    before = await story.value(decisions, high)
+    assert len(await story.ready(low)) == 1, "a task that has nothing to go on with is not waited for"
+    assert await story.ready(high) == [] and await story.value(decisions, high) == before
+
+
+async def test_gates_of_several_tasks_are_taken_in_one_order(
+    context: Context, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = await with_parameters(context, databases)
+    for gshare in ("MC", "Analysis", "Test"):
+        await story.task(n_files=1, gshare=gshare)
+    await story.fetch("UPDATE tasks SET retry_at = orrery_now()")
+    taken: list[str] = []
+    lock = gates.lock_gate
+
+    async def noted(work: UnitOfWork, scope: ThrottleScope) -> gates.GateRow:
+        taken.append(scope.gshare)
+        return await lock(work, scope)
+
+    monkeypatch.setattr(gates, "lock_gate", noted)
+    assert len(chunks_in(await story.look_at_idle_tasks())) == 3
+    assert taken == ["Analysis", "MC", "Test"]

@@ -124,7 +124,7 @@ async def test_a_task_is_mapped_when_it_comes_and_an_unknown_queue_is_refused(
     ]
     left_out = await post(operator, "work_queue/load", {"work_queues": [QUEUES[1]]})
     assert [one["field"] for one in left_out["problems"]] == ["work_queues.simulation"]
-    assert "1 live tasks belong to it" in str(left_out["problems"])
+    assert "1 live tasks are in it" in str(left_out["problems"])
     await put(database, first, "done")
     assert (await post(operator, "work_queue/load", {"work_queues": [QUEUES[1]]}))["success"]
     assert [(one["name"], one["status"]) for one in await get(producer, "work_queue/list")] == [

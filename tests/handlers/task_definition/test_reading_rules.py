@@ -9,7 +9,7 @@ import pytest
 
 from shared.db import Database
 from tests.handlers.task_definition.steps import rows_of, submit, task_row
-from tests.handlers.task_definition.test_reading import change, in_small_slices, lfn, read_all, registered
+from tests.handlers.task_definition.test_reading import change, in_small_slices, lfn, look, read_all, registered
 from tests.handlers.task_definition.world import an_input, production
 
 _EVENTS = "UPDATE catalogue.files SET n_events = $2 WHERE lfn = $1"
@@ -105,6 +105,19 @@ async def test_a_file_without_events_is_no_input_of_a_task_that_cuts_files_by_ev
     assert of_task["reason"].endswith(task["error_dialog"])
     [counted] = await rows_of(database, "SELECT n_files, n_events FROM task_datasets WHERE type = 'input'")
     assert dict(counted) == {"n_files": 39, "n_events": 19_000}
+
+
+async def test_a_file_whose_events_are_told_after_it_was_read_is_cut_when_they_are(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    await change(database, _EVENTS, lfn(3), None)
+    assert len(await read(database, producer, nEventsPerJob=500, runUntilClosed=True)) == 39
+    await change(database, _EVENTS, lfn(3), 1000)
+    await look(database)
+    units = "SELECT status, start_event FROM task_files WHERE lfn = $1 ORDER BY start_event"
+    assert [tuple(row) for row in await rows_of(database, units, lfn(3))] == [("ready", 0), ("ready", 500)]
+    [counted] = await rows_of(database, "SELECT n_files, n_events FROM task_datasets WHERE type = 'input'")
+    assert dict(counted) == {"n_files": 40, "n_events": 20_000}
 
 
 async def test_a_task_of_which_no_file_has_events_is_broken_with_the_reason(

@@ -223,13 +223,13 @@ def test_a_name_is_taken_once(ada: Person, waiting: int) -> None:
 
 
 def test_a_task_that_ended_goes_on_when_it_is_submitted_again_with_new_code(system: LiveSystem, ada: Person) -> None:
-    first = prun(ada, "again").task_id
+    first = prun(ada, "new-code").task_id
     before = archive_of(system.get("task/get_details", task_id=first, include_parameters=True)["task_parameters"])
     assert ada.run("pbook", "kill", str(first)).code == 0
     system.wait_for(first, "aborted")
     more = ada.work_directory() / "more.sh"
     more.write_text("echo more\n")
-    again = prun(ada, "again", "--useNewCode")
+    again = prun(ada, "new-code", "--useNewCode")
     more.unlink()
     assert again.code == 0 and again.task_id == first, again.text
     details = system.wait_until(first, lambda found: found["status"] in ("ready", "scouting", "running"))
@@ -239,8 +239,8 @@ def test_a_task_that_ended_goes_on_when_it_is_submitted_again_with_new_code(syst
 
 
 def test_a_second_task_of_a_name_is_made_where_that_is_asked_for(system: LiveSystem, ada: Person) -> None:
-    first = prun(ada, "twice").task_id
-    second = prun(ada, "twice", "--allowTaskDuplication")
+    first = prun(ada, "duplicate").task_id
+    second = prun(ada, "duplicate", "--allowTaskDuplication")
     assert second.code == 0 and second.task_id != first, second.text
 
 
