@@ -24,7 +24,8 @@ from services.job_dispatch.store.event_ranges import (
     count_ready,
     count_ready_of_task,
     lock_ranges,
-    lock_sets,
+    lock_set_of_job,
+    lock_sets_of_ranges,
     move_ranges,
     note_files,
     range_states,
@@ -94,7 +95,7 @@ class EventRanges:
             if jobs[job_id].job_type == JUMBO:
                 taken = await take_ranges_of_task(work.connection, task, job_id, n_ranges)
             else:
-                await lock_sets(work.connection, [job_id])
+                await lock_set_of_job(work.connection, job_id)
                 taken = await take_ranges(work.connection, task, job_id, n_ranges)
             ids = [one.event_range_id for one in taken]
             await _log(work, task, ids, "ready", "sent", GIVEN)
@@ -122,7 +123,7 @@ class EventRanges:
         known = [one.range_id for one in reports if one.range_id is not None]
         async with self._database.begin(reason="reported by the pilot") as work:
             jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in known])
-            await lock_sets(work.connection, sorted({one.job_id for one in known}))
+            await lock_sets_of_ranges(work.connection, known)
             rows = await lock_ranges(work.connection, known)
             changes = _Changes()
             verdicts = [self._judge(caller, one, jobs, rows, changes, version) for one in reports]

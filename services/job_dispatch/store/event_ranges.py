@@ -113,9 +113,19 @@ def _taken(rows: Sequence[asyncpg.Record], job_id: int) -> list[TakenRange]:
     ]  # fmt: skip
 
 
-async def lock_sets(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
-    """Hold the job sets of these jobs, whose counters follow their ranges, until the commit."""
-    await SQL.run(connection, "lock_sets", job_ids=sorted(job_ids))
+async def lock_set_of_job(connection: asyncpg.Connection, job_id: int) -> None:
+    """Hold the job set of a job, whose counters follow its ranges, until the commit."""
+    await SQL.run(connection, "lock_set_of_job", job_id=job_id)
+
+
+async def lock_sets_of_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> None:
+    """Hold the job sets of these ranges, whose counters follow them, until the commit."""
+    wanted = sorted(set(range_ids))
+    await SQL.run(
+        connection, "lock_sets_of_ranges",
+        task_ids=[one.task_id for one in wanted], file_ids=[one.file_id for one in wanted],
+        process_ids=[one.process_id for one in wanted], attempts=[one.attempt_nr for one in wanted],
+    )  # fmt: skip
 
 
 async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:

@@ -1,11 +1,18 @@
--- name: lock_sets
--- The job sets of jobs, before their ranges: job generation locks them in this order, too. Those of a jumbo job are the
--- sets of the ranges that it has.
+-- name: lock_set_of_job
+-- The job set of a job, before its ranges: job generation locks them in this order, too.
+SELECT s.job_set_id FROM job_sets s
+ WHERE s.job_set_id IN (SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = :job_id)
+ ORDER BY s.job_set_id FOR NO KEY UPDATE;
+
+-- name: lock_sets_of_ranges
+-- The job sets of ranges that pilots name, and no other set of a jumbo job. Index event_ranges_number.
 SELECT s.job_set_id FROM job_sets s
  WHERE s.job_set_id IN (
-       SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = ANY(:job_ids::bigint[])
-       UNION SELECT r.job_set_id FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2)
-        WHERE u.job_id = ANY(:job_ids::bigint[]))
+       SELECT r.job_set_id
+         FROM unnest(:task_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
+              AS w (task_id, file_id, process_id, attempt_nr)
+         JOIN event_ranges r ON r.file_id = w.file_id AND r.job_process_id = w.process_id
+          AND r.attempt_nr = w.attempt_nr AND r.task_id = w.task_id)
  ORDER BY s.job_set_id FOR NO KEY UPDATE;
 
 -- name: lock_sets_with_ranges

@@ -82,6 +82,16 @@ async def test_jumbo_and_co_jumbo_jobs_share_ranges_and_no_range_is_given_twice(
     assert await counters(rows) == [(0, 10, 0), (0, 10, 0)]
 
 
+async def test_a_report_of_a_jumbo_job_holds_only_the_sets_of_its_ranges(rows: Rows, pilot: httpx.AsyncClient) -> None:
+    await in_sets(rows, 1, 1)
+    first, _ = ids_of(await get(pilot, await a_jumbo_job(rows), 2))
+    async with rows.database.pool.acquire() as connection, connection.transaction():
+        await connection.execute("SELECT FROM job_sets WHERE job_set_id = 2 FOR UPDATE")
+        async with asyncio.timeout(5):
+            assert (await update(pilot, said([first], "finished")))["Returns"] == [True]
+    assert await counters(rows) == [(0, 0, 1), (0, 1, 0)]
+
+
 async def test_a_failed_range_of_a_jumbo_job_may_go_to_the_co_jumbo_job(rows: Rows, pilot: httpx.AsyncClient) -> None:
     [co_jumbo], [file_id] = await in_sets(rows, 1)
     [given] = ids_of(await get(pilot, await a_jumbo_job(rows), 1))
