@@ -1,7 +1,8 @@
 """Which event-service tasks use jumbo jobs (JEDI: Jumbo job switcher).
 
-Tasks with few remaining events lose their jumbo jobs; then, while there are too few tasks and events with jumbo jobs,
-the eligible task with the most remaining events gets them, again and again.
+Tasks with few remaining events lose their jumbo jobs, whether they stated nJumboJobs or were found here; then, while
+there are too few tasks and events with jumbo jobs, the eligible task with the most remaining events gets them, again
+and again.
 """
 
 from __future__ import annotations

@@ -20,13 +20,17 @@ async def event_service_tasks(connection: asyncpg.Connection) -> list[JumboTask]
 
 
 def task_of(row: asyncpg.Record) -> JumboTask:
-    """A row as the policy sees it: of its split rules those that no other one disables."""
+    """A row as the policy sees it: of its split rules those that no other one disables.
+
+    Remaining are the events of input that has no ranges yet, and those of ranges that no job processed; the last range
+    of a file counts as a whole one.
+    """
     rule = rules_in_effect(row["split_rule"])
     return JumboTask(
         task_id=row["task_id"],
         use_jumbo=row["use_jumbo"],
         priority=row["current_priority"],
-        remaining_events=row["remaining_events"],
+        remaining_events=row["events_without_range"] + row["n_ranges"] * int(rule.get("nEventsPerWorker") or 0),
         software=row["trans_uses"] or "",
         site=row["site"],
         in_file_positions=bool(rule.get("inFilePosEvtNum")),

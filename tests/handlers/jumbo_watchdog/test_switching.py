@@ -73,6 +73,34 @@ async def test_the_largest_task_is_enabled_and_disabled_when_few_events_remain(
         assert [row["verb"] for row in verbs] == ["enable jumbo", "disable jumbo", "enable jumbo"]
 
 
+@pytest.mark.parametrize(
+    ("n_ready", "n_processing", "set_status", "n_picked", "flag"),
+    [
+        (600, 400, "open", 0, "R"),
+        (999, 0, "open", 0, "D"),
+        (1000, 1000, "merging", 0, "D"),
+        (0, 0, "open", 100, "R"),
+        (500, 0, "open", 49, "D"),
+        (500, 0, "open", 50, "R"),
+    ],
+)
+async def test_events_remain_until_a_job_processed_them_although_their_files_count_as_used(
+    jumbo_database: Database, n_ready: int, n_processing: int, set_status: str, n_picked: int, flag: str
+) -> None:
+    async with jumbo_database.read() as connection:
+        rule = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+        task = await rows.task(connection, event_service=1, use_jumbo="R", split_rule=rule)
+        dataset = await rows.dataset(connection, task, n_events=200_000, n_events_used=200_000)
+        for _ in range(n_picked):
+            await rows.file(connection, task, dataset, status="picked", n_events=1000)
+        one = {"job_set_id": 1, "task_id": task, "chunk_id": 1, "status": set_status, "kind": "normal", "n_files": 1,
+               "n_ranges": n_ready + n_processing, "n_consumers": 1, "serials": {}, "queues": [], "n_ready": n_ready,
+               "n_processing": n_processing}  # fmt: skip
+        await rows.insert(connection, "job_sets", one)
+        await run(jumbo_database)
+        assert await connection.fetchval("SELECT use_jumbo FROM tasks WHERE task_id = $1", task) == flag
+
+
 async def test_without_a_jumbo_queue_that_has_the_release_nothing_is_enabled(jumbo_database: Database) -> None:
     async with jumbo_database.read() as connection:
         await add_task(connection, 2_000_000)
