@@ -61,6 +61,7 @@ class Handlers:
     ) -> None:
         self._parameters, self._compiling, self._merges = parameters, compiling, merges
         self._applying, self._settling, self._rekeying = applying, settling, rekeying
+        self._co_jumbo_after = store_jumbo.FIRST_SLICE
 
     async def on_task_ready(self, event: TaskReady, work: UnitOfWork) -> None:
         """A nucleus is known, or none is needed."""
@@ -192,15 +193,20 @@ class Handlers:
             await store_units.release_memory(work, held.task.task_id)
         await self._settling.settle_all(work, [held.task.task_id for held in idle], force=True, tell=False)
 
-    async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> None:
-        """Periodic: co-jumbo jobs that no pilot has, or that wait, whose events jumbo jobs processed."""
-        by_task = await store_jumbo.processed_sets(work, MERGEABLE)
+    async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> bool:
+        """Periodic: co-jumbo jobs end for which no range is left; whether there are more of them.
+
+        A range is left while a job has it, or while one may take it.
+        """
+        by_task, after = await store_jumbo.processed_sets(work, MERGEABLE, self._co_jumbo_after)
         changed = [
             held.task.task_id
             for held in await store.lock_tasks(work, sorted(by_task))
             if await self._applying.finish_co_jumbo(work, held, by_task[held.task.task_id])
         ]
         await self._settling.settle_all(work, changed)
+        self._co_jumbo_after = after
+        return after != store_jumbo.FIRST_SLICE
 
     async def archive(self, work: UnitOfWork) -> None:
         """Periodic: counted jobs leave the hot table."""

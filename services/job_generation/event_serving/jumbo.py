@@ -24,7 +24,7 @@ from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import jumbo as store
 from services.job_generation.store import tasks as store_tasks
-from services.job_generation.store.jumbo import JumboJob, OpenSets
+from services.job_generation.store.jumbo import JumboJob
 from services.job_generation.store.tasks import Chunk, LockedTask
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -50,9 +50,8 @@ class MakingJumboJobs:
         task = held.task
         if not task.rules.uses_event_service or task.use_jumbo is None:
             return 0
-        found = await store.open_sets(work, task.task_id)
         jobs = await store.jumbo_of_task(work, task.task_id)
-        if not task.uses_jumbo or not found.n_sets:
+        if not task.uses_jumbo or not await store.has_open_set(work, task.task_id):
             await self._take_back(work, jobs, NOTHING_LEFT if task.uses_jumbo else "jumbo jobs are off for its task")
             return 0
         if task.status not in MAKING:
@@ -62,14 +61,27 @@ class MakingJumboJobs:
             await store.note_use(work, task.task_id, "D")
             await self._take_back(work, jobs, "its task is close to 100 % done")
             return 0
+        n_live, per_task = sum(job.status in LIVE for job in jobs), self._per_task(held)
+        if n_live >= per_task:
+            # most often: nothing else is read, for this is asked after every end of a job
+            await self._note(work, held, JumboPlan((), "R", f"{n_live} of {per_task} jumbo jobs"))
+            return 0
+        n_ready = await store.count_ready(work, task.task_id)
         queues = await self._jumbo_queues(work, held)
-        planned = self._plan(held, found, queues, jobs)
-        if planned.use_jumbo != task.use_jumbo:
-            await work.because(planned.reason)
-            await store.note_use(work, task.task_id, planned.use_jumbo)
+        planned = self._plan(held, n_ready, queues, jobs)
+        await self._note(work, held, planned)
         by_name = {one.queue: one for one in queues}
-        await self._make(work, held, found, [by_name[name] for name in planned.queues])
+        await self._make(work, held, [by_name[name] for name in planned.queues])
         return len(planned.queues)
+
+    async def _note(self, work: UnitOfWork, held: LockedTask, planned: JumboPlan) -> None:
+        """Column USEJUMBO, where it changes."""
+        if planned.use_jumbo != held.task.use_jumbo:
+            await work.because(planned.reason)
+            await store.note_use(work, held.task.task_id, planned.use_jumbo)
+
+    def _per_task(self, held: LockedTask) -> int:
+        return held.task.rules.n_jumbo_jobs or self._parameters.filled(JumboNumbers).n_per_task
 
     async def _is_close_to_done(self, work: UnitOfWork, held: LockedTask) -> bool:
         """By the files of its masters."""
@@ -86,13 +98,13 @@ class MakingJumboJobs:
         return list({one.queue: one for one in reversed(queues) if one.runs_jumbo_jobs}.values())[::-1]
 
     def _plan(
-        self, held: LockedTask, found: OpenSets, queues: Sequence[QueueFacts], jobs: Sequence[JumboJob]
+        self, held: LockedTask, n_ready: int, queues: Sequence[QueueFacts], jobs: Sequence[JumboJob]
     ) -> JumboPlan:
         rules, limits = held.task.rules, self._parameters.filled(JumboNumbers)
         return plan(
             [_state(one, [job for job in jobs if job.queue == one.queue]) for one in queues],
-            JumboWork(found.n_ready, bool(jobs)),
-            per_task=rules.n_jumbo_jobs or limits.n_per_task,
+            JumboWork(n_ready, bool(jobs)),
+            per_task=self._per_task(held),
             per_site=rules.n_jumbo_jobs_per_site or limits.n_per_site,
             most_in_vain=rules.consumer_attempts,
         )
@@ -102,15 +114,17 @@ class MakingJumboJobs:
         waiting = [job.job_id for job in jobs if job.status in QUEUED]
         announce(work, await store_sets.end_live(work, waiting, "closed", QUEUED, reason))
 
-    async def _make(self, work: UnitOfWork, held: LockedTask, found: OpenSets, queues: Sequence[QueueFacts]) -> None:
+    async def _make(self, work: UnitOfWork, held: LockedTask, queues: Sequence[QueueFacts]) -> None:
         """One jumbo job at each of these queues. Raises Undefinable."""
-        if not queues or found.first_set_id is None or found.chunk_id is None:
+        first_set = await store.first_set(work, held.task.task_id) if queues else None
+        if first_set is None:
             return
+        first_set_id, chunk_id = first_set
         definition = await self._generating.definition(work, held.task)
-        first = await store_sets.input_of_set(work, found.first_set_id)
+        first = await store_sets.input_of_set(work, first_set_id)
         masters = await store.masters_of_open_sets(work, held.task.task_id)
         job = JobInput(masters or first.master, first.secondary)
-        chunk = Chunk(found.chunk_id, KIND, job.master[0].dataset_id, None, len(job.master))
+        chunk = Chunk(chunk_id, KIND, job.master[0].dataset_id, None, len(job.master))
         changes = CounterChanges()
         placed = [PlacedJob(queue, job) for queue in queues]
         await self._insert(work, definition, chunk, placed, changes)
@@ -153,10 +167,10 @@ class MakingJumboJobs:
 
 
 def _state(queue: QueueFacts, jobs: Sequence[JumboJob]) -> JumboQueue:
-    """A queue with the jumbo jobs that the task has and had there."""
+    """A queue with the task's jumbo jobs there; one that was taken back is no attempt."""
     n_in_vain = 0
     for job in jobs:
         if job.status is None:
-            n_in_vain = 0 if job.n_processed else n_in_vain + 1
+            n_in_vain = 0 if job.n_processed else n_in_vain + (not job.was_closed)
     n_live = sum(job.status in LIVE for job in jobs)
     return JumboQueue(queue.queue, queue.site, queue.min_ranges_for_jumbo, n_live, n_in_vain)

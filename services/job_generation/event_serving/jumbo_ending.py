@@ -47,7 +47,7 @@ class EndingEventService(EndingJobSets):
         self, work: UnitOfWork, held: LockedTask, job: EndedJob, sets: Sequence[JobSet], changes: CounterChanges
     ) -> None:
         """Its open ranges are released; what it processed is done once the co-jumbo jobs of the set have ended."""
-        await store_jumbo.end(work, job.job_id)
+        await store_jumbo.end(work, job.job_id, was_closed=job.status == "closed")
         for one in sets:
             await self.release(work, held, one, job, takes_back=job.status == "cancelled", is_jumbo=True)
             await self.look(work, held, one.job_set_id, changes)
@@ -101,6 +101,8 @@ def first_of_set(row: JobSet, consumers: Sequence[Member], live: Sequence[Member
     """
     if row.stage != "open" or row.wants is not None or any(one.status not in QUEUED for one in live):
         return None
+    if any(one.status == "merging" and one.sub_status is None for one in consumers):
+        return None  # its end is about to be counted, with the ranges that it has
     state = row.state
     if live and (state.n_processing or (state.n_ready and not state.n_lost)):
         return None

@@ -18,32 +18,36 @@ SQL = Queries.beside(__file__)
 MOST_FILES = 1000
 #: job sets that are looked at in one transaction
 SETS_AT_ONCE = 500
-
-
-@dataclass(frozen=True)
-class OpenSets:
-    """Open job sets of a task: how many, their ranges that nobody has, and the first set with such a one."""
-
-    n_sets: int
-    n_ready: int
-    first_set_id: int | None
-    chunk_id: int | None
+#: behind this (task, set) are all
+FIRST_SLICE = (0, 0)
 
 
 @dataclass(frozen=True)
 class JumboJob:
-    """A jumbo job; `status` is None once its end was counted."""
+    """A jumbo job; `status` is None once its end was counted, `was_closed`: it was taken back."""
 
     job_id: int
     queue: str
     site: str
     n_processed: int
+    was_closed: bool
     status: JobStatus | None
 
 
-async def open_sets(work: UnitOfWork, task_id: int) -> OpenSets:
-    """What there is for jumbo jobs of a task."""
-    return OpenSets(*await SQL.one(work.connection, "open_sets", task_id=task_id))
+async def count_ready(work: UnitOfWork, task_id: int) -> int:
+    """Ranges of a task that nobody has."""
+    return int(await SQL.value(work.connection, "count_ready", task_id=task_id))
+
+
+async def has_open_set(work: UnitOfWork, task_id: int) -> bool:
+    """Whether there may be something for jumbo jobs of a task."""
+    return bool(await SQL.value(work.connection, "has_open_set", task_id=task_id))
+
+
+async def first_set(work: UnitOfWork, task_id: int) -> tuple[int, int] | None:
+    """The first open set with a range that nobody has, and its chunk."""
+    row = await SQL.row(work.connection, "first_set", task_id=task_id)
+    return None if row is None else (row["job_set_id"], row["chunk_id"])
 
 
 async def ranked_queues(work: UnitOfWork, task_id: int) -> list[tuple[str, str]]:
@@ -69,15 +73,15 @@ async def jumbo_of_task(work: UnitOfWork, task_id: int) -> list[JumboJob]:
 
 
 async def sets_of_jumbo(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
-    """Job sets of which these jumbo jobs have ranges that are not done."""
+    """Open job sets of which these jumbo jobs have ranges that are not done, or failed ones."""
     rows = await SQL.rows(work.connection, "sets_of_jumbo", job_ids=sorted(job_ids)) if job_ids else []
     return [row["job_set_id"] for row in rows]
 
 
-async def end(work: UnitOfWork, job_id: int) -> None:
-    """The end of a jumbo job is counted, with what it processed."""
+async def end(work: UnitOfWork, job_id: int, *, was_closed: bool) -> None:
+    """The end of a jumbo job is counted, with what it processed, and whether it was taken back."""
     n_processed = await SQL.value(work.connection, "processed_by_jumbo", job_id=job_id)
-    await SQL.run(work.connection, "end_jumbo", job_id=job_id, n_processed=n_processed)
+    await SQL.run(work.connection, "end_jumbo", job_id=job_id, n_processed=n_processed, was_closed=was_closed)
 
 
 async def finished_by_jumbo(work: UnitOfWork, job_set_id: int) -> list[HeldRange]:
@@ -86,13 +90,21 @@ async def finished_by_jumbo(work: UnitOfWork, job_set_id: int) -> list[HeldRange
     return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
 
 
-async def processed_sets(work: UnitOfWork, statuses: Sequence[str]) -> dict[int, list[int]]:
-    """Open job sets by task whose ranges are all processed, of tasks with jumbo jobs in these states."""
+async def processed_sets(
+    work: UnitOfWork, statuses: Sequence[str], after: tuple[int, int] = FIRST_SLICE
+) -> tuple[dict[int, list[int]], tuple[int, int]]:
+    """Open job sets by task that wait for no range, of tasks in these states, and where to go on.
+
+    At most `SETS_AT_ONCE` behind (task, set) `after`; after the last slice it begins again.
+    """
     found: dict[int, list[int]] = {}
-    rows = await SQL.rows(work.connection, "processed_sets", statuses=list(statuses), at_most=SETS_AT_ONCE)
+    rows = await SQL.rows(
+        work.connection, "processed_sets", statuses=list(statuses), after_task=after[0], after_set=after[1],
+        at_most=SETS_AT_ONCE,
+    )  # fmt: skip
     for row in rows:
         found.setdefault(row["task_id"], []).append(row["job_set_id"])
-    return found
+    return found, tuple(rows[-1]) if len(rows) == SETS_AT_ONCE else FIRST_SLICE
 
 
 async def jobs_of_sets(work: UnitOfWork, set_ids: Sequence[int]) -> list[int]:

@@ -1,11 +1,18 @@
 -- Jumbo jobs of tasks, and the job sets that they take ranges of.
 
--- name: open_sets
--- What the open job sets of a task have for jumbo jobs; the first one stands for their input. Index job_sets_open.
-SELECT count(*) AS n_sets, coalesce(sum(n_ready), 0)::bigint AS n_ready,
-       min(job_set_id) FILTER (WHERE n_ready > 0) AS first_set_id,
-       (array_agg(chunk_id ORDER BY job_set_id) FILTER (WHERE n_ready > 0))[1] AS chunk_id
-  FROM job_sets WHERE task_id = :task_id AND status = 'open';
+-- name: count_ready
+-- Ranges that nobody has in the open job sets of a task. Index job_sets_open.
+SELECT coalesce(sum(n_ready), 0)::bigint FROM job_sets WHERE task_id = :task_id AND status = 'open';
+
+-- name: has_open_set
+-- Whether a task has an open job set. Index job_sets_open.
+SELECT EXISTS (SELECT FROM job_sets WHERE task_id = :task_id AND status = 'open');
+
+-- name: first_set
+-- The first open job set of a task with a range that nobody has: it stands for the input of jumbo jobs. Index
+-- job_sets_open.
+SELECT job_set_id, chunk_id FROM job_sets WHERE task_id = :task_id AND status = 'open' AND n_ready > 0
+ ORDER BY job_set_id LIMIT 1;
 
 -- name: ranked_queues
 -- The queues that brokerage ranked for the open job sets of a task, each once, in the order of the first that has it.
@@ -32,12 +39,14 @@ SELECT w.job_id, :task_id, w.queue, w.site
 
 -- name: jumbo_of_task
 -- Jumbo jobs of a task, in their order: those whose end was not counted have a state. Index jumbo_jobs_task.
-SELECT u.job_id, u.queue, u.site, u.n_processed, CASE WHEN u.ended_at IS NULL THEN j.status END AS status
+SELECT u.job_id, u.queue, u.site, u.n_processed, u.was_closed, CASE WHEN u.ended_at IS NULL THEN j.status END AS status
   FROM jumbo_jobs u LEFT JOIN jobs j USING (job_id) WHERE u.task_id = :task_id ORDER BY u.job_id;
 
 -- name: sets_of_jumbo
--- Sets of which these jumbo jobs have ranges. Index event_ranges_job.
-SELECT DISTINCT r.job_set_id FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2, 3)
+-- Open sets of which these jumbo jobs have ranges, or of which some failed with them. Index event_ranges_job.
+SELECT DISTINCT r.job_set_id
+  FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2, 3, 7, 8)
+  JOIN job_sets s ON s.job_set_id = r.job_set_id AND s.status = 'open'
  WHERE u.job_id = ANY(:job_ids::bigint[]) ORDER BY 1;
 
 -- name: processed_by_jumbo
@@ -46,7 +55,8 @@ SELECT count(*) FROM event_ranges WHERE job_id = :job_id AND status IN (3, 6, 9)
 
 -- name: end_jumbo
 -- The end of a jumbo job is counted.
-UPDATE jumbo_jobs SET n_processed = :n_processed, ended_at = orrery_now() WHERE job_id = :job_id AND ended_at IS NULL;
+UPDATE jumbo_jobs SET n_processed = :n_processed, was_closed = :was_closed, ended_at = orrery_now()
+ WHERE job_id = :job_id AND ended_at IS NULL;
 
 -- name: ranges_by_jumbo
 -- Ranges of a set that jumbo jobs processed and that are not done. Index event_ranges_set.
@@ -55,10 +65,23 @@ SELECT r.event_range_id, r.status, r.attempt_nr FROM event_ranges r JOIN jumbo_j
  ORDER BY r.event_range_id FOR NO KEY UPDATE OF r;
 
 -- name: processed_sets
--- Open job sets of live tasks with jumbo jobs, whose ranges are all processed. Indexes tasks_live, job_sets_open.
-SELECT s.task_id, s.job_set_id FROM tasks t JOIN job_sets s ON s.task_id = t.task_id AND s.status = 'open'
- WHERE t.use_jumbo IS NOT NULL AND t.status = ANY(:statuses::text[]) AND s.wants IS NULL
-   AND s.n_ready = 0 AND s.n_processing = 0 AND s.n_finished + s.n_done > 0
+-- Open job sets of live tasks with jumbo jobs of which no range is being processed or waits for a job, in slices. Left
+-- out are those that cannot go on: a pilot has one of their jobs, the end of one is about to be counted, or none of
+-- them can stand for the set. Indexes tasks_live, job_sets_open, job_set_jobs_set, jumbo_jobs_task.
+SELECT s.task_id, s.job_set_id
+  FROM tasks t JOIN job_sets s ON s.task_id = t.task_id AND s.status = 'open' CROSS JOIN LATERAL (
+       SELECT bool_or(j.status IN ('merging', 'waiting', 'assigned', 'activated')) AS has_first,
+              bool_or(j.status IN ('pending', 'waiting', 'defined', 'assigned', 'activated', 'throttled')) AS has_queued,
+              bool_or(j.status IN ('sent', 'starting', 'running', 'holding')
+                      OR (j.status = 'merging' AND m.sub_status IS NULL)) AS has_busy
+         FROM job_set_jobs m JOIN jobs j ON j.job_id = m.job_id AND j.results_applied_at IS NULL
+        WHERE m.job_set_id = s.job_set_id AND m.role = 'consumer') c
+ WHERE t.use_jumbo IS NOT NULL AND t.status = ANY(:statuses::text[]) AND s.wants IS NULL AND s.n_processing = 0
+   AND (s.task_id, s.job_set_id) > (:after_task::bigint, :after_set::bigint)
+   AND c.has_first AND NOT c.has_busy
+   AND (s.n_ready = 0 OR NOT (c.has_queued OR EXISTS (
+        SELECT FROM jumbo_jobs u JOIN jobs j USING (job_id) WHERE u.task_id = s.task_id AND u.ended_at IS NULL
+           AND j.status IN ('pending', 'defined', 'assigned', 'activated', 'throttled', 'sent', 'starting', 'running'))))
  ORDER BY s.task_id, s.job_set_id LIMIT :at_most;
 
 -- name: jobs_of_sets

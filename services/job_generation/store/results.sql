@@ -10,9 +10,10 @@ SELECT job_id, task_id, chunk_id, status, job_type, queue, resource_type, gshare
 
 -- name: producers_of_merges
 -- Jobs whose unmerged outputs are the input of these merge jobs, all jobs of the job sets of these jobs, and of those
--- sets of which a jumbo job has ranges.
+-- open sets of which a jumbo job has ranges or some failed with it.
 SELECT o.job_id FROM job_set_jobs m JOIN job_set_jobs o USING (job_set_id) WHERE m.job_id = ANY(:job_ids::bigint[])
-UNION SELECT o.job_id FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2, 3)
+UNION SELECT o.job_id FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2, 3, 7, 8)
+  JOIN job_sets s ON s.job_set_id = r.job_set_id AND s.status = 'open'
   JOIN job_set_jobs o ON o.job_set_id = r.job_set_id WHERE u.job_id = ANY(:job_ids::bigint[])
 UNION SELECT f.out_job_id
   FROM jobs j JOIN job_files jf ON jf.job_id = j.job_id AND jf.is_master JOIN task_files f ON f.file_id = jf.file_id
