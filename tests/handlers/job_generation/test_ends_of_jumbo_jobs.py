@@ -104,7 +104,8 @@ async def test_what_a_job_processed_counts_although_a_jumbo_job_ends_before_its_
     assert sorted(await ranges(story, task_id)) == ["done"] * 2 + ["ready"] * 3
 
 
-@pytest.mark.parametrize("seed", range(6))
+# in the last one all that a set waits for is reported failed
+@pytest.mark.parametrize("seed", [*range(5), 35])
 async def test_whatever_ends_when_each_range_is_merged_once_or_its_file_used_its_attempts(
     story: Story, seed: int
 ) -> None:
