@@ -38,7 +38,7 @@ class Settling:
     async def settle_all(
         self, work: UnitOfWork, task_ids: Sequence[int], *, force: bool = False, tell: bool = True
     ) -> None:
-        """Tasks that this transaction changed, in the order of their gates, so that no two wait for each other.
+        """Tasks that were changed, in the order of their gates: no two transactions wait for each other.
 
         No gate is held before all that changes the tasks is done.
         """

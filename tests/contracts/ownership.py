@@ -89,6 +89,7 @@ TASK_DATASETS = Table(
 TASK_FILES = Table(
     inserts=_only(TD, JG),
     others=_only(TD),
+    deletes=_only(TD),  # a unit without events, which no job had, is read anew when they are known
     columns={
         **_columns(_only(TD, JG), "status"),
         **_columns(_only(JG), "attempt_nr failed_attempt last_attempt_time job_id out_job_id chunk_id jobset_id"),
