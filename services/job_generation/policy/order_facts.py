@@ -25,19 +25,40 @@ class OrderedTask(Protocol):
     """The part of a task that the order of its jobs depends on."""
 
     @property
-    def vo(self) -> str | None: ...
+    def vo(self) -> str | None:
+        """Its VO; None: none is stated."""
+        ...
+
     @property
-    def user_name(self) -> str: ...
+    def user_name(self) -> str:
+        """Its owner."""
+        ...
+
     @property
-    def gshare(self) -> str: ...
+    def gshare(self) -> str:
+        """The leaf of the share tree that it belongs to."""
+        ...
+
     @property
-    def working_group(self) -> str | None: ...
+    def working_group(self) -> str | None:
+        """The group that it is for; None: for its owner."""
+        ...
+
     @property
-    def architecture(self) -> str | None: ...
+    def architecture(self) -> str | None:
+        """The platform that it asks for, as it was submitted."""
+        ...
+
     @property
-    def processing_type(self) -> str | None: ...
+    def processing_type(self) -> str | None:
+        """What kind of processing it is."""
+        ...
+
     @property
-    def parameters(self) -> Mapping[str, Any]: ...
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters as they were submitted."""
+        ...
+
 
 
 @dataclass(frozen=True)

@@ -189,6 +189,7 @@ class _Numbers:
 
     @classmethod
     def of(cls, counts: Mapping[CountedStatus, int], limits: ThrottleLimits, gate: Gate) -> _Numbers:
+        """Jobs by status as the rules add them up, with the bunch and the limit that follow (JEDI: Job throttling)."""
         running = sum(counts.get(state, 0) for state in RUNNING)
         not_running = sum(counts.get(state, 0) for state in NOT_RUNNING)
         defined, offered = counts.get("defined", 0), counts.get(OFFERED, 0)
@@ -200,12 +201,15 @@ class _Numbers:
 
     @property
     def queued(self) -> int:
+        """Jobs that wait for a queue or at one, and those that offered chunks may become."""
         return self.not_running + self.defined + self.offered
 
     def max_jobs(self, limits: ThrottleLimits) -> int:
+        """The most jobs of a chunk: a fifth of the cap, or half a bunch where none is set."""
         return self.bunch // 2 if limits.n_queue_cap is None else max(1, limits.n_queue_cap // 5)
 
     def told(self, limits: ThrottleLimits) -> dict[str, float]:
+        """The numbers of a decision, for people."""
         return {
             "running": self.running, "not_running": self.not_running, "defined": self.defined,
             "offered": self.offered, "waiting": self.waiting, "threshold": limits.threshold,

@@ -153,6 +153,7 @@ def whereabouts(copies: Mapping[str, bool], storages: Mapping[str, Storage], *, 
     """
 
     def counts(name: str) -> bool:
+        """Whether a copy at this storage can be read from."""
         storage = storages.get(name)
         return not storages if storage is None else not (needs_disk and storage.is_tape)
 

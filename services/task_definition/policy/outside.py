@@ -77,6 +77,7 @@ def datasets_of(name: DataName, known: Mapping[DataName, Collection]) -> tuple[D
     found: dict[DataName, None] = {}
 
     def walk(one: DataName, above: tuple[DataName, ...]) -> None:
+        """Note the datasets of what stands below these containers."""
         if one in above:
             raise CatalogueLies(f"container {one} is in itself, through {' and '.join(map(str, above))}")
         collection = known.get(one)

@@ -12,7 +12,8 @@ from shared.runtime.service import Context, Service
 from tests.applications import application_of
 from tests.handlers.events import started
 from tests.handlers.grids import load_grid
-from tests.handlers.task_definition.world import import_world
+from tests.handlers.task_definition.steps import define, put
+from tests.handlers.task_definition.world import import_world, production
 
 
 @pytest.fixture
@@ -48,3 +49,11 @@ async def user(service: Service, authority: Authority) -> AsyncIterator[httpx.As
 async def operator(service: Service, authority: Authority) -> AsyncIterator[httpx.AsyncClient]:
     async with client_of(service, authority, "operations", "operator") as client:
         yield client
+
+
+@pytest.fixture
+async def task_id(database: Database, service: Service, producer: httpx.AsyncClient) -> int:
+    """A production task, running."""
+    found, _ = await define(database, service, producer, production())
+    await put(database, found, "running", nucleus="ALPHA")
+    return found

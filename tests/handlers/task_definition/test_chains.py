@@ -11,8 +11,8 @@ from shared.db import Database
 from shared.events import TaskCompleted, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
+from tests.handlers.task_definition.reading import look
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
-from tests.handlers.task_definition.test_reading import look
 from tests.handlers.task_definition.world import an_input, production
 
 CATALOGUE = BuiltInCatalogue()

@@ -15,10 +15,10 @@ from shared.db import Database
 from shared.events import TaskPrepared, TransfersRequested
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
+from tests.handlers.task_definition.reading import ready_task
 from tests.handlers.task_definition.steps import end_files, put, rows_of, value_of
 from tests.handlers.task_definition.test_chains import make
 from tests.handlers.task_definition.test_data import a_transfer
-from tests.handlers.task_definition.test_reading import ready_task
 from tests.handlers.task_definition.world import an_input, output, production
 from tests.rows import change, dataset, file, insert, job, task
 

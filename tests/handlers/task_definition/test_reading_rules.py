@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from shared.db import Database
+from tests.handlers.task_definition.reading import change, in_small_slices, lfn, look, read_all, registered
 from tests.handlers.task_definition.steps import rows_of, submit, task_row
-from tests.handlers.task_definition.test_reading import change, in_small_slices, lfn, look, read_all, registered
 from tests.handlers.task_definition.world import an_input, production
 
 _EVENTS = "UPDATE catalogue.files SET n_events = $2 WHERE lfn = $1"

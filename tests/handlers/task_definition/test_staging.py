@@ -12,8 +12,8 @@ from shared.events import Event, TaskReady, TaskRegistered
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.grids import a_disk, load_grid, small_grid
+from tests.handlers.task_definition.reading import change, look, master, statuses
 from tests.handlers.task_definition.steps import define, put, rows_of, task_row
-from tests.handlers.task_definition.test_reading import change, look, master, statuses
 from tests.handlers.task_definition.world import production
 
 TAPE = "ALPHA_DATATAPE"

@@ -17,8 +17,8 @@ from shared.events import TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from shared.states import DATASET, FILE, Owner
 from tests.handlers.events import deliver
+from tests.handlers.task_definition.reading import change, lfn, look, master, ready_task, statuses
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row
-from tests.handlers.task_definition.test_reading import change, lfn, look, master, ready_task, statuses
 from tests.handlers.task_definition.world import an_input, production
 from tests.rows import change as plant
 

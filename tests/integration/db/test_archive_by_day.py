@@ -121,6 +121,11 @@ async def test_ended_jobs_are_read_without_a_look_at_the_partition_of_any_other_
     connection: asyncpg.Connection, others_are_locked: None, read: Read
 ) -> None:
     await read(connection)
+    held = await connection.fetchval(
+        "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
+        " WHERE c.relname LIKE 'jobs_archive_2%' AND c.relkind = 'r' AND l.mode = 'AccessExclusiveLock' AND l.granted"
+    )
+    assert held == N_DAYS - 1, "nobody could look at another day meanwhile"
 
 
 async def test_a_read_of_the_whole_archive_would_wait(connection: asyncpg.Connection, others_are_locked: None) -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy.rules import rules_of
+from services.task_definition.policy.outputs import plan_outputs
 from services.task_definition.policy.task_parameters.table import known_fields
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
@@ -388,7 +389,9 @@ def test_fields_of_input_names_need_an_output_that_has_them() -> None:
 
 @pytest.mark.parametrize("es_fraction", [0.0, 0.5, 1.0])
 def test_a_log_of_merge_jobs_is_taken_whether_a_task_is_drawn_to_use_event_service_or_not(es_fraction: float) -> None:
-    parse_task(production(esFraction=es_fraction, nEventsPerWorker=10, log_merge=log("merges")))
+    spec = parse_task(production(esFraction=es_fraction, nEventsPerWorker=10, log_merge=log("merges")))
+    merge_logs = [one for one in plan_outputs(spec, 7).datasets if one.stream == "LOG_MERGE"]
+    assert [one.name for one in merge_logs] == ["mc.merges.log"]
 
 
 def test_esmerge_spec_says_whether_merge_jobs_of_events_copy_their_input() -> None:

@@ -28,6 +28,7 @@ def _of_rule(rule: RetryRule) -> list[FieldProblem]:
     found: list[FieldProblem] = []
 
     def say(field: str, value: object, message: str) -> None:
+        """Note what is wrong with a field of the rule."""
         found.append(problem(f"retry_rules.{rule.rule_id}.{field}", value, message))
 
     if rule.source not in SOURCES:

@@ -1,0 +1,234 @@
+"""Commands that change what a task is: its priority, share, place, rules and parameters."""
+
+from __future__ import annotations
+
+import httpx
+import orjson
+import pytest
+
+from services.job_generation.store.retry_rules import change_split_rule
+from services.task_definition.policy import commands as rules
+from shared.db import Database
+from shared.events import (
+    TaskCommanded,
+    TaskCommandRequested,
+    TaskDefined,
+    TaskReady,
+    TaskRegistered,
+    TaskReleased,
+)
+from shared.runtime.service import Service
+from tests.handlers.events import deliver
+from tests.handlers.task_definition.commanding import announced, command
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
+from tests.handlers.task_definition.world import analysis, production
+from tests.rows import change, insert
+
+
+async def test_priority_and_share_are_changed_within_what_the_caller_may(
+    database: Database, service: Service, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    async with database.pool.acquire() as connection:
+        for name, parent in (("root", None), ("User", "root"), ("Express", "root")):
+            await insert(connection, "shares", {"gshare": name, "value": 50, "parent": parent})
+    task_id, _ = await define(database, service, user, analysis())
+    assert (await command(user, "change_priority", task_id, priority=1001))["data"] == rules.NOT_PERMITTED
+    assert (await command(user, "change_priority", task_id, priority=900))["data"] == 0
+    async with database.pool.acquire() as connection:
+        owner = (await task_row(database, task_id))["user_name"]
+        await insert(connection, "users", {"user_name": owner, "grid_pref": "s"})
+    assert (await command(user, "change_priority", task_id, priority=1500))["data"] == 0
+    assert (await command(user, "change_priority", task_id, priority=1501))["data"] == rules.NOT_PERMITTED
+    assert (await command(producer, "change_priority", task_id, priority=99_999))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "change_share", task_id, share="root"))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "change_share", task_id, share="Express"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["current_priority"], row["task_priority"], row["gshare"]) == (1500, 1500, "Express")
+    assert row["status"] == "ready" and row["command"] is None, "the task goes on as before"
+    bodies = await rows_of(
+        database, "SELECT body FROM outbox WHERE routing_key = 'task.commanded.v1' ORDER BY event_id"
+    )
+    assert [orjson.loads(one["body"])["command"] for one in bodies] == [
+        "change_priority", "change_priority", "change_share",
+    ]  # fmt: skip
+
+
+async def test_reassignment_to_a_nucleus_goes_on_when_queued_jobs_are_gone(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id, nucleus="GAMMA"))["data"] == rules.BAD_VALUE
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"], row["command"]) == ("running", "BETA", None)
+
+
+async def test_reassignment_without_a_target_asks_the_task_brokerage_again(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"]) == ("assigning", None)
+    assert (await announced(database))[-1] == TaskDefined.routing_key()
+
+
+@pytest.mark.parametrize("mode", ["soft", "nokill"])
+async def test_a_task_that_is_reassigned_while_it_waits_for_its_input_is_defined_before_it_is_brokered(
+    database: Database, producer: httpx.AsyncClient, task_id: int, mode: str
+) -> None:
+    """It has no input yet: on its way through the task brokerage it would end with nothing done."""
+    await put(database, task_id, "pending", old_status="registered")
+    assert (await command(producer, "reassign", task_id, mode=mode))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["old_status"], row["nucleus"], row["command"]) == ("pending", "registered", None, None)
+    assert row["retry_at"] is not None, "it is looked at now"
+
+
+async def test_more_attempts_re_open_units_that_were_given_up(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=2, failed=1)
+    reply = await command(producer, "increase_attempts", task_id, increase=2)
+    assert reply["data"] == 0 and "1 unit of input re-opened" in reply["message"]
+    attempts = await rows_of(
+        database, "SELECT status, max_attempt, count(*) FROM task_files GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    assert [tuple(one) for one in attempts] == [("finished", 3, 2), ("ready", 5, 18)]
+    assert (await command(producer, "increase_attempts", task_id, increase=0))["data"] == rules.BAD_VALUE
+
+
+async def test_a_split_rule_changes_while_the_task_lives_and_undoes_nothing(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    change = {"attribute_name": "nGBPerJob", "attribute_value": 3}
+    assert (await command(producer, "change_split_rule", task_id, **change))["data"] == 0
+    assert (await command(producer, "change_split_rule", task_id, attribute_name="NF"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["split_rule"]["nGBPerJob"], "nFilesPerJob" in row["split_rule"], row["nucleus"]) == (3, False, "BETA")
+    details = (await producer.get("/api/v1/task/get_details", params={"task_id": task_id})).json()["data"]
+    assert "NG=3" in details["splitRule"].split(",")
+    parameters = (await producer.get("/api/v1/task/get_task_parameters", params={"task_id": task_id})).json()["data"]
+    assert parameters["nGBPerJob"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("nEventsPerJob", 5, "nEventsPerJob cannot be changed; allowed: allowIncompleteInDS, "),
+        ("nGBPerJob", 0, "nGBPerJob = 0: allowed: 1 or more"),
+        ("nFilesPerJob", "many", "nFilesPerJob = 'many': allowed: a whole number"),
+    ],
+)
+async def test_a_rule_that_may_not_change_or_a_wrong_value_is_refused(
+    database: Database, producer: httpx.AsyncClient, task_id: int, name: str, value: object, told: str
+) -> None:
+    before = await task_row(database, task_id)
+    reply = await command(producer, "change_split_rule", task_id, attribute_name=name, attribute_value=value)
+    assert reply["data"] == rules.BAD_VALUE and told in reply["message"]
+    assert (await task_row(database, task_id))["split_rule"] == before["split_rule"]
+
+
+async def test_a_task_that_ended_has_no_live_rules(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await put(database, task_id, "done")
+    reply = await command(producer, "change_split_rule", task_id, attribute_name="NG", attribute_value=3)
+    assert reply["data"] == rules.IRRELEVANT
+
+
+async def test_avalanche_is_for_scouting_tasks(database: Database, producer: httpx.AsyncClient, task_id: int) -> None:
+    assert (await command(producer, "avalanche", task_id))["data"] == rules.IRRELEVANT
+    await put(database, task_id, "scouting")
+    assert (await command(producer, "avalanche", task_id))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "scouting"
+    assert (await announced(database))[-1] == TaskCommanded.routing_key()
+
+
+async def test_the_watchdog_s_request_is_carried_out_like_a_command(
+    database: Database, service: Service, task_id: int
+) -> None:
+    request = TaskCommandRequested(
+        task_id=task_id, command="finish", reason="the goal is reached", requested_by="watchdog"
+    )
+    [commanded] = await deliver(database, service, request)
+    assert commanded == TaskCommanded(task_id=task_id, command="finish", status="finishing", soft=True)
+    assert await deliver(database, service, request) == ()
+    assert await value_of(
+        database, "SELECT caller FROM audit_log WHERE outcome = 'accepted' AND verb = 'task.finish'"
+    ) == ("watchdog")
+
+
+async def test_an_incremental_execution_merges_parameters_and_takes_back_the_memory_but_no_reassignment(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await end_files(database, task_id, finished=10, failed=2)
+    async with database.read() as connection:
+        await change(connection, "UPDATE task_files SET status = 'lost' WHERE status = 'failed'")
+        await change(connection, "UPDATE task_datasets SET n_files_used = 10, n_files_failed = 0 WHERE type = 'input'")
+    measured = {"ram_count": 7000, "ram_unit": "MB", "walltime": 99, "walltime_unit": "kSPerMB"}
+    await put(database, task_id, "done", nucleus="BETA", measured_units=["ram_count", "walltime"], **measured)
+    changes = {"nGBPerJob": 7, "nFilesPerJob": None}
+    assert (await command(producer, "reload_input", task_id, new_parameters=changes))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["ram_count"], row["ram_unit"], row["attempt_nr"]) == ("rerefine", 1000, "MBPerCore", 1)
+    assert (row["nucleus"], row["walltime"], row["measured_units"]) == ("BETA", 99, ["walltime"])
+    assert await value_of(database, "SELECT count(*) FROM task_files WHERE status = 'lost'") == 0
+    emitted = list(await deliver(database, service, TaskRegistered(task_id=task_id)))
+    assert emitted == [TaskReady(task_id=task_id, nucleus="BETA")]
+    row = await task_row(database, task_id)
+    assert (row["split_rule"]["nGBPerJob"], "nFilesPerJob" in row["split_rule"], row["nucleus"]) == (7, False, "BETA")
+    assert (row["walltime"], row["measured_units"]) == (99, ["walltime"])
+
+
+async def test_rules_that_were_measured_stay_until_a_command_states_others(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nFilesPerJob=None, nGBPerJob=5, nucleus="ALPHA"))
+
+    async def rules_after(**changes: object) -> tuple[object, object]:
+        """nGBPerJob and nMaxFilesPerJob after an incremental execution with these parameters."""
+        await put(database, task_id, "done")
+        assert (await command(producer, "reload_input", task_id, new_parameters=changes))["success"]
+        await deliver(database, service, TaskRegistered(task_id=task_id))
+        row = await task_row(database, task_id)
+        assert row["status"] == "ready"
+        return row["split_rule"].get("nGBPerJob"), row["split_rule"].get("nMaxFilesPerJob")
+
+    assert await rules_after() == (5, None)
+    async with database.begin(reason="measured") as work:
+        await change_split_rule(work, task_id, {"nMaxFilesPerJob": 200})
+    assert (await task_row(database, task_id))["measured_rules"] == ["nGBPerJob", "nMaxFilesPerJob"]
+    assert await rules_after() == (None, 200)
+    assert await rules_after(nGBPerJob=7) == (7, 200)
+    assert await rules_after(nMaxFilesPerJob=9) == (7, 9)
+    assert (await task_row(database, task_id))["measured_rules"] == []
+
+
+async def test_release_takes_what_is_being_staged_as_staged(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.read() as connection:
+        await change(connection, "UPDATE task_files SET status = 'staging' WHERE file_id % 2 = 0 AND type = 'input'")
+    reply = await command(producer, "release", task_id)
+    assert reply["message"] == f"task {task_id} is released: 10 units of input taken as staged"
+    assert await value_of(database, "SELECT count(*) FROM task_files WHERE status = 'ready' AND type = 'input'") == 20
+    assert (await announced(database))[-1] == TaskReleased.routing_key()
+
+
+async def test_jobs_of_a_task_that_is_reassigned_without_killing_go_on(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    async with database.read() as connection:
+        a_job = {
+            "job_id": 1, "task_id": task_id, "chunk_id": 1, "shape_id": 1, "current_priority": 1, "core_count": 1,
+            "attempt_number": 1, "status": "activated", "queue": "Q", "resource_type": "SCORE", "gshare": "MC",
+            "user_name": "u", "prod_source_label": "managed", "job_type": "normal",
+        }  # fmt: skip
+        await insert(connection, "jobs", a_job)
+    assert (await command(producer, "reassign", task_id, nucleus="BETA"))["data"] == 0
+    assert (await task_row(database, task_id))["status"] == "reassigning", "soft waits for what is queued"
+    await put(database, task_id, "running")
+    assert (await command(producer, "reassign", task_id, nucleus="ALPHA", mode="nokill"))["data"] == 0
+    row = await task_row(database, task_id)
+    assert (row["status"], row["nucleus"], row["command"]) == ("running", "ALPHA", None)
+    assert await value_of(database, "SELECT status FROM jobs") == "activated"
