@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.job_generation.event_serving.announcing import announce
-from services.job_generation.generating import Generating, seeds_told
-from services.job_generation.policy.building import BuildRequest
+from services.job_generation.event_serving.requesting import request_for
+from services.job_generation.generating import Generating
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
 from services.job_generation.policy.event_service.jumbo import (
@@ -21,7 +21,6 @@ from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import JobInput, QueueFacts
 from services.job_generation.store import job_sets as store_sets
-from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import jumbo as store
 from services.job_generation.store import tasks as store_tasks
 from services.job_generation.store.jumbo import JumboJob
@@ -138,32 +137,16 @@ class MakingJumboJobs:
         placed: Sequence[PlacedJob],
         changes: CounterChanges,
     ) -> None:
-        task, text = definition.task, definition.text_for("normal")
-        templates = definition.templates_for("normal")
-        job_ids = await work.next_ids("job_ids", len(placed))
+        text, templates = definition.text_for("normal"), definition.templates_for("normal")
         seeds = await self._generating.seeds(work, definition, text, len(placed))
-        logs = await store_jobs.take_serials(work, [one.template_id for one in templates if one.is_log], len(placed))
-        request = BuildRequest(
-            task=task,
-            kind=KIND,
-            master=definition.datasets[chunk.dataset_id or 0],
-            datasets=definition.datasets,
-            templates=templates,
-            parameters=text,
-            placed=placed,
-            job_ids=job_ids,
-            serials={one.template_id: logs.get(one.template_id, 0) for one in templates},
-            guid_seed=job_ids[0],
-            seeds=seeds_told(task, seeds),
-            owner=await store_jobs.standing_of_owner(work, task),
-        )
+        request = await request_for(work, definition, KIND, text, templates, placed, seeds)
         try:
             jobs = build_jumbo(request, [SetPlace(0, {}) for _ in placed])
         except command_line.UnresolvedPlaceholder as error:
             raise Undefinable(str(error)) from error
         await self._generating.insert(work, definition, chunk, jobs, changes, seeds, takes_input=False)
         rows = [(job.job_id, one.queue.queue, one.queue.site) for job, one in zip(jobs, placed, strict=True)]
-        await store.insert(work, task.task_id, rows)
+        await store.insert(work, definition.task.task_id, rows)
 
 
 def _state(queue: QueueFacts, jobs: Sequence[JumboJob]) -> JumboQueue:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from services.job_generation.generating import Generating, seeds_told
+from services.job_generation.event_serving.requesting import request_for
+from services.job_generation.generating import Generating
 from services.job_generation.merging import MERGEABLE
 from services.job_generation.parameters import generation_parameters, most_walltime_s
-from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build
 from services.job_generation.policy.event_service.placing import consumer_queues, next_queue, without_jumbo
@@ -169,24 +169,17 @@ class MakingJobSets:
         """Build and insert; the ids. Raises Undefinable."""
         task, placed = definition.task, [one.placed for one in wanted]
         text, templates = _text(definition, chunk.kind, merges=merges), definition.templates_for(chunk.kind)
-        job_ids = await work.next_ids("job_ids", len(wanted))
         seeds = None if merges else await self._generating.seeds(work, definition, text, len(wanted))
-        logs = await store_jobs.take_serials(work, [one.template_id for one in templates if one.is_log], len(wanted))
-        request = BuildRequest(
-            task=task,
-            kind=chunk.kind,
-            master=definition.datasets[placed[0].job.master[0].dataset_id],
-            datasets=definition.datasets,
-            templates=templates,
-            parameters=text,
-            placed=placed,
-            job_ids=job_ids,
-            serials={one.template_id: logs.get(one.template_id, 0) for one in templates},
-            guid_seed=job_ids[0],
-            seeds=seeds_told(task, seeds),
+        request = await request_for(
+            work,
+            definition,
+            chunk.kind,
+            text,
+            templates,
+            placed,
+            seeds,
             trans_path=_trans_path(definition) if merges else None,
             most_walltime_s=most_walltime_s(self._parameters, task, "merge") if merges else None,
-            owner=await store_jobs.standing_of_owner(work, task),
         )
         try:
             jobs = build(request, [one.place for one in wanted], merges=merges)
@@ -197,7 +190,7 @@ class MakingJobSets:
         members = [(job.job_id, one.place.job_set_id) for job, one in zip(jobs, wanted, strict=True)]
         role = "merge" if merges else "consumer"
         await store_sets.add_members(work, task.task_id, role, members, attempts)
-        return job_ids
+        return request.job_ids
 
 
 def _owned_secondaries(definition: JobSource, placed: PlacedJob) -> list[Unit]:

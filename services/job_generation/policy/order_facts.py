@@ -60,7 +60,6 @@ class OrderedTask(Protocol):
         ...
 
 
-
 @dataclass(frozen=True)
 class OrderRule:
     """How a VO orders jobs: by task queues or not (`mode`), and the shares that are divided among users."""

@@ -189,7 +189,7 @@ class _Numbers:
 
     @classmethod
     def of(cls, counts: Mapping[CountedStatus, int], limits: ThrottleLimits, gate: Gate) -> _Numbers:
-        """Jobs by status as the rules add them up, with the bunch and the limit that follow (JEDI: Job throttling)."""
+        """Jobs by status as the rules add them up, with bunch and limit (JEDI: Job throttling)."""
         running = sum(counts.get(state, 0) for state in RUNNING)
         not_running = sum(counts.get(state, 0) for state in NOT_RUNNING)
         defined, offered = counts.get("defined", 0), counts.get(OFFERED, 0)
