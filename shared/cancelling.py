@@ -1,12 +1,29 @@
-"""Ending asyncio tasks: cancel, and wait until they have ended."""
+"""Ending asyncio tasks: cancel, and wait until they have ended; and what only looks like an end."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 AGAIN_AFTER_S = 5.0
+
+
+@contextmanager
+def cancellations_of_others_are_errors() -> Iterator[None]:
+    """A cancellation that nobody asked the current task for becomes a ConnectionError.
+
+    A library that loses its connection cancels futures of its own; who awaits one gets CancelledError. It would end a
+    loop that goes on after every error, without a line in the log. The task's own cancellation passes.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise ConnectionError("a lost connection cancelled what waited for it") from error
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:

@@ -11,6 +11,7 @@ Everything else is synthetic, drawn from a fixed seed and the name alone, so tha
 * cores, memory, times, scratch space, connectivity, software: `synthetic_queue`;
 * copy tool and protocols: `mv` between folders of this machine, so that a real pilot runs at any of these queues;
 * total and expired space: free space is 10 % to 30 % of the total, 1 % to 4 % is expired: `synthetic_storage`;
+* event service and jumbo jobs: the queues of `EVENT_SERVICE_QUEUES` and `JUMBO_QUEUES`;
 * nuclei: the sites of `NUCLEI`; type, status and policies follow from words in the queue's name.
 
 Without --full: `SITES_OF_EXAMPLE` sites, mostly at most `QUEUES_PER_SITE` queues each, and only the links between them.
@@ -37,6 +38,10 @@ NUCLEI = (
     "BNL-ATLAS", "CERN-PROD", "FZK-LCG2", "IN2P3-CC", "INFN-T1", "NDGF-T1", "RAL-LCG2", "SARA-MATRIX", "TRIUMF-LCG2",
     "pic",
 )  # fmt: skip
+#: queues that also take event service, and the one that is kept for jumbo jobs: together fewer than brokerage ranks, so
+#: that the one for jumbo jobs is among them
+EVENT_SERVICE_QUEUES = ("FZK-LCG2", "IN2P3-CC", "MWT2", "NIKHEF", "TOKYO-LCG2", "TRIUMF-LCG2", "pic")
+JUMBO_QUEUES = ("CSCS-LCG2-ALPS",)
 TIER_1 = {*NUCLEI, "RRC-KI-T1"} - {"CERN-PROD"}
 LINK_ACTIVITIES = ("Production Input", "Production Output", "Express")
 STORAGE_KINDS = ("DATADISK", "SCRATCHDISK", "DATATAPE", "MCTAPE", "VP_DISK")
@@ -112,7 +117,8 @@ def synthetic_queue(name: str, fact: dict[str, Any]) -> dict[str, Any]:
         "siteid": name, "nickname": name, "status": status,
         "type": "analysis" if analysis else "production" if upper.endswith("_MERGE") or opportunistic else "unified",
         "cloud": "WORLD", "atlas_site": fact["site"], "capability": "score" if single else "ucore",
-        "workflow": "push" if "CSCS" in upper or "NDGF" in fact["site"] else "pull_ups", "jobseed": "std",
+        "workflow": "push" if "CSCS" in upper or "NDGF" in fact["site"] else "pull_ups",
+        "jobseed": "all" if name in (*EVENT_SERVICE_QUEUES, *JUMBO_QUEUES) else "std",
         "corecount": cores, "corepower": round(draw.uniform(8.0, 16.0), 1),
         "maxtime": 43200 if "SHORT" in upper else draw.choice((172800, 259200, 345600)), "mintime": 0,
         "maxrss": ram_per_core * cores, "minrss": 2001 * cores if high_memory else 0, "meanrss": 2000,
@@ -121,7 +127,8 @@ def synthetic_queue(name: str, fact: dict[str, Any]) -> dict[str, Any]:
         "fairsharepolicy": policy, "releases": ["ANY"] if cloudy else ["AUTO"], "is_cvmfs": True,
         "direct_access_lan": draw.random() < 0.6, "direct_access_wan": draw.random() < 0.2,
         "wnconnectivity": "http#IPv4" if draw.random() < 0.08 else "full#IPv4", "transtimehi": 2, "transtimelo": 7,
-        "catchall": "mv_final_destination", "params": {},
+        "catchall": "mv_final_destination,useJumboJobs" if name in JUMBO_QUEUES else "mv_final_destination",
+        "params": {},
         "astorages": {role: names for role, names in roles.items() if names},
         "state": "ACTIVE", "copytools": {"mv": {"setup": ""}},
         "acopytools": {use: ["mv"] for use in (*STAGING, *(role for role, names in roles.items() if names))},

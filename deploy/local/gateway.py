@@ -33,6 +33,7 @@ LOOK_EVERY_S = 1.0
 LONGEST_ADDRESS = 60_000
 DOCUMENTS = "/openapi.json"
 RETRY_AFTER_S = "5"
+CONNECT_TIMEOUT_S = 10.0
 #: of one connection, not of the request (RFC 9110)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 _OF_PROXIES = {name.decode() for name in CERTIFICATE_HEADERS}
@@ -91,11 +92,11 @@ class Gateway:
         for url in self._copies.of(location.service):
             try:
                 return await self._handed_on(request, url)
-            except aiohttp.ClientConnectorError:
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
                 continue  # it has seen nothing of the request
             except aiohttp.ClientError as error:
                 return _failed(request, 502, f"{location.service} did not answer: {type(error).__name__}")
-        return _failed(request, 503, f"{location.service} is not running")
+        return _failed(request, 503, f"{location.service} is not running or takes no connection")
 
     def _headers(self, request: web.BaseRequest) -> list[tuple[str, str]]:
         """What came, and from where: a certificate is told by TLS proxies only, who else may say what they like."""
@@ -154,7 +155,7 @@ async def serve(host: str, port: int, copies: Copies, stop: asyncio.Event, proxi
     connector = aiohttp.TCPConnector(limit=MOST_HANDED_ON, keepalive_timeout=15)
     async with aiohttp.ClientSession(
         connector=connector,
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=10.0, sock_read=120.0),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=120.0),
         auto_decompress=False,
         skip_auto_headers=_ADDED,
         cookie_jar=aiohttp.DummyCookieJar(),

@@ -114,6 +114,17 @@ def is_ready(url: str, *, timeout_s: float = 1.0) -> bool:
         return False
 
 
+def why_not_ready(url: str, *, timeout_s: float = 5.0) -> str:
+    """What a service says of itself (`/readyz`), or why it does not answer."""
+    try:
+        with _opener().open(f"{url}/readyz", timeout=timeout_s) as answer:
+            return str(answer.read().decode(errors="replace"))
+    except urllib.error.HTTPError as error:
+        return error.read().decode(errors="replace")
+    except (OSError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def _opener() -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy has no business on the loopback
 

@@ -106,9 +106,14 @@ class LocalSystem:
             if self.state in ("failed", "stopped", "dead"):
                 raise LocalError(self.record.get("problem") or f"the system is {self.state}; see {self.directory}/logs")
             if time.monotonic() > deadline:
-                slow = [url for url in self._all_urls() if not services.is_ready(url)]
+                slow = [
+                    f"{service} at {url}: {services.why_not_ready(url)}"
+                    for service, copies in self.urls.items()
+                    for url in copies
+                    if not services.is_ready(url)
+                ]
                 raise LocalError(
-                    f"not ready after {timeout_s:.0f} s: {', '.join(slow) or 'no service has been started'}"
+                    f"not ready after {timeout_s:.0f} s: {'; '.join(slow) or 'no service has been started'}"
                 )
             time.sleep(_POLL_S)
 

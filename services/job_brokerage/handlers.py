@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
 from services.job_brokerage.parameters import limits_from
+from services.job_brokerage.policy.jumbo import jumbo_queues
 from services.job_brokerage.policy.request import analysis_input, job_request
 from services.job_brokerage.store.chunks import BrokerageStore
 from services.job_brokerage.store.usage import UsageSnapshot, read_own
 from shared.brokerage.analysis_facts import AnalysisInput
-from shared.brokerage.decision import Decision
+from shared.brokerage.decision import Candidate, Decision
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import JobBrokerage
 from shared.brokerage.request import JobRequest, local_data
@@ -66,6 +67,7 @@ class ChunkHandlers:
         if request is None:
             return
         request, decision = await self._decide(request, event, work)
+        for_jumbo = _choices(jumbo_queues(self._snapshot.world, request, decision))
         decision_id = await self._store.save(work, decision)
         self._count(decision)
         if decision.retry_at is not None:
@@ -77,17 +79,18 @@ class ChunkHandlers:
                     decision_id=decision_id,
                     reason=decision.reason(),
                     retry_at=decision.retry_at,
+                    jumbo_queues=for_jumbo,
                 )
             )
             return
         self._wakes.placed(await note_placed(work, "queue", event.task_id, event.chunk_id))
-        candidates = tuple(
-            QueueChoice(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
-            for one in decision.candidates
-        )
         work.emit(
             ChunkBrokered(
-                chunk_id=event.chunk_id, task_id=event.task_id, decision_id=decision_id, candidates=candidates
+                chunk_id=event.chunk_id,
+                task_id=event.task_id,
+                decision_id=decision_id,
+                candidates=_choices(decision.candidates),
+                jumbo_queues=for_jumbo,
             )
         )
 
@@ -162,3 +165,10 @@ class ChunkHandlers:
             if code != PASSED:
                 check = decision.checks[code]
                 self._excluded.labels(check.name, check.tier.value).inc()
+
+
+def _choices(candidates: Sequence[Candidate]) -> tuple[QueueChoice, ...]:
+    return tuple(
+        QueueChoice(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
+        for one in candidates
+    )

@@ -128,12 +128,11 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     queues = TaskQueues(database.read, parameters, grid, SiteLimits(parameters, clock), random=context.random)
     facts = LaneFacts(KnownShapes(reader), queues)
     windows = Windows(reader, facts, clock=clock, random=context.random, limits=limits)
-    permitted = PermittedSessions(_sessions(context, settings), SitePermits(database, queues))
+    sessions, permits = _sessions(context, settings), SitePermits(database, queues)
+    texts = OrderedTexts(PermittedSessions(sessions, permits), reader)
     sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
     picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
-    claims = Claims(
-        windows, reader, OrderedTexts(permitted, reader), picks, metrics, identity=identity, clock=clock, limits=most
-    )
+    claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
     activity = PilotActivity(database, parameters, grid, clock)
@@ -165,7 +164,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
         web=web,
         body_limits=dict.fromkeys((f"/api/v1/job/{one}" for one in TAKES_IDS), IDS),
         background=_background(database, commands, reordering, close),
-        on_start=[lambda: _start(database, identity, activity, upkeep, sites)],
+        on_start=[lambda: _start(database, identity, activity, upkeep, sites), lambda: _connect(sessions, reads)],
         on_news_interrupted=[windows.forget_all],
     )
     service = with_parameters(parameters, database, service)
@@ -254,6 +253,13 @@ async def _start(
         await upkeep.read_queues(work)
         await upkeep.recheck(work)
         await sites.refresh(work.connection)
+
+
+async def _connect(sessions: Sessions, reads: ReadSessions) -> None:
+    """Connections for the first requests. Among thousands of new pilots one that is made then is not made in time."""
+    if isinstance(sessions, OwnSessions):
+        await sessions.open()
+        await reads.open()
 
 
 async def _at_stop(close: Callable[[], Awaitable[None]]) -> None:

@@ -9,6 +9,8 @@ from services.job_generation.applying import Applying
 from services.job_generation.compiling import Compiling
 from services.job_generation.event_serving.jumbo import MakingJumboJobs
 from services.job_generation.event_serving.making import MakingJobSets
+from services.job_generation.event_serving.serving import ServingJobSets
+from services.job_generation.event_serving.waiting import WaitingJobSets
 from services.job_generation.gating import Gating
 from services.job_generation.generating import Generating
 from services.job_generation.handlers import Handlers
@@ -16,6 +18,7 @@ from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
 from services.job_generation.ordering import Rekeying
 from services.job_generation.policy.plugin import JobGeneration
+from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.retrying import Retrying, forget_retry_decisions
 from services.job_generation.scouting import Scouting
 from services.job_generation.settling import Settling
@@ -54,9 +57,13 @@ def build_handlers(context: Context, parameters: Parameters, offering: Offering,
     generating = Generating(parameters, grid, ShapeIds(), context.random, find_plugin)
     job_sets = MakingJobSets(parameters, generating)
     merges, compiling = Merging(parameters, generating), Compiling(parameters, generating, job_sets)
-    settling = Settling(Scouting(parameters, grid), offering, merges, job_sets, MakingJumboJobs(parameters, generating))
-    applying = Applying(parameters, merges, Retrying(grid), compiling)
-    return Handlers(parameters, compiling, merges, applying, settling, rekeying)
+    preprocessing = Preprocessing(parameters, generating)
+    applying = Applying(parameters, merges, Retrying(grid), compiling, preprocessing)
+    waiting = WaitingJobSets(parameters, generating, job_sets, applying)
+    jumbo_jobs = MakingJumboJobs(parameters, generating)
+    serving = ServingJobSets(generating, job_sets, applying)
+    settling = Settling(Scouting(parameters, grid), offering, merges, serving, jumbo_jobs, waiting, preprocessing)
+    return Handlers(parameters, compiling, merges, preprocessing, applying, settling, rekeying, waiting)
 
 
 def build(context: Context) -> Service:
@@ -80,6 +87,8 @@ def build(context: Context) -> Service:
             (events.TaskJumboSwitched, handlers.on_task_jumbo_switched),
             (events.ChunkBrokered, handlers.on_chunk_brokered),
             (events.ChunkUnplaceable, handlers.on_chunk_unplaceable),
+            (events.JobsStarted, handlers.copies.on_jobs_started),
+            (events.JobsTransferring, handlers.copies.on_jobs_transferring),
             (events.JobsFinished, handlers.on_jobs_ended),
             (events.JobsFailed, handlers.on_jobs_ended),
             (events.JobsExpired, handlers.on_jobs_ended),

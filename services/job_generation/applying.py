@@ -6,19 +6,23 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.job_generation import merging
 from services.job_generation.compiling import Compiling
+from services.job_generation.event_serving.cloning import EndingCopies
 from services.job_generation.event_serving.jumbo_ending import EndingEventService
 from services.job_generation.merging import Merging
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.retry.remedies import raised_ram_mb
 from services.job_generation.policy.values import Task
+from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.retrying import Decisions, Retrying, ended_by_rule
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
+from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.results import EndedJob, InputEnd, JobFile, OutputEnd
 from services.job_generation.store.tasks import LockedTask
 from shared.config.parameters import Parameters
@@ -34,21 +38,44 @@ GONE_AFTER_END: tuple[FileStatus, ...] = ("running", "defined")
 class Applying:
     """Counts ended jobs of tasks whose rows are locked."""
 
-    def __init__(self, parameters: Parameters, merges: Merging, retrying: Retrying, compiling: Compiling) -> None:
+    def __init__(
+        self,
+        parameters: Parameters,
+        merges: Merging,
+        retrying: Retrying,
+        compiling: Compiling,
+        preprocessing: Preprocessing,
+    ) -> None:
         self._parameters, self._merges, self._retrying, self._compiling = parameters, merges, retrying, compiling
-        self._job_sets = EndingEventService(self._write)
+        self._job_sets, self._copies = EndingEventService(self._write, self._write_input), EndingCopies(self._write)
+        self._preprocessing = preprocessing
 
     async def apply(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""
         task, changes = held.task, CounterChanges()
         if task.rules.uses_event_service:
             jobs = await self._job_sets.ended(work, held, jobs, changes)
+        if task.rules.cloning is not None:
+            jobs = await self._copies.ended(work, held, jobs, changes)
         empty = await self._merges.hold(work, task, [job for job in jobs if job.status == "merging"], changes)
         final = [*(job for job in jobs if job.status in FINAL), *empty]
-        await self._apply_plain(work, held, [job for job in final if job.job_type != "merge"], changes)
-        await self._apply_merges(work, held, [job for job in final if job.job_type == "merge"], changes)
+        merges = [job for job in final if kind_of(job.job_type).reads_outputs]
+        await self._apply_plain(work, held, [job for job in final if job not in merges], changes)
+        await self._apply_merges(work, held, merges, changes)
         await store.apply_counters(work, changes)
         await self._compiling.ended(work, held, final)
+        await self._preprocessing.ended(work, held, final)
+
+    async def copies_go_on(
+        self, work: UnitOfWork, held: LockedTask, job_ids: Sequence[int], *, has_stored: bool
+    ) -> int:
+        """Copies of jobs began to run, or their outputs are registered; how many took others back."""
+        if not has_stored and held.task.rules.cloning != "runonce":
+            return 0
+        changes = CounterChanges()
+        n_decided = await self._copies.goes_on(work, held, job_ids, changes)
+        await store.apply_counters(work, changes)
+        return n_decided
 
     async def finish_co_jumbo(self, work: UnitOfWork, held: LockedTask, set_ids: Sequence[int]) -> int:
         """Co-jumbo jobs without events left, thanks to jumbo jobs, are merged; how many sets went on."""
@@ -57,13 +84,33 @@ class Applying:
         changes, n_sets = CounterChanges(), 0
         for set_id in sorted(set_ids):
             n_sets += await self._job_sets.look(work, held, set_id, changes)
+        await store_waiting.note_waiting(work, set_ids)
         await store.apply_counters(work, changes)
         return n_sets
+
+    async def give_way(self, work: UnitOfWork, held: LockedTask, set_ids: Sequence[int]) -> None:
+        """Jobs that waited without a queue end, now that their sets have real co-jumbo jobs; all are locked."""
+        changes = CounterChanges()
+        for set_id in sorted(set_ids):
+            await self._job_sets.give_way(work, held, set_id, changes)
+        await store.apply_counters(work, changes)
+        await store_waiting.note_waiting(work, set_ids)
+
+    async def give_up(self, work: UnitOfWork, held: LockedTask, set_id: int, reason: str) -> bool:
+        """A job set for which no queue is left fails, unless other jobs of it go on; they are locked."""
+        changes = CounterChanges()
+        is_over = await self._job_sets.give_up(work, held, set_id, reason, changes)
+        await store_waiting.note_waiting(work, [set_id])
+        await store.apply_counters(work, changes)
+        return is_over
 
     async def _apply_plain(
         self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
     ) -> None:
-        """Jobs that are not merge jobs. One that was killed while its outputs are being merged waits for the merge."""
+        """Jobs that are not merge jobs. One that was killed while its outputs are being merged waits for the merge.
+
+        Those that ended well and are merged by nobody need no decision: their files are finished all at once.
+        """
         if not jobs:
             return
         task = held.task
@@ -73,7 +120,17 @@ class Applying:
             waiting = {job_id for job_id, rows in outputs.items() if merging.waits_for_merge(rows)}
             jobs = [job for job in jobs if job.job_id not in waiting or job.status == "finished"]
             ends = {job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ())) for job in jobs}
+        else:
+            await self._finish(work, task, [job for job in jobs if job.status == "finished"], changes)
+            jobs = [job for job in jobs if job.status != "finished"]
         await self._write(work, held, jobs, ends, changes)
+
+    async def _finish(self, work: UnitOfWork, task: Task, jobs: Sequence[EndedJob], changes: CounterChanges) -> None:
+        """Files of jobs that ended well to their next states; the jobs are marked as counted."""
+        if jobs:
+            ids = [job.job_id for job in jobs]
+            await store_results.finish_files(work, task.task_id, ids, changes, "its job ended")
+            await _count(work, task, jobs)
 
     async def _apply_merges(
         self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges
@@ -118,10 +175,25 @@ class Applying:
         await store_results.end_inputs(work, task.task_id, inputs, changes, "its job ended")
         await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
         await self._retrying.follow(work, held, jobs, files, inputs, decisions)
-        await work.because("results counted")
-        await store_results.mark_applied(work, ids)
-        await store_results.count_ended_jobs(work, task.task_id, jobs)
+        await _count(work, task, jobs)
         return files
+
+    async def _write_input(
+        self, work: UnitOfWork, held: LockedTask, set_id: int, job_id: int, ended: Ended, changes: CounterChanges
+    ) -> None:
+        """The input of a set that none of its live jobs owns ends as that of this job, which was counted before."""
+        await store_sets.own_input(work, set_id, job_id)
+        files = await store_results.input_of_set(work, set_id)
+        limits = generation_parameters(self._parameters, held.task.gshare, held.task.vo)
+        inputs = list(_inputs(files, {job_id: ended}, {}, held.task, limits.forgiven_attempts, {}))
+        await store_results.end_inputs(work, held.task.task_id, inputs, changes, "its job set was given up")
+
+
+async def _count(work: UnitOfWork, task: Task, jobs: Sequence[EndedJob]) -> None:
+    """The results of these jobs are written."""
+    await work.because("results counted")
+    await store_results.mark_applied(work, [job.job_id for job in jobs])
+    await store_results.count_ended_jobs(work, task.task_id, jobs)
 
 
 def _inputs(

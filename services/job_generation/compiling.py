@@ -11,9 +11,10 @@ from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.build_jobs import decide, refused_for_failures
-from services.job_generation.policy.building import BuildRequest, NewJob
+from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource
+from services.job_generation.policy.kinds import BUILD
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
@@ -62,6 +63,10 @@ class Compiling:
         await self._wait(work, definition.task, chunk, decision.reason)
         return 0
 
+    async def release(self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str) -> None:
+        """The input of a chunk is ready again."""
+        await store.give_back(work, task.task_id, chunk_id, changes, reason)
+
     async def _wait(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
         """The input goes back until the build has ended, which takes the time away, or until the time has come."""
         changes = CounterChanges()
@@ -75,51 +80,46 @@ class Compiling:
     async def _build(self, work: UnitOfWork, place: _Place) -> None:
         """One build job at the queue, in a chunk of its own without input."""
         task, changes = place.definition.task, CounterChanges()
-        templates = place.definition.templates_for("build")
+        templates = place.definition.templates_for(BUILD)
         source = await at_sites(work, place.definition, templates, [PlacedJob(place.queue, JobInput(()))])
         place = replace(place, definition=source)
         [chunk_id] = await work.next_ids("chunk_ids", 1)
         await store.insert_chunk(
-            work, chunk_id, task.task_id, "build", PickedFiles([], 0, 0), dataset_id=None, queue=place.queue.queue
+            work, chunk_id, task.task_id, BUILD.name, PickedFiles([], 0, 0), dataset_id=None, queue=place.queue.queue
         )
         chunk = await store.end_chunk(work, chunk_id, task.task_id, "used", None)
         assert chunk is not None
         [job] = self._generating.built(GreedyGeneration(), await self._request(work, place))
-        await self._generating.insert(work, place.definition, chunk, [self._for_pilot(job, place)], changes)
+        await self._generating.insert(work, place.definition, chunk, [place.definition.for_pilot(BUILD, job)], changes)
         await store.apply_counters(work, changes)
         await store_builds.begin(work, task.task_id, place.queue.site, job.job_id)
 
     async def _request(self, work: UnitOfWork, place: _Place) -> BuildRequest:
         definition = place.definition
-        templates = definition.templates_for("build")
+        templates = definition.templates_for(BUILD)
         library = next(one for one in definition.datasets.values() if one.stream_name == LIBRARY_STREAM)
         return BuildRequest(
             task=definition.task,
-            kind="build",
+            kind=BUILD.name,
             master=library,
             datasets=definition.datasets,
             templates=templates,
-            parameters=definition.text_for("build"),
+            parameters=definition.text_for(BUILD),
             placed=[PlacedJob(place.queue, JobInput(()))],
             at_site=definition.at_site,
             job_ids=await work.next_ids("job_ids", 1),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], 1),
             guid_seed=definition.task.task_id,
-            trans_path=definition.command_lines.get("build_trans_path"),
-            most_walltime_s=most_walltime_s(self._parameters, definition.task, "build"),
+            trans_path=definition.trans_path_for(BUILD),
+            most_walltime_s=most_walltime_s(self._parameters, definition.task, BUILD),
         )
-
-    def _for_pilot(self, job: NewJob, place: _Place) -> NewJob:
-        """The pilot is told the label of build jobs; who may take the job is decided by that of the task."""
-        label = place.definition.command_lines.get("build_label")
-        return replace(job, spec={**job.spec, **({"prodSourceLabel": label} if label else {})})
 
     async def ended(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
         """Build jobs that were counted ended: their libraries may be used, or the build is tried again.
 
         The task is looked at now. While it scouts, the third failure breaks it.
         """
-        of_builds = [job for job in jobs if job.job_type == "build"]
+        of_builds = [job for job in jobs if job.job_type == BUILD.name]
         if not of_builds:
             return
         await store_builds.end(work, held.task.task_id, of_builds)

@@ -17,6 +17,7 @@ from services.job_generation.policy.gate_order import (
     WaitingTask,
     ahead_of,
     in_turn,
+    places_before,
     served,
 )
 from services.job_generation.policy.throttle import (
@@ -58,8 +59,8 @@ ENOUGH_JOBS = int(ENOUGH_WALLTIME_S // 3600) + 1
 class _Known:
     """What one process read about a scope with the counts of `at`.
 
-    Its name in limits, and whether it may be throttled at all; `walltime_s` and `priorities` of a share are read when
-    something depends on them.
+    Its name in limits, and whether it may be throttled at all; `walltime_s` and `priorities` are read when something
+    depends on them.
     """
 
     at: datetime | None
@@ -123,8 +124,11 @@ class Gating:
             return decision
         rule = cycle_rule(self._parameters, gate.known.name)
         queues = sorted(await self._queues(work))
-        waiting = await store.waiting_at_gate(work, gate.scope, rule, queues, task)
-        mine = next((one for one in waiting if one.task_id == task.task_id), _at_gate(task, rule, work.now))
+        since, is_woken = await store.own_wait(work, task)
+        mine = _at_gate(task, rule, since)
+        waiting: list[WaitingTask] = []
+        for place in places_before(mine, gate.row.cycle, rule):
+            waiting += await store.ahead_at_gate(work, gate.scope, queues, mine, place, rule, is_woken=is_woken)
         if decision.min_priority is not None:
             waiting = [one for one in waiting if one.priority >= decision.min_priority]
         return held_behind(decision, ahead_of(mine, waiting, gate.row.cycle, rule))
@@ -187,14 +191,13 @@ class Gating:
     async def _judged(
         self, work: UnitOfWork, gate: HeldGate, limits: ThrottleLimits, *, applies: bool, jumps: bool
     ) -> ThrottleDecision:
-        """The decision; walltimes and priorities of a share are read only where it depends on them."""
+        """The decision; walltimes and priorities are read only where it depends on them."""
         scope, known, queues = gate.scope, gate.known, sorted(await self._queues(work))
         facts = Gate(known.walltime_s, scope.resource_type == ALL_TYPES, known.name in GROWING_SHARES)
         decision = judge(gate.row.by_status, limits, share_is_throttled=applies, gate=facts)
-        if scope.work_queue_id is not None:
-            return decision
         queued = decision.numbers["not_running"] + decision.numbers["defined"]
-        if decision.depends_on_walltime and queued < ENOUGH_JOBS and not known.walltime_was_read:
+        asks_walltime = decision.depends_on_walltime and not facts.is_whole
+        if asks_walltime and queued < ENOUGH_JOBS and not known.walltime_was_read:
             known.walltime_s = await store_statistics.walltime_of_queued(work, scope, queues, ENOUGH_JOBS)
             known.walltime_was_read = True
             facts = replace(facts, queued_walltime_s=known.walltime_s)
@@ -237,6 +240,6 @@ def _group(rule: CycleRule, user: str, working_group: str | None) -> str:
     return user if rule.group_by == USER_NAME else working_group or ""
 
 
-def _at_gate(task: Task, rule: CycleRule, now: datetime) -> WaitingTask:
-    """A task that has not waited."""
-    return WaitingTask(task.task_id, task.priority, _group(rule, task.user_name, task.working_group), now)
+def _at_gate(task: Task, rule: CycleRule, since: datetime) -> WaitingTask:
+    """A task as its gate sees it."""
+    return WaitingTask(task.task_id, task.priority, _group(rule, task.user_name, task.working_group), since)

@@ -7,19 +7,22 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from services.job_generation.event_serving.cloning import note_copies
 from services.job_generation.instantiating import at_sites
-from services.job_generation.matching import take_matches
+from services.job_generation.matching import take_matches, take_more
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.build_jobs import SiteBuild, with_libraries
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.event_service.elsewhere import Elsewhere
 from services.job_generation.policy.event_service.placing import without_jumbo
 from services.job_generation.policy.job_source import JobSource, Undefinable
+from services.job_generation.policy.kinds import SCOUT, kind_of
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
-from services.job_generation.policy.queue_facts import facts_of_candidates
+from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
 from services.job_generation.policy.values import Dataset, QueueFacts, Task
 from services.job_generation.pooling import pools_of_secondaries
 from services.job_generation.store import jobs as store_jobs
@@ -55,6 +58,10 @@ class Generating:
         self._parameters, self._grid, self._shapes = parameters, grid, shapes
         self._random, self._find_plugin = rng, find_plugin
 
+    def plugin_of(self, task: Task) -> JobGeneration:
+        """What the VO of a task, or its label, replaces in job generation."""
+        return self._find_plugin(task.vo or "", task.prod_source_label)
+
     async def definition(self, work: UnitOfWork, task: Task) -> JobSource:
         """Read what jobs are made from."""
         parameters, lines = await store.texts(work, task.task_id)
@@ -68,6 +75,13 @@ class Generating:
         grid = await self._grid.grid(work.connection)
         queued = await store_statistics.queued_at_queues(work, [one.queue for one in candidates])
         return facts_of_candidates(grid, task, candidates, queued)
+
+    async def queues_of_store(self, work: UnitOfWork, task: Task, store_id: int) -> list[QueueFacts]:
+        """Online queues for the task's kind of work that name an object store."""
+        grid = await self._grid.grid(work.connection)
+        names = queues_naming(grid, task, store_id)
+        choices = [QueueChoice(queue=one, resource_type=task.resource_type, weight=1.0) for one in names]
+        return await self.queues(work, task, choices)
 
     async def generate(
         self,
@@ -85,7 +99,7 @@ class Generating:
         """
         definition = await self.definition(work, held.task)
         task = definition.task
-        plugin = self._find_plugin(task.vo or "", task.prod_source_label)
+        plugin = self.plugin_of(task)
         units = await store_units.units_of_chunk(work, chunk.chunk_id, task)
         queues = await self.queues(work, task, candidates)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
@@ -96,7 +110,7 @@ class Generating:
             units,
             await pools_of_secondaries(work, definition, units, seed),
             without_jumbo(queues) if task.uses_jumbo else queues,
-            chunk.kind == "scout",
+            chunk.kind == SCOUT.name,
             max(1, min(limits.jobs_of_chunk, chunk.max_jobs or limits.jobs_of_chunk) // task.rules.jobs_for_input),
             await self._more_follows(work, task, definition.datasets.get(chunk.dataset_id or 0), chunk),
         )
@@ -107,7 +121,14 @@ class Generating:
         if placement.jobs and task.rules.uses_event_service:
             await begin_sets(work, definition, chunk, placement.jobs, queues, changes)
         elif placement.jobs:
-            await self._insert(work, definition, chunk, placement, plugin, changes)
+            placed = placement.jobs
+            if task.rules.cloning is not None:
+                elsewhere = Elsewhere(task, queues, placed, scout=request.is_scout)
+                copies = await take_more(work, task, [elsewhere.spread(one) for one in placed])
+                placed = [copy for of_input in copies for copy in of_input]
+            job_ids = await self._insert(work, definition, chunk, placed, plugin, changes)
+            if task.rules.cloning is not None:
+                await note_copies(work, definition, chunk, placed, job_ids)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
         if not placement.jobs:
@@ -117,7 +138,7 @@ class Generating:
 
     async def _more_follows(self, work: UnitOfWork, task: Task, master: Dataset | None, chunk: Chunk) -> bool:
         """Whether more input of the chunk's kind is to be used after it: ready already, or waited for."""
-        if chunk.kind == "scout" or master is None:
+        if chunk.kind == SCOUT.name or master is None:
             return False
         if await store_units.has_more(work, master.dataset_id, chunk.ram_mb, task.needs.ram_mb):
             return True
@@ -130,15 +151,16 @@ class Generating:
         work: UnitOfWork,
         definition: JobSource,
         chunk: Chunk,
-        placement: Placement,
+        placed: Sequence[PlacedJob],
         plugin: JobGeneration,
         changes: CounterChanges,
-    ) -> None:
+    ) -> Sequence[int]:
+        """The jobs of these inputs; their ids."""
         task = definition.task
-        text = definition.text_for(chunk.kind)
-        templates = definition.templates_for(chunk.kind)
-        definition = await at_sites(work, definition, templates, placement.jobs)
-        n_jobs = len(placement.jobs)
+        kind = kind_of(chunk.kind)
+        text, templates = definition.text_for(kind), definition.templates_for(kind)
+        definition = await at_sites(work, definition, templates, placed)
+        n_jobs = len(placed)
         seeds = await self.seeds(work, definition, text, n_jobs)
         request = BuildRequest(
             task=task,
@@ -147,7 +169,7 @@ class Generating:
             datasets=definition.datasets,
             templates=templates,
             parameters=text,
-            placed=placement.jobs,
+            placed=placed,
             job_ids=await work.next_ids("job_ids", n_jobs),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
             guid_seed=self._random.getrandbits(SEED_BITS),
@@ -157,6 +179,7 @@ class Generating:
         )
         await self.insert(work, definition, chunk, self.built(plugin, request), changes, seeds)
         await self.start_task(work, task, chunk)
+        return request.job_ids
 
     def built(self, plugin: JobGeneration, request: BuildRequest) -> list[NewJob]:
         """The plugin's jobs. A placeholder without a value is the task's mistake, not ours."""
@@ -175,15 +198,21 @@ class Generating:
         seeds: Seeds | None = None,
         *,
         takes_input: bool = True,
+        waits: bool = False,
     ) -> None:
-        """Insert jobs and announce them; without `takes_input` their input is in the hands of their job set."""
+        """Insert jobs and announce them; without `takes_input` their input is in the hands of their job set.
+
+        Those that `waits` have no queue: no other service does anything with them.
+        """
         task = definition.task
         shapes = await self._shapes.intern(work, [job.requirement for job in jobs])
         keys = await order_keys_of_jobs(work, self._parameters, task, chunk.kind, jobs)
-        batch = Batch(task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes, keys, takes_input)
+        batch = Batch(
+            task, chunk.chunk_id, chunk.kind, jobs, definition.datasets, seeds, changes, keys, takes_input, waits
+        )
         await store_jobs.insert(work, batch, shapes)
         await store.count_chunk_jobs(work, chunk.chunk_id, len(jobs))
-        for part in batches(jobs, IDS_OF_EVENT):
+        for part in batches([] if waits else jobs, IDS_OF_EVENT):
             work.emit(
                 JobsGenerated(
                     task_id=task.task_id,
@@ -220,7 +249,7 @@ class Generating:
         """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
         if task.status != "ready":
             return
-        status: TaskStatus = "scouting" if chunk.kind == "scout" else "running"
+        status: TaskStatus = "scouting" if chunk.kind == SCOUT.name else "running"
         await store.move_datasets(work, task.task_id, OUTPUT_TYPES, "running", "first jobs generated")
         await store.move_task(work, task, status, reason=f"first jobs generated from chunk {chunk.chunk_id}")
 
@@ -270,7 +299,7 @@ class Generating:
         )
         if chunk.ram_mb is not None:
             await store_units.hold_memory(work, chunk.chunk_id, retry_at)
-        elif task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
+        elif task.status in GENERATING and not await store.something_runs(work, task.task_id):
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
             await store.set_retry_at(work, task.task_id, retry_at)

@@ -7,16 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from services.job_generation.applying import Applying
 from services.job_generation.compiling import Compiling
-from services.job_generation.merging import MERGEABLE, Merging
+from services.job_generation.event_serving.deciding import DecidingCopies
+from services.job_generation.event_serving.waiting import WaitingJobSets
+from services.job_generation.merging import Merging
 from services.job_generation.ordering import Rekeying
 from services.job_generation.parameters import kept_for
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import Undefinable
+from services.job_generation.policy.kinds import (
+    BUILD,
+    CHUNKS_WANTED_WHILE,
+    MERGE,
+    MERGEABLE,
+    NORMAL,
+    PREPROCESS,
+    PREPROCESSING,
+    SCOUT,
+    kind_of,
+)
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
+from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.settling import Settling
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import jumbo as store_jumbo
@@ -44,7 +59,19 @@ IDLE_TASKS_AT_ONCE = 20
 SPECS_AT_ONCE = 50_000
 BREAKABLE = frozenset(TASK.sources("tobroken", store.OWNER))
 
-KEEPS_MERGING = frozenset(MERGEABLE)
+
+class MakingJobs(Protocol):
+    """What makes the jobs of chunks of a kind."""
+
+    async def generate(
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
+    ) -> int:
+        """Jobs of a brokered chunk; what is not used is given back. How many. Raises Undefinable."""
+        ...
+
+    async def release(self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str) -> None:
+        """Give back what the chunk took."""
+        ...
 
 
 class Handlers:
@@ -55,12 +82,21 @@ class Handlers:
         parameters: Parameters,
         compiling: Compiling,
         merges: Merging,
+        preprocessing: Preprocessing,
         applying: Applying,
         settling: Settling,
         rekeying: Rekeying,
+        waiting_sets: WaitingJobSets,
     ) -> None:
-        self._parameters, self._compiling, self._merges = parameters, compiling, merges
-        self._applying, self._settling, self._rekeying = applying, settling, rekeying
+        self._parameters, self._applying, self._settling, self._rekeying = parameters, applying, settling, rekeying
+        self._makers: dict[str, MakingJobs] = {
+            SCOUT.name: compiling,
+            NORMAL.name: compiling,
+            BUILD.name: compiling,
+            MERGE.name: merges,
+            PREPROCESS.name: preprocessing,
+        }
+        self._waiting_sets, self.copies = waiting_sets, DecidingCopies(applying, settling)
         self._co_jumbo_after = store_jumbo.FIRST_SLICE
 
     async def on_task_ready(self, event: TaskReady, work: UnitOfWork) -> None:
@@ -85,27 +121,26 @@ class Handlers:
         held = await store.lock_task(work, event.task_id)
         if held is None:
             return
-        wanted = held.task.status in GENERATING or held.task.status in KEEPS_MERGING
+        await _note_jumbo_queues(work, held.task, event.jumbo_queues)
+        wanted = held.task.status in CHUNKS_WANTED_WHILE
         chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "used", None) if wanted else None
         if chunk is None:
             if not await self._withdraw(work, held.task, only=event.chunk_id):
                 return
-        elif chunk.kind == "merge" or held.task.status in GENERATING:
+        elif held.task.status in kind_of(chunk.kind).chunks_wanted_while:
             await self._make_jobs(work, held, chunk, event.candidates)
         else:
             await self._give_back(work, held.task, chunk, f"the task is {held.task.status}")
+            await store.return_chunk(work, chunk.chunk_id, f"the task is {held.task.status}")
         await self._settle_again(work, event.task_id)
 
     async def _make_jobs(
         self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
     ) -> None:
         """Jobs of a chunk; a task whose jobs cannot be defined is broken."""
+        make = self._waiting_sets.place if chunk.is_for_waiting else self._makers[chunk.kind].generate
         try:
-            if chunk.kind == "merge":
-                n_jobs = await self._merges.generate(work, held, chunk, candidates)
-            else:
-                n_jobs = await self._compiling.generate(work, held, chunk, candidates)
-            if n_jobs == 0:
+            if await make(work, held, chunk, candidates) == 0:
                 await store.return_chunk(work, chunk.chunk_id, "no job was made of it")
         except Undefinable as error:
             reason = f"jobs cannot be defined: {error}"
@@ -118,11 +153,17 @@ class Handlers:
     async def on_chunk_unplaceable(self, event: ChunkUnplaceable, work: UnitOfWork) -> None:
         """No queue passed: files go back; a task without anything else under way waits in pending."""
         held = await store.lock_task(work, event.task_id)
+        if held is not None:
+            await _note_jumbo_queues(work, held.task, event.jumbo_queues)
+            places = await self._waiting_sets.places_of_jumbo(work, held, event.chunk_id, event.jumbo_queues or ())
+            if places:
+                await self._wait_for_jumbo(work, held, event, places)
+                return
         chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "returned", event.reason) if held else None
         if held is None or chunk is None:
             return
         await self._give_back(work, held.task, chunk, f"no queue for the chunk: {event.reason}"[:1000])
-        task = held.task
+        task, kind = held.task, kind_of(chunk.kind)
         await store.record_decision(
             work,
             task.task_id,
@@ -131,19 +172,34 @@ class Handlers:
             numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id},
             retry_at=event.retry_at,
         )
-        only_memory_waits = chunk.ram_mb is not None and chunk.kind != "merge" and task.status in GENERATING
+        only_memory_waits = chunk.ram_mb is not None and not kind.reads_outputs and task.status in GENERATING
         if only_memory_waits:
             await store_units.hold_memory(work, chunk.chunk_id, event.retry_at)
             await self._settle_again(work, task.task_id)  # units that need less go on
-        if task.status in GENERATING and await store.live_jobs(work, task.task_id) == 0:
+        if task.status in kind.task_is_held_from and not await store.something_runs(work, task.task_id):
             retry_at = await self._earliest(work, task, event.retry_at) if only_memory_waits else event.retry_at
             await store.move_task(work, task, "pending", reason=event.reason, retry_at=retry_at, keep=True)
         elif only_memory_waits:
             return
-        elif task.status in GENERATING or chunk.kind == "merge":
+        elif chunk.is_for_waiting:
+            await self._waiting_sets.unplaceable(work, task, event.retry_at)
+        elif task.status in kind.chunks_wanted_while:
             await store.set_retry_at(work, task.task_id, event.retry_at)
         if task.status not in GENERATING:
             await self._settle_again(work, task.task_id)
+
+    async def _wait_for_jumbo(
+        self, work: UnitOfWork, held: LockedTask, event: ChunkUnplaceable, places: Sequence[QueueChoice]
+    ) -> None:
+        """No queue takes co-jumbo jobs, but jumbo jobs run, or may: the job sets wait for these."""
+        chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "used", None)
+        assert chunk is not None
+        await self._make_jobs(work, held, chunk, places)
+        await store.record_decision(
+            work, event.task_id, "unplaceable", f"its events are left to jumbo jobs: {event.reason}"[:4000],
+            numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id}, retry_at=event.retry_at,
+        )  # fmt: skip
+        await self._settle_again(work, event.task_id)
 
     async def _earliest(self, work: UnitOfWork, task: Task, retry_at: datetime) -> datetime:
         """This time, or that of the task's other units where these wait for a shorter one: for their share."""
@@ -157,7 +213,9 @@ class Handlers:
 
     async def _apply(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         tasks = await store.lock_tasks(work, await store_results.tasks_of_jobs(work, job_ids))
-        jobs = await store_results.lock_jobs_with_producers(work, job_ids) if tasks else []
+        have_others = any(held.task.rules.jobs_end_others for held in tasks)
+        lock_jobs = store_results.lock_jobs_with_producers if have_others else store_results.lock_jobs
+        jobs = await lock_jobs(work, job_ids) if tasks else []
         changed = []
         for held in tasks:
             of_task = [job for job in jobs if job.task_id == held.task.task_id]
@@ -187,11 +245,15 @@ class Handlers:
 
     async def look_at_idle_tasks(self, work: UnitOfWork) -> None:
         """Periodic: tasks that were held back and whose time has come."""
-        idle = await store.lock_tasks(work, await store.idle_tasks(work, MERGEABLE_IDLE, IDLE_TASKS_AT_ONCE))
-        for held in idle:
-            await store.set_retry_at(work, held.task.task_id, None)
-            await store_units.release_memory(work, held.task.task_id)
-        await self._settling.settle_all(work, [held.task.task_id for held in idle], force=True, tell=False)
+        idle = await store.idle_tasks(work, IDLE, IDLE_TASKS_AT_ONCE)
+        waiting = await self._waiting_sets.due(work, IDLE_TASKS_AT_ONCE)
+        for held in await store.lock_tasks(work, sorted({*idle, *waiting})):
+            if held.task.task_id in waiting:
+                await self._waiting_sets.offer(work, held)
+            if held.task.task_id in idle:
+                await store.set_retry_at(work, held.task.task_id, None)
+                await store_units.release_memory(work, held.task.task_id)
+        await self._settling.settle_all(work, idle, force=True, tell=False)
 
     async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> bool:
         """Periodic: co-jumbo jobs end for which no range is left; whether there are more of them.
@@ -230,7 +292,7 @@ class Handlers:
         """Take back offered chunks (or one), but no merges of a task that lets its jobs end; how many."""
         n_withdrawn = 0
         for chunk in await store.open_chunks(work, task.task_id):
-            keeps = chunk.kind == "merge" and task.status in KEEPS_MERGING
+            keeps = task.status in kind_of(chunk.kind).chunks_wanted_while
             if keeps or (only is not None and chunk.chunk_id != only):
                 continue
             if await store.end_chunk(work, chunk.chunk_id, task.task_id, "returned", f"the task is {task.status}"):
@@ -240,11 +302,14 @@ class Handlers:
 
     async def _give_back(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
         changes = CounterChanges()
-        if chunk.kind == "merge":
-            await self._merges.release(work, task, chunk.chunk_id, changes, reason)
-        else:
-            await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason)
+        await self._makers[chunk.kind].release(work, task, chunk.chunk_id, changes, reason)
         await store.apply_counters(work, changes)
 
 
-MERGEABLE_IDLE = tuple(status for status in MERGEABLE if status not in ("pending", "throttled"))
+async def _note_jumbo_queues(work: UnitOfWork, task: Task, queues: Sequence[QueueChoice] | None) -> None:
+    """Where jumbo jobs of the task may be, as the newest brokerage says it; None: no brokerage decided about them."""
+    if task.uses_jumbo and queues is not None:
+        await store_jumbo.note_queues(work, task.task_id, [(one.queue, one.resource_type) for one in queues])
+
+
+IDLE = (*(status for status in MERGEABLE if status not in ("pending", "throttled")), *PREPROCESSING)

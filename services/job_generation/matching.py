@@ -50,6 +50,17 @@ async def take_matches(work: UnitOfWork, task: Task, placement: Placement, kind:
     return min(again, default=None)
 
 
+async def take_more(work: UnitOfWork, task: Task, jobs: Sequence[Sequence[PlacedJob]]) -> list[list[PlacedJob]]:
+    """Jobs of each input, without those that their sites do not take.
+
+    The first of each was counted before.
+    """
+    more = Placement([one for of_input in jobs for one in of_input[1:]])
+    await take_matches(work, task, more)
+    taken = {id(one) for one in more.jobs}
+    return [[of_input[0], *(one for one in of_input[1:] if id(one) in taken)] for of_input in jobs]
+
+
 def jobs_of(task: Task, requirements: str, kind: str, placed: Sequence[PlacedJob]) -> list[JobFacts]:
     """What the site's Requirements may ask of each of these jobs, and the task's own about the site."""
     known: dict[tuple[str, int | None], Requirement] = {}

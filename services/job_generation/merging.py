@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
@@ -15,8 +14,9 @@ from services.job_generation.policy.build_jobs import library_streams, with_libr
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource, Undefinable
+from services.job_generation.policy.kinds import MERGE, MERGEABLE
 from services.job_generation.policy.placing import PlacedJob, Placement
-from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.policy.plugin import MergeRequest
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
 from services.job_generation.policy.values import JobInput, Task, Unit
 from services.job_generation.store import builds as store_builds
@@ -34,10 +34,7 @@ from shared.model.batches import batches
 from shared.model.priorities import FIXED_PRIORITIES
 from shared.states.file import FileStatus
 from shared.states.job import LIVE, JobStatus
-from shared.states.task import TaskStatus
 
-_AT_WORK: tuple[TaskStatus, ...] = ("ready", "scouting", "scouted", "running", "finishing")
-MERGEABLE: tuple[TaskStatus, ...] = (*_AT_WORK, "pending", "throttled", "exhausted")
 BEFORE_MERGING = tuple(status for status in LIVE if status != "merging")
 
 
@@ -69,7 +66,7 @@ class Merging:
         for_nobody = await self._with_nothing_to_merge(work, task, files)
         ends = []
         for file in files:
-            reported = _reported(reports.get(file.job_id), file.lfn)
+            reported = policy.reported_file(reports.get(file.job_id), file.lfn)
             waits: FileStatus = "finished" if file.job_id in for_nobody else "ready"
             if not file.is_registered:
                 waits = "nooutput"
@@ -108,19 +105,20 @@ class Merging:
     async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
         """Offer a chunk of merge jobs for each queue that has a full group, or whose other jobs all ended."""
         task = held.task
-        if not task.rules.merge_output or task.status not in MERGEABLE:
+        waits = held.retry_at and held.retry_at > work.now and not force
+        if not task.rules.merge_output or task.status not in MERGEABLE or waits:
             return 0
-        if held.retry_at and held.retry_at > work.now and not force:
-            return 0
-        waiting = await store_results.on_hold(work, task.task_id)
+        limits = generation_parameters(self._parameters, task.gshare, task.vo)
+        at_most = policy.most_producers(task.rules, limits.merge_jobs_of_chunk)
+        waiting = await store_results.on_hold(work, task.task_id, at_most)
         if not waiting:
             return 0
         busy = await store_results.queues_with_unmerged_work(work, task.task_id, sorted(waiting), BEFORE_MERGING)
-        limits = generation_parameters(self._parameters, task.gshare, task.vo)
-        n_offered = 0
+        plugin, n_offered = self._generating.plugin_of(task), 0
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])
-            groups = policy.groups(producers, task.rules, complete=queue not in busy)
+            is_complete = queue not in busy and len(producers) != at_most
+            groups = plugin.merge_groups(MergeRequest(task, producers, is_complete))
             for ram_mb, units in policy.by_memory(groups[: limits.merge_jobs_of_chunk]).items():
                 await self._offer_chunk(work, task, queue, units, ram_mb)
                 n_offered += 1
@@ -138,17 +136,19 @@ class Merging:
             work,
             chunk_id,
             task.task_id,
-            "merge",
+            MERGE.name,
             picked,
             dataset_id=units[0].dataset_id,
             queue=queue,
-            priority=FIXED_PRIORITIES["merge"],
+            priority=FIXED_PRIORITIES[MERGE.name],
             ram_mb=ram_mb,
         )
         await store.apply_counters(work, changes)
         work.emit(ChunkOffered(chunk_id=chunk_id, task_id=task.task_id))
 
-    async def generate(self, work: UnitOfWork, held: LockedTask, chunk: Chunk, ranked: Sequence[QueueChoice]) -> int:
+    async def generate(
+        self, work: UnitOfWork, held: LockedTask, chunk: Chunk, candidates: Sequence[QueueChoice]
+    ) -> int:
         """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again.
 
         A merge job is a match of its site like any other. What the site does not take waits, too, and the task is
@@ -156,14 +156,16 @@ class Merging:
         """
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()
-        queues = await self._generating.queues(work, task, ranked)
+        queues = await self._generating.queues(work, task, candidates)
         producers = policy.producers_of(await store_units.units_of_chunk(work, chunk.chunk_id, task))
         waiting = await self._still_waiting(work, producers)
         gone = [unit.file_id for one in producers if one.job_id not in waiting for unit in one.files]
         if gone:
             await self.release(work, task, chunk.chunk_id, changes, "its job was killed", gone)
             await store.apply_counters(work, changes)  # they are given back even if no job can be defined below
-        groups = policy.groups([one for one in producers if one.job_id in waiting], task.rules, complete=True)
+        plugin = self._generating.plugin_of(task)
+        left = [one for one in producers if one.job_id in waiting]
+        groups = plugin.merge_groups(MergeRequest(task, left, is_complete=True))
         if not queues or not groups:
             await self.release(work, task, chunk.chunk_id, changes, "no queue can run the merge jobs")
             await store.apply_counters(work, changes)
@@ -176,16 +178,16 @@ class Merging:
         await self._fit(work, task, chunk, placement)
         if not placement.jobs:
             return 0
-        definition = await at_sites(work, definition, definition.templates_for("merge"), placement.jobs)
+        definition = await at_sites(work, definition, definition.templates_for(MERGE), placement.jobs)
         request = await self._request(work, definition, chunk, placement.jobs)
-        jobs = self._generating.built(GreedyGeneration(), request)
+        jobs = self._generating.built(plugin, request)
         await self._generating.insert(work, definition, chunk, jobs, changes)
         await store.apply_counters(work, changes)
         return len(jobs)
 
     async def _fit(self, work: UnitOfWork, task: Task, chunk: Chunk, placement: Placement) -> None:
         """Count the merge jobs that their site takes; the files of the others wait, and the task says why."""
-        retry_at = await take_matches(work, task, placement, "merge")
+        retry_at = await take_matches(work, task, placement, MERGE.name)
         if retry_at is None:
             return
         reason, changes = f"merge jobs wait: {'; '.join(placement.reasons)}", CounterChanges()
@@ -218,20 +220,20 @@ class Merging:
     async def _request(
         self, work: UnitOfWork, definition: JobSource, chunk: Chunk, placed: Sequence[PlacedJob]
     ) -> BuildRequest:
-        templates = definition.templates_for("merge")
+        templates = definition.templates_for(MERGE)
         return BuildRequest(
             task=definition.task,
-            kind="merge",
+            kind=MERGE.name,
             master=definition.datasets[placed[0].job.master[0].dataset_id],
             datasets=definition.datasets,
             templates=templates,
-            parameters=definition.text_for("merge"),
+            parameters=definition.text_for(MERGE),
             placed=placed,
             job_ids=await work.next_ids("job_ids", len(placed)),
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], len(placed)),
             guid_seed=chunk.chunk_id,
-            trans_path=definition.command_lines.get("merge_trans_path"),
-            most_walltime_s=most_walltime_s(self._parameters, definition.task, "merge"),
+            trans_path=definition.trans_path_for(MERGE),
+            most_walltime_s=most_walltime_s(self._parameters, definition.task, MERGE),
             streams=[_streams_of(definition, one.job) for one in placed],
             at_site=definition.at_site,
         )
@@ -285,7 +287,7 @@ def _all_merged(outputs: Sequence[Row]) -> bool:
 
 def _must_merge_something(definition: JobSource, placed: Sequence[PlacedJob]) -> None:
     """Raises Undefinable if no final output is made of any of these files."""
-    final = {f"TRN_{template.stream_name}" for template in definition.templates_for("merge")}
+    final = {f"TRN_{template.stream_name}" for template in definition.templates_for(MERGE)}
     if not any(final & set(_streams_of(definition, one.job)) for one in placed):
         raise Undefinable("no unmerged output belongs to a final one")
 
@@ -296,14 +298,6 @@ def _streams_of(definition: JobSource, job: JobInput) -> dict[str, list[Unit]]:
     for unit in job.master:
         found.setdefault(policy.merge_stream(definition.datasets[unit.dataset_id]), []).append(unit)
     return found
-
-
-def _reported(report: Any, lfn: str) -> dict[str, Any]:
-    """Size, GUID and checksum of a file in the pilot's report."""
-    for one in report.outputs if report is not None else ():
-        if one.lfn == lfn:
-            return {"size_bytes": one.size_bytes, "guid": one.guid, "checksum": one.checksum}
-    return {}
 
 
 def _announce(

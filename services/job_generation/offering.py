@@ -9,6 +9,7 @@ from datetime import timedelta
 from services.job_generation.gating import Gating, HeldGate
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
 from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
@@ -96,7 +97,7 @@ class Offering:
         force: bool,
     ) -> int:
         chunks = await store.open_chunks(work, task.task_id)
-        busy = {(chunk.dataset_id or 0, chunk.ram_mb) for chunk in chunks if chunk.kind != "merge"}
+        busy = {(chunk.dataset_id or 0, chunk.ram_mb) for chunk in chunks if not kind_of(chunk.kind).reads_outputs}
         n_open, n_offered = len(busy), 0
         raised = await store_units.raised_memory(work, task, [one.dataset_id for one in datasets if one.is_master])
         if raised and not force:

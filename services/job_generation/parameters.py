@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from services.job_generation.policy.gate_order import CycleRule
+from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.outcomes import FORGIVEN_ATTEMPTS
 from services.job_generation.policy.throttle import (
     BASE,
@@ -23,16 +24,6 @@ from shared.config.parameters import Parameters
 
 COMPONENT = "jobgen"
 _S_PER_H = 3600.0
-
-
-BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
-    COMPONENT, "BUILD_JOB_MAX_WALLTIME", None, "h", "that a build job may take; else as long as its queue lets it", 1,
-    kind="float", per_vo=True,
-)  # fmt: skip
-MERGE_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
-    COMPONENT, "MERGE_JOB_MAX_WALLTIME", None, "h", "that a merge job may take; else as long as its queue lets it", 1,
-    kind="float", suffixes=("<label>",), only_family=True, per_vo=True,
-)  # fmt: skip
 
 
 TYPICAL_FILES: Parameter[int | None] = Parameter(
@@ -95,15 +86,16 @@ def generation_parameters(parameters: Parameters, gshare: str = "", vo: str | No
     return parameters.filled(GenerationParameters, vo=vo, names={SHARE: gshare})
 
 
-def most_walltime_s(parameters: Parameters, task: Task, kind: Literal["merge", "build"]) -> int | None:
-    """How long merge or build jobs of a task may take; None: as long as their queue lets them.
+def most_walltime_s(parameters: Parameters, task: Task, kind: KindOfJob) -> int | None:
+    """How long jobs of this kind of a task may take; None: as long as their queue lets them.
 
     Merge jobs by the label of the task (PanDA: MERGE_JOB_MAX_WALLTIME_<label>).
     """
-    if kind == "merge":
-        hours = parameters.read(MERGE_JOB_MAX_WALLTIME, task.prod_source_label, vo=task.vo)
-    else:
-        hours = parameters.read(BUILD_JOB_MAX_WALLTIME, vo=task.vo)
+    parameter = kind.longest_walltime
+    if parameter is None:
+        return None
+    label = (task.prod_source_label,) if parameter.suffixes else ()
+    hours = parameters.read(parameter, *label, vo=task.vo)
     return None if hours is None else int(hours * _S_PER_H)
 
 

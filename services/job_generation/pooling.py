@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.job_generation.policy.job_source import JobSource
+from services.job_generation.policy.job_xml import is_described, pool_of_jobs, xml_of
 from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import Dataset, Unit
 from services.job_generation.store import units as store_units
@@ -24,10 +25,15 @@ async def pools_of_secondaries(
     when all the others were taken (JEDI, Dataset attributes; that jobs of a chunk draw from one order is the choice
     taken here).
     """
-    pools = []
+    pools, described = [], xml_of(definition.task)
     for dataset_id in sorted(definition.datasets):
         dataset = definition.datasets[dataset_id]
         if dataset.type not in INPUT_TYPES or dataset.is_master:
+            continue
+        if described is not None and is_described(described, dataset):
+            boundaries = sorted({unit.boundary_id for unit in masters if unit.boundary_id is not None})
+            of_jobs = await store_units.ready_units_of_boundaries(work, dataset_id, boundaries)
+            pools.append(pool_of_jobs(Pool(dataset, tuple(of_jobs))))
             continue
         wanted = min(await _files_for(work, dataset, masters), MOST_SECONDARY_FILES)
         if dataset.attributes.get("random"):

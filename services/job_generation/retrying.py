@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.memory import ram_of_whole_task
 from services.job_generation.policy.outcomes import Ended, FileOutcome
 from services.job_generation.policy.queue_facts import core_power_hs06
@@ -45,7 +46,9 @@ class Retrying:
         reports: Mapping[int, JobReport],
     ) -> Decisions:
         """By job, for those that failed and that a rule fits; merge jobs have no rules."""
-        failed = [job for job in jobs if job.job_type != "merge" and ends[job.job_id].status == "failed"]
+        failed = [
+            job for job in jobs if not kind_of(job.job_type).reads_outputs and ends[job.job_id].status == "failed"
+        ]
         if not failed:
             return {}
         rules = await store_rules.retry_rules(work.connection)
@@ -71,8 +74,10 @@ class Retrying:
         if not decisions:
             return
         await store_rules.add_decisions(work, held.task.task_id, decisions)
-        await self._memory(work, held, files, ends)
         await self._avoid(work, jobs, ends, decisions)
+        if not all(kind_of(job.job_type).speaks_for_the_task for job in jobs):
+            return
+        await self._memory(work, held, files, ends)
         acts = {one.action for one in decisions.values()}
         if "reduce_input_per_job" in acts:
             await self._reduce(work, held, ends, decisions)
@@ -113,7 +118,8 @@ class Retrying:
         if not wanted:
             return
         queues = (await self._grid.grid(work.connection)).queues
-        site_of_job = {job.job_id: queues[job.queue].site for job in jobs if job.queue in queues}
+        known = [(job, queues.get(job.queue or "")) for job in jobs]
+        site_of_job = {job.job_id: queue.site for job, queue in known if queue is not None}
         sites = {
             end.file_id: site_of_job[end.job_id] for end in ends if end.job_id in wanted and end.job_id in site_of_job
         }
@@ -154,8 +160,8 @@ class Retrying:
             events[file.job_id] += file.n_events if file.is_master else 0
         found = []
         for job in slow:
-            queue = grid.queues.get(job.queue)
-            if queue is not None:
+            queue = grid.queues.get(job.queue or "")
+            if queue is not None and job.queue is not None:
                 power = core_power_hs06(grid, job.queue)
                 at = remedies.SlowQueue(queue.max_time_s, power, job.core_count, events[job.job_id] or None)
                 found.append(remedies.cpu_time_from(at))

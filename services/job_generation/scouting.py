@@ -62,10 +62,10 @@ class Scouting:
         masters = await _masters(work, task)
         row = await store_scouts.progress(work, task.task_id)
         broken = await store_scouts.broken_files(work, [one.dataset_id for one in masters])
+        n_files = sum(one.n_files for one in masters)
         progress = scouts.ScoutProgress(
             opened=min(
-                sum(min(one.n_files_to_be_used, one.n_files) for one in masters),
-                sum(one.n_files for one in masters) - row["unusable_files"],
+                sum(min(one.n_files_to_be_used, one.n_files) for one in masters), n_files - row["unusable_files"]
             ),
             ok=max(row["ok_files"], sum(one.n_files_finished for one in masters)),
             failed=sum(one.n_files_failed for one in masters) + broken,
@@ -74,6 +74,7 @@ class Scouting:
             live=row["live_files"],
             jobs_live=row["live_jobs"],
             files_per_job=task.rules.files_per_step,
+            all_lost=0 < n_files <= row["lost_files"],
         )
         limits = self._limits(task)
         verdict = scouts.judge(progress, task.rules.scout_success_rate, skip=go, min_ok_rate=limits.min_ok_rate)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.job_generation.event_serving.jumbo import MakingJumboJobs
-from services.job_generation.event_serving.making import MakingJobSets
+from services.job_generation.event_serving.serving import ServingJobSets
+from services.job_generation.event_serving.waiting import WaitingJobSets
 from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
 from services.job_generation.policy.values import Dataset, Task
+from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.scouting import Scouting
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -29,11 +31,14 @@ class Settling:
         scouting: Scouting,
         offering: Offering,
         merges: Merging,
-        job_sets: MakingJobSets,
+        job_sets: ServingJobSets,
         jumbo_jobs: MakingJumboJobs,
+        waiting_sets: WaitingJobSets,
+        preprocessing: Preprocessing,
     ) -> None:
         self._scouting, self._offering, self._merges = scouting, offering, merges
-        self._job_sets, self._jumbo_jobs = job_sets, jumbo_jobs
+        self._job_sets, self._jumbo_jobs, self._waiting_sets = job_sets, jumbo_jobs, waiting_sets
+        self._preprocessing = preprocessing
 
     async def settle_all(
         self, work: UnitOfWork, task_ids: Sequence[int], *, force: bool = False, tell: bool = True
@@ -61,9 +66,12 @@ class Settling:
             await store_units.open_all_files(work, held.task.task_id)
             await store.move_task(work, held.task, "running", reason="all input opened")
             held = await self._again(work, held)
+        elif await self._preprocessing.look(work, held, force=force):
+            held = await self._again(work, held)
         n_offered = await self._merges.offer(work, held, force=force)
         n_offered += await self._job_sets.serve(work, held)
         n_offered += await self._jumbo_jobs.serve(work, held)
+        n_offered += await self._waiting_sets.offer(work, held)
         # last, because from here to the commit the gate of the task's share is held
         n_offered += await self._offering.offer(work, held, force=force)
         datasets = await store.datasets(work, held.task.task_id)
@@ -72,7 +80,7 @@ class Settling:
         if not n_offered and await self._is_worked_on(work, held.task, datasets):
             await self._prepare(work, held.task, datasets)
             held = await self._again(work, held)
-        if tell or held.task.status == "defined":
+        if tell or held.task.status in ("defined", "registered"):
             await self.tell(work, held.task, datasets)
 
     async def _again(self, work: UnitOfWork, held: LockedTask) -> LockedTask:

@@ -24,6 +24,9 @@ What the rows look like that the other services read:
 * random seeds: one dataset of type `random_seed`, stream RNDMSEED, `attributes.offset`; job_generation makes its rows.
 * with buildSpec: the rule `useBuild`, one more `output` dataset (stream LIB, reusable) with a template of its own for
   what build jobs make, and the texts `build`, `build_trans_path`, `build_label` beside those of the other jobs.
+* with preproSpec, first of all: one `pp_input` dataset with one unit, the rule `usePrePro` (1 to do, 2 its job was
+  made, 3 done) and the texts `preprocess`, `preprocess_trans_path`, `preprocess_label`. The job returns task parameters
+  as the object `taskParameters` of its metadata; the task is refined with them, and the `pp_input` leaves it.
 * outputs: `output` (stream OUTPUT0, OUTPUT1, ...) and `log` (LOG0, ...) datasets, one `output_templates` row each with
   `out_type` = the dataset's type and `file_name_template` with ${SN} or ${SN/P}, $JEDITASKID already replaced. With
   mergeOutput there are also `trn_output` / `trn_log` datasets (stream TRN_OUTPUT0, ..., `template_id` = the final

@@ -193,6 +193,7 @@ class Completion:
             input_open=row["input_open"] and bool(rule.get("runUntilClosed") or rule.get("noWaitParent")),
             fail_when_goal_unreached=bool(rule.get("failWhenGoalUnreached")),
             use_exhausted=bool(rule.get("useExhausted")),
+            has_only_preprocessing=row["has_only_preprocessing"],
         )
 
     async def _end(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, reason: str) -> None:

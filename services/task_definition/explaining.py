@@ -20,12 +20,14 @@ from services.task_definition.policy.explaining import (
     without_a_job,
 )
 from services.task_definition.policy.position import Position, ShareBeside, position_of
+from services.task_definition.policy.range_reports import refused_line
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, TaskFilter
 from shared.auth import Caller
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.config.timeouts import SENT_TIMEOUT
+from shared.model.co_jumbo import shown_queue
 from shared.order.tree import Node
 from shared.snapshot import KnownGrid
 
@@ -55,7 +57,10 @@ class Explanation:
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
-            "queues": [dict(row) for row in await SQL.rows(connection, "queues_of_task", task_id=task_id)],
+            "queues": [
+                {**row, "queue": shown_queue(row["queue"])}
+                for row in await SQL.rows(connection, "queues_of_task", task_id=task_id)
+            ],
             "messages": [dict(row) for row in await SQL.rows(connection, "messages_of_task", task_id=task_id)],
             "catalogue": [
                 dict(row)
@@ -64,6 +69,9 @@ class Explanation:
             "failures": [dict(row) for row in await SQL.rows(connection, "failures_of_task", task_id=task_id)],
             "retry_rules": [
                 dict(row) for row in await SQL.rows(connection, "retry_decisions_of_task", task_id=task_id)
+            ],
+            "refused_ranges": [
+                refused_line(dict(row)) for row in await SQL.rows(connection, "refused_ranges_of_task", task_id=task_id)
             ],
             "generation_history": [
                 dict(row) for row in await SQL.rows(connection, "generation_history", task_id=task_id)

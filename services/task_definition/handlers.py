@@ -57,7 +57,7 @@ class Handlers:
         await self._completion.on_task_released(event, work)
 
     async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
-        """A task whose open input was worked on is defined again: its input is looked at once more."""
+        """A task whose open input was worked on, or whose pre-processing is done, is defined again."""
         await self._completion.on_task_progressed(event, work)
-        if event.status == "defined":
+        if event.status in ("defined", "registered"):
             await self._definition.define(work, event.task_id)

@@ -68,12 +68,27 @@ class Data:
         Those are the files that a pilot listed, and of a job that failed the log alone. Of VOs that have a catalogue
         outside they are registered there first.
         """
-        jobs = await SQL.rows(work.connection, "holding_jobs", job_ids=list(event.job_ids))
+        job_ids = await self._first_copies(work, event.job_ids)
+        jobs = await SQL.rows(work.connection, "holding_jobs", job_ids=job_ids)
         outside = {row["job_id"]: (row["task_id"], row["vo"]) for row in jobs if self._wishes.is_outside(row["vo"])}
         await self._wishes.add_files(work, outside)
         inside = [row["job_id"] for row in jobs if row["job_id"] not in outside]
         if inside:
             await self.register(work, inside)
+
+    async def _first_copies(self, work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
+        """The jobs without copies of others (useJobCloning) that came later: of each job one copy's outputs count.
+
+        Nothing of the later ones is registered; they stay holding until job generation takes them back.
+        """
+        copies = await SQL.rows(work.connection, "lock_copies", job_ids=list(job_ids))
+        if not copies:
+            return list(job_ids)
+        sets = [row["job_set_id"] for row in copies]
+        await SQL.run(work.connection, "choose_copies", set_ids=sets, job_ids=[row["job_id"] for row in copies])
+        chosen = {row["job_id"] for row in await SQL.rows(work.connection, "chosen_copies", set_ids=sorted(set(sets)))}
+        late = {row["job_id"] for row in copies} - chosen
+        return [job_id for job_id in job_ids if job_id not in late]
 
     async def register(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """Outputs of holding jobs are in the catalogue, and the dispatcher is told."""

@@ -14,6 +14,7 @@ from prometheus_client import Counter
 
 from services.watchdog import sweeping as sweeps
 from services.watchdog.parameters import Periods, WatchLimits
+from services.watchdog.pausing import pause_failing
 from services.watchdog.policy import jobs as job_policy
 from services.watchdog.policy import rebrokerage
 from services.watchdog.policy import tasks as task_policy
@@ -121,6 +122,12 @@ class Watchdog:
             is_cut = is_cut or len(jobs) == FOUND_AT_ONCE
             verdicts = [(job, job_policy.overdue(job, limits, work.now)) for job in jobs]
             found += [(job, verdict) for job, verdict in verdicts if verdict is not None]
+        too_long = job_policy.lasted_too_long(limits) if "running" in states else None
+        if too_long is not None:
+            before = work.now - timedelta(hours=limits.hours.get(too_long.rule, job_policy.ES_TOO_LONG.limit_h))
+            known = {job.job_id for job, _ in found}
+            jobs = await store.long_event_service(work.connection, before, queues, FOUND_AT_ONCE)
+            found += [(job, too_long) for job in jobs if job.job_id not in known]
         return _Judged(found, is_cut)
 
     async def watch_overloaded_queues(self, work: UnitOfWork) -> None:
@@ -229,6 +236,7 @@ class Watchdog:
                     reason = f"throttled for {decision.minutes} min: attempt {row['max_attempt_nr']} was reached"
                     await work.because(reason)
                     await store.throttle_task(work.connection, row["task_id"], decision, reason)
+        await pause_failing(work, self._parameters, self._grid)
         await self._limit_transfers(work)
         await self._release_throttled(work)
 

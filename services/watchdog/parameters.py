@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from services.watchdog.policy.jobs import RULES, TRANSFERRING, JobTimeLimits
+from services.watchdog.policy.jobs import ES_TOO_LONG, RULES, TRANSFERRING, JobTimeLimits
 from services.watchdog.policy.rebrokerage import N_QUEUED, Thresholds
 from services.watchdog.policy.tasks import PENDING_TIMEOUT, PendingLimits
 from shared.config.parameter import SERVER, Parameter, set_by
@@ -107,7 +107,7 @@ class WatchLimits:
     def jobs(self, workflows: Iterable[str]) -> JobTimeLimits:
         """Limits in hours; a workflow counts only if it has a limit of its own."""
         read = self._parameters.read
-        hours = {rule.name: read(rule.limit) for rule in RULES if isinstance(rule.limit, Parameter)}
+        hours = {rule.name: read(rule.limit) for rule in (*RULES, ES_TOO_LONG) if isinstance(rule.limit, Parameter)}
         hours[TRANSFERRING.name] = read(TRANSFERRING_SCALE)
         heartbeats = {}
         for workflow in sorted({*workflows, *_KINDS} - {""}):

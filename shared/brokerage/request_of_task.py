@@ -45,7 +45,7 @@ def request_of_task(row: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> 
         resource_type=row["resource_type"] or "",
         priority=row["current_priority"],
         is_pre_merged=bool(rules.get("mergeOutput")),
-        is_event_service=bool(row.get("event_service")),
+        is_event_service=row.get("event_service") == 1,
         uses_jumbo=row.get("use_jumbo") not in (None, "D"),  # D: disabled
         dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
         most_events=most_events(rules),

@@ -21,6 +21,8 @@ WHOLE_BOUNDARIES = frozenset({3, 4})
 #: a job merges the outputs of so many jobs at most, and so much of its largest output, unless the task says otherwise
 MAX_FILES_PER_MERGE_JOB = 50
 MERGED_GB = 5.0
+#: the files of all outputs that one job reads where onSiteMerging puts everything into one
+MAX_FILES_MERGED_ON_SITE = 1000
 
 
 @dataclass(frozen=True)

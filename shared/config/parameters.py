@@ -130,6 +130,15 @@ class Parameters:
         wanted = (parameter.app, parameter.component, parameter.key)
         return sorted(place[3] for place in self._values if place[:3] == wanted and place[3] is not None)
 
+    def names_of(self, parameter: Parameter[Any]) -> list[str]:
+        """What stands behind its key wherever it is set for every VO, in order (`<label>_<gshare>`)."""
+        start = (parameter.app, parameter.component, f"{parameter.key}_")
+        return sorted(
+            key.removeprefix(start[2])
+            for app, component, key, vo in self._values
+            if vo is None and (app, component) == start[:2] and key.startswith(start[2])
+        )
+
     def filled(
         self,
         cls: type[V],

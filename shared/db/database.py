@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import asyncpg
 
+from shared.cancelling import cancellations_of_others_are_errors
 from shared.db.codecs import prepare_connection
 from shared.db.unit_of_work import InboxKey, UnitOfWork
 from shared.db.waits import LockWaits, RowHeld, SessionsBusy
@@ -86,10 +87,7 @@ def unavailable(error: BaseException) -> str:
 
 
 async def _reset(connection: asyncpg.Connection) -> None:
-    """What is done when a connection goes back to the pool: nothing, if all is well.
-
-    (asyncpg's own reset is a round trip per transaction, and we change settings only inside transactions.)
-    """
+    """A connection goes back to the pool: asyncpg's own reset would be a round trip after each transaction."""
     if connection.is_in_transaction():
         await connection.reset(timeout=5.0)
 
@@ -249,13 +247,15 @@ class Database:
 
         Cancellation always comes through: what a broken connection raises while its user is being cancelled (in a
         rollback, when it goes back to the pool) must not take its place, or whoever waits for the end waits for ever.
+        What a broken connection cancels by itself is an error.
         """
         try:
-            proxy = await _session_of(pool)
-            try:
-                yield proxy
-            finally:
-                await pool.release(cast(Any, proxy))
+            with cancellations_of_others_are_errors():
+                proxy = await _session_of(pool)
+                try:
+                    yield proxy
+                finally:
+                    await pool.release(cast(Any, proxy))
         except Exception as error:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

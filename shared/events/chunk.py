@@ -29,15 +29,17 @@ class QueueChoice(BaseModel):
 
 
 class ChunkBrokered(ChunkEvent):
-    """Queues were ranked, best first."""
+    """Queues were ranked, best first; ``jumbo_queues``: where a jumbo job may be, or None: not asked."""
 
     decision_id: int
     candidates: tuple[QueueChoice, ...]
+    jumbo_queues: tuple[QueueChoice, ...] | None = None
 
 
 class ChunkUnplaceable(ChunkEvent):
-    """No queue passed; the decision says why, ``retry_at`` when to look again."""
+    """No queue passed; the decision says why, ``retry_at`` when to look again. ``jumbo_queues``: as above."""
 
     decision_id: int
     reason: str
     retry_at: datetime
+    jumbo_queues: tuple[QueueChoice, ...] | None = None

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from shared.events.base import Event
 from shared.states.job import JobStatus
 
-#: a job whose state changed: task, queue, resource type, share, user, state before (None: it was inserted), cores
-ChangedJob = tuple[int, str, str, str, str, JobStatus | None, int]
+#: a job whose state changed: task, queue (None: it waits for jumbo jobs), resource type, share, user, state before
+#: (None: it was inserted), cores
+ChangedJob = tuple[int, str | None, str, str, str, JobStatus | None, int]
 
 
 class JobMove(BaseModel):
@@ -35,13 +36,16 @@ class JobMove(BaseModel):
 def moves_of(jobs: Iterable[ChangedJob], to_status: JobStatus) -> tuple[JobMove, ...]:
     """The changes of these jobs to `to_status`, counted.
 
-    One move for each task, queue, resource type, share, user and former state, in that order.
+    One move for each task, queue, resource type, share, user and former state, in that order. A job without a queue is
+    in no statistics.
     """
     counts: dict[tuple[int, str, str, str, str, JobStatus | None], list[int]] = {}
-    for job in jobs:
-        count = counts.setdefault(job[:6], [0, 0])
+    for task_id, queue, resource_type, gshare, user_name, was, n_cores in jobs:
+        if queue is None:
+            continue
+        count = counts.setdefault((task_id, queue, resource_type, gshare, user_name, was), [0, 0])
         count[0] += 1
-        count[1] += job[6]
+        count[1] += n_cores
     return tuple(
         JobMove(
             task_id=task_id,

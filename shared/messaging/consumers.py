@@ -17,7 +17,7 @@ from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 from faststream import AckPolicy
 from faststream.rabbit import Channel, ExchangeType, QueueType, RabbitBroker, RabbitExchange, RabbitQueue
 
-from shared.cancelling import end
+from shared.cancelling import cancellations_of_others_are_errors, end
 from shared.messaging import dead_letters
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
@@ -98,10 +98,12 @@ class Consumers:
                 log.warning("%d handlers did not finish within %.0f s: their messages go back", len(late), grace_s)
             await end(late)
         try:
-            async with asyncio.timeout(10.0):
-                await self.broker.stop()
-        except (AMQPError, ChannelInvalidStateError, OSError, TimeoutError):
-            log.debug("disconnecting from RabbitMQ failed", exc_info=True)
+            with cancellations_of_others_are_errors():
+                async with asyncio.timeout(10.0):
+                    await self.broker.stop()
+        except Exception as error:  # the connection is not used again, whatever state it is in
+            level = logging.DEBUG if is_bus_error(error) else logging.WARNING
+            log.log(level, "disconnecting from RabbitMQ failed", exc_info=True)
 
     async def unattached(self) -> list[str]:
         """Queues that this process should consume and does not; queues the broker lost are made again."""

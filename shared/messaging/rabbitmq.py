@@ -12,7 +12,7 @@ import time
 
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
-from shared.cancelling import end
+from shared.cancelling import cancellations_of_others_are_errors, end
 from shared.db.database import Database
 from shared.messaging.consumers import Consumers
 from shared.messaging.metrics import MessagingMetrics
@@ -115,9 +115,10 @@ class RabbitMQTransport:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
-                async with asyncio.timeout(LOOK_EVERY_S * 3):
-                    assert self._consumers is not None
-                    self._missing = await self._consumers.unattached()
+                with cancellations_of_others_are_errors():
+                    async with asyncio.timeout(LOOK_EVERY_S * 3):
+                        assert self._consumers is not None
+                        self._missing = await self._consumers.unattached()
                 self._connection_problem = None
             except Exception as error:
                 self._connection_problem = f"RabbitMQ: {type(error).__name__}: {error}"
@@ -132,8 +133,9 @@ class RabbitMQTransport:
         assert self._consumers is not None
         replacement = self._make_consumers()
         try:
-            async with asyncio.timeout(30.0):
-                await replacement.start()
+            with cancellations_of_others_are_errors():
+                async with asyncio.timeout(30.0):
+                    await replacement.start()
         except Exception as error:
             log.warning("RabbitMQ is still away: %s", error)
             await replacement.stop(0.0)

@@ -19,6 +19,7 @@ from aio_pika.abc import AbstractChannel, AbstractConnection
 from aiormq.exceptions import AMQPError, ChannelInvalidStateError, DeliveryError, PublishError
 from pamqp.commands import Basic
 
+from shared.cancelling import cancellations_of_others_are_errors
 from shared.db.database import Database, is_retryable
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.outbox import OutboxGauge
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 BATCH = 500
 POLL_S = 1.0
 PUBLISH_TIMEOUT_S = 10.0
+#: no pass takes longer, whatever it waits for: the next one begins with connections that answer
+PASS_TIMEOUT_S = 30.0
 CONNECT_TIMEOUT_S = 10.0
 HOLD_S = 5.0  # a row that the broker returned or refused is left alone for so long
 LONGEST_DELAY_S = 5.0
@@ -118,7 +121,11 @@ class Relay:
         delay_s = 0.1
         while True:
             try:
-                taken = await self.publish_once()
+                with cancellations_of_others_are_errors():
+                    async with asyncio.timeout(PASS_TIMEOUT_S):
+                        taken = await self.publish_once()
+                        if taken < BATCH:
+                            await self._gauge.measure()
                 self.last_error, delay_s = None, 0.1
             except Exception as error:
                 self._last_pass_at = time.monotonic()
@@ -136,7 +143,6 @@ class Relay:
 
     async def _wait(self) -> None:
         """Until somebody says that there is more, or the poll is due."""
-        await self._gauge.measure()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 await self._woken.wait()

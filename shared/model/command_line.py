@@ -32,6 +32,10 @@ TEXTS_OF_TASKS = ("TASKID", "SURL", "USERNAME", "MIDDLENAME")
 TEXTS_OF_JOBS = (
     *TEXTS_OF_TASKS, "SN", "RNDMSEED", "MAXEVENTS", "SKIPEVENTS", "FIRSTEVENT", "ATTEMPTNR", "PANDAID", "SEQNUMBER",
 )  # fmt: skip
+#: texts that a job has whose task describes its jobs in XML
+TEXTS_OF_XML = ("XML_OUTMAP", "XML_EXESTR")
+#: texts of a job that reads one segment of the task's input
+TEXTS_OF_SEGMENTS = ("SEGMENT_NAME", "SEGMENT_ID")
 LIST_FILE = "F"
 _CUT = "\0"
 _ABSENT = "\1"

@@ -6,8 +6,12 @@ Statements spell these lists out; a contract test compares them with the ones he
 from __future__ import annotations
 
 PSEUDO_INPUT = "pseudo_input"
+#: what the pre-processing job of a task works on: it counts the attempts of that job
+PREPROCESS_INPUT = "pp_input"
+#: they count jobs: no catalogue knows them, and no pilot reads them
+WITHOUT_DATA = (PSEUDO_INPUT, PREPROCESS_INPUT)
 #: the task reads them, or counts by them what it has to do
-INPUT_TYPES = ("input", PSEUDO_INPUT, "pp_input")
+INPUT_TYPES = ("input", *WITHOUT_DATA)
 #: what the user gets
 FINAL_OUTPUT_TYPES = ("output", "log")
 #: what merge jobs read, to make the final outputs of it

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from shared.model.co_jumbo import shown_queue
 from shared.states.job import JobStatus
 
 _NAMES = {
@@ -15,6 +16,7 @@ _NAMES = {
     "core_count": "coreCount", "attempt_number": "attemptNr", "creation_time": "creationTime",
     "state_change_time": "stateChangeTime", "start_time": "startTime", "end_time": "endTime",
     "error_source": "errorSource", "error_code": "errorCode", "error_dialog": "errorDialog",
+    "job_sub_status": "jobSubStatus",
 }  # fmt: skip
 _REPORTED = {
     "cpu_consumption_time": "cpuConsumptionTime", "cpu_consumption_unit": "cpuConsumptionUnit",
@@ -40,6 +42,8 @@ _NOTHING = ("", "NULL")
 def short_description(job: Mapping[str, Any]) -> dict[str, Any]:
     """What the pilot was given, as far as it is kept, and on top of it what became of the job."""
     known = {client: _text(job[column]) for column, client in _NAMES.items() if column in job}
+    if "queue" in job:
+        known["computingSite"] = shown_queue(job["queue"])
     return {**(job.get("spec") or {}), **known}
 
 
@@ -52,6 +56,8 @@ def whole_description(job: Mapping[str, Any]) -> dict[str, Any]:
     spec, report = job.get("spec") or {}, job.get("report") or {}
     reported = {client: report[name] for name, client in _REPORTED.items() if report.get(name) is not None}
     description = short_description(job) | reported
+    if job.get("job_sub_status") is not None:
+        description["jobSubStatus"] = job["job_sub_status"]  # as judged, whatever its pilot said before
     if "jobPars" in spec:
         description["jobParameters"] = spec["jobPars"]
     description |= {"VO": job.get("vo"), "metadata": report.get("meta_data") or None}

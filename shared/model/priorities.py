@@ -53,6 +53,7 @@ def job_priority(
 def changed_priority(kind: str, present: int, task_priority: int) -> int:
     """The priority of a waiting job after its task's was set by hand: that of a first job of its kind.
 
-    Kinds with a priority of their own keep what they have.
+    Kinds with a priority of their own keep what they have; what is an installation or express work by its task has that
+    which was set.
     """
     return present if kind in FIXED_PRIORITIES else job_priority(kind, task_priority)

@@ -242,7 +242,7 @@ class CricQueue(BaseModel):
     catchall: Text = ""
     params: Annotated[dict[str, Any], BeforeValidator(lambda value: value or {})] = {}
     astorages: Annotated[dict[str, list[str]], BeforeValidator(lambda value: value or {})] = {}
-    objectstores: Annotated[list[Any], BeforeValidator(lambda value: value or [])] = []
+    objectstores: Annotated[list[int | str | dict[str, Any]], BeforeValidator(lambda value: value or [])] = []
 
 
 def options_of(catchall: str, params: Mapping[str, Any]) -> dict[str, str]:
@@ -313,5 +313,6 @@ def queue_from_cric(key: str, record: Mapping[str, Any], file: str = "queues.jso
         write_storages=_endpoints(raw.astorages, "write", ""),
         analysis_read_storages=_endpoints(raw.astorages, "read", "analysis"),
         analysis_write_storages=_endpoints(raw.astorages, "write", "analysis"),
-        object_stores=tuple(str(one) for one in raw.objectstores),
+        # ids as pilots report them, by themselves or in records
+        object_stores=tuple(str(one.get("os_bucket_id") if isinstance(one, dict) else one) for one in raw.objectstores),
     )

@@ -16,7 +16,7 @@ from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue import CatalogueReader
 from shared.catalogue.port import DatasetFacts
 from shared.db.queries import Queries
-from shared.model.dataset_types import PSEUDO_INPUT
+from shared.model.dataset_types import WITHOUT_DATA
 from shared.model.storage import Storage
 
 SQL = Queries.beside(__file__)
@@ -73,7 +73,7 @@ async def inputs_of_task(
     wanted = [
         WantedFiles(row["dataset_name"], row["n_files"], None, row["is_master"])
         for row in rows
-        if row["type"] != PSEUDO_INPUT
+        if row["type"] not in WITHOUT_DATA
     ]
     return rows, await read_inputs(catalogue, connection, wanted, storages)
 

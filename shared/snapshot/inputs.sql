@@ -12,20 +12,21 @@ SELECT d.dataset_name, d.master_id IS NULL AS is_master, held.n_files, held.n_by
 FROM chunks c
 CROSS JOIN jsonb_to_recordset(c.inputs) AS held (dataset_id bigint, n_files bigint, n_bytes bigint)
 JOIN task_datasets d ON d.dataset_id = held.dataset_id
-WHERE c.chunk_id = :chunk_id AND d.type IN ('input', 'pp_input', 'trn_output', 'trn_log', 'lib')
+WHERE c.chunk_id = :chunk_id AND d.type IN ('input', 'trn_output', 'trn_log', 'lib')
 ORDER BY d.dataset_id;
 
 -- name: secondary_inputs
 -- The input of the chunk's task that follows its master.
 SELECT d.dataset_name, d.n_files, coalesce(d.n_events, 0) AS n_events, d.attributes
 FROM chunks c JOIN task_datasets d USING (task_id)
-WHERE c.chunk_id = :chunk_id AND d.master_id IS NOT NULL AND d.type IN ('input', 'pp_input')
+WHERE c.chunk_id = :chunk_id AND d.master_id IS NOT NULL AND d.type = 'input'
 ORDER BY d.dataset_id;
 
 -- name: task_history
 -- Files of the masters and those that finished; queues where the task has or had jobs.
 SELECT coalesce(sum(d.n_files), 0)::bigint AS n_files, coalesce(sum(d.n_files_finished), 0)::bigint AS n_finished,
-       ARRAY(SELECT queue FROM jobs WHERE task_id = :task_id
+       -- a job that waits for jumbo jobs has no queue
+       ARRAY(SELECT queue FROM jobs WHERE task_id = :task_id AND queue IS NOT NULL
              UNION SELECT queue FROM queue_outcomes WHERE task_id = :task_id
              ORDER BY 1) AS queues_used
 FROM task_datasets d

@@ -33,7 +33,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["defined", "ready", "toupdate"], ["pending"], "not available", _TD),
     *arrows(["pending", "ready", "done"], ["toupdate"], "look again", _TD),
     *arrows(["pending", "toupdate", "defined"], ["broken"], "will never be available", _TD),
-    *arrows(["ready", "pending", "toupdate", "defined"], ["removed"], "taken out of the task", _TD),
+    *arrows(["ready", "pending", "toupdate", "defined", "done"], ["removed"], "taken out of the task", _TD),
     *arrows(["ready"], ["running"], "first job will add files", _JG),
     *arrows(["running", "ready"], ["prepared"], "no more files will be added", _JG),
     *arrows(["ready"], ["done"], "every file of the input was processed", _JG),

@@ -53,7 +53,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["merging"], ["finished"], "merge job finished", _JG),
     *arrows(["merging"], ["cancelled"], "merging was given up", _JG),
     *arrows(["merging"], ["failed"], "events of its job set were not processed, or could not be merged", _JG),
-    *arrows([*QUEUED, *ON_NODE, "holding", "merging"], ["closed"], "its job set needs it no more", _JG),
+    *arrows([*QUEUED, *ON_NODE, "holding", "transferring", "merging"], ["closed"], "its job set needs it no more", _JG),
     *arrows(["waiting", "assigned", "activated"], ["merging"], "jumbo jobs processed the events of its job set", _JG),
     *arrows(["activated", "defined", "assigned"], ["throttled"], "task paused or user over its cap", _JD),
     *arrows(["throttled"], ["activated"], "released", _JD),
@@ -63,6 +63,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(LIVE, ["closed"], "no longer wanted", _JD),
     *arrows([*ON_NODE, "holding", "transferring", "assigned"], ["failed"], "deadline passed or heartbeat lost", _WD),
     *arrows([*QUEUED, "starting"], ["closed"], "waited too long; goes elsewhere", _WD),
+    *arrows(["running"], ["closed"], "took too long for the event service", _WD),
     *arrows(ON_NODE, ["merging"], "heartbeat lost after some events were processed", _WD),
 )
 

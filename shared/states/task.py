@@ -77,7 +77,7 @@ _THROTTLEABLE: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 TRANSITIONS: tuple[Transition, ...] = (
     Transition(None, "registered", "submitted", _TD),
     *arrows(["registered", "rerefine"], ["defined"], "refined; datasets and files inserted", _TD),
-    *arrows(["registered"], ["topreprocess"], "needs pre-processing", _TD),
+    *arrows(["registered", "rerefine"], ["topreprocess"], "needs pre-processing", _TD),
     *arrows(["topreprocess"], ["preprocessing"], "pre-processing job generated", _JG),
     *arrows(["preprocessing"], ["registered"], "pre-processing succeeded", _JG),
     *arrows(["preprocessing"], ["prepared"], "pre-processing gave up", _JG),
@@ -115,6 +115,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *arrows(["done"], ["toretry"], "lost outputs are made again", _TD),
     *arrows(["toretry"], ["ready", "running", "scouting"], "files re-opened", _TD),
     *arrows(["toretry"], ["assigning"], "files re-opened, but no nucleus was chosen yet", _TD),
+    *arrows(["toretry"], ["topreprocess"], "files re-opened, but its pre-processing is not done", _TD),
     *arrows(["toretry"], ["finished", "failed", "aborted", "exhausted"], "nothing left to retry", _TD),
     *arrows(["finished", "failed", "aborted", "exhausted", "done"], ["toincexec"], "incremental execution", _TD),
     *arrows(["toincexec"], ["rerefine"], "parameters merged", _TD),

@@ -60,15 +60,18 @@ TASKS = Table(
         **_columns(_only(TB, TD), "nucleus"),
         # as submitted, then boosted near the end
         **_columns(_only(TD, JG), "current_priority gshare resource_type"),
-        **_columns(_only(JG), "cpu_time cpu_time_unit cpu_efficiency walltime walltime_unit"),
+        # as submitted, or as a pre-processing job returned it; then measured
+        **_columns(_only(JG, TD), "cpu_time cpu_time_unit cpu_efficiency walltime walltime_unit"),
         # measured, and taken back by an incremental execution
         **_columns(_only(JG, TD), "ram_count ram_unit measured_units"),
-        **_columns(_only(JG), "base_walltime io_intensity io_intensity_unit disk_io disk_io_unit out_disk_count"),
-        **_columns(_only(JG), "out_disk_unit work_disk_count work_disk_unit merge_ram_count"),
-        **_columns(_only(JG), "merge_ram_unit merge_walltime merge_walltime_unit"),
-        **_columns(_only(WD), "throttled_time num_throttled rescue_time"),
+        **_columns(_only(JG, TD), "base_walltime io_intensity io_intensity_unit disk_io disk_io_unit out_disk_count"),
+        **_columns(_only(JG, TD), "out_disk_unit work_disk_count work_disk_unit merge_ram_count merge_ram_unit"),
+        **_columns(_only(JG), "merge_walltime merge_walltime_unit"),
+        **_columns(_only(WD), "throttled_time rescue_time"),
+        **_columns(_only(WD, TD), "num_throttled"),
         # W with the task, or on and off by the switcher; generation says what became of it
         **_columns(_only(TD, JW, JG), "use_jumbo"),
+        **_columns(_only(JG), "co_jumbo_retry_at co_jumbo_after jumbo_queues"),
     },
 )
 
@@ -89,7 +92,8 @@ TASK_DATASETS = Table(
 TASK_FILES = Table(
     inserts=_only(TD, JG),
     others=_only(TD),
-    deletes=_only(TD),  # a unit without events, which no job had, is read anew when they are known
+    # a unit without events, which no job had, is read anew when they are known; that of a pre-processing job leaves
+    deletes=_only(TD),
     columns={
         **_columns(_only(TD, JG), "status"),
         **_columns(_only(JG), "attempt_nr failed_attempt last_attempt_time job_id out_job_id chunk_id jobset_id"),
@@ -141,7 +145,10 @@ TABLES: Mapping[str, Table] = {
     "sandbox_parts": _whole(TD),
     "catalogue_requests": _whole(TD),
     "task_job_counts": _whole(JG),
+    "task_usage": _whole(JG),
     "builds": _whole(JG),
+    # kept by generation, and forgotten by the definition that takes it
+    "preprocessing_results": Table(inserts=_only(JG), others=_only(JG), deletes=_only(TD)),
     "work_queues": _whole(TD),
     "users": _whole(TD),
     "user_groups": _whole(TD),
@@ -154,6 +161,7 @@ TABLES: Mapping[str, Table] = {
     "order_keys": Table(inserts=_only(JG), others=_only(JG), deletes=_only(JD)),
     "job_sets": _whole(JG),
     "job_set_jobs": _whole(JG),
+    "stored_copies": _whole(TD),
     "jumbo_jobs": _whole(JG),
     "event_ranges_past": _whole(JG),
     "event_ranges": Table(
@@ -166,6 +174,7 @@ TABLES: Mapping[str, Table] = {
         },
     ),
     "event_range_files": _whole(JD),
+    "refused_range_reports": _whole(JD),
     "chunks": _whole(JG),
     "jobs_archive": _whole(JG),
     "archive_days": _whole(),  # kept by the database, like the next

@@ -93,7 +93,7 @@ def test_one_function_cuts_sequences_into_batches() -> None:
 
 TYPES = "shared/model/dataset_types.py"
 INPUTS, UNMERGED = frozenset(types.INPUT_TYPES), frozenset(types.UNMERGED_TYPES)
-CATALOGUED = INPUTS - {types.PSEUDO_INPUT}
+CATALOGUED = INPUTS - set(types.WITHOUT_DATA)
 #: what statements may ask for: the lists of Python, inputs that have files, and what jobs read of both kinds
 ASKED_TYPES = {
     *map(frozenset, (INPUTS, types.FINAL_OUTPUT_TYPES, UNMERGED, types.OUTPUT_TYPES, types.LOG_TYPES)),

@@ -92,7 +92,7 @@ async def test_every_table_and_column_has_an_owner(database: Database) -> None:
         rows = await connection.fetch(
             "SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN information_schema.tables t"
             " USING (table_schema, table_name) WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
-            " AND table_name !~ '_(default|[0-9]{8})$'"
+            " AND table_name !~ '_(default|[0-9]{2}|[0-9]{8})$'"
         )
     columns = defaultdict(set)
     for row in rows:

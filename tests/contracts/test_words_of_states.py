@@ -34,7 +34,7 @@ PLAIN_TEXTS = {
     ("services/job_generation/store/tasks.py", "to_status"): "of a chunk, which has no graph",
     ("services/task_definition/importing/import_file.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/task_definition/policy/input_read.py", "state"): "of a dataset in the catalogue: open or closed",
-    ("services/task_definition/policy/refine.py", "state"): "of a dataset in the catalogue: open or closed",
+    ("services/task_definition/policy/definition_plan.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/task_definition/store/definitions.py", "state"): "of a dataset in the catalogue: open or closed",
     ("services/watchdog/policy/jobs.py", "status"): "of a queue: online, paused, offline",
     ("shared/config/timeouts.py", "state"): "of the name of a rule, which may say more than a state",

@@ -11,6 +11,7 @@ import multiprocessing
 import random
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
@@ -22,6 +23,7 @@ from shared.cache import NullCache
 from shared.config.settings import Settings
 from shared.db import Database
 from shared.events import ChunkBrokered, ChunkOffered, JobsFinished, QueueChoice, TaskReady
+from shared.runtime.collector import tune_collector
 from shared.runtime.service import Context
 from tests import rows, servers
 from tests.handlers.events import deliver, started
@@ -37,12 +39,12 @@ TARGET_PER_S = 20_000
 COMMAND_LINE = "--in=${IN} --maxEvents=${MAXEVENTS} --skipEvents=${SKIPEVENTS} --seed=${RNDMSEED} --out=${OUTPUT0}"
 
 
-async def define_task(connection: asyncpg.Connection, n_files: int) -> int:
-    """A task with one file for each job, a random seed, an output and a log."""
+async def define_task(connection: asyncpg.Connection, n_files: int, files_per_job: int = 1) -> int:
+    """A task with so many files for each job, a random seed, an output and a log."""
     task_id: int = await rows.task(
         connection,
         status="ready",
-        split_rule={"nFilesPerJob": 1, "skipScout": True},
+        split_rule={"nFilesPerJob": files_per_job, "skipScout": True},
         trans_path="Sim_tf.py",
         resource_type="SCORE",
         core_count=1,
@@ -61,7 +63,7 @@ async def define_task(connection: asyncpg.Connection, n_files: int) -> int:
     )
     await connection.execute(
         "INSERT INTO task_files (dataset_id, task_id, lfn, type, status, max_attempt, n_events, fsize)"
-        " SELECT $1, $2, 'mc23_demo.700123.EVNT.e8500._' || lpad(n::text, 6, '0') || '.pool.root.1', 'input',"
+        " SELECT $1, $2, 'mc23_demo.700123.EVNT.e8500._' || lpad(n::text, 8, '0') || '.pool.root.1', 'input',"
         " 'ready', 3, 1000, 100000000 FROM generate_series(1, $3::int) n",
         master,
         task_id,
@@ -93,6 +95,7 @@ async def count_all(url: str, task_id: int) -> float:
         await connection.execute("ANALYZE")
         found = await connection.fetch("SELECT job_id FROM jobs WHERE task_id = $1 ORDER BY job_id", task_id)
     job_ids = [row["job_id"] for row in found]
+    tune_collector()
     begin = time.monotonic()
     for start in range(0, len(job_ids), JOBS_OF_EVENT):
         await deliver(database, service, JobsFinished(job_ids=tuple(job_ids[start : start + JOBS_OF_EVENT])))
@@ -113,6 +116,7 @@ async def generate_all(url: str, task_id: int, ready: Any, go: Any) -> tuple[int
         CollectorRegistry(),
     )
     service = await started(build(context))
+    tune_collector()  # as every service does
     ready.release()
     await asyncio.to_thread(go.wait)
     begin = time.monotonic()
@@ -166,16 +170,19 @@ async def copy_limit(url: str) -> float:
     return n_jobs / seconds
 
 
-async def prepare(url: str) -> list[int]:
+async def prepare(
+    url: str, sizes: Sequence[int] = (JOBS_OF_TASK,) * (N_REPLICAS + 1), files_per_job: int = 1
+) -> list[int]:
+    """A grid, and a task of each number of files."""
     database = await Database.connect(url, actor="benchmark")
     await load_grid(database)
     async with database.read() as connection:
         await connection.execute(  # nothing runs here, and the throttle would soon have enough
             "INSERT INTO parameters (app, component, key, value, type)"
-            " VALUES ('jedi', 'base_job_throttler', 'NQUEUELIMIT', '1000000', 'int')"
+            " VALUES ('jedi', 'base_job_throttler', 'NQUEUELIMIT', '100000000', 'int')"
         )
         await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
-        tasks = [await define_task(connection, JOBS_OF_TASK) for _ in range(N_REPLICAS + 1)]
+        tasks = [await define_task(connection, n_files, files_per_job) for n_files in sizes]
         await connection.execute("ANALYZE")
     await database.close()
     return tasks

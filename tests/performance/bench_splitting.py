@@ -14,6 +14,7 @@ from typing import Any
 
 from services.job_generation.policy.placing import place
 from services.job_generation.policy.values import QueueFacts, Unit
+from shared.runtime.collector import tune_collector
 from tests.performance.sizes import exit_code, sized
 from tests.unit.job_generation.made import a_task
 
@@ -57,6 +58,7 @@ def split_s(units: Sequence[Unit], rule: dict[str, Any]) -> tuple[float, int]:
 
 
 def main() -> int:
+    tune_collector()  # as every service does
     many, few = files(N_FILES), files(N_FILES_SMALL)
     limit = bare_walk_s(many)
     print(f"   {'the same files walked once (the limit of the machine)':58} {limit:8.2f} s")

@@ -196,7 +196,7 @@ int main(int n_arguments, char **arguments) {
     ends_at = started + seconds;
     for (size_t place = 0; place < n_connections; place++) open_one(&connections[place], &address);
     struct epoll_event events[512];
-    while (n_open && now() < ends_at + 60) {
+    while (n_open && now() < ends_at + 180) {
         int n = epoll_wait(poller, events, 512, 1000);
         for (int place = 0; place < n; place++) handle(events[place].data.ptr, events[place].events);
     }

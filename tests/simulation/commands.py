@@ -6,9 +6,12 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from tests.simulation.workload import has_other_kinds
+
 #: what ends a task with less than all of its input
 ENDING = ("kill", "finish")
-#: seeds above this one have users who give every command of the table, and input that changes in every way
+#: seeds above this one have users who give every command of the table, and input that changes in every way; of those
+#: with other kinds of task every other one
 PLAIN_SEEDS = 200
 
 #: the commands of the other seeds, by the last part of their paths; several times what is to be frequent
@@ -69,6 +72,11 @@ EVERY: dict[str, tuple[int, Body]] = {
     "change_split_rule": (2, _rule),
     "recover_lost_files": (2, _lost_output),
 }
+
+
+def gives_every(seed: int) -> bool:
+    """Whether the users of a seed give every command, and its input changes in every way."""
+    return seed > PLAIN_SEEDS and (not has_other_kinds(seed) or seed % 2 == 0)
 
 
 def any_plain(rng: random.Random, task_id: int) -> tuple[str, dict[str, Any]]:

@@ -30,10 +30,15 @@ class Faults:
     leap: float = 0.0
     command: float = 0.0
     change_input: float = 0.0
+    range_fails: float = 0.0
+    ends_early: float = 0.0
 
     @classmethod
-    def draw(cls, rng: random.Random, *, busy: bool) -> "Faults":
-        """Each run has some faults often, some seldom, some not at all; `busy`: commands and other input always."""
+    def draw(cls, rng: random.Random, *, busy: bool, with_ranges: bool) -> "Faults":
+        """Each run has some faults often, some seldom, some not at all; `busy`: commands and other input always.
+
+        `with_ranges`: ranges of events fail as well, and jobs end before they asked for all of them.
+        """
 
         def rate(highest: float) -> float:
             return rng.choice((0.0, highest / 5, highest))
@@ -54,6 +59,8 @@ class Faults:
             leap=rate(0.03),
             command=max(rate(0.03), 0.02 * busy),
             change_input=max(rate(0.03), 0.02 * busy),
+            range_fails=rate(0.1) if with_ranges else 0.0,
+            ends_early=rate(0.3) if with_ranges else 0.0,
         )
 
 

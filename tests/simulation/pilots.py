@@ -7,14 +7,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.cli.simulated_pilots.payload import returned_by
 from shared.auth import Authority
 from tests.simulation.clock import VirtualClock
 from tests.simulation.faults import Faults
+from tests.simulation.ranges import REPORT, RangeWork
 from tests.simulation.services import Services
 
 PILOTS = 12
 #: codes of the wire protocol: payload failed, stage-out failed, out of memory
 FAILURES = (1305, 1137, 1212)
+#: and one of merge jobs of event service: what they read is bad
+BAD_FILES = 1103
 
 
 @dataclass
@@ -28,19 +32,21 @@ class Pilot:
     state: str = "idle"
     asks_again_at_s: float = 0.0
     final: dict[str, Any] = field(default_factory=dict)
+    ranges: RangeWork | None = None
 
 
 @dataclass(frozen=True)
 class Zombie:
-    """A pilot that everybody takes for dead, with what it will say when it is back."""
+    """A pilot that everybody takes for dead, with what it will say when it is back: of its job, or of ranges."""
 
     returns_at_s: float
     body: dict[str, Any]
+    ranges: dict[str, Any] | None = None
 
 
 class Pilots:
     """`wanted_queues` is what a factory would follow: where jobs wait. `refused` names a job that the last step must
-    not have changed."""
+    not have changed. `finished_ranges`: names of those that pilots said to have processed."""
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class Pilots:
         self.faults = Faults()
         self.wanted_queues: frozenset[str] = frozenset()
         self.refused: int | None = None
+        self.finished_ranges: set[str] = set()
 
     def ready(self) -> list[Pilot | Zombie]:
         """Those who have something to say now."""
@@ -77,6 +84,8 @@ class Pilots:
             self._vanish(pilot)
         elif self._rng.random() < self.faults.stale_report:
             await self._report_other_attempt(pilot)
+        elif pilot.ranges is not None and pilot.state == "running" and not pilot.ranges.is_over:
+            await self._process(pilot, pilot.ranges)
         else:
             await self._report(pilot)
 
@@ -96,6 +105,7 @@ class Pilots:
             pilot.asks_again_at_s = self._clock.elapsed_s + self._rng.uniform(20, 60)
         else:
             pilot.job, pilot.state = data["jobs"][0], "sent"
+            pilot.ranges = RangeWork.of(pilot.job, self._rng)
             self._note(f"pilot {pilot.number}: has job {pilot.job['PandaID']}")
 
     async def _report(self, pilot: Pilot) -> None:
@@ -113,6 +123,17 @@ class Pilots:
         is_over = pilot.state in ("finished", "failed") and self._rng.random() >= self.faults.report_twice
         if is_over or "tobekilled" in command:
             self._forget(pilot)
+
+    async def _process(self, pilot: Pilot, ranges: RangeWork) -> None:
+        """It takes ranges or reports some; what it reported is perhaps said again, at once or much later."""
+        method, body = ranges.call(self.faults, self.finished_ranges)
+        data = await self._call(method, body, {}, area="event")
+        if data is not None:
+            ranges.answered(method, data)
+            self._note(f"pilot {pilot.number}: {method} {body} was answered {data}")
+        if ranges.last_report is not None and self._rng.random() < self.faults.report_twice:
+            returns_at_s = self._clock.elapsed_s + self._rng.choice((0.0, 60.0, 14400.0)) * self._rng.random()
+            self._zombies.append(Zombie(returns_at_s, self._body(pilot), ranges.last_report))
 
     async def _report_other_attempt(self, pilot: Pilot) -> None:
         """Something left over from another attempt: nothing may change, and it is told to stop."""
@@ -134,6 +155,10 @@ class Pilots:
 
     async def _haunt(self, zombie: Zombie) -> None:
         self._zombies.remove(zombie)
+        if zombie.ranges is not None:
+            data = await self._call(REPORT, zombie.ranges, {}, area="event")
+            self._note(f"late: {zombie.ranges} was answered {data}")
+            return
         data = await self._call("update_job", zombie.body, {})
         self._note(f"zombie: job {zombie.body['job_id']} is {zombie.body['job_status']}; it is told {data}")
 
@@ -153,7 +178,9 @@ class Pilots:
     def _final(self, pilot: Pilot) -> dict[str, Any]:
         assert pilot.job is not None
         if pilot.state == "failed":
-            return {"pilot_error_code": self._rng.choice(FAILURES), "pilot_error_diag": "simulated failure",
+            merges = str(pilot.job.get("eventServiceMerge")) == "True"
+            codes = (*FAILURES, BAD_FILES) if merges else FAILURES
+            return {"pilot_error_code": self._rng.choice(codes), "pilot_error_diag": "simulated failure",
                     "trans_exit_code": 1}  # fmt: skip
         names = [name for name in str(pilot.job.get("outFiles", "")).split(",") if name and name != "NULL"]
         report = {
@@ -161,17 +188,20 @@ class Pilots:
                    "adler32": f"{self._rng.randrange(16**8):08x}"}
             for name in names
         }  # fmt: skip
+        returned = returned_by(pilot.job)
+        metadata = {} if returned is None else {"meta_data": {"taskParameters": returned}}
         return {"job_output_report": report, "n_events": 100, "cpu_consumption_time": 900, "core_count": 1,
-                "max_pss": 1_000_000}  # fmt: skip
+                "max_pss": 1_000_000, **metadata}  # fmt: skip
 
-    async def _call(self, method: str, body: dict[str, Any], headers: dict[str, str]) -> dict[str, Any] | None:
+    async def _call(
+        self, method: str, body: dict[str, Any], headers: dict[str, str], *, area: str = "pilot"
+    ) -> Any | None:
         """The reply's data; None where the reply was lost or the service could not answer."""
-        reply = await self._client.post(f"/api/v1/pilot/{method}", body, headers)
+        reply = await self._client.post(f"/api/v1/{area}/{method}", body, headers)
         if reply.status == 503 or self._rng.random() < self.faults.lose_reply:
             return None
         assert reply.status == 200, f"{method}: {reply.status} {reply.text}"
-        data: dict[str, Any] = reply.json()["data"]
-        return data
+        return reply.json()["data"]
 
     def _forget(self, pilot: Pilot) -> None:
-        pilot.job, pilot.final, pilot.state, pilot.key = None, {}, "idle", None
+        pilot.job, pilot.final, pilot.state, pilot.key, pilot.ranges = None, {}, "idle", None, None

@@ -9,8 +9,6 @@ from typing import Any
 
 GRID = Path(__file__).resolve().parents[2] / "deploy" / "examples" / "grid"
 NUCLEI, SATELLITES = 2, 3
-#: that users submit
-TASKS = 6
 #: input that is open, with so many files at first
 GROWING, GROWING_FILES = "growing.EVNT", 2
 
@@ -28,6 +26,19 @@ PARAMETERS: list[dict[str, Any]] = [
         ("jedi", "watchdog", "DISPATCHER_SILENCE_S", 3600),
     )
 ]
+
+#: jumbo jobs are for small tasks too, and the switcher finds one that asks for none
+PARAMETERS_OF_OTHER_KINDS: list[dict[str, Any]] = [
+    {"app": "jedi", "component": "jumbo_dog", "key": key, "value": value}
+    for key, value in (
+        ("JUMBO_MIN_EVENTS_DISABLE", 40),
+        ("JUMBO_MIN_EVENTS_ENABLE", 300),
+        ("JUMBO_MAX_TASKS", 2),
+        ("JUMBO_MAX_CURR_PRIO", 10_000),
+        ("PERIOD_S", 60.0),
+    )
+]
+JUMBO_QUEUES = ("CA-IAAS-T3", "CERN-T0")
 
 
 def small_grid() -> dict[str, Any]:
@@ -51,6 +62,16 @@ def small_grid() -> dict[str, Any]:
         if key == "ALL" or key in _records(files["queues"], "siteid")
     }
     return files
+
+
+def grid_for_other_kinds() -> dict[str, Any]:
+    """The same grid, where every queue takes event service and two are kept for jumbo jobs."""
+    grid = small_grid()
+    queues = {}
+    for name, queue in _records(grid["queues"], "siteid").items():
+        options = [str(queue.get("catchall") or ""), *(["useJumboJobs"] if name in JUMBO_QUEUES else [])]
+        queues[name] = {**queue, "jobseed": "all", "catchall": ",".join(filter(None, options))}
+    return {**grid, "queues": queues}
 
 
 @cache

@@ -12,9 +12,10 @@ from prometheus_client import CollectorRegistry
 from shared.auth import Authority
 from shared.messaging.in_process import InProcessTransport
 from shared.messaging.metrics import MessagingMetrics
+from tests.simulation import workload
 from tests.simulation.checking import Observed
 from tests.simulation.clock import VirtualClock
-from tests.simulation.commands import PLAIN_SEEDS
+from tests.simulation.commands import gives_every
 from tests.simulation.crashes import Crashes, ServiceDied, SimulatedDatabase
 from tests.simulation.faults import Faults, SeededSchedule
 from tests.simulation.inputs import Inputs
@@ -28,6 +29,8 @@ from tests.simulation.waiting import Patience
 
 #: how long things go wrong in a run: its beginning, or nearly to its end
 FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
+#: and so many more with tasks of other kinds, whose first ranges and libraries come later
+MORE_WITH_OTHER_KINDS = 600
 LAST_STEP = 4_000
 CHECK_ALL_EVERY = 50
 #: steps that a failure tells about
@@ -72,8 +75,10 @@ class Simulation:
 
     def __init__(self, seed: int, stage: Stage, authority: Authority, faults: Faults | None = None) -> None:
         self.rng = random.Random(seed)
-        self.faults = faults or Faults.draw(self.rng, busy=seed > PLAIN_SEEDS)
+        self._has_other_kinds = workload.has_other_kinds(seed)
+        self.faults = faults or Faults.draw(self.rng, busy=gives_every(seed), with_ranges=self._has_other_kinds)
         self.faulty_steps = self.rng.randint(FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS)
+        self.faulty_steps += MORE_WITH_OTHER_KINDS * self._has_other_kinds
         self.report = Report(seed)
         self.clock = VirtualClock()
         self._stage, self._authority = stage, authority
@@ -93,8 +98,8 @@ class Simulation:
         self.transport = InProcessTransport(self.database, metrics, schedule=self.schedule)
         url, seed = self._stage.url, self.report.seed
         self.services = Services(self.rng, self.database, url, self.transport, self._authority, seed)
-        asks_all = seed > PLAIN_SEEDS
-        self.users = Users(self.rng, self.services, self._authority, self._note, give_all=asks_all)
+        asks_all, tasks = gives_every(seed), workload.of_seed(seed)
+        self.users = Users(self.rng, self.services, self._authority, self._note, tasks, give_all=asks_all)
         disk = storages(small_grid())[0]
         # whoever makes the input is none of the services: nothing dies there
         producer = SimulatedDatabase(pool, actor="producer", now=self.clock, crashes=Crashes(self.rng))
@@ -103,6 +108,10 @@ class Simulation:
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
         try:
             await self.services.start()
+            if self._has_other_kinds:
+                await self.users.open_for_other_kinds()
+                while await self.transport.load() or self.transport.waiting:
+                    await self.transport.step()
             if self.report.seed % FULL_SEEDS == 0:
                 await self.users.narrow_queues()
             await self.users.submit_all()
@@ -125,7 +134,7 @@ class Simulation:
                 self._set_faults(Faults())
                 await self.users.resume_all()
                 await self.inputs.settle()
-                if self.report.seed > PLAIN_SEEDS:
+                if gives_every(self.report.seed):
                     await self.users.retry_all()
             if self.report.steps >= LAST_STEP:
                 await self._judge()
@@ -271,6 +280,7 @@ class Simulation:
             raise NeverEnded(f"{self.report.replay}: after {self.clock()}:" + "".join(f"\n  {line}" for line in lines))
         self._complain(await self.checker.everything(self.clock(), at_rest=True))
         self._complain(await self.checker.results(sorted(self.users.ended)))
+        self._complain(await self.checker.merged_without_report(self.pilots.finished_ranges))
         self.report.fingerprint = await self.checker.fingerprint()
 
     def _complain(self, violations: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from services.job_brokerage.store.statistics import QueueStatistics
 from services.job_brokerage.waking import QueueWaking
+from services.job_dispatch.lifecycle import event_ranges
 from services.job_dispatch.lifecycle import reports as reporting
 from services.job_generation.store import tasks as store
 from services.watchdog import sweeping as sweeps
@@ -22,6 +23,7 @@ from tests.simulation import simulation
 from tests.simulation.faults import Faults
 from tests.simulation.running import run
 from tests.simulation.simulation import InvariantBroken, NeverEnded
+from tests.simulation.workload import KIND_SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
@@ -89,6 +91,15 @@ def test_a_report_of_another_attempt_that_is_believed_is_found(monkeypatch: pyte
     monkeypatch.setattr(reporting, "judge", unfenced)
     with pytest.raises(AssertionError, match=r"I6|was answered"):
         run(3, Faults(stale_report=0.5))
+
+
+def test_a_failed_range_of_events_that_nobody_copies_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_copy(connection: Any, task_id: int, event_range_ids: Sequence[int]) -> list[int]:
+        return []
+
+    monkeypatch.setattr(event_ranges, "copy_failed", no_copy)
+    with pytest.raises(InvariantBroken, match=r"I1 i1_range_of_no_live_row"):
+        run(KIND_SEEDS + 1, Faults(range_fails=0.3))
 
 
 def test_an_inbox_that_lets_duplicates_through_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from services.cli.output import console, print_json
 def register(app: typer.Typer) -> None:
     app.command(
         "demo",
-        help="Start the system, submit four tasks, send simulated pilots, watch, check.\n\n"
+        help="Start the system, submit nine tasks, send simulated pilots, watch, check.\n\n"
         "Exit code 0 only if every task ended as it should and no invariant is broken. Ctrl-C stops it all.\n\n"
         "Service: all, started here unless they run. Role: none.",
     )(demo)

@@ -20,6 +20,7 @@ COLUMNS = (
     ("task", "task_id"),
     ("type", "job_type"),
     ("status", "status"),
+    ("sub-status", lambda job: job.get("job_sub_status") or ""),
     ("attempt", "attempt_number"),
     ("priority", "current_priority"),
     ("queue", lambda job: f"{job.get('queue')}/{job.get('resource_type')}"),
@@ -29,7 +30,7 @@ COLUMNS = (
     ("says", lambda job: (job.get("error_dialog") or "")[:60]),
 )
 #: left out where the terminal is narrow, in this order
-MAY_GO = ("worker", "heartbeat", "priority", "says", "type", "attempt")
+MAY_GO = ("worker", "heartbeat", "priority", "says", "sub-status", "type", "attempt")
 
 
 def register(app: typer.Typer) -> None:

@@ -39,6 +39,7 @@ DATASET_COLUMNS = (
     ("finished", "n_files_finished"),
     ("failed", "n_files_failed"),
     ("on hold", "n_files_on_hold"),
+    ("waiting", lambda row: row.get("n_files_waiting") or ""),
     ("events used", lambda row: f"{row.get('n_events_used') or 0}/{row['n_events']}" if row.get("n_events") else ""),
 )
 LIST = "List tasks, the newest first. In less than 120 characters priority, share and user are left out."

@@ -34,7 +34,7 @@ def catalogue_files() -> list[Path]:
 
 
 def read_examples(profile: DemoProfile, run: str) -> list[Example]:
-    """The four tasks, made smaller where the profile says so.
+    """The tasks, made smaller where the profile says so.
 
     The run's name stands in their names and in their outputs' names.
     """

@@ -25,8 +25,9 @@ class DemoProfile:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: Real transfers take minutes to hours, and a chunk or task without a place waits for half an hour and more: fine for
-#: work of weeks, but the demonstration has a minute. Everything else is as in earnest.
+#: Real transfers take minutes to hours, a chunk or task without a place waits for half an hour and more, and jumbo jobs
+#: are for tasks of a million events: fine for work of weeks, but the demonstration has a minute. Everything else is as
+#: in earnest.
 _QUICK: dict[str, Any] = {
     "catalogue.TRANSFER_SPEED_UP": 1000.0,
     "taskbrokerage.RETRY_S": 3.0,
@@ -34,13 +35,19 @@ _QUICK: dict[str, Any] = {
     "jobbroker.RETRY_ANALYSIS_S": 2.0,
     "jobgen.UNSPLITTABLE_RETRY_S": 2.0,
     "jobgen.THROTTLED_RETRY_S": 2.0,
+    "jumbo_dog.JUMBO_MIN_EVENTS_DISABLE": 1000,
 }
-#: a tenth of the work, all four kinds of it
+#: a tenth of the work, all kinds of it
 _SMALL: dict[str, dict[str, Any]] = {
     "1_simulation": {"nFiles": 5},
     "2_generation": {"nEvents": 80_000},
     "3_derivation": {"nFiles": 120},
     "4_analysis": {"nFiles": 54},
+    "5_event_service": {"nFiles": 6},
+    "6_jumbo": {"nFiles": 4},
+    "7_build": {"nFiles": 12},
+    "8_memory": {"nEvents": 10_000},
+    "9_preprocessing": {"nEvents": 10_000},
 }
 
 PROFILES: dict[str, DemoProfile] = {

@@ -20,6 +20,7 @@ from services.cli.commands.submission import submit_one
 from services.cli.commands.watching import ENDED
 from services.cli.demo.crew import CrewOptions, crew
 from services.cli.demo.display import Display, PlainDisplay, make_display
+from services.cli.demo.evidence import sights_of, sights_table
 from services.cli.demo.examples import Example, catalogue_files, folder, read_examples
 from services.cli.demo.faults import FaultInjector, InjectedFault
 from services.cli.demo.observation import Observation, Observer
@@ -147,16 +148,18 @@ class Demonstration:
                 self._ended_at.setdefault(task.task_id, seen.at_s)
 
     def _judge(self, client: Client, tasks: Mapping[int, Example], problems: Sequence[str]) -> DemoResult:
-        verdicts = []
+        verdicts, found = [], []
         for task_id, example in tasks.items():
             details = _patiently(
                 lambda task_id=task_id: client.get(  # type: ignore[misc]
-                    "task_definition", "task/get_details", task_id=task_id, include_status=True
+                    "task_definition", "task/get_details", task_id=task_id, include_kinds=True
                 )
             )
+            found.append(details)
             took_s = self._ended_at.get(task_id)
             verdicts.append(judge(details, progress_of(details), expected=example.expected, took_s=took_s))
-        return DemoResult(verdicts, [_broken(one) for one in _settled_check(client)], problems)
+        broken = [_broken(one) for one in _settled_check(client)]
+        return DemoResult(verdicts, broken, problems, sights_of(found))
 
 
 def demonstrate(options: DemoOptions, *, plain: bool = False, to_error: bool = False) -> DemoResult:
@@ -166,6 +169,7 @@ def demonstrate(options: DemoOptions, *, plain: bool = False, to_error: bool = F
     verdict = Demonstration(options, PlainDisplay(shown) if plain else None).run()
     shown.print()
     shown.print(summary_table(verdict))
+    shown.print(sights_table(verdict.sights))
     for problem in verdict.problems:
         shown.print(f"not as it should be: {problem}", markup=False, style="red")
     if not verdict.broken_invariants:

@@ -1,4 +1,4 @@
-"""How the demonstration ended: a row for each task, the invariants, and whether all is as it should."""
+"""How the demonstration ended: tasks, what was to be seen, and whether all is as it should."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
+from services.cli.demo.evidence import Sight
 from services.cli.output import cell, duration
 from services.cli.progress import TaskCounts
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
@@ -43,11 +44,13 @@ class DemoResult:
     tasks: Sequence[TaskVerdict]
     broken_invariants: Sequence[str] = ()
     other_problems: Sequence[str] = field(default_factory=tuple)
+    sights: Sequence[Sight] = ()
 
     @property
     def problems(self) -> list[str]:
         found = [task.problem for task in self.tasks if task.problem]
-        return [*found, *self.broken_invariants, *self.other_problems]
+        unseen = [one.problem for one in self.sights if one.problem]
+        return [*found, *unseen, *self.broken_invariants, *self.other_problems]
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -55,7 +58,8 @@ class DemoResult:
             task.progress.as_dict() | {"expected": task.expected, "outputs": task.outputs, "took_s": task.took_s}
             for task in self.tasks
         ]
-        return {"success": not self.problems, "problems": self.problems, "tasks": rows}
+        seen = [one.as_dict() for one in self.sights]
+        return {"success": not self.problems, "problems": self.problems, "tasks": rows, "seen": seen}
 
 
 def judge(

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.task_definition.policy.refine import DefinitionFacts as Known
-from services.task_definition.policy.refine import DefinitionRefused, Refined, refiner_for
+from services.task_definition.policy.definition_plan import DefinitionFacts as Known
+from services.task_definition.policy.definition_plan import DefinitionRefused, Refined
+from services.task_definition.policy.refine import refiner_for
 from services.task_definition.policy.shares import UNDEFINED, ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_file import ChunkPart, InputPart, StatePart, TaskFile
 from services.task_definition.policy.task_spec import TaskSpec, parse_task

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +12,7 @@ from services.cli.dry_run.deciding import JOB, DryRun
 from services.cli.dry_run.rows import TaskRows, rows_of
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.ends_of_jobs import why_each_ended
+from services.job_generation.policy.job_xml import is_described, pool_of_jobs, xml_of
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates
@@ -44,6 +46,8 @@ class SplitJob(_SplitPart):
     disk_mb: int
     walltime_s: int = Field(description="0: not known")
     ended: str
+    command: str = Field("", description="what the job executes, where loadXML says it")
+    outputs: list[str] = Field([], description="what it writes, where loadXML says it")
 
 
 class SplitDocument(_SplitPart):
@@ -67,8 +71,9 @@ def split(dry_run: DryRun, given: TaskFile, seed: int | None = None) -> SplitDoc
     decision = dry_run.decide(JOB, given, seed)
     rows = rows_of(given, dry_run.world.grid)
     task = task_of_row({"task_name": given.parameters.get("taskName", ""), **rows.task})
+    task = replace(task, parameters=given.parameters)
     scout = rows.chunk["kind"] == "scout"
-    units, pools = _units(given, rows, task), _pools(given, rows)
+    units, pools = _units(given, rows, task), _pools(given, rows, task)
     candidates = [
         QueueChoice(queue=one.queue, resource_type=one.resource_type, weight=one.weight, max_jobs=one.max_jobs)
         for one in decision.candidates
@@ -100,6 +105,8 @@ def _job(task: Task, one: PlacedJob, kind: str, why: str, names: Mapping[int, st
     totals = totals_of(one.job)
     raised = max((unit.ram_mb or 0 for unit in one.job.master), default=0) or None
     asked = requirement_of(task, one.queue, kind, totals, raised)
+    described = xml_of(task)
+    stated = described.job(one.job.master[0].boundary_id) if described is not None else None
     return SplitJob(
         queue=one.queue.queue,
         resource_type=one.queue.resource_type,
@@ -112,6 +119,8 @@ def _job(task: Task, one: PlacedJob, kind: str, why: str, names: Mapping[int, st
         disk_mb=asked.disk_mb,
         walltime_s=asked.walltime_s,
         ended=why,
+        command="" if stated is None else stated.command,
+        outputs=[] if stated is None else list(stated.outputs),
     )
 
 
@@ -124,7 +133,7 @@ def _units(given: TaskFile, rows: TaskRows, task: Task) -> list[Unit]:
     stated = rules_in_effect(rows.task["split_rule"])
     per_unit = task.rules.granularity or stated.get("nEventsPerJob") or stated.get("tgtNumEventsPerJob")
     parts = (given.chunk.inputs if given.chunk and given.chunk.inputs is not None else given.inputs) or []
-    files = [file for part in parts if part.master for file in contents(part)]
+    files = [file for part in parts if part.master for file in files_of(part, task)]
     if not parts:
         [pseudo] = rows.datasets
         files = _equal(str(pseudo["dataset_name"]), pseudo["n_files"], 0, pseudo["n_events"])
@@ -160,8 +169,9 @@ def _ranges(events: int, per_unit: int) -> list[tuple[int | None, int | None]]:
     return [(start, min(start + per_unit, events) - 1) for start in range(0, events, per_unit)]
 
 
-def _pools(given: TaskFile, rows: TaskRows) -> list[Pool]:
-    """Secondary datasets, whole, in the order of the file."""
+def _pools(given: TaskFile, rows: TaskRows, task: Task) -> list[Pool]:
+    """Secondary datasets, whole, in the order of the file; of those that loadXML names each job has its own part."""
+    described = xml_of(task)
     attributes = {row["dataset_name"]: row.get("attributes") or {} for row in rows.datasets}
     pools = []
     for place, part in enumerate(one for one in given.inputs if not one.master and not one.pseudo):
@@ -170,11 +180,35 @@ def _pools(given: TaskFile, rows: TaskRows) -> list[Pool]:
             attributes=part.attributes or attributes.get(part.dataset, {}),
         )  # fmt: skip
         units = [
-            Unit(number, file.lfn, file.bytes, file.events, dataset_id=dataset.dataset_id)
-            for number, file in enumerate(contents(part), start=1)
+            Unit(number, file.lfn, file.bytes, file.events, boundary_id=file.boundary, dataset_id=dataset.dataset_id)
+            for number, file in enumerate(files_of(part, task), start=1)
         ]
-        pools.append(Pool(dataset, tuple(units)))
+        pool = Pool(dataset, tuple(units))
+        pools.append(pool_of_jobs(pool) if described is not None and is_described(described, dataset) else pool)
     return pools
+
+
+def files_of(part: InputPart, task: Task) -> Sequence[FilePart]:
+    """The files that the task reads: all, or those that loadXML or segmentSpecs name, in their order.
+
+    Raises ValueError for a name that is not among the files that are listed.
+    """
+    described, segments = xml_of(task), task.parameters.get("segmentSpecs") if part.master else None
+    names, boundaries = ((), ()) if described is None else described.files_of(part.dataset)
+    if segments:
+        pairs = [(name, number) for number, one in enumerate(segments, start=1) for name in one["files"]]
+        names, boundaries = tuple(name for name, _ in pairs), tuple(number for _, number in pairs)
+    if not names:
+        return contents(part)
+    listed = {one.lfn: one for one in part.content}
+    unknown = [name for name in names if part.content and name not in listed]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown[:5])} is named by the task and is no file of {part.dataset}")
+    mean = {"bytes": part.bytes // max(1, part.files), "events": part.events // max(1, part.files) or None}
+    return [
+        listed.get(name, FilePart(lfn=name, **mean)).model_copy(update={"boundary": boundary})
+        for name, boundary in zip(names, boundaries, strict=True)
+    ]
 
 
 def contents(part: InputPart) -> Sequence[FilePart]:

@@ -5,6 +5,7 @@ It is drawn from the seed and the job's id, so that it does not depend on the or
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import re
@@ -15,6 +16,8 @@ from typing import Any
 from services.cli.simulated_pilots.profile import Fault, Profile
 
 _EVENTS = re.compile(r"(?:maxEvents|nEvents|MAXEVENTS|n_events|events)[=\s]+(\d+)", re.IGNORECASE)
+#: what a payload says that it needs, so that an example can show what becomes of one that is given less
+_MEMORY = re.compile(r"--simulatedMemoryMB[=\s]+(\d{1,7})")
 _LOG_BYTES = 200_000
 _NOTHING = frozenset({"", "NULL"})
 OUT_OF_MEMORY, STAGE_OUT_FAILED, PAYLOAD_FAILED = 1235, 1137, 1305
@@ -35,7 +38,8 @@ class OutputFile:
 class Payload:
     """The whole life of a job, known from the start.
 
-    Seconds are simulated; `fault` is how it ends, if not well.
+    Seconds are simulated; `fault` is how it ends, if not well. `returned`: the parameters of its task that a
+    pre-processing job finds out, as its command line says.
     """
 
     job_id: int
@@ -53,6 +57,7 @@ class Payload:
     fault_at: float  # fraction of the walltime
     duplicate_report: bool
     bad_report: bool
+    returned: Any = None
 
     @property
     def ends_as(self) -> str:
@@ -77,6 +82,9 @@ def draw(spec: Mapping[str, Any], profile: Profile) -> Payload:
     fault = _fault(profile, rng)
     fault_at = rng.uniform(0.05, 0.95)
     given_kb = int(spec.get("minRamCount") or 0) * 1024
+    needed_kb = memory_kb_of(spec)
+    if 0 < given_kb < needed_kb:
+        fault = Fault.MEMORY
     return Payload(
         job_id=job_id,
         attempt_number=attempt,
@@ -86,20 +94,44 @@ def draw(spec: Mapping[str, Any], profile: Profile) -> Payload:
         walltime_s=walltime_s,
         stage_out_s=rng.uniform(10, 90),
         cpu_s=cpu_s,
-        max_pss_kb=_memory_kb(profile, rng, cores, given_kb, fault),
+        max_pss_kb=needed_kb or _memory_kb(profile, rng, cores, given_kb, fault),
         outputs=_outputs(spec, profile, rng, n_events),
         has_input=str(spec.get("inFiles") or "") not in _NOTHING,
         fault=fault,
         fault_at=fault_at,
         duplicate_report=rng.random() < profile.rates.get(Fault.DUPLICATE, 0.0),
         bad_report=rng.random() < profile.rates.get(Fault.BAD_REPORT, 0.0),
+        returned=returned_by(spec),
     )
+
+
+def returned_by(spec: Mapping[str, Any]) -> Any:
+    """What a pre-processing job returns: the JSON behind --taskParameters= on its command line, or None.
+
+    Example: --taskParameters={"nFilesPerJob":3} is {"nFilesPerJob": 3}; what is no JSON is returned as the text.
+    """
+    _, mark, text = str(spec.get("jobPars") or "").partition("--taskParameters=")
+    if not mark:
+        return None
+    try:
+        return json.JSONDecoder().raw_decode(text)[0]
+    except ValueError:
+        return text
 
 
 def events_of(spec: Mapping[str, Any]) -> int | None:
     """The events the payload is told to process, as its command line says."""
     found = _EVENTS.search(str(spec.get("jobPars") or ""))
     return int(found.group(1)) if found and int(found.group(1)) > 0 else None
+
+
+def memory_kb_of(spec: Mapping[str, Any]) -> int:
+    """The memory that the payload says it needs; 0 where it says nothing.
+
+    Example: --simulatedMemoryMB=1700 is 1740800 kB; a job that was given 1000 MB fails for its memory.
+    """
+    found = _MEMORY.search(str(spec.get("jobPars") or ""))
+    return int(found.group(1)) * 1024 if found else 0
 
 
 def _times(

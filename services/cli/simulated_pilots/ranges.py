@@ -1,4 +1,6 @@
-"""A simulated pilot takes ranges of events and reports them in zip files, until there are no more.
+"""A simulated pilot takes ranges of events and reports them in zip files.
+
+It ends when there are no more, or when its time is over.
 
 Source: PanDA pilot protocol, event ranges.
 """
@@ -10,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 RANGES_AT_ONCE = 50
+#: so many a job processes before its time is over, for each of its input files: others take the rest
+RANGES_OF_FILE = 30
 _BYTES_OF_RANGE = 100_000
 TAKE, REPORT = "acquire_event_ranges", "update_event_ranges"
 
@@ -22,6 +26,7 @@ class RangeWork:
         self._job_set_id = int(spec.get("jobsetID") or 0)
         self._taken: list[str] = []
         self._n_files, self._is_over = 0, False
+        self._n_left = RANGES_OF_FILE * max(1, len(str(spec.get("inFiles") or "").split(",")))
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> RangeWork | None:
@@ -35,7 +40,7 @@ class RangeWork:
         if not self._taken:
             return TAKE, {
                 "job_id": self._job_id, "task_id": self._task_id, "jobset_id": self._job_set_id,
-                "n_ranges": RANGES_AT_ONCE,
+                "n_ranges": min(RANGES_AT_ONCE, self._n_left),
             }  # fmt: skip
         return REPORT, {"event_ranges": [self._group()], "version": 1}
 
@@ -43,10 +48,12 @@ class RangeWork:
         """The reply to the call: ranges, or that they were noted. A refusal means that there are none."""
         if self._taken:
             self._taken = []
+            self._is_over = self._n_left <= 0
             return
         given: Sequence[Any] = data if isinstance(data, list) else ()
         self._taken = [str(one["eventRangeID"]) for one in given]
         self._n_files += 1
+        self._n_left -= len(self._taken)
         self._is_over = not self._taken
 
     def _group(self) -> dict[str, Any]:

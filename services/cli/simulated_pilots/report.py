@@ -63,6 +63,7 @@ def final(payload: Payload, node: str, queue: str, *, terminated: bool = False) 
             "exitCode": 0,
             "exitMsg": "OK",
             "resource": {"transform": {"processedEvents": payload.n_events, "wallTime": int(ran_s)}},
+            **({} if payload.returned is None else {"taskParameters": payload.returned}),
         }
     )
     return report

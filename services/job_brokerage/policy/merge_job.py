@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.brokerage.smallest_job import MAX_FILES_PER_MERGE_JOB, MERGED_GB, SmallestJob
+from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MAX_FILES_PER_MERGE_JOB, MERGED_GB, SmallestJob
 from shared.model.units import GB_BYTES
 
 
@@ -25,17 +25,21 @@ def merge_job(
     """What one merge job of a chunk takes: a merge job is never made smaller than its rules allow.
 
     It ends before the output that would break nFilesPerMergeJob, nMaxFilesPerMergeJob (50), nGBPerMergeJob (5 GB of the
-    largest output) or nEventsPerMergeJob, and has one at least; onSiteMerging puts everything into one. `n_files`,
-    `n_events` and `input_bytes` are the chunk's; without `outputs` all of its files are taken as of one output.
+    largest output) or nEventsPerMergeJob, and has one at least; onSiteMerging asks for nGBPerMergeJob only, and for at
+    most 1000 files in all. `n_files`, `n_events` and `input_bytes` are the chunk's; without `outputs` all of its files
+    are taken as of one output.
     """
     made = [one for one in outputs if one.n_files] or [Unmerged(max(1, n_files), input_bytes)]
     producers = max(one.n_files for one in made)
     per_job = float(producers)
-    if not split_rule.get("onSiteMerging"):
+    merged_bytes = float(split_rule.get("nGBPerMergeJob") or MERGED_GB) * GB_BYTES
+    largest = max(one.n_bytes for one in made)
+    per_job = min(per_job, merged_bytes * producers // largest if largest else per_job)
+    if split_rule.get("onSiteMerging"):
+        per_job = min(per_job, MAX_FILES_MERGED_ON_SITE * producers // max(1, n_files))
+    else:
         most = split_rule.get("nFilesPerMergeJob") or split_rule.get("nMaxFilesPerMergeJob") or MAX_FILES_PER_MERGE_JOB
-        merged_bytes = float(split_rule.get("nGBPerMergeJob") or MERGED_GB) * GB_BYTES
-        largest = max(one.n_bytes for one in made)
-        per_job = min(per_job, float(most), merged_bytes * producers // largest if largest else per_job)
+        per_job = min(per_job, float(most))
         wanted_events = split_rule.get("nEventsPerMergeJob")
         if wanted_events and n_events:
             per_job = min(per_job, float(wanted_events) // max(1.0, n_events / max(1, n_files)))

@@ -89,7 +89,7 @@ SELECT coalesce(j.queue, s.queue) AS queue, coalesce(j.resource_type, s.resource
        (coalesce(j.n_jobs, 0) - coalesce(s.n_jobs, 0))::bigint AS n_jobs,
        (coalesce(j.n_cores, 0) - coalesce(s.n_cores, 0))::bigint AS n_cores
 FROM (SELECT queue, resource_type, gshare, user_name, status, count(*) AS n_jobs, sum(core_count)::bigint AS n_cores
-      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled')
+      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
       GROUP BY queue, resource_type, gshare, user_name, status) j
 FULL JOIN queue_statistics s USING (queue, resource_type, gshare, user_name, status)
 WHERE coalesce(j.n_jobs, 0) <> coalesce(s.n_jobs, 0) OR coalesce(j.n_cores, 0) <> coalesce(s.n_cores, 0);

@@ -100,7 +100,7 @@ async def _nothing_to_reset(_: asyncpg.Connection) -> None:
 
 
 class ReadSessions:
-    """A few connections for the reads of windows, opened when they are needed."""
+    """A few connections for the reads of windows, opened by `open` or when they are needed."""
 
     def __init__(self, url: str, database: Database, count: int) -> None:
         self._url = url
@@ -109,22 +109,31 @@ class ReadSessions:
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
 
-    @asynccontextmanager
-    async def read(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection in autocommit. Raises what asyncpg raises."""
+    async def open(self) -> asyncpg.Pool:
+        """Connect before the first request: among thousands of new pilots a connection is not made in time.
+
+        Raises what asyncpg raises.
+        """
         async with self._opening:
             if self._pool is None:
                 settings = {"application_name": f"orrery {self._database.actor} windows"[:63], **READ_SETTINGS}
                 self._pool = await asyncpg.create_pool(
                     self._url,
-                    min_size=0,
+                    min_size=self._count,
                     max_size=self._count,
+                    max_inactive_connection_lifetime=0.0,
                     timeout=CONNECT_TIMEOUT_S,
                     command_timeout=COMMAND_TIMEOUT_S,
                     server_settings=settings,
                     reset=_nothing_to_reset,
                 )
-        async with self._pool.acquire(timeout=COMMAND_TIMEOUT_S) as connection:
+            return self._pool
+
+    @asynccontextmanager
+    async def read(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection in autocommit. Raises what asyncpg raises."""
+        pool = self._pool or await self.open()
+        async with pool.acquire(timeout=COMMAND_TIMEOUT_S) as connection:
             yield cast(asyncpg.Connection, connection)
 
     async def close(self) -> None:
@@ -143,15 +152,17 @@ class OwnSessions:
         self._database = database
         self._connections: list[asyncpg.Connection | None] = [None] * count
 
+    async def open(self) -> None:
+        """Connect before the first request. Raises what asyncpg raises."""
+        for session in range(self.count):
+            await self._connected(session)
+
     async def claim(self, session: int, wanted: Sequence[ClaimLine]) -> list[ClaimOutcome]:
         """One autocommit statement.
 
         Raises what asyncpg raises; a broken connection is made anew by the next call.
         """
-        connection = self._connections[session]
-        if connection is None or connection.is_closed():
-            connection = await self._connect()
-            self._connections[session] = connection
+        connection = await self._connected(session)
         try:
             outcomes = await run_claim(connection, self._database.actor, wanted)
         except asyncpg.InternalClientError as error:
@@ -161,6 +172,14 @@ class OwnSessions:
         for callback in self._database.on_commit:
             callback()
         return outcomes
+
+    async def _connected(self, session: int) -> asyncpg.Connection:
+        """The connection of a session; each is used by one claim at a time."""
+        connection = self._connections[session]
+        if connection is None or connection.is_closed():
+            connection = await self._connect()
+            self._connections[session] = connection
+        return connection
 
     async def _connect(self) -> asyncpg.Connection:
         connection = await asyncpg.connect(

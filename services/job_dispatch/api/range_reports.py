@@ -183,5 +183,7 @@ def _written(range_id: RangeId, said: Mapping[str, Any], file: Mapping[str, Any]
 
 def _number(value: Any, largest: int) -> int | None:
     """A number from 0 on as number or text; None for anything else."""
+    if value is None:
+        return None
     number = whole(value)
     return number if type(number) is int and 0 <= number <= largest else None

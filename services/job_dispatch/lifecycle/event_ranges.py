@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.job_dispatch.parameters import REPORTERS
 from services.job_dispatch.policy.event_ranges import (
@@ -23,11 +24,13 @@ from services.job_dispatch.store.event_ranges import (
     copy_failed,
     count_ready,
     count_ready_of_task,
-    lock_ranges,
-    lock_set_of_job,
+    lock_sets_of_jobs,
     lock_sets_of_ranges,
     move_ranges,
+    named_ranges,
     note_files,
+    note_refused,
+    plan_once,
     range_states,
     take_ranges,
     take_ranges_of_task,
@@ -38,6 +41,7 @@ from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.db.waits import RowHeld
 from shared.states.event_range import EventRangeStatus
 from shared.states.job import ON_NODE
 
@@ -51,8 +55,7 @@ class NotTheJobs(Exception):
     """The caller may take no ranges for the job: it is not live, not theirs, or of another task."""
 
 
-@dataclass(frozen=True)
-class RangeReport:
+class RangeReport(NamedTuple):
     """One range in a pilot's report; `range_id` is None where the name of the range is none.
 
     `status` is None for a state that pilots cannot report.
@@ -92,10 +95,11 @@ class EventRanges:
             if why_not is not None:
                 raise NotTheJobs(why_not)
             task = jobs[job_id].row.task_id
+            await plan_once(work.connection)
             if jobs[job_id].job_type == JUMBO:
                 taken = await take_ranges_of_task(work.connection, task, job_id, n_ranges)
             else:
-                await lock_set_of_job(work.connection, job_id)
+                await lock_sets_of_jobs(work.connection, [job_id])
                 taken = await take_ranges(work.connection, task, job_id, n_ranges)
             ids = [one.event_range_id for one in taken]
             await _log(work, task, ids, "ready", "sent", GIVEN)
@@ -119,15 +123,27 @@ class EventRanges:
             return await range_states(connection, pairs)
 
     async def report(self, caller: Caller, reports: Sequence[RangeReport], version: int) -> RangeAnswers:
-        """What pilots say of ranges, judged one after another, stored in one transaction."""
+        """What pilots say of ranges, judged one after another, stored in one transaction.
+
+        Raises RowHeld if a range that was in no job set, so that nobody held it, was changed meanwhile.
+        """
         known = [one.range_id for one in reports if one.range_id is not None]
         async with self._database.begin(reason="reported by the pilot") as work:
             jobs = await self._store.lock_jobs(work.connection, [one.job_id for one in known])
-            await lock_sets_of_ranges(work.connection, known)
-            rows = await lock_ranges(work.connection, known)
+            # a report names many ranges of one job
+            pairs = {(one.job_id, one.task_id) for one in known}
+            why_not = {pair: self._why_not(caller, *pair, jobs) for pair in pairs}
+            heard = [one for one in known if why_not[one.job_id, one.task_id] is None]
+            await plan_once(work.connection)
+            if any(jobs[one.job_id].job_type == JUMBO for one in heard):
+                await lock_sets_of_ranges(work.connection, heard)
+            else:
+                await lock_sets_of_jobs(work.connection, list({one.job_id for one in heard}))
+            rows = await named_ranges(work.connection, heard)
             changes = _Changes()
-            verdicts = [self._judge(caller, one, jobs, rows, changes, version) for one in reports]
+            verdicts = [self._judge(one, why_not, rows, changes, version) for one in reports]
             await changes.apply(work)
+            await note_refused(work.connection, _refused(reports, verdicts))
         return RangeAnswers(
             [one.told for one in verdicts],
             _commands(jobs, known),
@@ -136,9 +152,8 @@ class EventRanges:
 
     def _judge(
         self,
-        caller: Caller,
         report: RangeReport,
-        jobs: Mapping[int, LockedJob],
+        why_not: Mapping[tuple[int, int], str | None],
         rows: dict[RangeId, RangeRow],
         changes: _Changes,
         version: int,
@@ -147,12 +162,11 @@ class EventRanges:
         if report.range_id is None or report.status is None:
             wrong = "there is no such id" if report.range_id is None else "pilots do not report that state"
             return RangeVerdict((), False, f"{report.name[:120]}: {wrong}")
-        why_not = self._why_not(caller, report.range_id.job_id, report.range_id.task_id, jobs)
-        found = rows.get(report.range_id)
-        verdict = judge_range(report.status, report.range_id, found, why_not, version)
+        found, refused = rows.get(report.range_id), why_not[report.range_id.job_id, report.range_id.task_id]
+        verdict = judge_range(report.status, report.range_id, found, refused, version)
         if found is not None and verdict.steps:
             changes.add(report, found, verdict)
-            rows[report.range_id] = replace(found, status=verdict.steps[-1], job_id=report.range_id.job_id)
+            rows[report.range_id] = found._replace(status=verdict.steps[-1], job_id=report.range_id.job_id)
         return verdict
 
     def _why_not(self, caller: Caller, job_id: int, task_id: int | None, jobs: Mapping[int, LockedJob]) -> str | None:
@@ -193,35 +207,48 @@ class _Changes:
     async def apply(self, work: UnitOfWork) -> None:
         files = [one.file for *_, one in self._steps if one.file is not None]
         file_ids = await note_files(work.connection, files) if files else {}
-        for (before, after), details in self._waves(file_ids):
-            moved = await move_ranges(work.connection, after, {key: one for key, (_, one) in details.items()})
-            for task_id, ids in _by_task(moved, {key: task for key, (task, _) in details.items()}).items():
-                await _log(work, task_id, ids, before, after, "reported by the pilot")
+        for (task_id, before, after), details in self._waves(file_ids):
+            moved = await move_ranges(work.connection, task_id, after, details)
+            if len(moved) < len(details):
+                raise RowHeld(f"met another change of ranges of task {task_id}")
+            await _log(work, task_id, moved, before, after, "reported by the pilot")
         for task_id, ids in _by_task(sorted(self._copied), self._copied).items():
-            await _log(work, task_id, await copy_failed(work.connection, ids), None, "ready", COPIED)
+            await _log(work, task_id, await copy_failed(work.connection, task_id, ids), None, "ready", COPIED)
 
     def _waves(
         self, file_ids: Mapping[tuple[int, str], int]
-    ) -> list[tuple[tuple[EventRangeStatus, EventRangeStatus], dict[int, tuple[int, RangeDetails]]]]:
-        """Steps that may be made together, in an order in which each range's own come one after another."""
+    ) -> list[tuple[tuple[int, EventRangeStatus, EventRangeStatus], dict[int, RangeDetails]]]:
+        """Steps of a task that may be made together, in an order in which each range's own come one after another."""
         made: defaultdict[int, int] = defaultdict(int)
-        waves: dict[tuple[int, EventRangeStatus, EventRangeStatus], dict[int, tuple[int, RangeDetails]]] = {}
+        waves: dict[tuple[int, int, EventRangeStatus, EventRangeStatus], dict[int, RangeDetails]] = {}
         for event_range_id, before, after, report in self._steps:
             assert report.range_id is not None
             zip_row_id = file_ids[report.file.key] if report.file is not None else None
             details = RangeDetails(
                 report.range_id.job_id, report.error_code, report.error_diag, report.obj_store_id, zip_row_id
             )
-            key = (made[event_range_id], before, after)
-            waves.setdefault(key, {})[event_range_id] = (report.range_id.task_id, details)
+            key = (made[event_range_id], report.range_id.task_id, before, after)
+            waves.setdefault(key, {})[event_range_id] = details
             made[event_range_id] += 1
-        return [((before, after), waves[number, before, after]) for number, before, after in sorted(waves)]
+        return [(key[1:], waves[key]) for key in sorted(waves)]
 
 
 def _by_task(ids: Sequence[int], tasks: Mapping[int, int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for one in ids:
         found.setdefault(tasks[one], []).append(one)
+    return found
+
+
+def _refused(
+    reports: Sequence[RangeReport], verdicts: Sequence[RangeVerdict]
+) -> dict[tuple[int, int], tuple[int, str]]:
+    """Reports of known form that were refused, by task and job: how many, and why the last one."""
+    found: dict[tuple[int, int], tuple[int, str]] = {}
+    for report, verdict in zip(reports, verdicts, strict=True):
+        if verdict.told is False and report.range_id is not None:
+            key = (report.range_id.task_id, report.range_id.job_id)
+            found[key] = (found.get(key, (0, ""))[0] + 1, verdict.reason)
     return found
 
 

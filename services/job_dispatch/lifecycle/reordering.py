@@ -26,6 +26,7 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsReordered
 from shared.model.batches import batches
+from shared.model.job_types import FOLLOWING_PRIORITY
 from shared.model.priorities import changed_priority
 
 #: commands on tasks that change the order of their waiting jobs: whether the priority, whether the share
@@ -33,8 +34,6 @@ COMMANDS: Mapping[str, tuple[bool, bool]] = {"change_priority": (True, False), "
 #: jobs in one transaction
 SLICE = 1000
 POLL_S = 1.0
-#: kinds of jobs whose priority follows their task's
-_FOLLOWING = ("normal", "scout", "build", "preprocess")
 
 
 class Reordering:
@@ -128,7 +127,7 @@ async def _write(
 
 
 def _wanted(change: OrderChange) -> dict[str, Any]:
-    following = () if change.priority is None else _FOLLOWING
+    following = () if change.priority is None else FOLLOWING_PRIORITY
     return {
         "task_id": change.task_id,
         "statuses": list(WAITING),

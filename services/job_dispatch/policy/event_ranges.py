@@ -7,8 +7,7 @@ and a copy with one attempt less is what pilots get next.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from shared.model.whole_numbers import LARGEST_ID, LARGEST_INT4
 from shared.states.event_range import EventRangeStatus
@@ -37,8 +36,7 @@ _SAID: Mapping[ReportedRangeStatus, frozenset[EventRangeStatus]] = {
 }
 
 
-@dataclass(frozen=True, order=True)
-class RangeId:
+class RangeId(NamedTuple):
     """`<task>-<panda>-<file>-<processID>-<attempt>`, as pilots name a range.
 
     "7-1001-52-3-10" is the third range of file 52 of task 7, in job 1001, with ten attempts left.
@@ -61,15 +59,14 @@ class RangeId:
     @classmethod
     def of(cls, text: object) -> RangeId | None:
         """The id in a text; None where it is none."""
-        parts = text.split("-") if isinstance(text, str) and len(text) <= 110 else []
-        if len(parts) != 5 or not all(part.isascii() and part.isdigit() for part in parts):
+        parts = text.split("-") if isinstance(text, str) and len(text) <= 110 and text.isascii() else []
+        if len(parts) != 5 or not all(map(str.isdigit, parts)):
             return None
-        numbers = [int(part) for part in parts]
+        numbers = list(map(int, parts))
         return cls(*numbers) if max(numbers) <= LARGEST_ID and numbers[4] <= LARGEST_INT4 else None
 
 
-@dataclass(frozen=True)
-class RangeRow:
+class RangeRow(NamedTuple):
     """A range as it is stored; `is_input`: its file is an input of the reporting job."""
 
     event_range_id: int
@@ -79,8 +76,7 @@ class RangeRow:
     is_input: bool = False
 
 
-@dataclass(frozen=True)
-class RangeVerdict:
+class RangeVerdict(NamedTuple):
     """The states that the range goes through, and what the pilot is told.
 
     `told`: True done, False refused, None skipped. `has_copy`: a copy with one attempt less becomes ready.

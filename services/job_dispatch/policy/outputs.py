@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.model.job_types import PROCESSING
 from shared.model.link import EXPRESS, PRODUCTION_OUTPUT
 
 
@@ -40,7 +41,7 @@ class HoldingJob:
     @property
     def waits_for_merge(self) -> bool:
         """Whether its outputs are read by a merge job."""
-        return self.task_merges and self.job_type not in ("merge", "build", "preprocess", "jumbo")
+        return self.task_merges and self.job_type in PROCESSING
 
 
 @dataclass(frozen=True)

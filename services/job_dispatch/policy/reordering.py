@@ -24,12 +24,12 @@ class OrderChange:
 
 @dataclass(frozen=True)
 class WaitingJob:
-    """What the order of one job depends on."""
+    """What the order of one job depends on; without a queue it waits for jumbo jobs."""
 
     job_id: int
     status: JobStatus
     job_type: str
-    queue: str
+    queue: str | None
     resource_type: str
     user_name: str
     shape_id: int
@@ -71,16 +71,16 @@ def lane_jobs_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -> 
             order_key_id=job.order_key_id,
         )
         for job in jobs
-        if job.status == "activated"
+        if job.status == "activated" and job.queue is not None
     )
 
 
 def share_moves_of(jobs: Iterable[WaitingJob], orders: Mapping[int, NewOrder]) -> tuple[ShareMove, ...]:
-    """What statistics have to count in another share."""
+    """What statistics have to count in another share; a job without a queue is in none."""
     counts: dict[tuple[str, str, str, JobStatus, str, str], list[int]] = {}
     for job in jobs:
         gshare = orders[job.job_id].gshare
-        if gshare != job.gshare:
+        if gshare != job.gshare and job.queue is not None:
             key = (job.queue, job.resource_type, job.user_name, job.status, job.gshare, gshare)
             count = counts.setdefault(key, [0, 0])
             count[0] += 1

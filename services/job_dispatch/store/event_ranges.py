@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -20,8 +21,7 @@ MOST_TOLD = 20_000
 SETS_AT_ONCE = 50
 
 
-@dataclass(frozen=True)
-class TakenRange:
+class TakenRange(NamedTuple):
     """A range that a job has now, as its pilot is told."""
 
     event_range_id: int
@@ -52,8 +52,7 @@ class WrittenFile:
         return self.job_id, self.lfn
 
 
-@dataclass(frozen=True)
-class RangeDetails:
+class RangeDetails(NamedTuple):
     """What a report says beside the state; None leaves what is stored."""
 
     job_id: int
@@ -63,8 +62,7 @@ class RangeDetails:
     zip_row_id: int | None = None
 
 
-@dataclass(frozen=True)
-class RangeState:
+class RangeState(NamedTuple):
     """A range as people and clients see it."""
 
     range_id: RangeId
@@ -96,7 +94,7 @@ async def take_ranges_of_task(
     """
     rows = await SQL.rows(connection, "lock_sets_with_ranges", task_id=task_id, at_most=min(n_ranges, SETS_AT_ONCE))
     rows = await SQL.rows(
-        connection, "take_ranges_of_sets", set_ids=[row["job_set_id"] for row in rows], job_id=job_id,
+        connection, "take_ranges_of_sets", task_id=task_id, set_ids=[row["job_set_id"] for row in rows], job_id=job_id,
         n_ranges=n_ranges, to_status=CODES["sent"], allowed=allowed_sources("sent"),
     )  # fmt: skip
     return _taken(rows, job_id)
@@ -113,19 +111,36 @@ def _taken(rows: Sequence[asyncpg.Record], job_id: int) -> list[TakenRange]:
     ]  # fmt: skip
 
 
-async def lock_set_of_job(connection: asyncpg.Connection, job_id: int) -> None:
-    """Hold the job set of a job, whose counters follow its ranges, until the commit."""
-    await SQL.run(connection, "lock_set_of_job", job_id=job_id)
+async def plan_once(connection: asyncpg.Connection) -> None:
+    """Until the commit, statements are planned once for all values, and read tables by their indexes."""
+    await SQL.run(connection, "plan_once")
+
+
+async def lock_sets_of_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
+    """Hold the job sets of jobs, whose counters follow their ranges, until the commit: in order of tasks."""
+    await SQL.run(connection, "lock_sets_of_jobs", job_ids=sorted(job_ids))
 
 
 async def lock_sets_of_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> None:
-    """Hold the job sets of these ranges, whose counters follow them, until the commit."""
-    wanted = sorted(set(range_ids))
-    await SQL.run(
-        connection, "lock_sets_of_ranges",
-        task_ids=[one.task_id for one in wanted], file_ids=[one.file_id for one in wanted],
-        process_ids=[one.process_id for one in wanted], attempts=[one.attempt_nr for one in wanted],
-    )  # fmt: skip
+    """Hold the job sets of these ranges, whose counters follow them, until the commit: task by task."""
+    for task_id, of_task in _by_task(range_ids).items():
+        await SQL.run(connection, "lock_sets_of_ranges", task_id=task_id, **_names(of_task))
+
+
+def _by_task(range_ids: Sequence[RangeId]) -> dict[int, list[RangeId]]:
+    """Each range once, in order: those of a task are in one partition."""
+    found: dict[int, list[RangeId]] = {}
+    for one in sorted(set(range_ids)):
+        found.setdefault(one.task_id, []).append(one)
+    return found
+
+
+def _names(range_ids: Sequence[RangeId]) -> dict[str, Any]:
+    return {
+        "file_ids": [one.file_id for one in range_ids],
+        "process_ids": [one.process_id for one in range_ids],
+        "attempts": [one.attempt_nr for one in range_ids],
+    }
 
 
 async def count_ready(connection: asyncpg.Connection, task_id: int, job_id: int) -> int:
@@ -138,31 +153,28 @@ async def count_ready_of_task(connection: asyncpg.Connection, task_id: int) -> i
     return int(await SQL.value(connection, "count_ready_of_task", task_id=task_id))
 
 
-async def lock_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> dict[RangeId, RangeRow]:
-    """The rows that pilots name so, locked in the order of their ids."""
-    wanted = sorted(set(range_ids))
-    rows = await SQL.rows(
-        connection, "lock_ranges",
-        task_ids=[one.task_id for one in wanted], job_ids=[one.job_id for one in wanted],
-        file_ids=[one.file_id for one in wanted], process_ids=[one.process_id for one in wanted],
-        attempts=[one.attempt_nr for one in wanted],
-    )  # fmt: skip
-    return {
-        wanted[row["place"]]: RangeRow(
-            row["event_range_id"], STATUS_OF_CODE[row["status"]], row["job_id"], row["attempt_nr"], row["is_input"]
-        )
-        for row in rows
-    }
+async def named_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> dict[RangeId, RangeRow]:
+    """The rows that pilots name so. Their jobs and job sets are held."""
+    found = {}
+    for task_id, of_task in _by_task(range_ids).items():
+        job_ids = [one.job_id for one in of_task]
+        rows = await SQL.rows(connection, "named_ranges", task_id=task_id, job_ids=job_ids, **_names(of_task))
+        for row in rows:
+            found[of_task[row["place"]]] = RangeRow(
+                row["event_range_id"], STATUS_OF_CODE[row["status"]], row["job_id"], row["attempt_nr"], row["is_input"]
+            )
+    return found
 
 
 async def move_ranges(
-    connection: asyncpg.Connection, to_status: EventRangeStatus, details: dict[int, RangeDetails]
+    connection: asyncpg.Connection, task_id: int, to_status: EventRangeStatus, details: dict[int, RangeDetails]
 ) -> list[int]:
-    """Ranges by id that took this step; those that may not take it are left as they are."""
+    """Ranges of a task by id that took this step; those that may not take it are left as they are."""
     said = list(details.values())
     rows = await SQL.rows(
         connection, "move_ranges",
-        to_status=CODES[to_status], allowed=allowed_sources(to_status), is_processed=to_status == "finished",
+        task_id=task_id, to_status=CODES[to_status], allowed=allowed_sources(to_status),
+        is_processed=to_status == "finished",
         ids=list(details), job_ids=[one.job_id for one in said], error_codes=[one.error_code for one in said],
         error_diags=[one.error_diag for one in said], obj_store_ids=[one.obj_store_id for one in said],
         zip_row_ids=[one.zip_row_id for one in said],
@@ -170,10 +182,23 @@ async def move_ranges(
     return [row["event_range_id"] for row in rows]
 
 
-async def copy_failed(connection: asyncpg.Connection, event_range_ids: Sequence[int]) -> list[int]:
-    """The rows of the next attempts of failed ranges, ready."""
-    rows = await SQL.rows(connection, "copy_failed", ids=list(event_range_ids), to_status=CODES["ready"])
+async def copy_failed(connection: asyncpg.Connection, task_id: int, event_range_ids: Sequence[int]) -> list[int]:
+    """The rows of the next attempts of failed ranges of a task, ready."""
+    rows = await SQL.rows(
+        connection, "copy_failed", task_id=task_id, ids=list(event_range_ids), to_status=CODES["ready"]
+    )
     return [row["event_range_id"] for row in rows]
+
+
+async def note_refused(connection: asyncpg.Connection, refused: Mapping[tuple[int, int], tuple[int, str]]) -> None:
+    """Count reports that changed nothing, by (task, job): how many, and why the last one."""
+    if refused:
+        ordered = sorted(refused)
+        await SQL.run(
+            connection, "note_refused", task_ids=[task_id for task_id, _ in ordered],
+            job_ids=[job_id for _, job_id in ordered], numbers=[refused[one][0] for one in ordered],
+            reasons=[refused[one][1][:400] for one in ordered],
+        )  # fmt: skip
 
 
 async def note_files(connection: asyncpg.Connection, files: Sequence[WrittenFile]) -> dict[tuple[int, str], int]:

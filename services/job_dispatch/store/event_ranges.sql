@@ -1,18 +1,24 @@
--- name: lock_set_of_job
--- The job set of a job, before its ranges: job generation locks them in this order, too.
+-- name: plan_once
+-- Until the commit, statements are planned once for all values: planning for sixteen partitions is dearer than reading
+-- ranges. Such a plan may be older than most rows of its table: only ways that stay good while it grows are allowed.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
+
+-- name: lock_sets_of_jobs
+-- The job sets of jobs that are no jumbo jobs, before their ranges: job generation locks them in this order, too.
 SELECT s.job_set_id FROM job_sets s
- WHERE s.job_set_id IN (SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = :job_id)
- ORDER BY s.job_set_id FOR NO KEY UPDATE;
+ WHERE s.job_set_id IN (SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = ANY(:job_ids::bigint[]))
+ ORDER BY s.task_id, s.job_set_id FOR NO KEY UPDATE;
 
 -- name: lock_sets_of_ranges
--- The job sets of ranges that pilots name, and no other set of a jumbo job. Index event_ranges_number.
+-- The job sets of ranges of a task that pilots name, and no other set of a jumbo job. Index event_ranges_number.
 SELECT s.job_set_id FROM job_sets s
  WHERE s.job_set_id IN (
        SELECT r.job_set_id
-         FROM unnest(:task_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
-              AS w (task_id, file_id, process_id, attempt_nr)
-         JOIN event_ranges r ON r.file_id = w.file_id AND r.job_process_id = w.process_id
-          AND r.attempt_nr = w.attempt_nr AND r.task_id = w.task_id)
+         FROM unnest(:file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
+              AS w (file_id, process_id, attempt_nr)
+         JOIN event_ranges r ON r.task_id = :task_id AND r.file_id = w.file_id
+          AND r.job_process_id = w.process_id AND r.attempt_nr = w.attempt_nr)
  ORDER BY s.job_set_id FOR NO KEY UPDATE;
 
 -- name: lock_sets_with_ranges
@@ -27,12 +33,12 @@ WITH free AS MATERIALIZED (
     SELECT r.event_range_id
       FROM unnest(:set_ids::bigint[]) AS s (job_set_id) CROSS JOIN LATERAL (
         SELECT e.event_range_id, e.file_id, e.job_process_id FROM event_ranges e
-         WHERE e.job_set_id = s.job_set_id AND e.status = 0 AND e.attempt_nr > 0
+         WHERE e.task_id = :task_id AND e.job_set_id = s.job_set_id AND e.status = 0 AND e.job_id IS NULL AND e.attempt_nr > 0
          ORDER BY e.file_id, e.job_process_id LIMIT :n_ranges FOR NO KEY UPDATE SKIP LOCKED) r
      ORDER BY r.file_id, r.job_process_id LIMIT :n_ranges
 ), taken AS (
     UPDATE event_ranges r SET status = :to_status, job_id = :job_id, is_jumbo = true
-      FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
+      FROM free WHERE r.task_id = :task_id AND r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
     RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr,
               r.def_min_event_id + coalesce(r.event_offset, 0) AS def_min_event_id,
               r.def_max_event_id + coalesce(r.event_offset, 0) AS def_max_event_id
@@ -52,13 +58,13 @@ WITH free AS MATERIALIZED (
     SELECT r.event_range_id
       FROM job_files i CROSS JOIN LATERAL (
         SELECT e.event_range_id, e.job_process_id FROM event_ranges e
-         WHERE e.file_id = i.file_id AND e.status = 0 AND e.attempt_nr > 0 AND e.task_id = i.task_id
+         WHERE e.task_id = :task_id AND e.file_id = i.file_id AND e.status = 0 AND e.job_id IS NULL AND e.attempt_nr > 0
          ORDER BY e.job_process_id LIMIT :n_ranges FOR NO KEY UPDATE SKIP LOCKED) r
      WHERE i.job_id = :job_id AND i.task_id = :task_id
      ORDER BY i.file_id, r.job_process_id LIMIT :n_ranges
 ), taken AS (
     UPDATE event_ranges r SET status = :to_status, job_id = :job_id, is_jumbo = false
-      FROM free WHERE r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
+      FROM free WHERE r.task_id = :task_id AND r.event_range_id = free.event_range_id AND r.status = ANY(:allowed::smallint[])
     RETURNING r.event_range_id, r.task_id, r.file_id, r.job_process_id, r.attempt_nr,
               r.def_min_event_id + coalesce(r.event_offset, 0) AS def_min_event_id,
               r.def_max_event_id + coalesce(r.event_offset, 0) AS def_max_event_id
@@ -70,20 +76,20 @@ SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t
 -- name: count_ready
 -- Ranges that a job could be given now. Index event_ranges_ready.
 SELECT count(*) FROM job_files i JOIN event_ranges e ON e.file_id = i.file_id AND e.task_id = i.task_id
- WHERE i.job_id = :job_id AND i.task_id = :task_id AND e.status = 0 AND e.attempt_nr > 0;
+ WHERE i.job_id = :job_id AND i.task_id = :task_id AND e.status = 0 AND e.job_id IS NULL AND e.attempt_nr > 0;
 
--- name: lock_ranges
--- Ranges by what pilots name them, each with the place of its name. Index event_ranges_number.
+-- name: named_ranges
+-- Ranges of a task by what pilots name them, each with the place of its name. Nobody else moves them: their jobs and job
+-- sets are held. Index event_ranges_number.
 SELECT w.place - 1 AS place, r.event_range_id, r.status, r.job_id, r.attempt_nr,
-       EXISTS (SELECT FROM job_files i WHERE i.job_id = w.job_id AND i.file_id = r.file_id) AS is_input
-  FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
-       WITH ORDINALITY AS w (task_id, job_id, file_id, process_id, attempt_nr, place)
-  JOIN event_ranges r ON r.file_id = w.file_id AND r.job_process_id = w.process_id AND r.attempt_nr = w.attempt_nr
-   AND r.task_id = w.task_id
- ORDER BY r.event_range_id FOR NO KEY UPDATE OF r;
+       r.status = 0 AND EXISTS (SELECT FROM job_files i WHERE i.job_id = w.job_id AND i.file_id = r.file_id) AS is_input
+  FROM unnest(:job_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
+       WITH ORDINALITY AS w (job_id, file_id, process_id, attempt_nr, place)
+  JOIN event_ranges r ON r.task_id = :task_id AND r.file_id = w.file_id AND r.job_process_id = w.process_id
+   AND r.attempt_nr = w.attempt_nr;
 
 -- name: move_ranges
--- One step of ranges that were judged; what the report does not say stays.
+-- One step of ranges of a task that were judged; what the report does not say stays. Index event_ranges_id.
 UPDATE event_ranges r
    SET status = :to_status, job_id = w.job_id, error_code = coalesce(w.error_code, r.error_code),
        error_diag = coalesce(w.error_diag, r.error_diag), obj_store_id = coalesce(w.obj_store_id, r.obj_store_id),
@@ -92,7 +98,7 @@ UPDATE event_ranges r
                                        ELSE r.processed_up_to_event_id END
   FROM unnest(:ids::bigint[], :job_ids::bigint[], :error_codes::int[], :error_diags::text[], :obj_store_ids::int[],
               :zip_row_ids::bigint[]) AS w (event_range_id, job_id, error_code, error_diag, obj_store_id, zip_row_id)
- WHERE r.event_range_id = w.event_range_id AND r.status = ANY(:allowed::smallint[])
+ WHERE r.task_id = :task_id AND r.event_range_id = w.event_range_id AND r.status = ANY(:allowed::smallint[])
 RETURNING r.event_range_id;
 
 -- name: copy_failed
@@ -102,9 +108,21 @@ INSERT INTO event_ranges (task_id, dataset_id, file_id, status, job_process_id, 
                           attempt_nr, event_offset, is_jumbo, job_set_id)
 SELECT task_id, dataset_id, file_id, :to_status, job_process_id, def_min_event_id, def_max_event_id, attempt_nr - 1,
        event_offset, is_jumbo, job_set_id
-  FROM event_ranges WHERE event_range_id = ANY(:ids::bigint[])
+  FROM event_ranges WHERE task_id = :task_id AND event_range_id = ANY(:ids::bigint[])
 ON CONFLICT DO NOTHING
 RETURNING event_range_id;
+
+-- name: note_refused
+-- One row for each task counts them; only jobs that process events of the task are believed. Indexes
+-- job_set_jobs_pkey, jumbo_jobs_pkey.
+INSERT INTO refused_range_reports AS r (task_id, n_reports, reason)
+SELECT w.task_id, sum(w.n), (array_agg(w.reason ORDER BY w.job_id DESC))[1]
+  FROM unnest(:task_ids::bigint[], :job_ids::bigint[], :numbers::int[], :reasons::text[]) AS w (task_id, job_id, n, reason)
+ WHERE EXISTS (SELECT FROM job_set_jobs m WHERE m.job_id = w.job_id AND m.task_id = w.task_id)
+    OR EXISTS (SELECT FROM jumbo_jobs u WHERE u.job_id = w.job_id AND u.task_id = w.task_id)
+ GROUP BY w.task_id ORDER BY w.task_id
+ON CONFLICT (task_id) DO UPDATE
+   SET n_reports = r.n_reports + excluded.n_reports, reason = excluded.reason, last_at = orrery_now();
 
 -- name: note_files
 -- Files that ranges were written to; a file that is reported again is the same.

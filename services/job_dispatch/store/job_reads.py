@@ -8,6 +8,7 @@ from typing import Any
 
 from shared.db.database import Database
 from shared.db.queries import Queries
+from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 
 SQL = Queries.beside(__file__)
 
@@ -52,13 +53,14 @@ class JobQueries:
                 task_id=wanted.task_id,
                 status=wanted.status,
                 queue=wanted.queue,
+                no_queue=CO_JUMBO_QUEUE,
                 resource_type=wanted.resource_type,
                 user_name=wanted.user_name,
                 job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
                 before_id=wanted.before_id,
                 size=wanted.limit,
             )
-        return [dict(row) for row in rows]
+        return [{**row, "queue": shown_queue(row["queue"])} for row in rows]
 
     async def described(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
         """Specification, row and final report of each id in the order given."""

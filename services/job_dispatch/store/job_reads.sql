@@ -19,7 +19,7 @@ WITH found AS (
             error_dialog, work_queue_id
        FROM jobs
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
-        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
@@ -36,7 +36,7 @@ WITH found AS (
                                   AND :user_name::text IS NULL THEN :size::int END, :before_id::bigint)
               WHERE :job_ids::bigint[] IS NULL AND :task_id::bigint IS NOT NULL) archived
       WHERE (:task_id::bigint IS NULL OR task_id = :task_id) AND (:status::text IS NULL OR status = :status)
-        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
@@ -48,12 +48,13 @@ WITH found AS (
        FROM jobs_archive  -- of no job or task in particular: any day may have some
       WHERE :task_id::bigint IS NULL AND :job_ids::bigint[] IS NULL
         AND (:status::text IS NULL OR status = :status)
-        AND (:queue::text IS NULL OR queue = :queue)
+        AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
       ORDER BY job_id DESC LIMIT :size::int)
 )
-SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo
+SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo,
+       (SELECT m.sub_status FROM job_set_jobs m WHERE m.job_id = found.job_id) AS job_sub_status
   FROM found ORDER BY job_id DESC LIMIT :size::int;
 
 -- name: describe_jobs

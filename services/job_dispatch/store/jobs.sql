@@ -61,23 +61,19 @@ SELECT * FROM unnest(:job_ids::bigint[], :attempts::smallint[], :states::text[],
 ON CONFLICT (job_id) DO NOTHING;
 
 -- name: expected_outputs
--- The files that jobs are to write; job_files has the inputs of merge jobs too, which others wrote.
-SELECT jf.job_id, f.lfn, d.type IN ('log', 'trn_log') AS is_log,
+-- The files that jobs are to write. Index task_files_producer.
+SELECT f.out_job_id AS job_id, f.lfn, d.type IN ('log', 'trn_log') AS is_log,
        coalesce(d.attributes ->> 'allowNoOutput', 'false') <> 'false' AS may_be_absent
-  FROM job_files jf
-  JOIN task_files f ON f.file_id = jf.file_id AND f.out_job_id = jf.job_id
-  JOIN task_datasets d ON d.dataset_id = f.dataset_id
- WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
- ORDER BY jf.job_id, f.file_id;
+  FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY f.out_job_id, f.file_id;
 
 -- name: outputs_of_jobs
--- The files that jobs are to write, with where their dataset is to be kept.
-SELECT jf.job_id, f.lfn, d.dataset_id, d.storage_token, d.destination
-  FROM job_files jf
-  JOIN task_files f ON f.file_id = jf.file_id AND f.out_job_id = jf.job_id
-  JOIN task_datasets d ON d.dataset_id = f.dataset_id
- WHERE jf.job_id = ANY(:job_ids::bigint[]) AND jf.type IN ('output', 'log', 'trn_output', 'trn_log')
- ORDER BY jf.job_id, f.file_id;
+-- The files that jobs are to write, with where their dataset is to be kept. Index task_files_producer.
+SELECT f.out_job_id AS job_id, f.lfn, d.dataset_id, d.storage_token, d.destination
+  FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE f.out_job_id = ANY(:job_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+ ORDER BY f.out_job_id, f.file_id;
 
 -- name: input_facts
 -- Per job and input dataset: how much of it the job reads, and how much of that is at the queue's storages.

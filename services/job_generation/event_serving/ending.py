@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from services.job_generation.event_serving.announcing import announce
+from services.job_generation.event_serving.open_sets import NO_MORE_JOBS, TAKEN_BACK, Open
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.endings import (
+    NO_QUEUE,
     ConsumerEnd,
     EndOfConsumer,
+    Outcome,
     SubStatus,
+    end_of_input,
+    fine_grained,
     judge,
     outcome_of,
     waits_alone,
 )
 from services.job_generation.policy.event_service.merges import after_merge
-from services.job_generation.policy.outcomes import PAYLOAD, Ended
+from services.job_generation.policy.outcomes import Ended
 from services.job_generation.store import job_set_ranges as store_ranges
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store_jumbo
@@ -24,30 +29,22 @@ from services.job_generation.store.job_sets import JobSet, Member
 from services.job_generation.store.results import EndedJob, JobFile
 from services.job_generation.store.tasks import LockedTask
 from shared.db.unit_of_work import UnitOfWork
-from shared.states.job import FINAL, ON_NODE, QUEUED, JobStatus
+from shared.states.job import FINAL, QUEUED
 
 Write = Callable[
     [UnitOfWork, LockedTask, Sequence[EndedJob], Mapping[int, Ended], CounterChanges], Awaitable[list[JobFile]]
 ]
-#: jobs of a set that its end takes back
-TAKEN_BACK: tuple[JobStatus, ...] = (*QUEUED, *ON_NODE, "holding")
-#: a task in one of these states makes no jobs any more
-NO_MORE_JOBS = frozenset({"toabort", "aborting", "aborted", "tobroken", "broken", "finished", "failed", "done"})
-
-
-@dataclass
-class Open:
-    """A set that is worked on: its row, and those of its jobs that were not counted."""
-
-    row: JobSet
-    members: dict[int, Member]
+WriteInput = Callable[[UnitOfWork, LockedTask, int, int, Ended, CounterChanges], Awaitable[None]]
 
 
 class EndingJobSets:
-    """What the end of one job of a set means; `write` counts jobs and ends the input that they own."""
+    """What the end of one job of a set means.
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
+    `write` counts jobs and ends the input that they own, `write_input` ends that of a set whose jobs were all counted.
+    """
+
+    def __init__(self, write: Write, write_input: WriteInput) -> None:
+        self._write, self._write_input = write, write_input
 
     async def one(
         self, work: UnitOfWork, held: LockedTask, job_set_id: int, job: EndedJob, changes: CounterChanges
@@ -75,10 +72,10 @@ class EndingJobSets:
         member: Member,
         changes: CounterChanges,
     ) -> None:
-        outcome = outcome_of(job.status, job.error_source, job.error_code)
+        outcome = outcome_of(job.status, job.error_source, job.error_code, had_pilot=job.had_pilot)
         n_processed, n_discarded = await self.release(work, held, at.row, job, takes_back=outcome == "killed")
         if at.row.stage == "merging" and not n_discarded:
-            await self._leave(work, held, at, job, None, changes)
+            await self._late(work, held, at, job, outcome, changes)
             return
         if n_discarded:
             await self._stop_merge(work, held, at, changes)
@@ -96,6 +93,8 @@ class EndingJobSets:
             verdict = waits_alone(end, verdict, most_attempts)
         if held.task.status in NO_MORE_JOBS and verdict.next != "wait":
             verdict = replace(verdict, next="fail", reason=f"the task is {held.task.status}; {verdict.reason}")
+        if held.task.rules.is_fine_grained:
+            verdict = fine_grained(verdict)
         await store_sets.end_members(work, [(job.job_id, verdict.sub_status, n_processed)])
         job = await self.moved(work, job, verdict)
         await self.follow(work, held, at, job, verdict, changes)
@@ -117,14 +116,14 @@ class EndingJobSets:
         """
         task_id = held.task.task_id
         own = await store_ranges.ranges_of_job(
-            work, job.job_id, row.job_set_id, ("sent", "running", "finished", "done")
+            work, task_id, job.job_id, row.job_set_id, ("sent", "running", "finished", "done")
         )
         open_ones = [one for one in own if one.status in ("sent", "running")]
         finished = [one for one in own if one.status == "finished"]
         counts = not held.task.rules.attempts_only_of_failed or job.status == "failed"
         await store_ranges.move_ranges(work, task_id, open_ones, "ready", "its job ended", attempts=int(counts))
         if held.task.use_jumbo is not None and not is_jumbo:
-            by_jumbo = await store_jumbo.finished_by_jumbo(work, row.job_set_id)
+            by_jumbo = await store_jumbo.finished_by_jumbo(work, task_id, row.job_set_id)
             await store_ranges.move_ranges(work, task_id, by_jumbo, "done", "a co-jumbo job of its set ended")
         if takes_back:
             processed = finished if is_jumbo else [one for one in own if one.status in ("finished", "done")]
@@ -134,6 +133,20 @@ class EndingJobSets:
         if is_jumbo:
             return len(finished), 0
         return await store_ranges.move_ranges(work, task_id, finished, "done", "its job ended"), 0
+
+    async def _late(
+        self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, outcome: Outcome, changes: CounterChanges
+    ) -> None:
+        """A job ended while its set is merged: it had no range, and its good end is none that the set can be in."""
+        is_bad = job.status == "merging"
+        end: SubStatus = "es_toolong" if outcome == "too_long" else "es_killed"
+        await store_sets.end_members(work, [(job.job_id, "es_badstatus" if is_bad else end, 0)])
+        if is_bad:
+            why = "its job set was being merged when it ended"
+            moved = await store_sets.end_live(work, [job.job_id], "closed", ("merging",), why)
+            announce(work, moved)
+            job = moved[0][0] if moved else job
+        await self._leave(work, held, at, job, changes)
 
     async def _stop_merge(self, work: UnitOfWork, held: LockedTask, at: Open, changes: CounterChanges) -> None:
         """Events that are being merged were taken back: the merge job is not wanted any more."""
@@ -165,17 +178,17 @@ class EndingJobSets:
             await self._fail(work, held, at, job, verdict, changes)
             return
         if verdict.next == "retry":
-            n_attempts = int(job.status != "closed")
+            n_attempts = int(verdict.sub_status != "es_unused")
             await store_sets.change(work, set_id, "open", reason, wants="consumer", attempts=n_attempts)
         elif verdict.next == "merge":
             await self._begin_merge(work, held, at, reason, changes)
-        await self._leave(work, held, at, job, verdict, changes)
+        await self._leave(work, held, at, job, changes)
 
     async def _begin_merge(
         self, work: UnitOfWork, held: LockedTask, at: Open, reason: str, changes: CounterChanges
     ) -> None:
         """No range is left: jobs that still look for some are taken back, and a merge job is wanted."""
-        left = await store_ranges.ranges_of_set(work, at.row.job_set_id, ("ready",))
+        left = await store_ranges.ranges_of_set(work, held.task.task_id, at.row.job_set_id, ("ready",))
         await store_ranges.move_ranges(work, held.task.task_id, left, "fatal", "merged without it")
         live = [one for one in at.members.values() if one.role == "consumer" and one.status in TAKEN_BACK]
         taken = [one.job_id for one in live if one.status not in QUEUED]
@@ -186,19 +199,11 @@ class EndingJobSets:
         await store_sets.change(work, at.row.job_set_id, "merging", reason, wants="merge")
 
     async def _leave(
-        self,
-        work: UnitOfWork,
-        held: LockedTask,
-        at: Open,
-        job: EndedJob,
-        verdict: EndOfConsumer | None,
-        changes: CounterChanges,
+        self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
         """A job that is over is counted; its input goes to another job of the set, or to none until there is one."""
         if job.status not in FINAL:
             return
-        if verdict is None:
-            await store_sets.end_members(work, [(job.job_id, "es_killed", 0)])
         await store_sets.own_input(work, at.row.job_set_id, min(at.members, default=None))
         await self._write(work, held, [job], {job.job_id: Ended(job.status, job.error_source)}, changes)
 
@@ -229,13 +234,16 @@ class EndingJobSets:
         work: UnitOfWork,
         held: LockedTask,
         at: Open,
-        job: EndedJob,
+        job: EndedJob | None,
         verdict: EndOfConsumer,
         changes: CounterChanges,
         *,
         of_others: SubStatus = "es_discard",
     ) -> None:
-        """The set is given up: its other jobs end, its ranges too, and its input is tried again or fails."""
+        """The set is given up: its other jobs end, its ranges too, and its input is tried again or fails.
+
+        It ends with `job`; None: all jobs were counted before.
+        """
         set_id, task_id, reason = at.row.job_set_id, held.task.task_id, verdict.reason
         live = [one.job_id for one in at.members.values() if one.status in TAKEN_BACK]
         await self._close(work, held, at, live, "es_aborted", f"its job set was given up: {reason}", changes)
@@ -243,15 +251,18 @@ class EndingJobSets:
         failed = await store_sets.end_live(work, waiting, "failed", ("merging",), reason, error=reason)
         await store_sets.end_members(work, [(one.job_id, of_others, 0) for one, _ in failed])
         announce(work, failed)
-        left = await store_ranges.ranges_of_set(work, set_id, ("ready", "sent", "running"))
+        left = await store_ranges.ranges_of_set(work, task_id, set_id, ("ready", "sent", "running"))
         await store_ranges.move_ranges(work, task_id, left, "cancelled", reason)
         if not held.task.rules.keeps_processed_events:
-            done = await store_ranges.ranges_of_set(work, set_id, ("finished", "done"))
+            done = await store_ranges.ranges_of_set(work, task_id, set_id, ("finished", "done"))
             await store_ranges.move_ranges(work, task_id, done, "discarded", reason)
         await store_sets.change(work, set_id, "failed", reason)
+        if job is None:
+            await self._write_input(work, held, set_id, await store_sets.last_job(work, set_id), NO_QUEUE, changes)
+            return
         await store_sets.own_input(work, set_id, job.job_id)
         ends = {one.job_id: Ended(one.status) for one, _ in failed}
-        ends[job.job_id] = _end_of_input(job, verdict)
+        ends[job.job_id] = end_of_input(Ended(job.status, job.error_source), verdict)
         await self._write(work, held, [*(one for one, _ in failed), job], ends, changes)
 
     # -- jobs that merge
@@ -260,7 +271,10 @@ class EndingJobSets:
         self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
         set_id, task_id = at.row.job_set_id, held.task.task_id
-        then = after_merge(job.status, job.error_code, at.row.n_merges + 1)
+        is_too_long = outcome_of(job.status, job.error_source, job.error_code, had_pilot=job.had_pilot) == "too_long"
+        if is_too_long:
+            await store_sets.end_members(work, [(job.job_id, "es_toolong", 0)])
+        then = after_merge("failed" if is_too_long else job.status, job.error_code, at.row.n_merges + 1)
         if held.task.status in NO_MORE_JOBS and then.next != "finish":
             then = replace(then, next="fail")
         if then.next == "finish":
@@ -270,9 +284,11 @@ class EndingJobSets:
             verdict = EndOfConsumer(job.status, None, "fail", then.reason)
             await self._fail(work, held, at, job, verdict, changes, of_others="es_merge_failed")
             return
-        n_merges = int(job.status != "closed")
+        if job.status == "closed" and not is_too_long:
+            await store_sets.end_members(work, [(job.job_id, "es_unused", 0)])
+        n_merges = int(is_too_long or job.status != "closed")
         if then.next == "process_again":
-            done = await store_ranges.ranges_of_set(work, set_id, ("done",))
+            done = await store_ranges.ranges_of_set(work, task_id, set_id, ("done",))
             await store_ranges.move_ranges(work, task_id, done, "corrupted", then.reason)
             await store_ranges.copy_ranges(work, task_id, done, then.reason)
             await store_sets.change(work, set_id, "open", then.reason, wants="consumer", merges=n_merges)
@@ -286,7 +302,7 @@ class EndingJobSets:
     ) -> None:
         """Its output is the output of the set's input; the jobs that processed the events are finished."""
         set_id = at.row.job_set_id
-        done = await store_ranges.ranges_of_set(work, set_id, ("done",))
+        done = await store_ranges.ranges_of_set(work, held.task.task_id, set_id, ("done",))
         await store_ranges.move_ranges(work, held.task.task_id, done, "merged", "merge job finished")
         waiting = [one.job_id for one in at.members.values() if one.status == "merging"]
         reason = f"merged by job {job.job_id}"
@@ -296,12 +312,3 @@ class EndingJobSets:
         await store_sets.own_input(work, set_id, job.job_id)
         jobs = [*(one for one, _ in finished), job]
         await self._write(work, held, jobs, {one.job_id: Ended("finished") for one in jobs}, changes)
-
-
-def _end_of_input(job: EndedJob, verdict: EndOfConsumer) -> Ended:
-    """How the input of a set ends that was given up: as an attempt of the payload, or forgiven where none was made."""
-    if verdict.next == "give_back":
-        return Ended("closed")
-    if job.status == "failed":
-        return Ended("failed", job.error_source if job.error_source != "generation" else PAYLOAD)
-    return Ended(job.status, job.error_source)

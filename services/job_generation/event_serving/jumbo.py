@@ -18,6 +18,7 @@ from services.job_generation.policy.event_service.jumbo import (
     plan,
 )
 from services.job_generation.policy.job_source import JobSource, Undefinable
+from services.job_generation.policy.kinds.event_service import JUMBO
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import JobInput, QueueFacts
 from services.job_generation.store import job_sets as store_sets
@@ -32,7 +33,6 @@ from shared.model import command_line
 from shared.states.job import LIVE, QUEUED
 from shared.states.task import TaskStatus
 
-KIND = "jumbo"
 #: states of a task in which jumbo jobs are made: its scouts were judged
 MAKING: tuple[TaskStatus, ...] = ("running", "scouted", "pending", "throttled")
 NOTHING_LEFT = "no events are left for a jumbo job"
@@ -90,8 +90,8 @@ class MakingJumboJobs:
         return is_close_to_done(n_finished, sum(one.n_files for one in masters), percent)
 
     async def _jumbo_queues(self, work: UnitOfWork, held: LockedTask) -> list[QueueFacts]:
-        """Queues with useJumboJobs among those that brokerage ranked for what is open of the task."""
-        ranked = await store.ranked_queues(work, held.task.task_id)
+        """Queues with useJumboJobs: those ranked for what is open of the task, then all that passed."""
+        ranked = await store.queues_of_task(work, held.task.task_id)
         choices = [QueueChoice(queue=name, resource_type=kind, weight=1.0) for name, kind in ranked]
         queues = await self._generating.queues(work, held.task, choices)
         return list({one.queue: one for one in reversed(queues) if one.runs_jumbo_jobs}.values())[::-1]
@@ -100,8 +100,13 @@ class MakingJumboJobs:
         self, held: LockedTask, n_ready: int, queues: Sequence[QueueFacts], jobs: Sequence[JumboJob]
     ) -> JumboPlan:
         rules, limits = held.task.rules, self._parameters.filled(JumboNumbers)
+        ranked = {one.queue for one in queues}
+        elsewhere = [job for job in jobs if job.status in LIVE and job.queue not in ranked]
         return plan(
-            [_state(one, [job for job in jobs if job.queue == one.queue]) for one in queues],
+            [
+                *(_state(one, [job for job in jobs if job.queue == one.queue]) for one in queues),
+                *(JumboQueue(job.queue, job.site, n_live=1) for job in elsewhere),  # ranked no more, but still at work
+            ],
             JumboWork(n_ready, bool(jobs)),
             per_task=self._per_task(held),
             per_site=rules.n_jumbo_jobs_per_site or limits.n_per_site,
@@ -123,7 +128,7 @@ class MakingJumboJobs:
         first = await store_sets.input_of_set(work, first_set_id)
         masters = await store.masters_of_open_sets(work, held.task.task_id)
         job = JobInput(masters or first.master, first.secondary)
-        chunk = Chunk(chunk_id, KIND, job.master[0].dataset_id, None, len(job.master))
+        chunk = Chunk(chunk_id, JUMBO.name, job.master[0].dataset_id, None, len(job.master))
         changes = CounterChanges()
         placed = [PlacedJob(queue, job) for queue in queues]
         await self._insert(work, definition, chunk, placed, changes)
@@ -137,9 +142,9 @@ class MakingJumboJobs:
         placed: Sequence[PlacedJob],
         changes: CounterChanges,
     ) -> None:
-        text, templates = definition.text_for("normal"), definition.templates_for("normal")
+        text, templates = definition.text_for(JUMBO), definition.templates_for(JUMBO)
         seeds = await self._generating.seeds(work, definition, text, len(placed))
-        request = await request_for(work, definition, KIND, text, templates, placed, seeds)
+        request = await request_for(work, definition, JUMBO, text, templates, placed, seeds)
         try:
             jobs = build_jumbo(request, [SetPlace(0, {}) for _ in placed])
         except command_line.UnresolvedPlaceholder as error:

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from services.job_generation.event_serving.announcing import announce
-from services.job_generation.event_serving.ending import NO_MORE_JOBS, TAKEN_BACK, EndingJobSets, Open
+from services.job_generation.event_serving.ending import EndingJobSets
+from services.job_generation.event_serving.open_sets import NO_MORE_JOBS, TAKEN_BACK, Open
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.event_service.endings import ConsumerEnd, judge
+from services.job_generation.policy.event_service.endings import ConsumerEnd, EndOfConsumer, judge
+from services.job_generation.policy.kinds import JUMBO
 from services.job_generation.store import job_set_ranges as store_ranges
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results
+from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.job_sets import JobSet, Member
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import LockedTask
@@ -32,8 +35,8 @@ class EndingEventService(EndingJobSets):
         """Apply those that belong to sets; the others come back. All jobs of these sets are locked."""
         members = await store_sets.members_of_jobs(work, [job.job_id for job in jobs])
         ours = [job for job in jobs if job.job_id in members]
-        jumbo = [job for job in jobs if job.job_type == "jumbo"]
-        shared = await store_jumbo.sets_of_jumbo(work, [job.job_id for job in jumbo])
+        jumbo = [job for job in jobs if job.job_type == JUMBO.name]
+        shared = await store_jumbo.sets_of_jumbo(work, held.task.task_id, [job.job_id for job in jumbo])
         sets = await store_sets.lock(work, sorted({*(members[job.job_id].job_set_id for job in ours), *shared}))
         for one in sets:
             for job in ours:
@@ -41,16 +44,50 @@ class EndingEventService(EndingJobSets):
                     await self.one(work, held, one.job_set_id, job, changes)
         for job in jumbo:
             await self._jumbo_ended(work, held, job, [one for one in sets if one.job_set_id in shared], changes)
+        if held.task.use_jumbo is not None:
+            await store_waiting.note_waiting(work, [one.job_set_id for one in sets])
         return [job for job in jobs if job.job_id not in members]
 
     async def _jumbo_ended(
         self, work: UnitOfWork, held: LockedTask, job: EndedJob, sets: Sequence[JobSet], changes: CounterChanges
     ) -> None:
         """Its open ranges are released; what it processed is done once the co-jumbo jobs of the set have ended."""
-        await store_jumbo.end(work, job.job_id, was_closed=job.status == "closed")
+        await store_jumbo.end(work, held.task.task_id, job.job_id, was_closed=job.status == "closed")
         for one in sets:
             await self.release(work, held, one, job, takes_back=job.status == "cancelled", is_jumbo=True)
             await self.look(work, held, one.job_set_id, changes)
+
+    async def give_up(
+        self, work: UnitOfWork, held: LockedTask, job_set_id: int, reason: str, changes: CounterChanges
+    ) -> bool:
+        """A set for which no queue is left fails, once no other job of it can take ranges; whether it did.
+
+        All jobs of the set are locked. A job that waits in merging fails as es_noqueue; the input is tried again.
+        """
+        found = (await store_sets.members_of_sets(work, [job_set_id])).get(job_set_id, [])
+        [row] = await store_sets.lock(work, [job_set_id])
+        n_live = len([one for one in found if one.role == "consumer" and one.status in TAKEN_BACK])
+        if n_live and row.stage == "open":
+            await store_sets.change(work, job_set_id, "open", f"{reason}; {n_live} other jobs of it go on")
+            return False
+        waiting = min((one.job_id for one in found if one.status == "merging"), default=None)
+        at, job = Open(row, {one.job_id: one for one in found if one.job_id != waiting}), None
+        if waiting is not None:
+            failed = await store_sets.end_live(work, [waiting], "failed", ("merging",), reason, error=reason)
+            announce(work, failed)
+            await store_sets.end_members(work, [(waiting, "es_noqueue", 0)])
+            [(job, _)] = failed
+        verdict = EndOfConsumer("failed", "es_noqueue", "fail", reason)
+        await self._fail(work, held, at, job, verdict, changes, of_others="es_noqueue")
+        return True
+
+    async def give_way(self, work: UnitOfWork, held: LockedTask, job_set_id: int, changes: CounterChanges) -> None:
+        """The job that waited without a queue ends: real co-jumbo jobs of its set were made."""
+        found = (await store_sets.members_of_sets(work, [job_set_id])).get(job_set_id, [])
+        waiting = [one.job_id for one in found if one.status == "waiting"]
+        [row] = await store_sets.lock(work, [job_set_id])
+        at = Open(row, {one.job_id: one for one in found})
+        await self._close(work, held, at, waiting, "es_unused", "real co-jumbo jobs were made", changes)
 
     async def look(self, work: UnitOfWork, held: LockedTask, job_set_id: int, changes: CounterChanges) -> bool:
         """A set without a job that runs goes on, if jumbo jobs left it nothing to wait for; whether it did.
@@ -65,7 +102,7 @@ class EndingEventService(EndingJobSets):
         first = first_of_set(row, consumers, live)
         if first is None:
             return False
-        finished = await store_jumbo.finished_by_jumbo(work, job_set_id)
+        finished = await store_jumbo.finished_by_jumbo(work, held.task.task_id, job_set_id)
         await store_ranges.move_ranges(work, held.task.task_id, finished, "done", "no job of its set works on it")
         [row] = await store_sets.lock(work, [job_set_id])
         verdict = judge(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from services.job_generation.generating import seeds_told
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.job_source import JobSource
+from services.job_generation.policy.kinds.event_service import OfJobSet
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.values import Template
 from services.job_generation.store import jobs as store_jobs
@@ -17,13 +18,12 @@ from shared.db.unit_of_work import UnitOfWork
 async def request_for(
     work: UnitOfWork,
     definition: JobSource,
-    kind: str,
+    kind: OfJobSet,
     text: str,
     templates: Sequence[Template],
     placed: Sequence[PlacedJob],
     seeds: Seeds | None,
     *,
-    trans_path: str | None = None,
     most_walltime_s: int | None = None,
 ) -> BuildRequest:
     """Job ids and serial numbers of logs are taken; outputs have none before the events are merged."""
@@ -31,7 +31,7 @@ async def request_for(
     logs = await store_jobs.take_serials(work, [one.template_id for one in templates if one.is_log], len(placed))
     return BuildRequest(
         task=definition.task,
-        kind=kind,
+        kind=kind.name,
         master=definition.datasets[placed[0].job.master[0].dataset_id],
         datasets=definition.datasets,
         templates=templates,
@@ -41,7 +41,7 @@ async def request_for(
         serials={one.template_id: logs.get(one.template_id, 0) for one in templates},
         guid_seed=job_ids[0],
         seeds=seeds_told(definition.task, seeds),
-        trans_path=trans_path,
+        trans_path=definition.trans_path_for(kind),
         most_walltime_s=most_walltime_s,
         owner=await store_jobs.standing_of_owner(work, definition.task),
     )

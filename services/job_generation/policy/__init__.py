@@ -4,11 +4,16 @@ No database, clock or random generator.
 
 `rules`, `values`   what a task's split rules, datasets, files and queues look like here
 `picking`           how much input the next chunk takes, scouts first
+`gate_order`        which task goes first at the gate of a share; `fair_share` how much of it a share gets
 `throttle`          whether enough is queued already (JEDI: Job throttling)
 `limits`            what one job may take at one queue
+`kinds`             what differs between kinds of jobs: scouts, merging, builds, pre-processing, event service, jumbo
+`build_jobs`        where the library of a user's sources is made, and which jobs wait for it
+`event_service`     job sets: their ranges, copies, merge jobs, jumbo jobs, and what the end of a job means for them
+`job_xml`           jobs that the user describes one by one; `segments` input that is read in named parts
 `splitting`         one chunk cut greedily into jobs
 `placing`           which of the ranked queues the next jobs go to
-`command_line`      placeholders of job parameters and file names
+`command_format`    command lines whose plain placeholders are filled in at once
 `requirements`      what a pilot must offer
 `building`          jobs with names, seeds, requirements and the text that the pilot gets
 `outcomes`          what an ended job means for its files

@@ -8,25 +8,28 @@ all jobs of a chunk at a queue is worked out once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from services.job_generation.policy.command_format import format_of
+from services.job_generation.policy.input_fields import InputFields
 from services.job_generation.policy.job_fields import (
-    NO_INPUT,
     NOTHING,
     base_fields,
-    copies_to_scratch,
     distinct,
+    encoded,
     fields_of_steps,
-    sequence_number,
     task_texts,
 )
+from services.job_generation.policy.job_texts import Own, texts_of_job
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.merging import merge_stream
 from services.job_generation.policy.middle_names import middle_name_of_job
 from services.job_generation.policy.output_names import NamedTemplate, Output, Written, output_fields, written_by
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import Requirement, requirement_of, totals_of
+from services.job_generation.policy.segments import texts_of_segment
 from services.job_generation.policy.values import (
     NOBODY,
     Dataset,
@@ -42,12 +45,12 @@ from shared.model.dataset_types import MERGE_LOG_STREAM, UNMERGED_TYPES
 from shared.model.priorities import job_priority
 
 COPIED = "local"
+NO_TEXTS: Mapping[str, str] = {}
 #: characters of the name of a file
 MAX_NAME = 250
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """One job to insert."""
 
     job_id: int
@@ -95,18 +98,25 @@ class Builder:
     def __init__(self, request: BuildRequest) -> None:
         self.request = request
         self.task = request.task
+        self.kind = kind_of(request.kind)
         self.texts = task_texts(request.task)
         self._written: dict[tuple[str, str], Written] = {}
         self._bases: dict[str, dict[str, Any]] = {}
         self._requirements: dict[tuple[Any, ...], Requirement] = {}
         self._names = {key: (one.short_name, one.scope, one.type) for key, one in request.datasets.items()}
         # the pilot reads no file directly whose token is local
-        copied = copies_to_scratch(request.task, is_merge=request.kind == "merge")
-        self._block_token = COPIED if copied else NOTHING
+        self._block_token = COPIED if self.kind.copies_to_scratch(request.task) else NOTHING
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
         self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM for one in request.templates)
         self._writes_lists = bool(command_line.list_streams(request.parameters))
+        self._has_segments = bool(request.task.parameters.get("segmentSpecs"))
+        self._priced_as = self.kind.priced_as(request.task)
+        self._is_analysis = request.task.is_analysis
+        self._has_steps = self.kind.has_steps and bool(request.task.parameters.get("multiStepExec"))
+        # the streams of a merge job may be left out, with their options
+        self._format = None if request.streams else format_of(request.parameters)
+        self._inputs = InputFields(self._names, self._block_token)
 
     def build(self) -> list[NewJob]:
         """One job for each placed input, in the order of the request."""
@@ -116,41 +126,72 @@ class Builder:
         request, queue, job = self.request, placed.queue, placed.job
         job_id = request.job_ids[place]
         seed = request.seeds[place] if request.seeds is not None else None
-        middle = middle_name_of_job(self.task.rules, request.master, job.master)
-        written = self._written_at(queue, middle)
-        outputs = self._outputs(place, job, written)
+        of_segment = texts_of_segment(self.task, job) if self._has_segments else NO_TEXTS
+        middle = of_segment.get("MIDDLENAME") or middle_name_of_job(self.task.rules, request.master, job.master)
+        written = self._written_for(job, queue, middle)
+        events = job.n_events
+        outputs = self._outputs(place, events, written)
         requirement = self._requirement(job, queue)
         priority = job_priority(
-            request.kind, self.task.priority, is_analysis=self.task.is_analysis,
+            self._priced_as, self.task.priority, is_analysis=self._is_analysis,
             serial=request.owner.n_jobs + place, weight=request.owner.weight,
         )  # fmt: skip
-        attempt = max((unit.attempt_nr for unit in job.master), default=0) + 1
-        base = self._base(queue, requirement.core_count)
-        values = self._values(place, job, written, outputs, attempt, seed, job_id)
-        values = replace(values, texts={**values.texts, "MIDDLENAME": middle}) if middle else values
-        parameters = command_line.fill(request.parameters, values)
+        attempt = (max([unit.attempt_nr for unit in job.master]) if job.master else 0) + 1
+        streams = self._streams(place, job)
+        more = {**self._more_texts(job, written, outputs), **of_segment}
+        own = Own(place, job_id, attempt, seed, middle, events, job.master[0] if job.master else None, more)
+        parameters = self._parameters(own, streams, written, outputs)
         not_written = self._not_written(place, written)
+        base = self._base(queue, requirement.core_count)
         spec = {
             **base,
             "PandaID": job_id,
             "attemptNr": attempt,
             "jobName": f"{self.task.name}.{job_id}",
             "currentPriority": priority,
-            "jobPars": parameters,
+            "jobPars": encoded(parameters) if self.task.parameters.get("encJobParams") else parameters,
             "minRamCount": requirement.ram_mb,
             "maxDiskCount": requirement.disk_mb,
             "maxWalltime": requirement.walltime_s or queue.max_time_s,
-            **self._input_fields(place, job, queue),
+            **self._inputs.fields(streams, queue),
             **output_fields(written, outputs, queue, not_written, request.guid_seed),
-            **self._steps(base, parameters),
-            **self._more_fields(place, queue),
         }
-        if self._writes_lists:
-            spec["writeToFile"] = command_line.lists_to_write(request.parameters, values)
+        self._add_fields(spec, own, parameters, streams, written, outputs, queue)
         return NewJob(
             job_id, queue.queue, queue.resource_type, requirement.core_count, priority, min(attempt, 32_767),
             requirement, job, self._rows(written, outputs, not_written), spec, seed,
         )  # fmt: skip
+
+    def _parameters(
+        self, own: Own, streams: Mapping[str, Sequence[Unit]], written: Written, outputs: Sequence[Output]
+    ) -> str:
+        """The command line. What the format of the chunk cannot fill in, or what is missing, is gone through whole."""
+        if self._format is not None:
+            names = {name: distinct(streams[name]) for name in self._format.names if name in streams}
+            for one, output in zip(written.named, outputs, strict=True):
+                names[one.template.stream_name] = [output.lfn]
+            filled = self._format.filled(names, self._texts(own, self._format.names))
+            if filled is not None:
+                return filled
+        return command_line.fill(self.request.parameters, self._values(own, streams, written, outputs))
+
+    def _add_fields(
+        self,
+        spec: dict[str, Any],
+        own: Own,
+        parameters: str,
+        streams: Mapping[str, Sequence[Unit]],
+        written: Written,
+        outputs: Sequence[Output],
+        queue: QueueFacts,
+    ) -> None:
+        """What only some jobs tell their pilot."""
+        if self._has_steps:
+            spec.update(self._steps(spec["transformation"], parameters))
+        spec.update(self._more_fields(own.place, queue))
+        if self._writes_lists:
+            values = self._values(own, streams, written, outputs)
+            spec["writeToFile"] = command_line.lists_to_write(self.request.parameters, values)
 
     def _not_written(self, place: int, written: Written) -> frozenset[str]:
         """Streams that the job names and does not write."""
@@ -162,10 +203,18 @@ class Builder:
 
     def _rows(self, written: Written, outputs: Sequence[Output], not_written: frozenset[str]) -> tuple[Output, ...]:
         """The outputs that become rows: a merge job has one also for a stream that no job of its group wrote."""
-        if self.request.streams:
+        if self.request.streams or not not_written:
             return tuple(outputs)
         named = zip(written.named, outputs, strict=True)
         return tuple(one for named_as, one in named if named_as.template.stream_name not in not_written)
+
+    def _written_for(self, job: JobInput, queue: QueueFacts, middle: str) -> Written:
+        """What one job writes."""
+        return self._written_at(queue, middle)
+
+    def _more_texts(self, job: JobInput, written: Written, outputs: Sequence[Output]) -> Mapping[str, str]:
+        """Texts that a kind of job fills in besides."""
+        return NO_TEXTS
 
     def _written_at(self, queue: QueueFacts, middle: str) -> Written:
         """The outputs of jobs at a queue with a middle name, in the datasets of its site where there are any."""
@@ -198,24 +247,22 @@ class Builder:
         final = {one.stream_name for one in self.request.templates if not self._is_own_log(one)}
         return absent | {name for name in final if f"TRN_{name}" in absent}
 
-    def _outputs(self, place: int, job: JobInput, written: Written) -> list[Output]:
+    def _outputs(self, place: int, events: int | None, written: Written) -> list[Output]:
         outputs = []
-        events = job.n_events
         for one in written.named:
             serial = command_line.padded(self.request.serials[one.template.template_id] + place)
             found = None if one.is_log else events
             if self.request.streams and not one.is_log:
                 merged = self.request.streams[place].get(f"TRN_{one.template.stream_name}", ())
                 found = sum(unit.events or 0 for unit in merged) or None
-            outputs.append(
-                Output(one.dataset.dataset_id, serial.join(one.around_serial), one.dataset.type, one.scope, found)
-            )
+            dataset = one.dataset
+            outputs.append(Output(dataset.dataset_id, serial.join(one.around_serial), dataset.type, one.scope, found))
         return outputs
 
     def _requirement(self, job: JobInput, queue: QueueFacts) -> Requirement:
         """The job's requirement; jobs of a chunk mostly need the same."""
         totals = totals_of(job)
-        raised = max((unit.ram_mb or 0 for unit in job.master), default=0) or None
+        raised = (max([unit.ram_mb or 0 for unit in job.master]) if job.master else 0) or None
         key = (queue.key, totals, raised)
         known = self._requirements.get(key)
         if known is None:
@@ -223,7 +270,7 @@ class Builder:
             most = self.request.most_walltime_s
             if most is not None:
                 limits = (most, known.walltime_s, queue.max_time_s)
-                known = replace(known, walltime_s=min(limit for limit in limits if limit))
+                known = known._replace(walltime_s=min(limit for limit in limits if limit))
             self._requirements[key] = known
         return known
 
@@ -237,77 +284,29 @@ class Builder:
             streams[dataset.stream_name or f"SEC{dataset_id}"] = units
         return streams
 
-    def _steps(self, base: Mapping[str, Any], parameters: str) -> dict[str, Any]:
-        """What runs before, beside and after the payload; merge and build jobs have one step."""
-        has_steps = self.request.kind not in ("merge", "build")
-        steps = self.task.parameters.get("multiStepExec") if has_steps else None
-        return fields_of_steps(steps, base["transformation"], parameters) if steps else {}
+    def _steps(self, transformation: str, parameters: str) -> dict[str, Any]:
+        """What runs before, beside and after the payload."""
+        return fields_of_steps(self.task.parameters["multiStepExec"], transformation, parameters)
+
+    def _texts(self, own: Own, wanted: Collection[str]) -> dict[str, str]:
+        return texts_of_job(own, self.texts, next(iter(self.request.serials.values()), 0), wanted)
 
     def _values(
-        self,
-        place: int,
-        job: JobInput,
-        written: Written,
-        outputs: Sequence[Output],
-        attempt: int,
-        seed: int | None,
-        job_id: int,
+        self, own: Own, given: Mapping[str, Sequence[Unit]], written: Written, outputs: Sequence[Output]
     ) -> command_line.Values:
         """What the placeholders of the job's parameters stand for."""
-        given = self._streams(place, job)
         streams = {name: distinct(units) for name, units in given.items()}
         datasets = {name: self._names[units[0].dataset_id][0] for name, units in given.items() if units}
-        left_out = self._left_out(place)
+        left_out = self._left_out(own.place)
         for one, output in zip(written.named, outputs, strict=True):
             if one.template.stream_name not in left_out:
                 streams[one.template.stream_name] = [output.lfn]
-        first = job.master[0] if job.master else None
-        events = job.n_events
-        serial = next(iter(self.request.serials.values()), 0) + place
-        texts = {
-            **self.texts,
-            "MAXEVENTS": str(-1 if events is None else events),
-            "SKIPEVENTS": str((first.start_event if first else None) or 0),
-            "FIRSTEVENT": str((first.first_event if first else None) or 0),
-            "ATTEMPTNR": str(attempt),
-            "SN": f"{serial:06d}",
-            "PANDAID": str(job_id),
-        }
-        if seed is not None:
-            texts["RNDMSEED"] = str(seed)
-        if first is not None:
-            texts["SEQNUMBER"] = sequence_number(first)
-        return command_line.Values(streams, texts, datasets, left_out)
+        return command_line.Values(streams, self._texts(own, command_line.TEXTS_OF_JOBS), datasets, left_out)
 
     def _base(self, queue: QueueFacts, cores: int) -> dict[str, Any]:
         known = self._bases.get(queue.key)
         if known is None or known["coreCount"] != cores:
             known = self._bases[queue.key] = base_fields(
-                self.task, queue, cores, is_merge=self.request.kind == "merge", trans_path=self.request.trans_path
+                self.task, queue, cores, self.kind, trans_path=self.request.trans_path
             )
         return known
-
-    def _input_fields(self, place: int, job: JobInput, queue: QueueFacts) -> dict[str, str]:
-        """Comma-joined lists, one place for each distinct file."""
-        units = {
-            unit.lfn: unit
-            for stream in self._streams(place, job).values()
-            for unit in stream
-            if self._names[unit.dataset_id][2] != "pseudo_input"
-        }
-        if not units:
-            return NO_INPUT
-        rows = list(units.values())
-        facts = [self._names[unit.dataset_id] for unit in rows]
-        names = ",".join([name for name, _, _ in facts])
-        return {
-            "inFiles": ",".join(units),
-            "realDatasetsIn": names,
-            "GUID": ",".join([unit.guid or NOTHING for unit in rows]),
-            "fsize": ",".join([str(unit.size_bytes) for unit in rows]),
-            "checksum": ",".join([unit.checksum or NOTHING for unit in rows]),
-            "scopeIn": ",".join([unit.scope or scope for unit, (_, scope, _) in zip(rows, facts, strict=True)]),
-            "ddmEndPointIn": ",".join([queue.read_storage or NOTHING] * len(rows)),
-            "prodDBlocks": names,
-            "prodDBlockToken": ",".join([self._block_token] * len(rows)),
-        }

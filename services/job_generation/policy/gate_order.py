@@ -14,6 +14,7 @@ from datetime import datetime
 
 from shared.config.parameter import SHARE, Parameter, set_by
 from shared.model.priorities import SUPER_PRIORITY
+from shared.model.whole_numbers import LARGEST_INT4
 
 USER_NAME, WORKING_GROUP = "userName", "workingGroup"
 
@@ -106,6 +107,44 @@ def ahead_of(task: WaitingTask, waiting: Sequence[WaitingTask], cycle: Cycle, ru
     """Those that are served before a task."""
     order = in_turn([*(one for one in waiting if one.task_id != task.task_id), task], cycle, rule)
     return order[: order.index(task)]
+
+
+@dataclass(frozen=True)
+class PlaceAtGate:
+    """Whom to ask for before a task is let through.
+
+    At most `at_most` tasks with priority from `at_least` to `below`. They go before it if they have more than
+    `priority`, or as much and their group was served less than `served` times in this cycle (`by_group`), or as often
+    and they wait longer.
+    """
+
+    at_least: int
+    below: int
+    priority: int
+    served: int
+    at_most: int
+    by_group: Mapping[str, int]
+
+
+def places_before(task: WaitingTask, cycle: Cycle, rule: CycleRule) -> list[PlaceAtGate]:
+    """Where those stand that may be served before a task; no more of them than decide that it waits.
+
+    Super-high priority goes first as long as its part of the cycle lasts, and after all others then.
+
+    Example: for a task of 900 the tasks of 1500 and more, as many as the cycle still lets jump, and those from 900 to
+    1500. For one of 1600 those of 1600 and more, and all others, which are served before if too many jump.
+    """
+    own, jumps = cycle.by_group.get(task.group, 0), max(0, rule.n_super_high - cycle.n_super_high)
+
+    def place(at_least: int, below: int, at_most: int, priority: int = task.priority) -> PlaceAtGate:
+        """Those of a group's cycle between two priorities, as many as are asked for."""
+        return PlaceAtGate(at_least, below, priority, own, at_most, cycle.by_group)
+
+    if task.is_super_high:
+        others = place(-LARGEST_INT4, SUPER_PRIORITY, rule.n_tasks, -LARGEST_INT4)
+        return [place(task.priority, LARGEST_INT4, rule.n_tasks), others]
+    found = [place(task.priority, SUPER_PRIORITY, rule.n_tasks)]
+    return [place(SUPER_PRIORITY, LARGEST_INT4, jumps), *found] if jumps else found
 
 
 def served(cycle: Cycle, task: WaitingTask, rule: CycleRule) -> Cycle:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 
 NOTHING = "NULL"
@@ -23,7 +25,9 @@ _AS_GIVEN = ("container_name", "sourceURL", "altStageOut")
 _FLAGS = {"debugMode": "debug", "noExecStrCnv": "noExecStrCnv", "useSecrets": "useSecrets"}
 
 
-def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, trans_path: str | None) -> dict[str, Any]:
+def base_fields(
+    task: Task, queue: QueueFacts, cores: int, kind: KindOfJob, *, trans_path: str | None
+) -> dict[str, Any]:
     """Fields that all jobs of a chunk at one queue share."""
     base: dict[str, Any] = {
         "taskID": task.task_id,
@@ -31,7 +35,7 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
         "reqID": task.request_id or task.task_id,
         "jobDefinitionID": 0,
         "prodSourceLabel": task.prod_source_label,
-        "processingType": "pmerge" if is_merge else task.processing_type or NOTHING,
+        "processingType": kind.processing_type or task.processing_type or NOTHING,
         "prodUserID": task.user_name,
         "workingGroup": task.working_group or NOTHING,
         "cloud": queue.cloud or NOTHING,
@@ -41,7 +45,7 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
         "homepackage": task.trans_home or NOTHING,
         "swRelease": task.trans_uses or NOTHING,
         "cmtConfig": queue.platform or NOTHING,
-        "transferType": _transfer_type(task, queue, is_merge=is_merge),
+        "transferType": _transfer_type(task, queue, kind),
         "coreCount": cores,
         "resource_type": queue.resource_type,
         # the pilot ends a payload that writes nothing for so long; 0 leaves it to the pilot (3 hours for analysis)
@@ -58,18 +62,12 @@ def base_fields(task: Task, queue: QueueFacts, cores: int, *, is_merge: bool, tr
     return base
 
 
-def copies_to_scratch(task: Task, *, is_merge: bool) -> bool:
-    """Whether the pilot copies input first: the task's useLocalIO, for merge jobs that of mergeSpec."""
-    of_merges = task.rules.merges_from_scratch
-    return of_merges if is_merge and of_merges is not None else task.rules.copies_to_scratch
-
-
-def _transfer_type(task: Task, queue: QueueFacts, *, is_merge: bool) -> str:
+def _transfer_type(task: Task, queue: QueueFacts, kind: KindOfJob) -> str:
     """As the task says; else direct where the queue's input can be read without copying it."""
     stated = task.parameters.get("transferType")
     if stated:
         return str(stated)
-    return "direct" if queue.reads_directly and not copies_to_scratch(task, is_merge=is_merge) else NOTHING
+    return "direct" if queue.reads_directly and not kind.copies_to_scratch(task) else NOTHING
 
 
 def task_texts(task: Task) -> dict[str, str]:
@@ -113,3 +111,33 @@ def guid_of(seed: int, lfn: str) -> str:
     """A file's GUID, from the request's seed and its name: the same request gives the same ones."""
     text = hashlib.blake2b(f"{seed}/{lfn}".encode(), digest_size=16).hexdigest()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-a{text[17:20]}-{text[20:]}"
+
+
+def input_lists(
+    units: Mapping[str, Unit], facts: Sequence[tuple[str, str, str]], storage: str, block_token: str
+) -> dict[str, str]:
+    """Files as comma-joined lists, one place for each.
+
+    `facts`: short name, scope and type of their datasets.
+    """
+    names = ",".join([name for name, _, _ in facts])
+    rows = list(units.values())
+    return {
+        "inFiles": ",".join(units),
+        "realDatasetsIn": names,
+        "GUID": ",".join([unit.guid or NOTHING for unit in rows]),
+        "fsize": ",".join([str(unit.size_bytes) for unit in rows]),
+        "checksum": ",".join([unit.checksum or NOTHING for unit in rows]),
+        "scopeIn": ",".join([unit.scope or scope for unit, (_, scope, _) in zip(rows, facts, strict=True)]),
+        "ddmEndPointIn": ",".join([storage] * len(rows)),
+        "prodDBlocks": names,
+        "prodDBlockToken": ",".join([block_token] * len(rows)),
+    }
+
+
+def encoded(parameters: str) -> str:
+    """The command line as base64 (encJobParams): its program decodes it.
+
+    Example: `run 1` is `cnVuIDE=`.
+    """
+    return b64encode(parameters.encode()).decode()

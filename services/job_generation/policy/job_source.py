@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.job_generation.policy.building import NewJob
+from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.values import Dataset, Task, Template
-from shared.model import command_line
-from shared.model.dataset_types import LIBRARY_STREAM, MERGE_LOG_STREAM, UNMERGED_TYPES
-
-#: logs that are not merged
-FINAL_LOGS = ("log", "tmpl_log")
 
 
 class Undefinable(Exception):
@@ -31,39 +28,22 @@ class JobSource:
     command_lines: Mapping[str, Any]
     at_site: Mapping[tuple[int, str], Dataset] = field(default_factory=dict)
 
-    def templates_for(self, kind: str) -> list[Template]:
-        """Jobs of a task that merges write unmerged files, its merge jobs final ones, builds the library."""
-        others = [one for one in self.templates if one.stream_name != MERGE_LOG_STREAM]
-        if kind == "build":
-            return [one for one in others if one.stream_name == LIBRARY_STREAM or one.dataset_type in FINAL_LOGS]
-        if kind == "merge":
-            return self._of_merges([one for one in self.templates if one.stream_name != LIBRARY_STREAM])
-        others = [one for one in others if one.stream_name != LIBRARY_STREAM]
-        if self.task.rules.merge_output:
-            return [one for one in others if one.dataset_type in UNMERGED_TYPES]
-        final = [one for one in others if one.dataset_type not in UNMERGED_TYPES]
-        return [one for one in final if not self.datasets[one.dataset_id].attributes.get("mergeOnly")]
+    def templates_for(self, kind: KindOfJob) -> list[Template]:
+        """The outputs of a kind of job."""
+        return kind.templates(self.templates, self.task.rules, self.datasets, self.command_lines)
 
-    def _of_merges(self, templates: Sequence[Template]) -> list[Template]:
-        """What merge jobs write. Where they have a log of their own (log_merge), logs of the task are outputs.
+    def text_for(self, kind: KindOfJob) -> str:
+        """The command line of a kind of job. Raises Undefinable."""
+        given = [text for line in kind.lines if isinstance(text := self.command_lines.get(line), str)]
+        if not given:
+            raise Undefinable(f"the task has no command line for {kind.name} jobs")
+        return next((text for text in given if text), "")
 
-        Those are written as far as the command line reads unmerged logs or names merged ones.
-        """
-        final = [one for one in templates if one.dataset_type not in UNMERGED_TYPES]
-        if not any(one.stream_name == MERGE_LOG_STREAM for one in final):
-            return final
-        lines = [str(self.command_lines.get(kind) or "") for kind in ("merge", "es_merge")]
-        return [one for one in final if not one.is_log or _is_written(one.stream_name, lines)]
+    def trans_path_for(self, kind: KindOfJob) -> str | None:
+        """The transformation of a kind of job where it is not the task's."""
+        return self.command_lines.get(kind.trans_path_line) if kind.trans_path_line else None
 
-    def text_for(self, kind: str) -> str:
-        """The command line of a kind of job."""
-        text = self.command_lines.get(kind if kind in ("merge", "build") else "normal")
-        if not isinstance(text, str):
-            raise Undefinable(f"the task has no command line for {kind} jobs")
-        return text
-
-
-def _is_written(stream: str, lines: Sequence[str]) -> bool:
-    """Whether merge jobs write a log: their own, and one that their command line merges."""
-    named = (stream, f"TRN_{stream}")
-    return stream == MERGE_LOG_STREAM or any(command_line.reads(line, one) for line in lines for one in named)
+    def for_pilot(self, kind: KindOfJob, job: NewJob) -> NewJob:
+        """The job with the label that pilots are told; who may take it is decided by that of the task."""
+        label = self.command_lines.get(kind.label_line) if kind.label_line else None
+        return job._replace(spec={**job.spec, "prodSourceLabel": label}) if label else job

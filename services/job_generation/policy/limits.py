@@ -111,12 +111,11 @@ def ram_mb(needs: WorkNeeds, cores: int, *, is_merge: bool = False, raised_mb: i
 
 
 def memory_refusal(needs: WorkNeeds, queue: QueueFacts, raised_mb: int | None) -> str | None:
-    """Why a job with raised memory has too little in the queue's slot; None if it has enough.
+    """Why a job has too little memory in the queue's slot; None if it has enough.
 
-    What the task itself asks for was compared when the queue was ranked.
+    `raised_mb`: what its units ask for after they ran out of memory. What the task itself asks for may have been raised
+    since the queue was ranked.
     """
-    if (raised_mb or 0) <= needs.ram_mb:
-        return None
     needed = ram_mb(needs, cores_of_job(needs, queue.core_count), raised_mb=raised_mb)
     if queue.max_rss_mb <= 0 or needed <= queue.max_rss_mb:
         return None

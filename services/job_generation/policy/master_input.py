@@ -5,9 +5,12 @@ Source: JEDI, Event-level splitting; BOUNDARYID; luminosity blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from itertools import accumulate, islice
+from operator import sub
+from typing import cast
 
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.middle_names import middle_name
@@ -25,12 +28,30 @@ class MasterInput:
     None: nothing parts them. `together[n]`: how many units from there on must be in one job; None: one.
     """
 
-    units: Sequence[Unit]
+    units: tuple[Unit, ...]
     events: Sequence[int]
     new_bytes: Sequence[int]
     effective_bytes: Sequence[float]
     ends: Sequence[int] | None = None
     together: Sequence[int] | None = None
+
+    @cached_property
+    def largest(self) -> Totals:
+        """What no unit has more of."""
+        bytes_of_one = max([unit.size_bytes for unit in self.units], default=0)
+        return Totals(1, 0, max(_steps(self.events), default=0), bytes_of_one, float(bytes_of_one))
+
+    @cached_property
+    def fewest_events(self) -> int:
+        """What every unit has at least."""
+        return min(_steps(self.events), default=0)
+
+    @cached_property
+    def has_own_needs(self) -> bool:
+        """Whether a unit has memory of its own or a site to avoid: it has to be asked before it is taken."""
+        n_units = len(self.units)
+        memory, sites = [unit.ram_mb for unit in self.units], [unit.avoided_site for unit in self.units]
+        return memory.count(None) < n_units or sites.count(None) < n_units
 
     def __len__(self) -> int:
         return len(self.units)
@@ -56,6 +77,11 @@ class MasterInput:
         )
 
 
+def _steps(totals: Sequence[int]) -> Iterator[int]:
+    """What each unit adds to running totals."""
+    return map(sub, islice(totals, 1, None), totals)
+
+
 def master_input(units: Sequence[Unit], rules: SplitRules) -> MasterInput:
     """The units with their totals, and where jobs must end by these rules.
 
@@ -63,19 +89,23 @@ def master_input(units: Sequence[Unit], rules: SplitRules) -> MasterInput:
     """
     if rules.keeps_boundaries_whole:
         units = sorted(units, key=lambda unit: (unit.boundary_id is None, unit.boundary_id or 0, unit.file_id))
+    units = tuple(units)
     sizes = [unit.size_bytes for unit in units]
-    in_ranges = any(unit.start_event is not None for unit in units)
+    events = [unit.n_events for unit in units]
+    in_ranges = [unit.start_event for unit in units].count(None) < len(units)
     new_bytes = sizes
-    effective: Sequence[float] = sizes
+    effective: Sequence[float] | None = None
     if in_ranges:
         names = [unit.lfn for unit in units]
         new_bytes = [size if place == 0 or names[place] != names[place - 1] else 0 for place, size in enumerate(sizes)]
         effective = [unit.effective_bytes for unit in units]
+    counted = events if None not in events else [counted_events(unit.events) for unit in units]
+    all_bytes = list(accumulate(new_bytes, initial=0))
     return MasterInput(
         units,
-        list(accumulate((counted_events(unit.events) for unit in units), initial=0)),
-        list(accumulate(new_bytes, initial=0)),
-        list(accumulate(effective, initial=0.0)),
+        list(accumulate(cast(list[int], counted), initial=0)),
+        all_bytes,
+        all_bytes if effective is None else list(accumulate(effective, initial=0.0)),
         _ends(units, rules, in_ranges=in_ranges),
         _together(units) if rules.keeps_boundaries_whole else None,
     )

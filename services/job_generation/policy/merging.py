@@ -2,17 +2,18 @@
 
 Jobs of a task that wait in state merging at one queue are merged there. A group is one merge job; it ends before the
 job that would break a limit: nFilesPerMergeJob, nMaxFilesPerMergeJob (50), nGBPerMergeJob (5 GB of the largest
-output), nEventsPerMergeJob; onSiteMerging puts everything into one.
+output), nEventsPerMergeJob; onSiteMerging puts everything into one, up to 1000 files in all and nGBPerMergeJob.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, Unit
-from shared.brokerage.smallest_job import MERGED_GB
+from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MERGED_GB
 from shared.model.units import GB_BYTES
 
 
@@ -46,31 +47,42 @@ def producers_of(units: Iterable[Unit]) -> list[Producer]:
     ]
 
 
+def most_producers(rules: SplitRules, n_groups: int) -> int:
+    """How many jobs are looked at for so many groups, and one more that tells whether others follow.
+
+    For onSiteMerging one group at a time. Example: 100 groups of 50 files are 5001 jobs, however many of a task wait.
+    """
+    if rules.merges_on_site:
+        return MAX_FILES_MERGED_ON_SITE + 1
+    return n_groups * (rules.n_files_per_merge_job or rules.n_max_files_per_merge_job) + 1
+
+
 def groups(producers: Sequence[Producer], rules: SplitRules, *, complete: bool) -> list[tuple[Producer, ...]]:
     """One tuple for each merge job, in order.
 
     `complete`: no more outputs will come to this queue, so that the last group may be small; otherwise a group that
-    could still grow is left out.
+    could still grow is left out. Numbers of files and events of a merge job do not bound onSiteMerging; what one job
+    may read (1000 files) and write (5 GB of an output) does.
     """
+    on_site = rules.merges_on_site
     max_files = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
+    max_files = MAX_FILES_MERGED_ON_SITE if on_site else max_files
     max_bytes = (rules.n_gb_per_merge_job or MERGED_GB) * GB_BYTES
-    max_events = rules.n_events_per_merge_job
-    if rules.merges_on_site:
-        return [tuple(producers)] if complete and producers else []
+    max_events = None if on_site else rules.n_events_per_merge_job
     made: list[tuple[Producer, ...]] = []
     current: list[Producer] = []
     sizes: dict[int, int] = {}
-    events = 0
+    events = n_files = 0
     for producer in producers:
-        grown = _grown(sizes, producer)
+        grown, more = _grown(sizes, producer), len(producer.files) if on_site else 1
         too_large = max(grown.values(), default=0) > max_bytes
         too_many_events = max_events is not None and events + producer.n_events > max_events
-        if current and (len(current) >= max_files or too_large or too_many_events):
+        if current and (n_files + more > max_files or too_large or too_many_events):
             made.append(tuple(current))
-            current, events, grown = [], 0, _grown({}, producer)
+            current, events, n_files, grown = [], 0, 0, _grown({}, producer)
         current.append(producer)
-        sizes, events = grown, events + producer.n_events
-    if current and (complete or len(current) >= max_files):
+        sizes, events, n_files = grown, events + producer.n_events, n_files + more
+    if current and (complete or n_files >= max_files):
         made.append(tuple(current))
     return made
 
@@ -90,3 +102,11 @@ def by_memory(groups: Sequence[Sequence[Producer]]) -> dict[int | None, list[Uni
         units = [unit for producer in group for unit in producer.files]
         found.setdefault(max((unit.ram_mb or 0 for unit in units), default=0) or None, []).extend(units)
     return found
+
+
+def reported_file(report: Any, lfn: str) -> dict[str, Any]:
+    """Size, GUID and checksum of a file in the pilot's report."""
+    for one in report.outputs if report is not None else ():
+        if one.lfn == lfn:
+            return {"size_bytes": one.size_bytes, "guid": one.guid, "checksum": one.checksum}
+    return {}

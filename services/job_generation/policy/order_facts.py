@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from services.job_generation.policy.kinds import kind_of
 from shared.order.cpu_segments import CPU_SEGMENTS_S, cpu_segment_s
 from shared.order.identity import OrderFacts, TaskQueueIdentity, as_set, of_owner, priority_class
 from shared.order.parameters import OFF
@@ -93,7 +94,7 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Seq
     ALPHA.
     """
     given = task.parameters
-    is_merge = kind == "merge"
+    is_bound = kind_of(kind).goes_where_the_task_says
     named = _names(given.get("site")) or _names(given.get("includedSite"))
     architecture = task.architecture
     return TaskQueueIdentity(
@@ -101,8 +102,8 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Seq
         task.user_name,
         task.working_group or "",
         cpu_segment_s(walltime_s, segments_s),
-        () if is_merge else as_set(named),
-        () if is_merge else as_set(_names(given.get("excludedSite"))),
+        as_set(named) if is_bound else (),
+        as_set(_names(given.get("excludedSite"))) if is_bound else (),
         as_set([architecture] if architecture and architecture[0] not in "@#&{" else []),
         as_set(_names(given.get("tags"))),
         as_set([task.processing_type] if task.processing_type else []),

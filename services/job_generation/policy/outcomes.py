@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared.config.parameter import Parameter
 from shared.states.file import FileStatus
@@ -45,8 +46,7 @@ class Ended:
         return self.status == "closed" or self.error_source in INFRASTRUCTURE
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(NamedTuple):
     """Counters of one file."""
 
     attempt_nr: int
@@ -55,8 +55,7 @@ class Attempts:
     max_failure: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileOutcome:
+class FileOutcome(NamedTuple):
     """The file's next state and counters."""
 
     status: FileStatus

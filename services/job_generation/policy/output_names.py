@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.job_generation.policy.job_fields import NO_OUTPUT, NOTHING, guid_of
 from services.job_generation.policy.values import Dataset, QueueFacts, Template
 from shared.brokerage.output_places import written_storage
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """One file that a job will produce."""
 
     dataset_id: int
@@ -34,51 +34,49 @@ class NamedTemplate:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What jobs write at one queue: templates; their datasets, scopes and storages as lists with commas."""
+    """What jobs write at one queue: templates, and the fields that are the same for all of them.
+
+    `log`, `optional`: the places among the templates of the job's own log, and of what it may leave out.
+    """
 
     named: tuple[NamedTemplate, ...]
-    datasets: str
-    scopes: str
-    storages: str
+    fields: Mapping[str, str]
+    log: int | None
+    optional: tuple[int, ...]
 
 
 def written_by(named: Sequence[NamedTemplate], queue: QueueFacts) -> Written:
     """What jobs that write these write at a queue."""
     stored = (written_storage(queue.write_storages, one.dataset.storage_token) or NOTHING for one in named)
-    return Written(
-        tuple(named),
-        ",".join(one.dataset.short_name for one in named),
-        ",".join(one.scope for one in named if not one.is_log),
-        ",".join(stored),
-    )
+    datasets = ",".join(one.dataset.short_name for one in named)
+    log = next((place for place, one in enumerate(named) if one.is_log), None)
+    fields = {
+        "realDatasets": datasets,
+        "destinationDblock": datasets,
+        "ddmEndPointOut": ",".join(stored),
+        "scopeOut": ",".join(one.scope for one in named if not one.is_log),
+    }
+    if log is not None:
+        fields["scopeLog"] = named[log].scope
+    optional = tuple(place for place, one in enumerate(named) if one.dataset.allows_no_output)
+    return Written(tuple(named), fields, log, optional)
 
 
 def output_fields(
     written: Written, outputs: Sequence[Output], queue: QueueFacts, left_out: frozenset[str], guid_seed: int
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     """Outputs in order without those left out; the log is in every list but scopeOut."""
-    made = list(zip(written.named, outputs, strict=True))
     if left_out:
-        made = [pair for pair in made if pair[0].template.stream_name not in left_out]
-        written = written_by([one for one, _ in made], queue)
-    if not made:
+        made = [
+            pair for pair in zip(written.named, outputs, strict=True) if pair[0].template.stream_name not in left_out
+        ]
+        written, outputs = written_by([one for one, _ in made], queue), [output for _, output in made]
+    if not outputs:
         return NO_OUTPUT
-    fields = {
-        "outFiles": ",".join([output.lfn for _, output in made]),
-        "realDatasets": written.datasets,
-        "destinationDblock": written.datasets,
-        "ddmEndPointOut": written.storages,
-        "scopeOut": written.scopes,
-    }
-    optional = [output.lfn for one, output in made if one.dataset.allows_no_output]
-    if optional:
-        fields["allowNoOutput"] = ",".join(optional)
-    for one, output in made:
-        if one.is_log:
-            fields |= {
-                "logFile": output.lfn,
-                "scopeLog": output.scope,
-                "logGUID": guid_of(guid_seed, output.lfn),
-            }
-            break
+    fields = {**written.fields, "outFiles": ",".join([output.lfn for output in outputs])}
+    if written.optional:
+        fields["allowNoOutput"] = ",".join([outputs[place].lfn for place in written.optional])
+    if written.log is not None:
+        log = outputs[written.log].lfn
+        fields["logFile"], fields["logGUID"] = log, guid_of(guid_seed, log)
     return fields

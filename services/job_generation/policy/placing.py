@@ -7,16 +7,18 @@ offered to the others; one that fits nowhere is left over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from services.job_generation.policy.limits import limits_at, memory_refusal
 from services.job_generation.policy.master_input import master_input
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
 from services.job_generation.policy.splitting import Cut, Cutter
-from services.job_generation.policy.values import JobInput, QueueFacts, Task, Unit
+from services.job_generation.policy.values import NO_SECONDARY, JobInput, QueueFacts, Task, Unit
 from shared.brokerage.draw import uniform_of, weighted_choice
 
 RUN_OF_JOBS = 25
@@ -29,6 +31,18 @@ class PlacedJob(NamedTuple):
 
     queue: QueueFacts
     job: JobInput
+
+
+#: as the classes make them, without a call of Python for each
+_input_of: Callable[[tuple[Any, ...]], JobInput] = partial(tuple.__new__, JobInput)
+_placed_of: Callable[[tuple[Any, ...]], PlacedJob] = partial(tuple.__new__, PlacedJob)
+
+
+def _jobs_at(queue: QueueFacts, parts: Iterable[tuple[Unit, ...]]) -> Iterable[PlacedJob]:
+    """Jobs at one queue, of these units of the master each."""
+    return map(
+        _placed_of, zip(repeat(queue), map(_input_of, zip(parts, repeat(NO_SECONDARY), strict=False)), strict=False)
+    )
 
 
 @dataclass
@@ -74,10 +88,12 @@ class _Placing:
         for key, queue in self.queues.items():
             limits = limits_at(task.needs, task.rules, queue, scout=scout, is_analysis=task.is_analysis)
             self.cutters[key] = Cutter(self.master, limits, task.rules, task.needs, queue)
+        self.lacks_memory = {key: memory_refusal(task.needs, queue, None) for key, queue in self.queues.items()}
         self.groups = {key: min(queue.job_chunk_size or 1, max_jobs) for key, queue in self.queues.items()}
         self.run_length = RUN_OF_SCOUTS if scout else RUN_OF_JOBS
         self.max_jobs, self.more_follows = max_jobs, more_follows
         self.sites = {queue.site for queue in self.queues.values()}
+        self.takes_known = not (self.master.has_own_needs or self.pools or task.rules.skips_short_output)
         self.position = 0
         self.refused: dict[str, str] = {}
         self.short: tuple[str, Cut] | None = None
@@ -89,7 +105,9 @@ class _Placing:
         n_draws = 0
         try:
             while self._goes_on() and self.queues:
-                open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}
+                open_weights = self.weights
+                if self.refused:
+                    open_weights = {key: weight for key, weight in self.weights.items() if key not in self.refused}
                 key = weighted_choice(open_weights, uniform_of(seed + n_draws))
                 n_draws += 1
                 if key is not None:
@@ -114,8 +132,10 @@ class _Placing:
         room = self.run_length if group == 1 else group
         if queue.max_jobs is not None:
             room = min(room, queue.max_jobs - self.made[key])
-        new = 0
         why = f"takes {room} more jobs" if room < group else ""
+        if self.takes_known and not why and self.lacks_memory[key] is None:
+            self._take_known(key, queue, room)
+        new = len(self.result.jobs) - first
         while not why and new < room and self._goes_on():
             why = self._take_one(key, queue)
             new = len(self.result.jobs) - first
@@ -129,13 +149,31 @@ class _Placing:
             self.refused[key] = why
         self._count(key, new)
 
+    def _take_known(self, key: str, queue: QueueFacts, room: int) -> None:
+        """The next jobs for a queue, as long as their length is known without trying."""
+        ends = self.cutters[key].known_ends(self.position, min(room, self.max_jobs - len(self.result.jobs)))
+        if ends:
+            self.result.jobs += _jobs_at(queue, self._parts(ends))
+            self.position, self.refused, self.short = ends[-1], {}, None
+
+    def _parts(self, ends: Sequence[int]) -> Iterable[tuple[Unit, ...]]:
+        """The units from this position on, parted at these places."""
+        units = self.units
+        if ends[-1] - self.position == len(ends):
+            return zip(units[self.position : ends[-1]], strict=True)  # one by one
+        return [units[start:end] for start, end in zip((self.position, *ends), ends, strict=False)]
+
     def _take_one(self, key: str, queue: QueueFacts) -> str:
         """Cut the next job for a queue; why there is none."""
-        unit = self.units[self.position]
-        if unit.ram_mb is not None or unit.avoided_site is not None:
-            short = memory_refusal(self.task.needs, queue, unit.ram_mb) or self._avoided(unit, queue)
-            if short is not None:
-                return short
+        unit, short = self.units[self.position], self.lacks_memory[key]
+        raised_mb, n_together = unit.ram_mb, self.master.inseparable(self.position)
+        if n_together > 1:
+            units = self.units[self.position : self.position + n_together]
+            raised_mb = max((one.ram_mb for one in units if one.ram_mb is not None), default=None)
+        if raised_mb is not None or unit.avoided_site is not None:
+            short = memory_refusal(self.task.needs, queue, raised_mb) or self._avoided(unit, queue)
+        if short is not None:
+            return short
         cut = self.cutters[key].cut(self.position, self.pools)
         if cut.job is None:
             return cut.reason

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from services.job_generation.policy.values import QueueFacts, Task
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.brokerage.output_places import write_storages
-from shared.brokerage.software import SoftwareNeeds, resolve_platform, software_of_task
+from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, resolve_platform, software_of_task
 from shared.events import QueueChoice
 from shared.model.grid import Grid
-from shared.model.queue import Queue
+from shared.model.queue import Queue, QueueStatus, QueueType
 from shared.model.resource_types import QueuePart
 from shared.model.software import QueueSoftware
 
@@ -34,6 +34,20 @@ def facts_of_candidates(
         n_queued = queued.get((candidate.queue, resource_type), 0)
         found.append(_facts(grid, task, queue, resource_type, candidate, n_queued))
     return found
+
+
+def queues_naming(grid: Grid, task: Task, store_id: int) -> list[str]:
+    """Online queues without jumbo jobs that take the task, have its software and name this store."""
+    takes = (QueueType.UNIFIED, QueueType.ANALYSIS if task.is_analysis else QueueType.PRODUCTION)
+    return sorted(
+        one.name
+        for one in grid.queues.values()
+        if str(store_id) in one.object_stores
+        and one.type in takes
+        and one.status == QueueStatus.ONLINE
+        and not one.runs_jumbo_jobs
+        and lack_of(one, grid.software, _software_of(task)) == Lack.NOTHING
+    )
 
 
 def _facts(
@@ -66,6 +80,8 @@ def _facts(
         job_chunk_size=_count(queue, "jobChunkSize"),
         runs_jumbo_jobs=queue.runs_jumbo_jobs,
         min_ranges_for_jumbo=_count(queue, "minEventsForJumbo") or 0,
+        status=queue.status,
+        jobseed=queue.jobseed,
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from services.job_generation.policy.job_fields import copies_to_scratch
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.limits import Totals, ram_mb
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
-from shared.brokerage.estimates import cores_of_job, scratch_bytes, walltime_of_job_s
+from shared.brokerage.estimates import scratch_bytes
 from shared.brokerage.smallest_job import counted_events
-from shared.model.needs import WorkNeeds, cores_of_merge_job
 from shared.model.units import MB_BYTES
 from shared.model.urgency import URGENT_PROCESSING
 from shared.model.whole_numbers import LARGEST_INT4
@@ -18,8 +17,7 @@ from shared.model.whole_numbers import LARGEST_INT4
 RAM_STEP_MB, DISK_STEP_MB, WALLTIME_STEP_S = 100, 1000, 3600
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """What a pilot must offer; jobs with the same requirement share one row of `requirement_shapes`.
 
     `is_urgent`: whoever fits takes it before the order of shares is looked at.
@@ -35,15 +33,6 @@ class Requirement:
     vo: str = ""
 
 
-def cores_of(task: Task, queue: QueueFacts, kind: str) -> int:
-    """The cores of the queue's slot; merge jobs have what the task states, the slot's where it states 0."""
-    if kind == "merge":
-        return cores_of_job(_merging_needs(task), queue.core_count, is_merge=True)
-    if task.core_count == 1:
-        return 1
-    return cores_of_job(task.needs, queue.core_count)
-
-
 def _up(value: float, step: int, most: float) -> int:
     """Rounded up to a step, so that few shapes exist, but not over what the queue has if the value itself fits."""
     rounded = math.ceil(value / step) * step if value > 0 else 0
@@ -52,21 +41,13 @@ def _up(value: float, step: int, most: float) -> int:
 
 def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, raised_ram_mb: int | None) -> Requirement:
     """Memory, scratch space and time of one job, on a grid of 100 MB, 1000 MB and 1 h, and its VO."""
-    merge = kind == "merge"
-    cores = cores_of(task, queue, kind)
-    needs = _merging_needs(task) if merge else task.needs
-    ram = ram_mb(needs, cores, is_merge=merge, raised_mb=raised_ram_mb)
-    output = task.needs.output_bytes(totals.n_events, int(totals.effective_bytes))
-    if merge:
-        output = float(totals.input_bytes)
-    copied = 0 if queue.reads_directly and not copies_to_scratch(task, is_merge=merge) else totals.input_bytes
+    of_kind = kind_of(kind)
+    cores = of_kind.cores(task, queue)
+    ram = ram_mb(of_kind.needs(task), cores, is_merge=of_kind.needs_memory_of_merging, raised_mb=raised_ram_mb)
+    output = of_kind.output_bytes(task, totals)
+    copied = 0 if queue.reads_directly and not of_kind.copies_to_scratch(task) else totals.input_bytes
     disk_mb = scratch_bytes(task.needs, output, copied, is_analysis=task.is_analysis) / MB_BYTES
-    if merge:
-        wall: float | None = task.merge_walltime_s
-    elif kind == "build":  # it processes no events
-        wall = None
-    else:
-        wall = walltime_of_job_s(task.needs, totals.n_events, cores, queue.core_power_hs06)
+    wall = of_kind.walltime_s(task, queue, totals, cores)
     return Requirement(
         task.prod_source_label,
         queue.resource_type,
@@ -79,17 +60,13 @@ def requirement_of(task: Task, queue: QueueFacts, kind: str, totals: Totals, rai
     )
 
 
-def _merging_needs(task: Task) -> WorkNeeds:
-    """Cores and memory of a merge job are what the task says for those, whatever its other jobs need."""
-    ram = task.merge_ram
-    cores = cores_of_merge_job(task.merge_core_count)
-    return replace(task.needs, core_count=cores, base_ram_mb=0, ram_mb=ram.mb, ram_per_core=ram.per_core)
-
-
 def totals_of(job: JobInput) -> Totals:
     """Counts and bytes of a job's input."""
     master = job.master
-    n_secondary = sum(len(units) for units in job.secondary.values())
-    events = sum(counted_events(unit.events) for unit in master)
-    effective = sum(unit.effective_bytes for unit in master)
+    if len(master) == 1 and not job.secondary:
+        (unit,) = master
+        return Totals(1, 0, counted_events(unit.events), unit.size_bytes, unit.effective_bytes)
+    n_secondary = sum([len(units) for units in job.secondary.values()])
+    events = sum([counted_events(unit.events) for unit in master])
+    effective = sum([unit.effective_bytes for unit in master])
     return Totals(len(master), n_secondary, events, job.input_bytes, effective)

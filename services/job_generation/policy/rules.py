@@ -13,6 +13,9 @@ from shared.model.split_precedence import MERGE_LOCAL_IO, is_set, rules_in_effec
 MERGE_ATTEMPTS = 3
 #: attempts of a range, and of the jobs of a job set, where a task does not say (JEDI: event service)
 RANGE_ATTEMPTS, CONSUMER_ATTEMPTS = 10, 3
+#: values of useJobCloning, and at how many sites copies are where a task states no number
+CLONINGS = ("runonce", "storeonce")
+SITES_OF_COPIES = 2
 #: in column event_service of a task that uses it
 EVENT_SERVICE = 1
 
@@ -69,11 +72,13 @@ class SplitRules:
     consumer_attempts: int = CONSUMER_ATTEMPTS
     keeps_processed_events: bool = False
     resurrects_consumers: bool = False
-    merges_on_object_store: bool = False
     attempts_only_of_failed: bool = False
+    merges_at_store: bool = False
     numbers_within_files: bool = False
     name_fields: tuple[int, ...] = ()
     names_from_files: bool = False
+    cloning: str | None = None
+    is_fine_grained: bool = False
     n_jumbo_jobs: int | None = None
     n_jumbo_jobs_per_site: int | None = None
 
@@ -83,9 +88,15 @@ class SplitRules:
         return self.events_per_range is not None
 
     @property
+    def jobs_end_others(self) -> bool:
+        """Whether the end of a job may end others, whose outputs it merged or that had the same input."""
+        return self.merge_output or self.uses_event_service or self.cloning is not None
+
+    @property
     def jobs_for_input(self) -> int:
         """Jobs that are made at once for one job's input."""
-        return self.n_consumers * self.n_sites_per_job if self.uses_event_service else 1
+        makes_several = self.uses_event_service or self.cloning is not None
+        return self.n_consumers * self.n_sites_per_job if makes_several else 1
 
     @property
     def retry_memory(self) -> RetryMemory:
@@ -159,9 +170,10 @@ _FLAGS = {
     "uses_build": "useBuild",
     "keeps_processed_events": "notDiscardEvents",
     "resurrects_consumers": "resurrectConsumers",
-    "merges_on_object_store": "mergeEsOnOS",
     "attempts_only_of_failed": "decAttOnFailedES",
+    "merges_at_store": "mergeEsOnOS",
     "numbers_within_files": "inFilePosEvtNum",
+    "is_fine_grained": "fineGrainedProc",
     "skips_short_output": "skipShortOutput",
     "takes_input_at_once": "noInputPooling",
     "releases_whole_lumi_blocks": "releasePerLB",
@@ -178,6 +190,14 @@ def _amount(name: str, value: Any) -> float:
     if isinstance(value, bool) or not 0 < number < 1e12:
         raise BadRule(f"split rule {name}: {value!r} is not allowed; a number above zero is")
     return number
+
+
+def _cloning(given: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """How copies of jobs are made; a task that states no number has one at each of two sites."""
+    if given.get("useJobCloning") not in CLONINGS:
+        return {}
+    has_number = "n_consumers" in found or "n_sites_per_job" in found
+    return {"cloning": given["useJobCloning"], **({} if has_number else {"n_sites_per_job": SITES_OF_COPIES})}
 
 
 def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT_SERVICE) -> SplitRules:
@@ -213,6 +233,7 @@ def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT
     for key in ("randomSeed", "randomSeedOffset"):
         if is_set(given.get(key)):
             found["seed_offset"] = int(_amount(key, given[key]))
+    found |= _cloning(given, found)
     unknown = frozenset() if event_service == EVENT_SERVICE else {"events_per_range"}
     known = {field.name for field in fields(SplitRules)} - unknown
     return SplitRules(**{name: value for name, value in found.items() if name in known})

@@ -13,10 +13,11 @@ from typing import Any
 
 from shared.model.job_report import JobReport
 
-#: beyond it nothing is believed: 100 days, 10 TB of memory, 1 EB moved
+#: beyond it nothing is believed: 100 days, 10 TB of memory, 1 EB moved, 1000 cores where the job was given fewer
 MOST_SECONDS = 100 * 86_400.0
 MOST_KB = 10 * 1024.0**3
 MOST_BYTES = 1024.0**6
+MOST_CORES = 1000
 #: what the pilot calls the growth of memory (kB/s) and the size of the work directory (bytes)
 LEAK, WORK_DIRECTORY = "leak", "workDirSize"
 
@@ -57,16 +58,17 @@ def scout_report(row: Mapping[str, Any], core_power_hs06: float) -> ScoutReport:
     """
     report = JobReport.from_stored(row["report"])
     sizes = [one.size_bytes for one in report.outputs if believed(one.size_bytes, MOST_BYTES) is not None]
+    cores = int(believed(report.core_count, max(MOST_CORES, row["core_count"])) or row["core_count"])
     moved = (believed(report.read_bytes, MOST_BYTES) or 0) + (believed(report.written_bytes, MOST_BYTES) or 0)
     return ScoutReport(
         n_events=None if row["n_unknown"] else row["n_events"],
         input_bytes=row["n_bytes"],
         output_bytes=sum(sizes) if sizes else None,
         walltime_s=_walltime_s(row, report),
-        cores=report.core_count or row["core_count"],
+        cores=cores,
         core_power_hs06=core_power_hs06,
         max_pss_kb=believed(report.memory_kb, MOST_KB),
-        cpu_time_s=believed(report.cpu_time_s, MOST_SECONDS * max(1, report.core_count or row["core_count"])),
+        cpu_time_s=believed(report.cpu_time_s, MOST_SECONDS * max(1, cores)),
         disk_io_bytes=moved or None,
         work_dir_bytes=believed(report.metric(WORK_DIRECTORY), MOST_BYTES),
         leak_kb_s=believed(report.metric(LEAK), MOST_KB),

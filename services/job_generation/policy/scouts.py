@@ -58,6 +58,7 @@ class ScoutProgress:
 
     `ok`, `jobs_ok`: finished, or waiting to be merged. `live`, `jobs_live`: files of jobs under way, and these jobs.
     `failed`: given up; `jobs_failed`: every failed try. `files_per_job`: files of a scout job yet to be made.
+    `all_lost`: no file of the task is left in the catalogue.
     """
 
     opened: int
@@ -68,6 +69,7 @@ class ScoutProgress:
     live: int = 0
     jobs_live: int = 0
     files_per_job: int = 1
+    all_lost: bool = False
 
     @property
     def scout_jobs(self) -> int:
@@ -113,6 +115,8 @@ def judge(
     """
     if skip:
         return ScoutsResult(True, False, "scouts are skipped")
+    if progress.all_lost:
+        return ScoutsResult(False, True, "no scout can run: all input is lost")
     if progress.opened <= 0:
         return ScoutsResult(False, False, "no file is open for scouts")
     n_jobs, done = progress.scout_jobs, progress.jobs_ok + progress.jobs_failed

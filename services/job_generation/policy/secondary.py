@@ -6,7 +6,7 @@ Source: JEDI, Dataset attributes (nosplit, repeat, reusable, ratio, eventRatio, 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
@@ -27,12 +27,15 @@ class Pool:
     """The units of one secondary dataset that may be used; `start` is where the next job goes on.
 
     `sizes` and `events` are running totals over the units, with a zero in front: what a job of n files reads is one
-    subtraction.
+    subtraction. `by_boundary`: the units for the job of each boundary, where it is said which job reads what; that job
+    takes all of them. `is_of_job`: it is such a part.
     """
 
     dataset: Dataset
     units: tuple[Unit, ...]
     start: int = 0
+    by_boundary: Mapping[int, tuple[Unit, ...]] | None = None
+    is_of_job: bool = False
     sizes: Sequence[int] = field(default=(), compare=False, repr=False)
     events: Sequence[int] = field(default=(), compare=False, repr=False)
 
@@ -47,13 +50,21 @@ class Pool:
     @property
     def is_whole(self) -> bool:
         """Whether every job takes all of it (nosplit)."""
-        return bool(self.dataset.attributes.get("nosplit"))
+        return self.is_of_job or bool(self.dataset.attributes.get("nosplit"))
+
+    def at(self, boundary: int | None) -> Pool:
+        """What the job of a boundary may take."""
+        if self.by_boundary is None:
+            return self
+        return Pool(self.dataset, self.by_boundary.get(boundary or 0, ()), is_of_job=True)
 
     def files_wanted(self, n_master: int, n_events: int) -> int:
         """Files of this dataset for a job of so many master files.
 
         It follows ratio, nFilesPerJob, eventRatio and nosplit.
         """
+        if self.is_of_job:
+            return len(self.units)
         return secondary_files(self.dataset.attributes, len(self.units), n_master, n_events, self._files_for_events)
 
     def _files_for_events(self, wanted_events: float) -> int:

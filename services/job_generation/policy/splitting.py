@@ -9,7 +9,7 @@ a job breaks is broken by each longer job too, so that the longest one is found 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from operator import le
 from typing import NamedTuple
@@ -18,10 +18,8 @@ from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal
 from services.job_generation.policy.master_input import MasterInput
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
-from services.job_generation.policy.values import JobInput, QueueFacts, Unit
+from services.job_generation.policy.values import JobInput, QueueFacts
 from shared.model.needs import WorkNeeds
-
-_NOTHING: dict[int, tuple[Unit, ...]] = {}
 
 
 class Cut(NamedTuple):
@@ -49,17 +47,62 @@ class Cutter:
         self._step = rules.files_per_step
         self._last_length = 1
         self._fitting = self._fitting_first = Totals()
+        self._free = self._free_length()
+
+    def known_ends(self, position: int, n_jobs: int) -> Sequence[int]:
+        """Where the next jobs without secondaries end, as far as they need not be tried.
+
+        Only jobs that more input follows.
+        """
+        free, most_events, n_units = self._free, self._limits.max_events, len(self._master)
+        if not free:
+            return ()
+        if most_events is None:
+            n_whole = max(0, min(n_jobs, (n_units - 1 - position) // free))
+            return range(position + free, position + free * n_whole + 1, free)
+        events, step = self._master.events, self._step
+        ends: list[int] = []
+        while len(ends) < n_jobs and position + free < n_units:
+            last = bisect_right(events, events[position] + most_events, position + 1, position + free + 1) - 1
+            position = max(position + step, last)
+            ends.append(position)
+        return ends
+
+    def _free_length(self) -> int:
+        """The most units of a job where only the numbers of files and events end one.
+
+        0 where so many of the largest unit break another limit, or a rule keeps units together or apart.
+        """
+        master, limits, step = self._master, self._limits, self._step
+        if master.ends is not None or master.together is not None or limits.least_walltime_s is not None:
+            return 0
+        most, largest = max(step, limits.max_files), master.largest
+        most_events = most * largest.n_events
+        if limits.max_events is not None:
+            if master.fewest_events <= 0:
+                return 0
+            most = max(step, min(most, limits.max_events // master.fewest_events))
+            most_events = min(most * largest.n_events, limits.max_events)
+        fits = not self._refuses(step, step * largest.n_events, first=True)
+        return most if fits and not self._refuses(most, most_events, first=False) else 0
+
+    def _refuses(self, n_units: int, n_events: int, *, first: bool) -> bool:
+        """Whether a job of so many of the largest unit breaks a limit; if not, no job of so many does."""
+        n_bytes = n_units * self._master.largest.input_bytes
+        totals = Totals(n_units, 0, n_events, n_bytes, float(n_bytes))
+        return refusal(totals, self._limits, self._needs, self._queue, first=first) is not None
 
     def cut(self, position: int, pools: tuple[Pool, ...]) -> Cut:
         """The next job from `position` on.
 
         Raises NoSecondaryLeft if not even one step has its secondaries.
         """
-        master = self._master
+        master, all_pools = self._master, pools
+        pools = tuple(pool.at(master.units[position].boundary_id) for pool in pools)
         least, most = self._bounds(position)
         why = self._why_not(position, least, pools, first=True)
         if why is not None:
-            return Cut(None, position, pools, why)
+            return Cut(None, position, all_pools, why)
         n_units = least if most == least else self._longest(position, least, most, pools)
         last = position + n_units
         is_full = last < len(master) or self._is_full(master.totals(position, n_units))
@@ -68,11 +111,14 @@ class Cutter:
         if self._limits.least_walltime_s is not None:
             short = too_short(master.totals(position, n_units), self._limits, self._needs, self._queue) or ""
         if not pools:
-            return Cut(JobInput(taken, _NOTHING), last, pools, short, is_full, bool(short))
+            return Cut(JobInput(taken), last, pools, short, is_full, bool(short))
         totals = master.totals(position, n_units)
         wanted = [pool.files_wanted(n_units, totals.n_events) for pool in pools]
         secondary = {pool.dataset.dataset_id: pool.take(n_files) for pool, n_files in zip(pools, wanted, strict=True)}
-        after = tuple(pool.after(n_files) for pool, n_files in zip(pools, wanted, strict=True))
+        after = tuple(
+            pool if pool.by_boundary is not None else pool.after(n_files)
+            for pool, n_files in zip(all_pools, wanted, strict=True)
+        )
         return Cut(JobInput(taken, secondary), last, after, short, is_full, bool(short))
 
     def _bounds(self, position: int) -> tuple[int, int]:

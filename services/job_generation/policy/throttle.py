@@ -95,7 +95,7 @@ class ThrottleLimits:
 GROWING_SHARES = frozenset({"Heavy Ion", "Reprocessing default"})
 #: queued work that is shorter than that in all is not enough, however many jobs it is
 ENOUGH_WALLTIME_S = 5e7
-#: jobs that do not run yet, with which tasks as urgent as what is queued still go on
+#: assigned, activated and starting jobs below which tasks as urgent as what is queued still go on
 FEW_NOT_RUNNING = 500
 SMALLEST_BUNCH, LARGEST_BUNCH = 500, 600
 USER_LABEL = "user"
@@ -244,22 +244,23 @@ def _stopped_by(found: _Numbers, limits: ThrottleLimits, gate: Gate) -> tuple[st
 def with_priorities(
     decision: ThrottleDecision, limits: ThrottleLimits, waiting: int | None, queued: int | None
 ) -> ThrottleDecision:
-    """A stop becomes a pass for the most urgent tasks alone, if nothing as urgent is queued already.
+    """A stop becomes a pass for the most urgent tasks alone, if few jobs as urgent are queued already.
 
     `waiting`: the highest priority of tasks that may make jobs; `queued`: that of tasks with queued jobs, None where no
-    such task is known. They go on if theirs is higher, or the same while less than 500 jobs wait and nobody has set a
-    limit: what was set holds for tasks that are as urgent as what is queued.
+    such task is known. They go on if theirs is higher, or if it is the same and less than 500 jobs are assigned,
+    activated or starting. So for equally urgent tasks limits and caps below 500 have no effect: only the cap on running
+    jobs has. Chunks on their way are the same round: together, equally urgent tasks get the number of one.
 
-    Example: with jobs of priority 500 queued, tasks of 900 go on where those of 500 have enough. Source: PanDA, job
-    throttler; that defined and offered jobs wait too, and that limits hold, is the choice taken here.
+    Example: with jobs of priority 500 queued, tasks of 900 go on where those of 500 have enough; those of 500 go on,
+    too, while 499 jobs are activated, whatever is defined. Source: PanDA, job throttler.
     """
-    if not decision.may_be_jumped or waiting is None or queued is None:
-        return decision
-    waits = sum(decision.numbers[name] for name in ("not_running", "defined", "offered"))
-    is_free = limits.n_queue_limit is None and limits.n_queue_cap is None and waits < FEW_NOT_RUNNING
-    if waiting < queued or (waiting == queued and not is_free):
+    if not decision.may_be_jumped or waiting is None or queued is None or waiting < queued:
         return decision
     max_jobs = int(decision.numbers["bunch"]) // 2 if limits.n_queue_cap is None else max(1, limits.n_queue_cap // 5)
+    if waiting == queued:
+        max_jobs -= int(decision.numbers["offered"])
+        if decision.numbers["not_running"] >= FEW_NOT_RUNNING or max_jobs <= 0:
+            return decision
     reason = f"{decision.reason}; tasks of priority {waiting} go on, the most urgent that is queued is {queued}"
     numbers = {**decision.numbers, "waiting_priority": waiting}
     return replace(decision, passes=True, reason=reason, max_jobs=max_jobs, numbers=numbers, min_priority=waiting)

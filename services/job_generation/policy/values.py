@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
 from shared.model.analysis import is_analysis
-from shared.model.dataset_types import INPUT_TYPES, LOG_TYPES
+from shared.model.dataset_types import INPUT_TYPES, LOG_TYPES, PREPROCESS_INPUT
 from shared.model.names import scope_of
 from shared.model.needs import WorkNeeds
+from shared.model.queue import QueueStatus
 from shared.model.storage import Storage
 from shared.model.units import Ram
 from shared.states.dataset import DatasetStatus
@@ -22,9 +23,8 @@ NO_RAM = Ram(0, per_core=False, fixed=False)
 UseJumbo = Literal["W", "R", "P", "L", "D"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """One row of input: a file, or a range of its events.
+class Unit(NamedTuple):
+    """One row of input: a file, or a range of its events. A tuple, as a chunk has thousands of them.
 
     `n_events` are the unit's, `size_bytes` and `file_events` the whole file's; `boundary_id` of an unmerged output is
     the job that made it.
@@ -97,8 +97,12 @@ class Dataset:
 
     @property
     def is_master(self) -> bool:
-        """Masters are split; secondary datasets follow by ratio."""
-        return self.type in INPUT_TYPES and self.master_id in (None, self.dataset_id)
+        """Masters are split; secondary datasets follow by ratio.
+
+        What a pre-processing job works on is neither.
+        """
+        is_input = self.type in INPUT_TYPES and self.type != PREPROCESS_INPUT
+        return is_input and self.master_id in (None, self.dataset_id)
 
     @property
     def is_processed(self) -> bool:
@@ -210,7 +214,7 @@ class QueueFacts:
 
     `platform`: what jobs of the task are told there (sw_platform<@base_platform>). `job_chunk_size`: it is given
     so many jobs together (jobChunkSize). `min_ranges_for_jumbo`: ranges that nobody has, below which it gets no jumbo
-    job (minEventsForJumbo).
+    job (minEventsForJumbo). `jobseed`: which event service it takes.
     """
 
     queue: str
@@ -235,6 +239,8 @@ class QueueFacts:
     job_chunk_size: int | None = None
     runs_jumbo_jobs: bool = False
     min_ranges_for_jumbo: int = 0
+    status: QueueStatus = QueueStatus.ONLINE
+    jobseed: str = "all"
 
     @property
     def key(self) -> str:
@@ -242,21 +248,33 @@ class QueueFacts:
         return f"{self.queue}/{self.resource_type}"
 
 
-@dataclass(frozen=True)
-class JobInput:
+#: nobody writes to it
+NO_SECONDARY: Mapping[int, tuple[Unit, ...]] = {}
+
+
+class JobInput(NamedTuple):
     """What one job takes: master units in order, and units of each secondary dataset."""
 
     master: tuple[Unit, ...]
-    secondary: Mapping[int, tuple[Unit, ...]] = field(default_factory=dict)
+    secondary: Mapping[int, tuple[Unit, ...]] = NO_SECONDARY
 
     @property
     def n_events(self) -> int | None:
         """Sum over the master units; None as soon as one is unknown."""
-        counted = [unit.events for unit in self.master]
-        return None if any(events is None for events in counted) else sum(events or 0 for events in counted)
+        if len(self.master) == 1:
+            return self.master[0].events
+        total = 0
+        for unit in self.master:
+            events = unit.events
+            if events is None:
+                return None
+            total += events
+        return total
 
     @property
     def input_bytes(self) -> int:
         """Every file once, whole: that is what has to be read or copied."""
+        if len(self.master) == 1 and not self.secondary:
+            return self.master[0].size_bytes
         sizes = {unit.lfn: unit.size_bytes for unit in self.master}
-        return sum(sizes.values()) + sum(unit.size_bytes for units in self.secondary.values() for unit in units)
+        return sum(sizes.values()) + sum([unit.size_bytes for units in self.secondary.values() for unit in units])

@@ -11,11 +11,10 @@ INSERT INTO builds (task_id, site, job_id) VALUES (:task_id, :site, :job_id)
 ON CONFLICT (task_id, site) DO UPDATE SET job_id = excluded.job_id WHERE builds.job_id IS NULL;
 
 -- name: keep_libraries
--- What build jobs wrote and the catalogue has.
+-- What build jobs wrote and the catalogue has. Index task_files_producer.
 UPDATE builds b SET file_id = f.file_id, job_id = NULL
-  FROM job_files jf JOIN task_files f USING (file_id) JOIN task_datasets d ON d.dataset_id = f.dataset_id
- WHERE b.task_id = :task_id AND b.job_id = ANY(:job_ids::bigint[]) AND jf.job_id = b.job_id
-   AND f.out_job_id = b.job_id AND f.status = 'finished' AND d.stream_name = :stream::text;
+  FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id
+ WHERE b.task_id = :task_id AND b.job_id = ANY(:job_ids::bigint[]) AND f.out_job_id = b.job_id AND f.status = 'finished' AND d.stream_name = :stream::text;
 
 -- name: end_builds
 -- Build jobs without a library; those that failed are counted.

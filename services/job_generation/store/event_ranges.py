@@ -15,11 +15,18 @@ AT_ONCE = 10_000
 async def discard_if_wanted(work: UnitOfWork, task_id: int) -> int:
     """Ranges that were processed and not merged, if the retry of the task says so; how many."""
     allowed = [CODES[one] for one in EVENT_RANGE.sources(DISCARDED, Owner.JOB_GENERATION)]
-    n_discarded = 0
+    n_discarded, last = 0, 0
     while rows := await SQL.rows(
-        work.connection, "discard", task_id=task_id, to_status=CODES[DISCARDED], allowed=allowed, size=AT_ONCE
+        work.connection,
+        "discard",
+        task_id=task_id,
+        after=last,
+        to_status=CODES[DISCARDED],
+        allowed=allowed,
+        size=AT_ONCE,
     ):
         n_discarded += len(rows)
+        last = max(row["event_range_id"] for row in rows)
         for before in sorted({row["status"] for row in rows}):
             await work.log_files(
                 entity="event_range",

@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from services.job_generation.policy.fair_share import ShareUse
-from services.job_generation.policy.gate_order import Cycle, CycleRule, WaitingTask
+from services.job_generation.policy.gate_order import Cycle, CycleRule, PlaceAtGate, WaitingTask
 from services.job_generation.policy.throttle import CountedStatus, ThrottleScope
 from services.job_generation.policy.values import Task
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
-from shared.model.priorities import SUPER_PRIORITY
 
 SQL = Queries.beside(__file__)
 
@@ -71,22 +70,44 @@ def _cycle(row: Any) -> Cycle:
     return Cycle(row["n_tasks"], row["n_super_high"], row["by_group"])
 
 
-async def waiting_at_gate(
-    work: UnitOfWork, scope: ThrottleScope, rule: CycleRule, resource_queues: Sequence[int], task: Task
+async def own_wait(work: UnitOfWork, task: Task) -> tuple[datetime, bool]:
+    """Since when the task waits at its gate (now where it does not), and whether it was woken."""
+    row = await SQL.row(work.connection, "own_wait", task_id=task.task_id)
+    return (work.now, False) if row is None else (row["since"], row["is_woken"])
+
+
+async def ahead_at_gate(
+    work: UnitOfWork,
+    scope: ThrottleScope,
+    resource_queues: Sequence[int],
+    mine: WaitingTask,
+    place: PlaceAtGate,
+    rule: CycleRule,
+    *,
+    is_woken: bool,
 ) -> list[WaitingTask]:
-    """Tasks that the gate holds and that could go on at once, at most a cycle, and this task."""
-    rows = await SQL.rows(
-        work.connection,
-        "waiting_at_gate",
-        **_key(scope),
-        resource_queues=list(resource_queues),
-        task_id=task.task_id,
-        priority=task.priority,
-        super_high=SUPER_PRIORITY,
-        group_by=rule.group_by,
-        n_tasks=rule.n_tasks,
-        heard_within_s=HEARD_WITHIN_S,
-    )
+    """Tasks at this place of the gate that could go on at once and go before this one."""
+    given: dict[str, Any] = {
+        "resource_type": scope.resource_type,
+        "task_id": mine.task_id,
+        "since": mine.since,
+        "served": place.served,
+        "priority": place.priority,
+        "at_least": place.at_least,
+        "below": place.below,
+        "groups": list(place.by_group),
+        "times_served": list(place.by_group.values()),
+        "group_by": rule.group_by,
+        "at_most": place.at_most,
+        "is_woken": is_woken,
+        "heard_within_s": HEARD_WITHIN_S,
+    }
+    if scope.work_queue_id is None:
+        rows = await SQL.rows(
+            work.connection, "ahead_in_share", **given, gshare=scope.gshare, resource_queues=list(resource_queues)
+        )
+    else:
+        rows = await SQL.rows(work.connection, "ahead_in_work_queue", **given, work_queue_id=scope.work_queue_id)
     return [WaitingTask(*row) for row in rows]
 
 

@@ -20,44 +20,43 @@ UPDATE generation_gates
 SELECT n_tasks, n_super_high, by_group FROM generation_gates
  WHERE gshare = :gshare AND resource_type = :resource_type AND work_queue_id = :work_queue_id;
 
--- name: waiting_at_gate
--- Tasks that a gate holds and that could go on at once, and the one that asks: the first of each kind of priority, the
--- groups of equal priority in turn. A woken task of which nothing was heard for a while holds nobody back, and
--- none that was woken holds another such: the gate has room for all that it wakes. Who has less priority is not asked
--- for, but where the cycle may put it before one of super-high priority. Indexes waits_changed, task_files_state.
-WITH asking AS MATERIALIZED (
-    SELECT EXISTS (SELECT FROM waits
-                    WHERE task_id = :task_id AND kind = 'share' AND woken_at IS NOT NULL) AS is_woken)
-SELECT task_id, priority, owner, since, n_jobs FROM (
-    SELECT *, row_number() OVER (PARTITION BY is_super_high ORDER BY priority DESC, turn, since, task_id) AS place
-      FROM (
-        SELECT *, row_number() OVER (PARTITION BY priority, owner ORDER BY since, task_id) AS turn FROM (
-            SELECT t.task_id, t.current_priority AS priority, t.current_priority >= :super_high::int AS is_super_high,
-                   coalesce(CASE :group_by::text WHEN 'workingGroup' THEN t.working_group ELSE t.user_name END, '')
-                       AS owner,
-                   w.since, w.n_jobs
-              FROM waits w JOIN tasks t USING (task_id)
-             WHERE w.kind = 'share' AND w.placed_at IS NULL
-               AND CASE WHEN :work_queue_id::int = 0
-                        THEN t.gshare = :gshare AND t.resource_type = :resource_type::text
-                             AND (t.work_queue_id IS NULL OR t.work_queue_id <> ALL(:resource_queues::int[]))
-                        ELSE t.work_queue_id = :work_queue_id::int AND :resource_type::text IN (t.resource_type, '*')
-                   END
-               AND (t.task_id = :task_id
-                    OR (:priority::int >= :super_high::int OR t.current_priority >= :priority::int)
-                   AND (w.woken_at IS NULL OR NOT (SELECT is_woken FROM asking))
-                   AND w.retry_at > orrery_now() AND t.retry_at > orrery_now()
-                   AND (w.not_before IS NULL OR w.not_before <= orrery_now())
-                   AND (w.woken_at IS NULL OR w.woken_at > orrery_now() - make_interval(secs => :heard_within_s::float8))
-                   AND t.status IN ('ready', 'scouting', 'running')
-                   AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
-                   AND EXISTS (SELECT FROM task_datasets d WHERE d.task_id = t.task_id AND d.master_id IS NULL
-                                  AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.status = 'ready'
-                                  AND least(d.n_files_to_be_used, d.n_files) > d.n_files_used
-                                  AND EXISTS (SELECT FROM task_files f
-                                               WHERE f.dataset_id = d.dataset_id AND f.status = 'ready')))) held
-        ) in_groups) ranked
- WHERE place <= :n_tasks OR task_id = :task_id ORDER BY task_id;
+-- name: own_wait
+-- Since when a task waits at its gate, and whether it was woken. Index waits_pkey.
+SELECT since, woken_at IS NOT NULL AS is_woken FROM waits
+ WHERE task_id = :task_id AND kind = 'share' AND placed_at IS NULL;
+
+-- name: ahead_in_share
+-- Tasks of a share and resource type that wait and go before another task: those with more priority, and of equal ones
+-- those whose group was served less in this cycle, or as often and that wait longer. If the first of a group goes before,
+-- then any that is older than the other task does, too; so nobody has to be ranked. A woken task of which nothing was
+-- heard for a while holds nobody back, and none that was woken holds another such: the gate has room for all that it
+-- wakes. Index tasks_generating, the most urgent first.
+SELECT task_id, current_priority, owner, since, n_jobs FROM (
+    SELECT v.*, coalesce(CASE :group_by::text WHEN 'workingGroup' THEN v.working_group ELSE v.user_name END, '') AS owner
+      FROM waiting_at_gates v
+     WHERE v.gshare = :gshare AND v.resource_type = :resource_type
+       AND (v.work_queue_id IS NULL OR v.work_queue_id <> ALL(:resource_queues::int[]))
+       AND v.current_priority >= :at_least::int AND v.current_priority < :below::int) held
+ WHERE task_id <> :task_id
+   AND (woken_at IS NULL OR NOT :is_woken::boolean AND woken_at > orrery_now() - make_interval(secs => :heard_within_s::float8))
+   AND (current_priority > :priority::int
+        OR (coalesce((:times_served::int[])[array_position(:groups::text[], owner::text)], 0), since, task_id)
+         < (:served::int, :since::timestamptz, :task_id::bigint))
+ ORDER BY current_priority DESC LIMIT :at_most;
+
+-- name: ahead_in_work_queue
+-- As ahead_in_share, at a work queue that is throttled by itself. Index tasks_of_work_queues.
+SELECT task_id, current_priority, owner, since, n_jobs FROM (
+    SELECT v.*, coalesce(CASE :group_by::text WHEN 'workingGroup' THEN v.working_group ELSE v.user_name END, '') AS owner
+      FROM waiting_at_gates v
+     WHERE v.work_queue_id = :work_queue_id AND :resource_type::text IN (v.resource_type, '*')
+       AND v.current_priority >= :at_least::int AND v.current_priority < :below::int) held
+ WHERE task_id <> :task_id
+   AND (woken_at IS NULL OR NOT :is_woken::boolean AND woken_at > orrery_now() - make_interval(secs => :heard_within_s::float8))
+   AND (current_priority > :priority::int
+        OR (coalesce((:times_served::int[])[array_position(:groups::text[], owner::text)], 0), since, task_id)
+         < (:served::int, :since::timestamptz, :task_id::bigint))
+ ORDER BY current_priority DESC LIMIT :at_most;
 
 -- name: use_of_shares
 -- Every share with its running and queued jobs.

@@ -24,18 +24,22 @@ class HeldRange:
 
 
 async def ranges_of_job(
-    work: UnitOfWork, job_id: int, job_set_id: int, states: Sequence[EventRangeStatus]
+    work: UnitOfWork, task_id: int, job_id: int, job_set_id: int, states: Sequence[EventRangeStatus]
 ) -> list[HeldRange]:
     """Ranges of a set that a job has in these states, locked."""
     codes = [CODES[one] for one in states]
-    rows = await SQL.rows(work.connection, "ranges_of_job", job_id=job_id, job_set_id=job_set_id, states=codes)
+    rows = await SQL.rows(
+        work.connection, "ranges_of_job", task_id=task_id, job_id=job_id, job_set_id=job_set_id, states=codes
+    )
     return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
 
 
-async def ranges_of_set(work: UnitOfWork, job_set_id: int, states: Sequence[EventRangeStatus]) -> list[HeldRange]:
+async def ranges_of_set(
+    work: UnitOfWork, task_id: int, job_set_id: int, states: Sequence[EventRangeStatus]
+) -> list[HeldRange]:
     """Ranges of a set in these states, locked."""
     codes = [CODES[one] for one in states]
-    rows = await SQL.rows(work.connection, "ranges_of_set", job_set_id=job_set_id, states=codes)
+    rows = await SQL.rows(work.connection, "ranges_of_set", task_id=task_id, job_set_id=job_set_id, states=codes)
     return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
 
 
@@ -53,8 +57,8 @@ async def move_ranges(
         return 0
     allowed = [CODES[one] for one in EVENT_RANGE.sources(to_status, OWNER)]
     rows = await SQL.rows(
-        work.connection, "move_ranges", ids=[one.event_range_id for one in ranges], to_status=CODES[to_status],
-        allowed=allowed, attempts=attempts, is_used_up=to_status in USED_UP,
+        work.connection, "move_ranges", task_id=task_id, ids=[one.event_range_id for one in ranges],
+        to_status=CODES[to_status], allowed=allowed, attempts=attempts, is_used_up=to_status in USED_UP,
     )  # fmt: skip
     moved = {row["event_range_id"] for row in rows}
     for before in sorted({one.status for one in ranges}):
@@ -66,7 +70,7 @@ async def move_ranges(
 async def copy_ranges(work: UnitOfWork, task_id: int, ranges: Sequence[HeldRange], reason: str) -> int:
     """The next attempts of ranges whose result is not used; how many."""
     ids = [one.event_range_id for one in ranges]
-    rows = await SQL.rows(work.connection, "copy_ranges", ids=ids) if ids else []
+    rows = await SQL.rows(work.connection, "copy_ranges", task_id=task_id, ids=ids) if ids else []
     await _log(work, task_id, [row["event_range_id"] for row in rows], None, "ready", reason)
     return len(rows)
 

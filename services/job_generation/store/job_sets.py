@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.job_generation.policy.event_service.endings import SetState, SubStatus
+from services.job_generation.policy.event_service.endings import EXPIRED, REASSIGNED, SetState, SubStatus
 from services.job_generation.policy.event_service.ranges import NewRange
 from services.job_generation.policy.values import JobInput, Unit
 from services.job_generation.store.results import EndedJob
@@ -94,9 +94,9 @@ async def insert(
     await SQL.run(work.connection, "files_to_sets", **owners)
     kept = set()
     if keeps_processed:
-        rows = await SQL.rows(work.connection, "keep_processed", done=CODES["done"], **owners)
+        rows = await SQL.rows(work.connection, "keep_processed", task_id=task_id, done=CODES["done"], **owners)
         kept = {(row["file_id"], row["job_process_id"]) for row in rows}
-    await SQL.run(work.connection, "move_past", **owners)
+    await SQL.run(work.connection, "move_past", task_id=task_id, **owners)
     records = [
         (task_id, new.dataset_id, new.file_id, CODES["ready"], new.number, new.first_event, new.last_event, attempts,
          new.offset, one.job_set_id)
@@ -127,6 +127,22 @@ async def members_of_sets(work: UnitOfWork, set_ids: Sequence[int]) -> dict[int,
     for row in await SQL.rows(work.connection, "members_of_sets", set_ids=sorted(set_ids)):
         found.setdefault(row["job_set_id"], []).append(Member(*row))
     return found
+
+
+async def copies_among(work: UnitOfWork, job_ids: Sequence[int]) -> list[tuple[int, int]]:
+    """(job, task) of those that are copies of others, in the order of the ids."""
+    rows = await SQL.rows(work.connection, "copies_among", job_ids=list(job_ids)) if job_ids else []
+    return [(row["job_id"], row["task_id"]) for row in rows]
+
+
+async def stored_copies(work: UnitOfWork, set_ids: Sequence[int]) -> list[int]:
+    """The copies of sets whose outputs are registered: one of a set at most."""
+    return [row["job_id"] for row in await SQL.rows(work.connection, "stored_copies", set_ids=list(set_ids))]
+
+
+async def lock_jobs_of_sets(work: UnitOfWork, set_ids: Sequence[int]) -> None:
+    """Jobs of sets whose end was not counted are locked, in order of id."""
+    await SQL.rows(work.connection, "lock_jobs_of_sets", set_ids=list(set_ids))
 
 
 async def lock(work: UnitOfWork, set_ids: Sequence[int]) -> list[JobSet]:
@@ -194,9 +210,9 @@ async def own_input(work: UnitOfWork, job_set_id: int, job_id: int | None) -> No
     await SQL.run(work.connection, "own_input", job_set_id=job_set_id, job_id=job_id)
 
 
-async def best_queue(work: UnitOfWork, job_set_id: int) -> tuple[str, str] | None:
+async def best_queue(work: UnitOfWork, task_id: int, job_set_id: int) -> tuple[str, str] | None:
     """The queue and resource type where most events of a set were processed, among its jobs of late."""
-    row = await SQL.row(work.connection, "best_queue", job_set_id=job_set_id)
+    row = await SQL.row(work.connection, "best_queue", task_id=task_id, job_set_id=job_set_id)
     return None if row is None else (row["queue"], row["resource_type"])
 
 
@@ -208,6 +224,7 @@ async def end_live(
     reason: str,
     *,
     error: str | None = None,
+    error_code: int | None = None,
 ) -> list[tuple[EndedJob, JobStatus]]:
     """Jobs of sets to their end, each with the state that it was in."""
     if not job_ids:
@@ -216,6 +233,7 @@ async def end_live(
     rows = await SQL.rows(
         work.connection, "end_live", job_ids=sorted(job_ids), to_status=to_status, allowed=list(allowed),
         error_source="generation" if to_status != "finished" else None, error_dialog=error,
+        error_code=error_code,
     )  # fmt: skip
     found = [
         (
@@ -231,9 +249,15 @@ async def end_live(
     return sorted(found, key=lambda pair: pair[0].job_id)
 
 
-async def written_files(work: UnitOfWork, job_set_id: int) -> list[Any]:
+async def written_files(work: UnitOfWork, task_id: int, job_set_id: int) -> list[Any]:
     """Files that the processed events of a set were written to."""
-    return await SQL.rows(work.connection, "written_files", job_set_id=job_set_id, done=CODES["done"])
+    return await SQL.rows(work.connection, "written_files", task_id=task_id, job_set_id=job_set_id, done=CODES["done"])
+
+
+async def stores_of_set(work: UnitOfWork, task_id: int, job_set_id: int) -> list[int | None]:
+    """The object stores that have the processed events of a set; None: it is not known of some."""
+    rows = await SQL.rows(work.connection, "stores_of_set", task_id=task_id, job_set_id=job_set_id, done=CODES["done"])
+    return [row["obj_store_id"] for row in rows]
 
 
 async def link_to_earlier(work: UnitOfWork, job_set_id: int, job_ids: Sequence[int], *, merges: bool) -> None:
@@ -247,6 +271,22 @@ async def link_to_earlier(work: UnitOfWork, job_set_id: int, job_ids: Sequence[i
 async def has_merged(work: UnitOfWork, job_set_id: int) -> bool:
     """Whether a merge job of the set was made before, whose output has a name already."""
     return bool(await SQL.value(work.connection, "has_merged", job_set_id=job_set_id))
+
+
+async def unused_at(work: UnitOfWork, job_set_id: int, role: str) -> dict[str, bool]:
+    """Queues where the last jobs of a set in this role were taken back before they ran.
+
+    True: one of them was taken back by a time-out. Only jobs that were made after every other job of the role count.
+    """
+    rows = await SQL.rows(
+        work.connection, "unused_at", job_set_id=job_set_id, role=role, timeouts=[EXPIRED, REASSIGNED]
+    )
+    return {row["queue"]: row["in_vain"] for row in rows}
+
+
+async def last_job(work: UnitOfWork, job_set_id: int) -> int:
+    """The last job that was made for a set."""
+    return int(await SQL.value(work.connection, "last_job", job_set_id=job_set_id))
 
 
 async def share_exists(work: UnitOfWork, gshare: str) -> bool:

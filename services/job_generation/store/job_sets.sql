@@ -5,6 +5,21 @@ SELECT w.job_set_id, :task_id, :chunk_id, 'open', :kind, w.n_files, w.n_ranges, 
   FROM unnest(:ids::bigint[], :n_files::int[], :n_ranges::int[], :serials::jsonb[])
        AS w (job_set_id, n_files, n_ranges, serials);
 
+-- name: copies_among
+-- Which of these jobs are copies of others. Index job_set_jobs_pkey, which has none of jobs without sets.
+SELECT job_id, task_id FROM job_set_jobs WHERE job_id = ANY(:job_ids::bigint[]) AND role = 'clone'
+ ORDER BY array_position(:job_ids::bigint[], job_id);
+
+-- name: lock_jobs_of_sets
+-- The jobs of sets before the sets. Index job_set_jobs_set.
+SELECT job_id FROM jobs WHERE job_id = ANY(ARRAY(
+    SELECT job_id FROM job_set_jobs WHERE job_set_id = ANY(:set_ids::bigint[]))) AND results_applied_at IS NULL
+ ORDER BY job_id FOR NO KEY UPDATE;
+
+-- name: stored_copies
+-- The copies of these sets whose outputs are registered.
+SELECT job_id FROM stored_copies WHERE job_set_id = ANY(:set_ids::bigint[]) ORDER BY job_id;
+
 -- name: files_to_sets
 -- Files belong to their new job sets.
 UPDATE task_files f SET jobset_id = w.job_set_id
@@ -14,14 +29,15 @@ UPDATE task_files f SET jobset_id = w.job_set_id
 -- Ranges that earlier sets of these files processed go over to the new ones. Index event_ranges_number.
 UPDATE event_ranges r SET job_set_id = w.job_set_id
   FROM unnest(:file_ids::bigint[], :set_ids::bigint[]) AS w (file_id, job_set_id)
- WHERE r.file_id = w.file_id AND r.status = :done::smallint
+ WHERE r.task_id = :task_id AND r.file_id = w.file_id AND r.status = :done::smallint
 RETURNING r.file_id, r.job_process_id;
 
 -- name: move_past
 -- The other ranges of earlier sets of these files. Index event_ranges_number.
 WITH gone AS (DELETE FROM event_ranges r
                USING unnest(:file_ids::bigint[], :set_ids::bigint[]) AS w (file_id, job_set_id)
-               WHERE r.file_id = w.file_id AND r.job_set_id IS DISTINCT FROM w.job_set_id RETURNING r.*)
+               WHERE r.task_id = :task_id AND r.file_id = w.file_id
+                 AND r.job_set_id IS DISTINCT FROM w.job_set_id RETURNING r.*)
 INSERT INTO event_ranges_past SELECT g.*, orrery_now() FROM gone g;
 
 -- name: members_of_jobs
@@ -71,15 +87,26 @@ SELECT f.file_id, f.dataset_id, f.type, f.lfn, coalesce(f.fsize, 0) AS fsize, f.
 UPDATE task_files SET job_id = :job_id WHERE jobset_id = :job_set_id AND status = 'running';
 
 -- name: best_queue
--- Where most events of a set were processed.
-SELECT j.queue, j.resource_type FROM job_set_jobs m JOIN jobs j USING (job_id)
- WHERE m.job_set_id = :job_set_id AND m.role = 'consumer' ORDER BY m.n_processed DESC, m.job_id LIMIT 1;
+-- Where most events of a set were processed, by its own jobs or by jumbo jobs. Indexes job_set_jobs_set,
+-- event_ranges_set.
+SELECT queue, resource_type FROM (
+       SELECT j.queue, j.resource_type, m.n_processed, m.job_id FROM job_set_jobs m JOIN jobs j USING (job_id)
+        WHERE m.job_set_id = :job_set_id AND m.role = 'consumer' AND j.queue IS NOT NULL
+       UNION ALL
+       SELECT j.queue, j.resource_type, count(*), j.job_id
+         FROM event_ranges r JOIN jumbo_jobs u USING (job_id) JOIN jobs j USING (job_id)
+        WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = 6 GROUP BY j.job_id) processed
+ ORDER BY n_processed DESC, job_id LIMIT 1;
 
 -- name: end_live
--- Jobs of sets that are needed no more, or ended otherwise than by their pilots.
+-- Jobs of sets that are needed no more, or ended otherwise than by their pilots. The end time that a pilot's report set
+-- stays: the wait for the merge used no core. This transaction may have begun before the last change of the job: the end
+-- is not before it.
 WITH before AS MATERIALIZED (SELECT job_id, status AS was FROM jobs WHERE job_id = ANY(:job_ids::bigint[]))
-UPDATE jobs j SET status = :to_status::text, state_change_time = orrery_now(), end_time = orrery_now(),
-       error_source = coalesce(j.error_source, :error_source), error_dialog = coalesce(:error_dialog, j.error_dialog)
+UPDATE jobs j SET status = :to_status::text, state_change_time = orrery_now(),
+       end_time = coalesce(j.end_time, greatest(orrery_now(), j.state_change_time)),
+       error_source = coalesce(j.error_source, :error_source), error_code = coalesce(j.error_code, :error_code::int),
+       error_dialog = coalesce(:error_dialog, j.error_dialog)
   FROM before b WHERE j.job_id = b.job_id AND j.status = ANY(:allowed::text[])
 RETURNING j.job_id, j.task_id, j.chunk_id, j.job_type, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
           j.attempt_number, b.was;
@@ -88,7 +115,14 @@ RETURNING j.job_id, j.task_id, j.chunk_id, j.job_type, j.queue, j.resource_type,
 -- What the processed events of a set were written to, in order of the jobs. Index event_ranges_set.
 SELECT DISTINCT z.zip_row_id, z.lfn, z.size_bytes, z.adler32, z.obj_store_id
   FROM event_ranges r JOIN event_range_files z USING (zip_row_id)
- WHERE r.job_set_id = :job_set_id AND r.status = :done::smallint ORDER BY z.zip_row_id;
+ WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = :done::smallint ORDER BY z.zip_row_id;
+
+-- name: stores_of_set
+-- Where the processed events of a set are. Index event_ranges_set.
+SELECT DISTINCT coalesce(z.obj_store_id, r.obj_store_id) AS obj_store_id
+  FROM event_ranges r LEFT JOIN event_range_files z USING (zip_row_id)
+ WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = :done::smallint
+ ORDER BY obj_store_id;
 
 -- name: link_to_earlier
 -- Which earlier jobs of their set new jobs continue: the last one that ended, or all that are merged.
@@ -104,6 +138,26 @@ ON CONFLICT DO NOTHING;
 -- name: has_merged
 -- Whether a merge job of the set was made before. Index job_set_jobs_set.
 SELECT EXISTS (SELECT FROM job_set_jobs WHERE job_set_id = :job_set_id AND role = 'merge');
+
+-- name: unused_at
+-- Queues of the jobs of a set in a role that were taken back unused since another job of that role did not end so, and
+-- whether a time-out took one back that no pilot had. Indexes job_set_jobs_set, jobs_archive_job.
+WITH ids AS MATERIALIZED (
+    SELECT array_agg(m.job_id) AS unused FROM job_set_jobs m
+     WHERE m.job_set_id = :job_set_id AND m.role = :role AND m.sub_status = 'es_unused'
+       AND NOT EXISTS (SELECT FROM job_set_jobs u
+                        WHERE u.job_set_id = m.job_set_id AND u.role = m.role AND u.job_id > m.job_id
+                          AND u.sub_status IS DISTINCT FROM 'es_unused'))
+SELECT queue, coalesce(bool_or(error_source = 'watchdog' AND error_code = ANY(:timeouts::int[]) AND worker IS NULL), false)
+       AS in_vain
+  FROM (SELECT j.queue, j.error_source, j.error_code, j.worker FROM ids JOIN jobs j ON j.job_id = ANY(ids.unused)
+         UNION ALL
+        SELECT a.queue, a.error_source, a.error_code, a.worker FROM ids CROSS JOIN LATERAL archived_jobs(ids.unused) a) ended
+ WHERE queue IS NOT NULL GROUP BY queue;
+
+-- name: last_job
+-- The last job of a set. Index job_set_jobs_set.
+SELECT max(job_id) FROM job_set_jobs WHERE job_set_id = :job_set_id;
 
 -- name: share_exists
 -- Whether there is such a share.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from services.job_generation.policy.building import NewJob
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import NOBODY, Dataset, OwnerStanding, Task, Unit
 from services.job_generation.store import tasks as store
@@ -46,7 +47,8 @@ class Seeds:
 class Batch:
     """What is inserted in one transaction; `order_keys` of jobs that have one, by job id.
 
-    `takes_input`: the input was picked for these jobs; without, other jobs of their job set have it already.
+    `takes_input`: the input was picked for these jobs; without, other jobs of their job set have it already. `waits`:
+    they stand for job sets that no queue takes, and have none.
     """
 
     task: Task
@@ -58,6 +60,7 @@ class Batch:
     changes: CounterChanges = field(default_factory=CounterChanges)
     order_keys: Mapping[int, int] = field(default_factory=dict)
     takes_input: bool = True
+    waits: bool = False
 
 
 class ShapeIds:
@@ -70,13 +73,13 @@ class ShapeIds:
 
     async def intern(self, work: UnitOfWork, wanted: Iterable[Requirement]) -> Mapping[Requirement, int]:
         """Ids of these requirements, made where they are new. Remembered only once read back from the table."""
-        missing = sorted({one for one in wanted if one not in self._ids}, key=astuple)
+        missing = sorted({one for one in wanted if one not in self._ids})
         if not missing:
             return self._ids
         if len(self._ids) > self.MOST:
             self._ids = {}
-            missing = sorted(set(wanted), key=astuple)
-        by_column = map(list, zip(*map(astuple, missing), strict=True))
+            missing = sorted(set(wanted))
+        by_column = map(list, zip(*missing, strict=True))
         columns: dict[str, Any] = dict(zip(_SHAPE_ARRAYS, by_column, strict=True))
         known = _shape_ids(await SQL.rows(work.connection, "known_shapes", **columns))
         self._ids.update(known)
@@ -112,7 +115,7 @@ async def take_seeds(work: UnitOfWork, dataset: Dataset, count: int) -> Seeds:
 
 
 async def insert(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, int]) -> None:
-    """Insert jobs, texts, outputs and what connects them; inputs picked -> running.
+    """Insert jobs, texts, outputs and what connects jobs with their input; inputs picked -> running.
 
     Counters go to `batch.changes`.
     """
@@ -127,7 +130,9 @@ async def insert(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, in
     files = _output_rows(work, batch, file_ids[:n_outputs]) + _new_seed_rows(work, batch, file_ids[n_outputs:])
     if files:
         await copy("task_files", records=files, columns=_FILES)
-    await copy("job_files", records=_link_rows(batch, file_ids[:n_outputs], seed_ids), columns=_JOB_FILES)
+    links = _link_rows(batch, seed_ids)
+    if links:
+        await copy("job_files", records=links, columns=_JOB_FILES)
     await _start_inputs(work, batch, seed_ids)
     await _link_retries(work, batch)
     ids = file_ids
@@ -149,8 +154,8 @@ def _job_rows(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, int])
             job.priority,
             job.core_count,
             job.attempt_number,
-            "defined",
-            job.queue,
+            "waiting" if batch.waits else "defined",
+            None if batch.waits else job.queue,
             job.resource_type,
             task.gshare,
             task.user_name,
@@ -236,8 +241,9 @@ def _owned(batch: Batch, job: NewJob) -> Iterable[tuple[Unit, bool]]:
             yield unit, is_master
 
 
-def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int]) -> list[tuple[Any, ...]]:
-    task_id, datasets, ids = batch.task.task_id, batch.datasets, iter(output_ids)
+def _link_rows(batch: Batch, seed_ids: Sequence[int]) -> list[tuple[Any, ...]]:
+    """What jobs read: other jobs may read it, too. What one writes has it in its own row."""
+    task_id, datasets = batch.task.task_id, batch.datasets
     rows: list[tuple[Any, ...]] = []
     for place, job in enumerate(batch.jobs):
         job_id = job.job_id
@@ -245,8 +251,6 @@ def _link_rows(batch: Batch, output_ids: Sequence[int], seed_ids: Sequence[int])
             kind = datasets[unit.dataset_id].type
             kind = "input" if kind in FINAL_OUTPUT_TYPES else kind  # a library, which a build job wrote
             rows.append((job_id, unit.file_id, unit.dataset_id, task_id, kind, is_master, unit.attempt_nr))
-        for output in job.outputs:
-            rows.append((job_id, next(ids), output.dataset_id, task_id, output.type, False, 0))
         if batch.seeds is not None:
             rows.append((job_id, seed_ids[place], batch.seeds.dataset.dataset_id, task_id, "random_seed", False, 0))
     return rows
@@ -284,7 +288,7 @@ class LostInput(Exception):
 async def _link_retries(work: UnitOfWork, batch: Batch) -> None:
     """Which earlier job each new one continues (JEDI: Job retry history)."""
     pairs = {(unit.previous_job_id, job.job_id, "retry") for job in batch.jobs for unit in job.inputs.master}
-    if batch.kind == "merge":
+    if kind_of(batch.kind).reads_outputs:
         pairs |= {(unit.boundary_id, job.job_id, "merge") for job in batch.jobs for unit in job.inputs.master}
     known = sorted((old, new, relation) for old, new, relation in pairs if old)
     if not known:

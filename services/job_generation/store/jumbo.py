@@ -50,9 +50,14 @@ async def first_set(work: UnitOfWork, task_id: int) -> tuple[int, int] | None:
     return None if row is None else (row["job_set_id"], row["chunk_id"])
 
 
-async def ranked_queues(work: UnitOfWork, task_id: int) -> list[tuple[str, str]]:
-    """(queue, resource type) that brokerage ranked for the open job sets of a task, best first."""
-    return [(row[0], row[1]) for row in await SQL.rows(work.connection, "ranked_queues", task_id=task_id)]
+async def queues_of_task(work: UnitOfWork, task_id: int) -> list[tuple[str, str]]:
+    """(queue, resource type) ranked for the open job sets of a task, then those for jumbo jobs."""
+    return [(row[0], row[1]) for row in await SQL.rows(work.connection, "queues_of_task", task_id=task_id)]
+
+
+async def note_queues(work: UnitOfWork, task_id: int, queues: Sequence[tuple[str, str]]) -> None:
+    """(queue, resource type) for jumbo jobs that passed the last brokerage of a task, ranked or not."""
+    await SQL.run(work.connection, "note_queues", task_id=task_id, queues=[list(one) for one in queues])
 
 
 async def masters_of_open_sets(work: UnitOfWork, task_id: int) -> tuple[Unit, ...]:
@@ -72,21 +77,25 @@ async def jumbo_of_task(work: UnitOfWork, task_id: int) -> list[JumboJob]:
     return [JumboJob(*row) for row in await SQL.rows(work.connection, "jumbo_of_task", task_id=task_id)]
 
 
-async def sets_of_jumbo(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
-    """Open job sets of which these jumbo jobs have ranges that are not done, or failed ones."""
-    rows = await SQL.rows(work.connection, "sets_of_jumbo", job_ids=sorted(job_ids)) if job_ids else []
+async def sets_of_jumbo(work: UnitOfWork, task_id: int, job_ids: Sequence[int]) -> list[int]:
+    """Open job sets of which these jumbo jobs of a task have ranges that are not done, or failed ones."""
+    if not job_ids:
+        return []
+    rows = await SQL.rows(work.connection, "sets_of_jumbo", task_id=task_id, job_ids=sorted(job_ids))
     return [row["job_set_id"] for row in rows]
 
 
-async def end(work: UnitOfWork, job_id: int, *, was_closed: bool) -> None:
+async def end(work: UnitOfWork, task_id: int, job_id: int, *, was_closed: bool) -> None:
     """The end of a jumbo job is counted, with what it processed, and whether it was taken back."""
-    n_processed = await SQL.value(work.connection, "processed_by_jumbo", job_id=job_id)
+    n_processed = await SQL.value(work.connection, "processed_by_jumbo", task_id=task_id, job_id=job_id)
     await SQL.run(work.connection, "end_jumbo", job_id=job_id, n_processed=n_processed, was_closed=was_closed)
 
 
-async def finished_by_jumbo(work: UnitOfWork, job_set_id: int) -> list[HeldRange]:
+async def finished_by_jumbo(work: UnitOfWork, task_id: int, job_set_id: int) -> list[HeldRange]:
     """Ranges of a set that jumbo jobs processed and that are not done, locked."""
-    rows = await SQL.rows(work.connection, "ranges_by_jumbo", job_set_id=job_set_id, finished=CODES["finished"])
+    rows = await SQL.rows(
+        work.connection, "ranges_by_jumbo", task_id=task_id, job_set_id=job_set_id, finished=CODES["finished"]
+    )
     return [HeldRange(row[0], STATUS_OF_CODE[row[1]], row[2]) for row in rows]
 
 

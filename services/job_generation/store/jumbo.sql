@@ -14,12 +14,18 @@ SELECT EXISTS (SELECT FROM job_sets WHERE task_id = :task_id AND status = 'open'
 SELECT job_set_id, chunk_id FROM job_sets WHERE task_id = :task_id AND status = 'open' AND n_ready > 0
  ORDER BY job_set_id LIMIT 1;
 
--- name: ranked_queues
--- The queues that brokerage ranked for the open job sets of a task, each once, in the order of the first that has it.
-SELECT q ->> 0 AS queue, q ->> 1 AS resource_type
-  FROM job_sets s CROSS JOIN LATERAL jsonb_array_elements(s.queues) WITH ORDINALITY AS e (q, place)
- WHERE s.task_id = :task_id AND s.status = 'open'
- GROUP BY 1, 2 ORDER BY min(s.job_set_id), min(e.place);
+-- name: queues_of_task
+-- Each once: the queues that brokerage ranked for the open job sets of a task, in the order of the first that has it,
+-- then those for jumbo jobs that passed its last brokerage. Indexes job_sets_open, tasks_pkey.
+SELECT q ->> 0 AS queue, q ->> 1 AS resource_type FROM (
+    SELECT e.q, s.job_set_id, e.place
+      FROM job_sets s CROSS JOIN LATERAL jsonb_array_elements(s.queues) WITH ORDINALITY AS e (q, place)
+     WHERE s.task_id = :task_id AND s.status = 'open'
+    UNION ALL
+    SELECT e.q, NULL, e.place
+      FROM tasks t CROSS JOIN LATERAL jsonb_array_elements(t.jumbo_queues) WITH ORDINALITY AS e (q, place)
+     WHERE t.task_id = :task_id) found
+ GROUP BY 1, 2 ORDER BY min(job_set_id) NULLS LAST, min(place);
 
 -- name: masters_of_open_sets
 -- Input of open job sets with ranges that nobody has, as jumbo jobs are told it. Indexes job_sets_open, task_files_set.
@@ -45,13 +51,13 @@ SELECT u.job_id, u.queue, u.site, u.n_processed, u.was_closed, CASE WHEN u.ended
 -- name: sets_of_jumbo
 -- Open sets of which these jumbo jobs have ranges, or of which some failed with them. Index event_ranges_job.
 SELECT DISTINCT r.job_set_id
-  FROM jumbo_jobs u JOIN event_ranges r ON r.job_id = u.job_id AND r.status IN (1, 2, 3, 7, 8)
+  FROM jumbo_jobs u JOIN event_ranges r ON r.task_id = :task_id AND r.job_id = u.job_id AND r.status IN (1, 2, 3, 7, 8)
   JOIN job_sets s ON s.job_set_id = r.job_set_id AND s.status = 'open'
  WHERE u.job_id = ANY(:job_ids::bigint[]) ORDER BY 1;
 
 -- name: processed_by_jumbo
 -- How many ranges of live rows a jumbo job processed. Index event_ranges_job.
-SELECT count(*) FROM event_ranges WHERE job_id = :job_id AND status IN (3, 6, 9);
+SELECT count(*) FROM event_ranges WHERE task_id = :task_id AND job_id = :job_id AND status IN (3, 6, 9);
 
 -- name: end_jumbo
 -- The end of a jumbo job is counted.
@@ -61,7 +67,7 @@ UPDATE jumbo_jobs SET n_processed = :n_processed, was_closed = :was_closed, ende
 -- name: ranges_by_jumbo
 -- Ranges of a set that jumbo jobs processed and that are not done. Index event_ranges_set.
 SELECT r.event_range_id, r.status, r.attempt_nr FROM event_ranges r JOIN jumbo_jobs u USING (job_id)
- WHERE r.job_set_id = :job_set_id AND r.status = :finished::smallint
+ WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = :finished::smallint
  ORDER BY r.event_range_id FOR NO KEY UPDATE OF r;
 
 -- name: processed_sets
@@ -87,6 +93,11 @@ SELECT s.task_id, s.job_set_id
 -- name: jobs_of_sets
 -- The jobs of these sets. Index job_set_jobs_set.
 SELECT job_id FROM job_set_jobs WHERE job_set_id = ANY(:set_ids::bigint[]) ORDER BY job_id;
+
+-- name: note_queues
+-- Queues for jumbo jobs that passed the brokerage of a task; a row that would not change is not written.
+UPDATE tasks SET jumbo_queues = :queues
+ WHERE task_id = :task_id AND jumbo_queues IS DISTINCT FROM :queues;
 
 -- name: note_use
 -- What column USEJUMBO says from now on; the row of the task is held.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import asyncpg
 
@@ -23,8 +23,7 @@ SQL = Queries.beside(__file__)
 Row = asyncpg.Record
 
 
-@dataclass(frozen=True)
-class EndedJob:
+class EndedJob(NamedTuple):
     """A job whose end was not counted yet, locked."""
 
     job_id: int
@@ -32,7 +31,7 @@ class EndedJob:
     chunk_id: int
     status: JobStatus
     job_type: str
-    queue: str
+    queue: str | None
     resource_type: str
     gshare: str
     user_name: str
@@ -41,10 +40,10 @@ class EndedJob:
     error_code: int | None
     attempt_number: int
     error_dialog: str | None = None
+    had_pilot: bool = False
 
 
-@dataclass(frozen=True)
-class JobFile:
+class JobFile(NamedTuple):
     """One file of a job; `owner_id` is its job now, `is_registered`: an output that the catalogue has."""
 
     job_id: int
@@ -62,8 +61,7 @@ class JobFile:
     is_registered: bool
 
 
-@dataclass(frozen=True)
-class InputEnd:
+class InputEnd(NamedTuple):
     """The next state of an input that `job_id` used."""
 
     file_id: int
@@ -72,8 +70,7 @@ class InputEnd:
     ram_mb: int | None = None
 
 
-@dataclass(frozen=True)
-class OutputEnd:
+class OutputEnd(NamedTuple):
     """The next state of an output; sizes and names from the pilot's report where there is one."""
 
     file_id: int
@@ -84,6 +81,14 @@ class OutputEnd:
     checksum: str | None = None
     boundary_id: int | None = None
     max_attempt: int | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but its state changes."""
+        return self[3:] == _NO_DETAILS
+
+
+_NO_DETAILS = (None,) * 5
 
 
 async def tasks_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
@@ -114,7 +119,10 @@ async def count_ended_jobs(work: UnitOfWork, task_id: int, jobs: Sequence[EndedJ
     statuses = [job.status for job in jobs]
     n_finished, n_failed = statuses.count("finished"), statuses.count("failed")
     if n_finished or n_failed:
-        await SQL.run(work.connection, "count_ended_jobs", task_id=task_id, n_finished=n_finished, n_failed=n_failed)
+        await SQL.run(
+            work.connection, "count_ended_jobs", task_id=task_id, n_finished=n_finished, n_failed=n_failed,
+            job_ids=[job.job_id for job in jobs],
+        )  # fmt: skip
 
 
 async def end_merging_jobs(
@@ -155,6 +163,15 @@ async def end_merging_jobs(
 
 async def files_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobFile]:
     """Inputs and outputs of the jobs, in order of file id."""
+    return _files_in(await SQL.rows(work.connection, "files_of_jobs", job_ids=sorted(job_ids)))
+
+
+async def input_of_set(work: UnitOfWork, job_set_id: int) -> list[JobFile]:
+    """The input of a job set that has not ended, as that of the job that owns it."""
+    return _files_in(await SQL.rows(work.connection, "input_of_set", job_set_id=job_set_id))
+
+
+def _files_in(rows: Sequence[asyncpg.Record]) -> list[JobFile]:
     return [
         JobFile(
             row["job_id"],
@@ -171,7 +188,7 @@ async def files_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[JobFil
             row["events"],
             row["is_registered"],
         )
-        for row in await SQL.rows(work.connection, "files_of_jobs", job_ids=sorted(job_ids))
+        for row in rows
     ]
 
 
@@ -181,13 +198,36 @@ async def reports(work: UnitOfWork, job_ids: Sequence[int]) -> dict[int, JobRepo
     return {row["job_id"]: JobReport.from_stored(row["report"]) for row in rows}
 
 
+async def finish_files(
+    work: UnitOfWork, task_id: int, job_ids: Sequence[int], changes: CounterChanges, reason: str
+) -> None:
+    """Inputs and outputs of jobs of a task that ended well, all in one statement."""
+    moved: dict[tuple[FileStatus, FileStatus], list[int]] = {}
+    for row in await SQL.rows(work.connection, "finish_files", job_ids=sorted(job_ids)):
+        pair = (row["was"], row["status"])
+        changes.moved(row["dataset_id"], row["type"], *pair, row["n_files"], row["n_events"])
+        moved.setdefault(pair, []).extend(row["ids"])
+    for (was, status), ids in sorted(moved.items()):
+        await work.log_files(
+            entity="file", task_id=task_id, ids=sorted(ids), from_status=was, to_status=status, reason=reason
+        )
+
+
 async def end_inputs(
     work: UnitOfWork, task_id: int, ends: Sequence[InputEnd], changes: CounterChanges, reason: str
 ) -> None:
-    """Inputs running -> finished, ready or failed, where the job still owns them."""
-    if not ends:
+    """Inputs running -> finished, ready or failed, where the job still owns them.
+
+    Those that are finished keep their counters: one statement changes their state alone.
+    """
+    finished = sorted((end.file_id, end.job_id) for end in ends if end.outcome.status == "finished")
+    if finished:
+        ids, job_ids = map(list, zip(*finished, strict=True))
+        rows = await SQL.rows(work.connection, "finish_inputs", ids=ids, job_ids=job_ids)
+        await _count_and_log(work, task_id, rows, changes, reason)
+    ordered = sorted((end for end in ends if end.outcome.status != "finished"), key=lambda end: end.file_id)
+    if not ordered:
         return
-    ordered = sorted(ends, key=lambda end: end.file_id)
     rows = await SQL.rows(
         work.connection,
         "end_inputs",
@@ -205,10 +245,17 @@ async def end_inputs(
 async def end_outputs(
     work: UnitOfWork, task_id: int, ends: Sequence[OutputEnd], changes: CounterChanges, reason: str
 ) -> None:
-    """Outputs to their next state, where they are still in the state that was read."""
-    if not ends:
+    """Outputs to their next state, from the one that was read; one statement for each plain step."""
+    plain: dict[tuple[FileStatus, FileStatus], list[int]] = {}
+    for end in ends:
+        if end.is_plain:
+            plain.setdefault((end.from_status, end.to_status), []).append(end.file_id)
+    for (before, after), ids in sorted(plain.items()):
+        rows = await SQL.rows(work.connection, "move_outputs", ids=sorted(ids), from_status=before, to_status=after)
+        await _count_and_log(work, task_id, rows, changes, reason)
+    ordered = sorted((end for end in ends if not end.is_plain), key=lambda end: end.file_id)
+    if not ordered:
         return
-    ordered = sorted(ends, key=lambda end: end.file_id)
     rows = await SQL.rows(
         work.connection,
         "end_outputs",
@@ -234,10 +281,10 @@ async def _count_and_log(
         await store.log_moves(work, task_id, moved, *pair, reason)
 
 
-async def on_hold(work: UnitOfWork, task_id: int) -> dict[str, list[Unit]]:
-    """Unmerged outputs that wait, by queue."""
+async def on_hold(work: UnitOfWork, task_id: int, at_most: int) -> dict[str, list[Unit]]:
+    """Unmerged outputs that wait, by queue: of at most so many jobs of each, the oldest."""
     found: dict[str, list[Unit]] = {}
-    for row in await SQL.rows(work.connection, "on_hold_files", task_id=task_id):
+    for row in await SQL.rows(work.connection, "on_hold_files", task_id=task_id, at_most=at_most):
         found.setdefault(row["queue"], []).append(store_units.unit_of(row))
     return found
 

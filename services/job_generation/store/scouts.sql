@@ -1,17 +1,26 @@
 -- name: scout_progress
--- How many scouts and their files ended well, live, or failed. Index jobs_scouts.
-SELECT count(*) FILTER (WHERE jf.is_master AND j.status IN ('finished', 'merging'))::int AS ok_files,
-       count(DISTINCT j.job_id) FILTER (WHERE j.status IN ('finished', 'merging'))::int AS ok_jobs,
-       count(*) FILTER (WHERE jf.is_master AND j.status = ANY(:live::text[]) AND j.status <> 'merging')::int
-           AS live_files,
-       count(DISTINCT j.job_id) FILTER (WHERE j.status = ANY(:live::text[]) AND j.status <> 'merging')::int
-           AS live_jobs,
-       count(DISTINCT j.job_id) FILTER (WHERE j.status = 'failed')::int AS failed_jobs,
+-- How many scouts and their files ended well, live, or failed; copies of one job count as one, which is as good as the
+-- best of them. Indexes jobs_scouts, job_set_jobs_pkey.
+WITH scouts AS (
+    SELECT bool_or(j.status IN ('finished', 'merging')) AS is_ok, bool_or(j.status = 'failed') AS has_failed,
+           bool_or(j.status = ANY(:live::text[]) AND j.status <> 'merging') AS is_live, max(i.n_files) AS n_files
+      FROM jobs j LEFT JOIN job_set_jobs m ON m.job_id = j.job_id AND m.role = 'clone'
+      CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE is_master) AS n_files, count(*) AS n_all
+                            FROM job_files WHERE job_id = j.job_id) i
+     WHERE j.task_id = :task_id AND j.job_type = 'scout' AND i.n_all > 0
+     GROUP BY coalesce(-m.job_set_id, j.job_id))
+SELECT coalesce(sum(n_files) FILTER (WHERE is_ok), 0)::int AS ok_files,
+       count(*) FILTER (WHERE is_ok)::int AS ok_jobs,
+       coalesce(sum(n_files) FILTER (WHERE is_live AND NOT is_ok), 0)::int AS live_files,
+       count(*) FILTER (WHERE is_live AND NOT is_ok)::int AS live_jobs,
+       count(*) FILTER (WHERE has_failed AND NOT is_ok AND NOT is_live)::int AS failed_jobs,
        -- units that no job can take: a few rows of the index task_files_state
        (SELECT count(*)::int FROM task_datasets d JOIN task_files f USING (dataset_id)
          WHERE d.task_id = :task_id AND d.type = 'input' AND d.master_id IS NULL
-           AND f.status IN ('pending', 'staging', 'missing', 'lost')) AS unusable_files
-  FROM jobs j JOIN job_files jf USING (job_id) WHERE j.task_id = :task_id AND j.job_type = 'scout';
+           AND f.status IN ('pending', 'staging', 'missing', 'lost')) AS unusable_files,
+       (SELECT count(*)::int FROM task_datasets d JOIN task_files f USING (dataset_id)
+         WHERE d.task_id = :task_id AND d.type = 'input' AND d.master_id IS NULL AND f.status = 'lost') AS lost_files
+  FROM scouts;
 
 -- name: scout_reports
 -- Reports of scouts that ended well, with the input of each. Index jobs_scouts.

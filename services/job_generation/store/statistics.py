@@ -80,27 +80,44 @@ async def queued_at_queues(work: UnitOfWork, queues: Sequence[str]) -> dict[tupl
 async def walltime_of_queued(
     work: UnitOfWork, scope: ThrottleScope, resource_queues: Sequence[int], at_most: int
 ) -> float | None:
-    """Seconds that queued jobs of a share take together, of up to so many; None: one is not known."""
-    value = await SQL.value(
-        work.connection,
-        "walltime_of_queued",
-        gshare=scope.gshare,
-        resource_type=scope.resource_type,
-        resource_queues=list(resource_queues),
-        at_most=at_most,
-    )
+    """Seconds that queued jobs of a scope take together, of up to so many; None: one is not known."""
+    if scope.work_queue_id is None:
+        value = await SQL.value(
+            work.connection,
+            "walltime_of_queued",
+            gshare=scope.gshare,
+            resource_type=scope.resource_type,
+            resource_queues=list(resource_queues),
+            at_most=at_most,
+        )
+    else:
+        value = await SQL.value(
+            work.connection,
+            "walltime_of_work_queue",
+            work_queue_id=scope.work_queue_id,
+            resource_type=scope.resource_type,
+            at_most=at_most,
+        )
     return None if value is None else float(value)
 
 
 async def highest_priorities(
     work: UnitOfWork, scope: ThrottleScope, resource_queues: Sequence[int]
 ) -> tuple[int | None, int | None]:
-    """The highest priority of a task of a share that may make jobs, and of one that has queued jobs."""
-    row = await SQL.one(
-        work.connection,
-        "highest_priorities",
-        gshare=scope.gshare,
-        resource_type=scope.resource_type,
-        resource_queues=list(resource_queues),
-    )
+    """The highest priority of a task of a scope that may make jobs, and of one that has queued jobs."""
+    if scope.work_queue_id is None:
+        row = await SQL.one(
+            work.connection,
+            "highest_priorities",
+            gshare=scope.gshare,
+            resource_type=scope.resource_type,
+            resource_queues=list(resource_queues),
+        )
+    else:
+        row = await SQL.one(
+            work.connection,
+            "priorities_of_work_queue",
+            work_queue_id=scope.work_queue_id,
+            resource_type=scope.resource_type,
+        )
     return row["waiting"], row["queued"]

@@ -64,3 +64,28 @@ SELECT (SELECT t.current_priority FROM tasks t
 -- name: share_is_throttled
 -- Whether the share may be throttled; no row for a share that is not loaded.
 SELECT throttled FROM shares WHERE gshare = :gshare;
+
+-- name: walltime_of_work_queue
+-- As walltime_of_queued, of the jobs of a work queue that is throttled by itself. Index jobs_work_queue.
+SELECT CASE WHEN bool_and(walltime_s > 0) THEN sum(walltime_s)::float8 END AS walltime_s FROM (
+    SELECT s.walltime_s FROM jobs j JOIN requirement_shapes s USING (shape_id)
+     WHERE j.work_queue_id = :work_queue_id AND j.resource_type = :resource_type
+       AND j.status IN ('defined', 'assigned', 'activated', 'starting')
+     LIMIT :at_most) queued;
+
+-- name: priorities_of_work_queue
+-- As highest_priorities, of tasks of a work queue that is throttled by itself. Index tasks_of_work_queues.
+SELECT (SELECT t.current_priority FROM tasks t
+         WHERE t.work_queue_id = :work_queue_id AND :resource_type::text IN (t.resource_type, '*')
+           AND t.status IN ('ready', 'scouting', 'running')
+           AND EXISTS (SELECT FROM task_datasets d WHERE d.task_id = t.task_id AND d.master_id IS NULL
+                          AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.status = 'ready'
+                          AND least(d.n_files_to_be_used, d.n_files) > d.n_files_used)
+         ORDER BY t.current_priority DESC LIMIT 1) AS waiting,
+       (SELECT t.current_priority FROM tasks t
+         WHERE t.work_queue_id = :work_queue_id AND :resource_type::text IN (t.resource_type, '*')
+           AND t.status IN ('ready', 'scouting', 'running')
+           AND (EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id
+                           AND j.status IN ('defined', 'assigned', 'activated', 'starting'))
+                OR EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered'))
+         ORDER BY t.current_priority DESC LIMIT 1) AS queued;

@@ -28,11 +28,15 @@ Row = asyncpg.Record
 
 @dataclass(frozen=True)
 class LockedTask:
-    """A task whose row is locked; `row` has the measured values, `retry_at` when to look again."""
+    """A task whose row is locked; `row` has the measured values, `retry_at` when to look again.
+
+    `co_jumbo_retry_at`: when queues are asked for again for its job sets that wait for real co-jumbo jobs.
+    """
 
     task: Task
     row: Mapping[str, Any]
     retry_at: datetime | None
+    co_jumbo_retry_at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Chunk:
     """A chunk of the task.
 
     `max_jobs`: what the throttle of its share lets it make (None: any number); `ram_mb`: what the memory of its units
-    was raised to, None for the task's.
+    was raised to, None for the task's. `is_for_waiting`: it holds no files, job sets that wait for real co-jumbo jobs
+    have them.
     """
 
     chunk_id: int
@@ -50,6 +55,7 @@ class Chunk:
     n_files: int
     max_jobs: int | None = None
     ram_mb: int | None = None
+    is_for_waiting: bool = False
 
 
 async def lock_tasks(work: UnitOfWork, task_ids: Sequence[int]) -> list[LockedTask]:
@@ -69,7 +75,7 @@ def _locked(row: Row) -> LockedTask:
         task = task_of_row(dict(row))
     except (BadRule, ValueError) as error:
         raise Permanent(str(error), task_id=row["task_id"]) from error
-    return LockedTask(task, dict(row), row["retry_at"])
+    return LockedTask(task, dict(row), row["retry_at"], row["co_jumbo_retry_at"])
 
 
 async def texts(work: UnitOfWork, task_id: int) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -298,6 +304,11 @@ async def move_datasets(
 async def live_jobs(work: UnitOfWork, task_id: int) -> int:
     """Jobs not final (up to 10 000) or whose end was not counted, and chunks that will become jobs."""
     return int(await SQL.value(work.connection, "live_jobs", task_id=task_id, live=list(LIVE)))
+
+
+async def something_runs(work: UnitOfWork, task_id: int) -> bool:
+    """Whether anything of a task is under way, besides jobs that only wait for others in their place."""
+    return bool(await SQL.value(work.connection, "something_runs", task_id=task_id, live=list(LIVE)))
 
 
 async def idle_tasks(work: UnitOfWork, statuses: Sequence[TaskStatus], count: int) -> list[int]:

@@ -6,7 +6,7 @@ SELECT task_id, status, old_status, task_name, user_name, vo, prod_source_label,
        merge_walltime, work_queue_id, max_attempt, split_rule, ram_count, ram_unit, base_ram_count, out_disk_count, out_disk_unit,
        work_disk_count, work_disk_unit, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime, walltime, walltime_unit,
        io_intensity, io_intensity_unit, disk_io, disk_io_unit, ip_connectivity, fixed_units, measured_units, retry_at,
-       site, cloud, command, event_service, use_jumbo
+       site, cloud, command, event_service, use_jumbo, co_jumbo_retry_at
   FROM tasks WHERE task_id = ANY(:task_ids::bigint[]) ORDER BY task_id FOR NO KEY UPDATE;
 
 -- name: task_texts
@@ -51,15 +51,15 @@ again AS (
     RETURNING h.decision_id),
 added AS (
     INSERT INTO generation_history (task_id, outcome, reason, numbers)
-    SELECT :task_id, :outcome, :reason, :numbers WHERE NOT EXISTS (SELECT FROM again))
+    SELECT :task_id, :outcome, :reason, :numbers WHERE NOT EXISTS (SELECT FROM again) RETURNING decision_id)
 DELETE FROM generation_history
  WHERE task_id = :task_id
    AND decision_id <= (SELECT decision_id FROM generation_history WHERE task_id = :task_id
-                        ORDER BY decision_id DESC OFFSET 20 LIMIT 1);
+                        ORDER BY decision_id DESC OFFSET 20 - (SELECT count(*) FROM added) LIMIT 1);
 
 -- name: open_chunks
 -- Chunks of a task that are being brokered. Index chunks_task.
-SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb FROM chunks
+SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting FROM chunks
  WHERE task_id = :task_id AND status = 'offered' ORDER BY chunk_id;
 
 -- name: scouts_were_made
@@ -96,7 +96,7 @@ VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events,
 -- An offered chunk is used or goes back, once.
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason
  WHERE chunk_id = :chunk_id AND task_id = :task_id AND status = 'offered'
-RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb;
+RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting;
 
 -- name: return_chunk
 -- A chunk of which no job was made was not used.
@@ -131,19 +131,21 @@ SELECT coalesce(array_agg(DISTINCT lumi_block_nr), '{}') FROM task_files
  WHERE dataset_id = :dataset_id AND status IN ('pending', 'staging') AND lumi_block_nr IS NOT NULL;
 
 -- name: pick_files
--- Units that need the task's memory, or those whose memory was raised to one value.
+-- Units that need the task's memory, or those whose memory was raised to one value. The row of the task is locked: the
+-- state is looked at once more by the update, and rows need no lock of their own.
 WITH ordinary AS MATERIALIZED (
     SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND :ram_mb::bigint IS NULL
        AND (ram_count IS NULL OR ram_count <= :task_ram_mb::bigint)
        AND (lumi_block_nr IS NULL OR lumi_block_nr <> ALL(:held_blocks::bigint[]))
-     ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
+     ORDER BY file_id LIMIT :n_files),
 raised AS MATERIALIZED (
     SELECT file_id FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND ram_count = :ram_mb::bigint
        AND (lumi_block_nr IS NULL OR lumi_block_nr <> ALL(:held_blocks::bigint[]))
-     ORDER BY file_id LIMIT :n_files FOR NO KEY UPDATE),
+     ORDER BY file_id LIMIT :n_files),
 chosen AS (SELECT file_id FROM ordinary UNION ALL SELECT file_id FROM raised),
 picked AS (
-    UPDATE task_files f SET status = 'picked', chunk_id = :chunk_id FROM chosen c WHERE f.file_id = c.file_id
+    UPDATE task_files f SET status = 'picked', chunk_id = :chunk_id FROM chosen c
+     WHERE f.file_id = c.file_id AND f.status = 'ready'
     RETURNING f.file_id, f.lfn, f.fsize, f.n_events)
 SELECT (SELECT coalesce(array_agg(file_id ORDER BY file_id), '{}') FROM picked) AS ids,
        (SELECT coalesce(sum(n_events), 0)::bigint FROM picked) AS n_events,
@@ -201,6 +203,14 @@ SELECT (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND stat
      + (SELECT count(*) FROM (SELECT FROM jobs WHERE task_id = :task_id AND results_applied_at IS NULL
            AND status IN ('finished', 'failed', 'closed', 'cancelled') LIMIT 10000) e)
      + (SELECT count(*) FROM chunks WHERE task_id = :task_id AND status = 'offered');
+
+-- name: something_runs
+-- Whether a task has a job or a chunk under way; jobs without a queue only stand for others. Index jobs_task.
+SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:live::text[])
+                  AND NOT (status = 'waiting' AND queue IS NULL))
+    OR EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND results_applied_at IS NULL
+                  AND status IN ('finished', 'failed', 'closed', 'cancelled'))
+    OR EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND status = 'offered');
 
 -- name: idle_tasks
 -- Tasks whose time to be looked at has come, themselves or with a chunk. Indexes tasks_retry and chunks_held.

@@ -73,6 +73,14 @@ async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[U
     return [unit_of(row) for row in rows]
 
 
+async def ready_units_of_boundaries(work: UnitOfWork, dataset_id: int, boundaries: Sequence[int]) -> list[Unit]:
+    """Unused units of a dataset that belong to these boundaries, in order."""
+    rows = await SQL.rows(
+        work.connection, "ready_files_of_boundaries", dataset_id=dataset_id, boundaries=list(boundaries)
+    )
+    return [unit_of(row) for row in rows]
+
+
 async def files_holding(work: UnitOfWork, dataset_id: int, n_events: float, n_files: int) -> int:
     """How many of the first `n_files` unused files are needed at most to hold so many events."""
     return int(

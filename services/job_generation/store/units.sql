@@ -66,6 +66,13 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
        boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
   FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files;
 
+-- name: ready_files_of_boundaries
+-- The unused files of a dataset for the jobs of these boundaries. Index task_files_state.
+SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
+       boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
+  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' AND boundary_id = ANY(:boundaries::bigint[])
+ ORDER BY file_id;
+
 -- name: files_holding
 -- How many files hold so many events, whichever are taken: the smallest first. A file without events counts one.
 SELECT count(*) FROM (

@@ -2,7 +2,7 @@
 
 -- name: event_service_tasks
 -- Live event-service tasks with the events of which no job was thought of (an input counts as used once it is picked),
--- and the ranges that jobs have not processed. Indexes tasks_live, task_files_task, job_sets_open.
+-- and the ranges that jobs have not processed. Indexes tasks_live, task_files_state, job_sets_open.
 SELECT t.task_id, t.use_jumbo, t.current_priority, t.trans_uses, t.site, t.split_rule,
        e.unused_events + p.picked_events AS events_without_range, r.n_ranges
   FROM tasks t
@@ -14,7 +14,7 @@ SELECT t.task_id, t.use_jumbo, t.current_priority, t.trans_uses, t.site, t.split
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(f.n_events), 0)::bigint AS picked_events
          FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id AND d.master_id IS NULL
-        WHERE f.task_id = t.task_id AND f.type IN ('input', 'pseudo_input', 'pp_input') AND f.status = 'picked') p
+        WHERE d.task_id = t.task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND f.status = 'picked') p
   CROSS JOIN LATERAL (
        SELECT coalesce(sum(s.n_ready + s.n_processing), 0)::bigint AS n_ranges
          FROM job_sets s WHERE s.task_id = t.task_id AND s.status = 'open') r

@@ -28,6 +28,9 @@ from shared.web.json_route import JsonRoute
 from shared.web.problems import WrongRequest
 from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
 
+#: as `shared.web.envelope`: the API's number for what the caller may not do
+NOT_PERMITTED = 3
+
 Anyone = Annotated[Caller, Depends(require())]
 Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
@@ -163,15 +166,28 @@ class TaskRoutes:
         return Envelope(status) if status is not None else _not_found(task_id)
 
     async def get_details(
-        self, caller: Anyone, task_id: Id, include_parameters: Truth = None, include_status: Truth = None
+        self,
+        caller: Anyone,
+        task_id: Id,
+        include_parameters: Truth = None,
+        include_status: Truth = None,
+        include_kinds: Truth = None,
     ) -> Response:
-        """Every fact of a task, its datasets, and its jobs by state."""
+        """Every fact of a task, its datasets, and its jobs by state.
+
+        With `include_kinds` also its jobs by type, its ranges of events, and what rules about errors did: for
+        operators, because these are counted one by one.
+        """
+        if include_kinds and not caller.may("operator"):
+            return refused(NOT_PERMITTED, f"include_kinds: {caller.name} is no operator; allowed: operators")
         async with self._database.read() as connection:
             details = await self._reading.details(connection, task_id)
             if details is None:
                 return _not_found(task_id)
             if include_parameters:
                 details["task_parameters"] = await self._tasks.parameters(connection, task_id)
+            if include_kinds:
+                details |= await self._reading.kinds(connection, task_id)
         return Envelope({"jediTaskID": task_id, "splitRule": text_of_rules(details["split_rule"] or {}), **details})
 
     async def get_detailed_info(self, caller: Anyone, task_id: Id) -> Response:

@@ -14,8 +14,10 @@ from services.task_definition.commanding.changing import Changes
 from services.task_definition.commanding.command import Command, Execute, announce
 from services.task_definition.commanding.reopening import reopen_outputs
 from services.task_definition.policy import commands as rules
+from services.task_definition.policy.preprocessing import is_due
 from services.task_definition.policy.retry_limits import RetryLimits, exhausted_for, refused_for
 from services.task_definition.store.commands import CommandStore
+from services.task_definition.store.preprocessing import PreprocessingStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
@@ -48,7 +50,7 @@ class TaskRetries:
     ) -> None:
         self._tasks, self._store, self._changes = tasks, store, changes
         self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
-        self._wishes, self._grid = wishes, grid
+        self._wishes, self._grid, self._preprocessing = wishes, grid, PreprocessingStore()
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -74,6 +76,8 @@ class TaskRetries:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
             if {"nFiles", "nEvents"} & changes.keys():
                 return await self._read_again(work, task, command, reason)
+        if await self._preprocessing.has_result(work, task.task_id):
+            return await self._read_again(work, task, command, reason)  # it ended before it was refined with that
         reply = await self._try_again(work, task, command, reason, more=MORE_ATTEMPTS)
         return rules.Reply(reply.code, reply.message, data=rules.INCREMENTAL if changes else rules.OK)
 
@@ -136,10 +140,11 @@ class TaskRetries:
             needs_nucleus=rules.needs_nucleus(
                 is_analysis=for_analysis, nucleus=task.nucleus, site=task.site, cloud=task.cloud
             ),
+            needs_preprocessing=is_due(task.split_rule),
         )
         await self._tasks.move(work, task.task_id, target, reason, sources=["toretry"])
         await announce(self._tasks, work, task, command, target)
-        if target in ("ready", "assigning"):
+        if target in ("ready", "assigning", "topreprocess"):
             emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         await self._follow(work, task, command)
         return rules.Reply(rules.OK, f"task {task.task_id} is retried: {rules.what_is_retried(reopened, left)}")

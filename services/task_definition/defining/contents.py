@@ -8,8 +8,8 @@ import asyncpg
 
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.defining.reading import COMPARE, LOAD
+from services.task_definition.policy.definition_plan import InputDatasetPlan, Refined
 from services.task_definition.policy.input_wishes import InputWish, wish_for
-from services.task_definition.policy.refine import InputDatasetPlan, Refined
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.store.definitions import DefinitionStore, Loaded, NewDataset, dataset_of_input
 from services.task_definition.store.readings import Readings

@@ -11,20 +11,21 @@ from datetime import timedelta
 
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.defining.contents import Contents
+from services.task_definition.defining.preprocessing import Redefinition
 from services.task_definition.defining.reading import ContentsReader
 from services.task_definition.parameters import INPUT_CHECKED_FOR_DAYS, OPEN_DATASET_CHECK_S, WAIT_FOR_PENDING_S
 from services.task_definition.policy.commands import needs_nucleus
-from services.task_definition.policy.duplication import outputs_of, taken
-from services.task_definition.policy.input_read import InputRead, left_out, not_enough
-from services.task_definition.policy.refine import (
-    FOLLOWED_IF_KNOWN,
+from services.task_definition.policy.definition_plan import (
     DefinitionFacts,
     DefinitionRefused,
     Outcome,
     Postponed,
     Refined,
-    refiner_for,
 )
+from services.task_definition.policy.duplication import outputs_of, taken
+from services.task_definition.policy.input_read import InputRead, left_out, not_enough
+from services.task_definition.policy.preprocessing import with_state_of
+from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
@@ -66,6 +67,7 @@ class Definition:
         self._tasks, self._store, self._readings, self._parameters = tasks, store, readings, parameters
         self._catalogue, self._contents = catalogue, Contents(store, readings, catalogue, wishes)
         self._reader, self._wishes = reader, wishes
+        self._redefinition = Redefinition(tasks, store)
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
         await self.define(work, event.task_id)
@@ -108,12 +110,20 @@ class Definition:
         except InvalidTask as error:
             await self._break(work, task, f"its parameters are not valid: {error}")
             return
-        if not await self._is_known(work, spec, task):
-            return
-        parent = None
-        if task.parent_id is not None:
-            parent = await self._tasks.status(work.connection, task.parent_id)
-        outcome = await self._outcome(work, spec, task, parent)
+        parent = await self._status_of_parent(work, task)
+        if self._redefinition.needs_job(task):
+            outcome: Outcome | None = await self._redefinition.begin(work, task, spec, parent)
+            if outcome is None:
+                return
+        else:
+            found = await self._redefinition.take_returned(work, task, spec)
+            if isinstance(found, str):
+                await self._break(work, task, found)
+                return
+            task, spec = found
+            if not await self._is_known(work, spec, task):
+                return
+            outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Postponed):
             unknown = await self._store.unknown_inputs(work.connection, task.task_id)
             await self._hold(work, task, outcome.reason, self._wait_s(task), unknown)
@@ -131,7 +141,7 @@ class Definition:
             await self._break(work, task, str(trouble), ())
             return
         if task.status in TO_REFINE:
-            await self._store.refined(work, task.task_id, outcome.split_rule)
+            await self._store.refined(work, task.task_id, with_state_of(task.split_rule, outcome.split_rule))
         part = await self._reader.read_slice(work, task.task_id)
         if part is not None and part.is_read:
             again = await self._tasks.lock(work.connection, task.task_id)
@@ -176,15 +186,16 @@ class Definition:
         Of a dataset that the catalogue has lost, all that is left is lost.
         """
         spec = parse_task(await self._tasks.parameters(work.connection, task.task_id))
-        parent = None
-        if task.parent_id is not None:
-            parent = await self._tasks.status(work.connection, task.parent_id)
+        parent = await self._status_of_parent(work, task)
         outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Refined):
             parent_works = parent is not None and parent not in FOLLOWED_IF_KNOWN
             await self._contents.put(work, task, outcome, parent_works=parent_works)
         else:
             await self._contents.compare_unknown(work, task)
+
+    async def _status_of_parent(self, work: UnitOfWork, task: TaskRow) -> TaskStatus | None:
+        return None if task.parent_id is None else await self._tasks.status(work.connection, task.parent_id)
 
     async def _outcome(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow, parent: TaskStatus | None) -> Outcome:
         names = sorted({name for item in spec.inputs for name in item.datasets()})

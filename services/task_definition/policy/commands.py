@@ -103,12 +103,20 @@ def needs_nucleus(*, is_analysis: bool, nucleus: str | None, site: str | None, c
 
 
 def retried_status(
-    came_from: TaskStatus, old_status: TaskStatus | None, *, has_scout_data: bool, needs_nucleus: bool = False
+    came_from: TaskStatus,
+    old_status: TaskStatus | None,
+    *,
+    has_scout_data: bool,
+    needs_nucleus: bool = False,
+    needs_preprocessing: bool = False,
 ) -> TaskStatus:
     """The state of a retried task: ready, or assigning where it ended before a nucleus was chosen.
 
-    A task that was exhausted while it scouted or ran goes straight on, to running if its scouts measured.
+    One whose pre-processing is not done begins with that. A task that was exhausted while it scouted or ran goes
+    straight on, to running if its scouts measured.
     """
+    if needs_preprocessing:
+        return "topreprocess"
     if came_from == "exhausted" and old_status in ("running", "scouting"):
         return "running" if has_scout_data else "scouting"
     return "assigning" if needs_nucleus else "ready"

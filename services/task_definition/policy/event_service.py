@@ -12,11 +12,15 @@ from shared.model.task_spec_problems import problem
 
 #: events of a range where a task that is converted states none
 EVENTS_OF_CONVERTED = 1
+JOB_CLONING = 3
+#: parameters that hold for copies of a job, too
+_OF_COPIES = ("n_es_consumers", "n_sites_per_job")
 _NEEDS_RANGES = {
     "n_es_consumers": "nEsConsumers", "n_sites_per_job": "nSitesPerJob", "max_attempt_es": "maxAttemptES",
     "max_attempt_es_job": "maxAttemptEsJob", "not_discard_events": "notDiscardEvents",
     "dec_att_on_failed_es": "decAttOnFailedES", "resurrect_consumers": "resurrectConsumers",
     "n_jumbo_jobs": "nJumboJobs", "max_jumbo_per_site": "maxJumboPerSite", "esmerge_spec": "esmergeSpec",
+    "fine_grained_proc": "fineGrainedProc", "merge_es_on_os": "mergeEsOnOS",
 }  # fmt: skip
 
 
@@ -49,17 +53,47 @@ def use_jumbo(given: TaskParameters) -> str | None:
     return "W" if wanted else None
 
 
+def event_service_column(given: TaskParameters) -> int:
+    """Column EVENTSERVICE of a new task: 1 event service, 3 job cloning (the flag of its jobs), else 0."""
+    return JOB_CLONING if given.use_job_cloning is not None else int(events_per_range(given) is not None)
+
+
 def event_service_problems(given: TaskParameters) -> Iterable[FieldProblem]:
     """What contradicts the event service, or says how to use it where it is not used."""
+    if given.use_job_cloning is not None:
+        yield from _cloning_problems(given)
+        return
     if not states_event_service(given):
         for field, name in _NEEDS_RANGES.items():
             value = getattr(given, field)
             if value:
                 yield problem(name, value, "needs nEventsPerWorker: without it a task uses no event service")
         return
+    for field in ("n_es_consumers", "n_sites_per_job", "n_jumbo_jobs") if given.fine_grained_proc else ():
+        if (getattr(given, field) or 1) > 1 or (field == "n_jumbo_jobs" and given.n_jumbo_jobs):
+            yield problem(
+                _NEEDS_RANGES[field], getattr(given, field), "not with fineGrainedProc, where one job has all"
+            )
     if given.merge_output:
         yield problem("mergeOutput", True, "not with nEventsPerWorker: the event service merges what its jobs wrote")
     if given.no_input or not any(item.param_type == "input" for item in given.job_parameters):
         yield problem("nEventsPerWorker", given.n_events_per_worker, "needs input: ranges are those of its files")
     if given.build_spec is not None:
         yield problem("buildSpec", None, "not with nEventsPerWorker: merge jobs of the event service read no library")
+
+
+def _cloning_problems(given: TaskParameters) -> Iterable[FieldProblem]:
+    """Copies of whole jobs: no ranges of events, no merges, and no library that only one of their sites has."""
+    stated = "not with useJobCloning: "
+    if states_event_service(given):
+        yield problem("useJobCloning", given.use_job_cloning, "not with nEventsPerWorker: ranges have no copies")
+    for field, name in _NEEDS_RANGES.items():
+        value = getattr(given, field)
+        if value and field not in _OF_COPIES:
+            yield problem(name, value, f"{stated}copies process no ranges of events")
+    if given.merge_output:
+        yield problem("mergeOutput", True, f"{stated}outputs of copies are not merged")
+    if given.build_spec is not None:
+        yield problem("buildSpec", None, f"{stated}its library is at one site")
+    if given.no_input or not any(item.param_type == "input" for item in given.job_parameters):
+        yield problem("useJobCloning", given.use_job_cloning, "needs input: the first copy takes it")

@@ -10,7 +10,7 @@ from typing import Any
 from services.task_definition.policy.large_numbers import written_out
 from services.task_definition.policy.outside import request_line
 from services.task_definition.policy.position import Position
-from services.task_definition.policy.waiting import queues_among, waits_for
+from services.task_definition.policy.waiting import REAL_CO_JUMBO, queues_among, waits_for
 from shared.brokerage.check import compared
 from shared.brokerage.filters.analysis import (
     DISK_QUOTA,
@@ -21,12 +21,12 @@ from shared.brokerage.filters.analysis import (
     SHARE_USAGE,
 )
 from shared.config.timeouts import SENT_TIMEOUT
+from shared.model.co_jumbo import shown_queue
 from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
 SHOWN_CHOSEN = 5
-#: TIMEOUT_sent of component job_timeout where it is not set
 #: throttles that hold the task, not a queue: whoever passed the checks before is left out by them, or nobody is
 OF_THE_TASK = frozenset(
     check.name for check in (RUNNING_JOBS, QUEUED_JOBS, RUNNING_CORES, QUEUED_CORES, DISK_QUOTA, SHARE_USAGE)
@@ -72,6 +72,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines += ["  " + line for line in message_lines(found.get("messages", ()))]
     lines += ["  " + request_line(one) for one in found.get("catalogue", ())]
     lines.append(f"  input: {counts(found['files'])}")
+    waiting = found["files"].get("waiting")
+    lines += [f"    {waiting} of it {REAL_CO_JUMBO}; jumbo jobs may process it meanwhile"] if waiting else []
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
     if generation:
@@ -82,7 +84,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
-    lines += ["  " + line for line in failure_lines(found["failures"])]
+    lines += ["  " + line for line in (*failure_lines(found["failures"]), *found.get("refused_ranges", ()))]
     lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
     return written_out("\n".join(lines))
@@ -228,7 +230,7 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
     archived = " (archived)" if job["archived"] else ""
     lines = [
         f"job {job['job_id']} of task {job['task_id']}{archived}: {job['status']}, {JOB_MEANINGS[job['status']]}",
-        f"  at {job['queue']}/{job['resource_type']}, attempt {job['attempt_number']}, priority "
+        f"  at {shown_queue(job['queue'])}/{job['resource_type']}, attempt {job['attempt_number']}, priority "
         f"{job['current_priority']}, share {job['gshare']}; since {moment(job['state_change_time'])}",
     ]
     lines += ["  " + line for line in found["waits_for"]]
@@ -305,6 +307,7 @@ def job_waits_for(
             lines.append(f"at that rate its turn comes in about {soonest} to {latest} min")
         return lines
     return {
+        "waiting": [f"{REAL_CO_JUMBO}, or for jumbo jobs to process all events of its job set"],
         "defined": ["waits for its input to be looked up"],
         "assigned": ["waits for its input to arrive"],
         "throttled": ["held back: its task is paused, or its user runs too much"],

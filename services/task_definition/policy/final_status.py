@@ -17,7 +17,7 @@ class TaskEnd:
 
     `completeness_permille`: of events where known, else of files: 950 if 95 of 100 files are finished, 960 if these
     files have 960 of all 1000 events. `goal` in per mille (None: 1000); `parent_status` None: no parent; `input_open`:
-    a master dataset may still get files.
+    a master dataset may still get files; `has_only_preprocessing`: its input is what its pre-processing job works on.
     """
 
     status: TaskStatus
@@ -30,6 +30,7 @@ class TaskEnd:
     demands_input: bool = False
     fail_when_goal_unreached: bool = False
     use_exhausted: bool = False
+    has_only_preprocessing: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,9 @@ def final_status(end: TaskEnd) -> FinalStatus:
     fixed: dict[TaskStatus, TaskStatus] = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
     if end.status in fixed:
         return FinalStatus(fixed[end.status], f"was {end.status}")
+    if end.has_only_preprocessing:
+        done = end.n_files_finished > 0
+        return FinalStatus("failed", "it ended before its work began" if done else "its pre-processing did not succeed")
     if end.n_files == 0 and end.demands_input:
         return FinalStatus("failed", "there is no input")
     found = _by_files(end)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from services.task_definition.policy.refine import InputDatasetPlan, Refined
+from services.task_definition.policy.definition_plan import InputDatasetPlan, Refined
 from shared.brokerage.smallest_job import most_secondary_files
 from shared.states.file import FileStatus
 
@@ -23,7 +23,7 @@ class InputWish:
     catalogue lists and no storage has. `is_new`: the task has no file of it yet. `aligned_to`: files whose events are a
     multiple of it come first, then those with most events (orderInputBy). `skip_short_of`: of a file with fewer events
     than the task says, only whole jobs of so many are used (skipShortInput). `counts_in_file`: event numbers begin anew
-    with each file (inFilePosEvtNum).
+    with each file (inFilePosEvtNum). `boundaries`: of each of `names`, which are read in this order (loadXML).
     """
 
     is_master: bool
@@ -39,6 +39,7 @@ class InputWish:
     events_per_file: int | None = None
     units_per_file: int = 1
     names: tuple[str, ...] | None = None
+    boundaries: tuple[int, ...] | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     skip_files_used_by: tuple[int, ...] = ()
@@ -127,18 +128,20 @@ def wish_for(
     `used`: files and events that its masters have already. `takes_unstaged`: somebody decided not to wait for tapes.
     """
     rule = plan.split_rule
-    by_boundary = bool(rule.get("groupBoundaryID"))  # a boundary is a luminosity block
+    # a boundary is a luminosity block, unless the task states its own
+    by_boundary = bool(rule.get("groupBoundaryID")) and one.boundaries is None
     stages = bool(rule.get("inputPreStaging"))
     elsewhere: FileStatus = "staging" if stages else "pending" if parent_works else "missing"
     common = InputWish(
         is_master=one.is_master,
         name=one.name,
         names=one.names,
+        boundaries=one.boundaries,
         include=one.include,
         exclude=one.exclude,
         without_copy=elsewhere,
         needs_disk=stages and not takes_unstaged,
-        needs_names=not rule.get("ignoreMissingInDS"),
+        needs_names=one.boundaries is not None or not rule.get("ignoreMissingInDS"),
         units_per_job=plan.units_per_job,
         is_new=is_new,
     )

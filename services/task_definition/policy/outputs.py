@@ -108,6 +108,7 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
         "source_url": spec.parameters.source_url,
         **_build_lines(spec, task_id),
         **_event_service_lines(spec, task_id),
+        **preprocessing_lines(spec, task_id),
     }
 
 
@@ -130,6 +131,18 @@ def _build_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
         "build": _with_task_id(text, task_id),
         "build_trans_path": build.trans_path,
         "build_label": build.prod_source_label,
+    }
+
+
+def preprocessing_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
+    """How the pre-processing job is run: it has no input and no output but what it returns."""
+    given = spec.parameters.prepro_spec
+    if given is None:
+        return {}
+    return {
+        "preprocess": _with_task_id(given.job_parameters, task_id),
+        "preprocess_trans_path": given.trans_path,
+        "preprocess_label": given.prod_source_label,
     }
 
 

@@ -11,7 +11,9 @@ from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import Item
 from shared.model.command_line import (
     TEXTS_OF_JOBS,
+    TEXTS_OF_SEGMENTS,
     TEXTS_OF_TASKS,
+    TEXTS_OF_XML,
     UnresolvedPlaceholder,
     Values,
     around_serial,
@@ -29,7 +31,8 @@ _SAMPLE = "1"
 def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]:
     """Texts that jobs could not fill in, with their place; None between two items, as a place to rest."""
     library = {LIBRARY_STREAM: [_SAMPLE]} if given.build_spec is not None else {}
-    texts, texts_of_task = _known(given, TEXTS_OF_JOBS), _known(given, TEXTS_OF_TASKS)
+    special = (*(TEXTS_OF_XML if given.load_xml else ()), *(TEXTS_OF_SEGMENTS if given.segment_specs else ()))
+    texts, texts_of_task = _known(given, (*TEXTS_OF_JOBS, *special)), _known(given, TEXTS_OF_TASKS)
     normal = Values(_streams(given) | library, texts, dict.fromkeys(_inputs(given), "dataset"))
     for index, item in enumerate(given.job_parameters):
         yield None
@@ -48,6 +51,8 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
     if given.build_spec is not None:
         built = Values({"IN": [_SAMPLE], "OUT": [_SAMPLE]}, normal.texts, {})
         yield from _told("buildSpec.jobParameters", given.build_spec.job_parameters, built)
+    if given.prepro_spec is not None:
+        yield from _told("preproSpec.jobParameters", given.prepro_spec.job_parameters, Values({}, normal.texts, {}))
 
 
 def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
@@ -63,8 +68,9 @@ def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
 
 
 def _known(given: TaskParameters, names: Iterable[str]) -> dict[str, str]:
-    """Sample texts by name. Without addNthFieldToLFN nothing fills in ${MIDDLENAME}."""
-    return {one: _SAMPLE for one in names if one != "MIDDLENAME" or given.add_nth_field_to_lfn is not None}
+    """Sample texts by name. Without addNthFieldToLFN and segmentSpecs nothing fills in ${MIDDLENAME}."""
+    has_middle = given.add_nth_field_to_lfn is not None or given.segment_specs is not None
+    return {one: _SAMPLE for one in names if one != "MIDDLENAME" or has_middle}
 
 
 def _name_told(field: str, item: Item, texts: Mapping[str, str]) -> Iterable[FieldProblem]:
@@ -84,8 +90,8 @@ def _inputs(given: TaskParameters) -> list[str]:
 
 
 def _outputs(given: TaskParameters) -> list[str]:
-    """OUTPUT0, OUTPUT1, ... and LOG0, ..."""
-    n_outputs = sum(item.param_type == "output" for item in given.job_parameters)
+    """OUTPUT0, OUTPUT1, ... and LOG0, ...; with loadXML each job names outputs of its own."""
+    n_outputs = 0 if given.load_xml else sum(item.param_type == "output" for item in given.job_parameters)
     n_logs = sum(item.param_type == "log" for item in given.job_parameters) + len(given.logs())
     return [*(f"OUTPUT{n}" for n in range(n_outputs)), *(f"LOG{n}" for n in range(n_logs))]
 

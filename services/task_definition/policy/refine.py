@@ -7,16 +7,26 @@ Source: JEDI, Task Refiner and Contents Feeder. A VO or a label with rules of it
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from services.task_definition.policy.commands import needs_nucleus
+from services.task_definition.policy.definition_plan import (
+    DefinitionFacts,
+    DefinitionRefused,
+    InputDatasetPlan,
+    Outcome,
+    Postponed,
+    PseudoPlan,
+    Refined,
+)
 from services.task_definition.policy.final_status import parent_is_corrupted
-from services.task_definition.policy.outputs import OutputsPlan, command_lines, plan_outputs
+from services.task_definition.policy.outputs import command_lines, plan_outputs
+from services.task_definition.policy.stated_files import of_segments, of_xml
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_items import Item
 from shared.catalogue.port import DatasetFacts
-from shared.model.dataset_types import PFN_STREAM
+from shared.model.job_xml import read_job_xml
 from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
 
@@ -25,108 +35,25 @@ FOLLOWED_IF_KNOWN: tuple[TaskStatus, ...] = ("done", "finished")
 SHARED_ATTRIBUTES = ("nosplit", "repeat", "reusable", "random", "eventRatio", "nFilesPerJob")
 
 
-@dataclass(frozen=True)
-class InputDatasetPlan:
-    """One input dataset: its row, and how its files become units."""
-
-    name: str
-    stream: str
-    is_master: bool
-    container: str | None
-    state: str
-    attributes: dict[str, Any]
-    events_per_unit: int | None = None
-    events_per_file: int | None = None
-    units_per_file: int = 1
-    names: tuple[str, ...] | None = None
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    files_per_master_file: float | None = None
-    token: str | None = None
-    scope: str | None = None
-
-
-@dataclass(frozen=True)
-class PseudoPlan:
-    """Input of a task that reads no dataset: one row for each job; the last may have fewer events.
-
-    `names`: files by physical name and their events, which take the place of numbered rows.
-    """
-
-    n_rows: int
-    events_per_row: int | None
-    n_events: int | None
-    names: tuple[tuple[str, int | None], ...] = ()
-
-    @property
-    def stream(self) -> str:
-        """The placeholder of its rows."""
-        return PFN_STREAM if self.names else "SEQNUMBER"
-
-
-@dataclass(frozen=True)
-class Refined:
-    """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready."""
-
-    split_rule: dict[str, Any]
-    inputs: tuple[InputDatasetPlan, ...]
-    pseudo: PseudoPlan | None
-    outputs: OutputsPlan
-    command_lines: dict[str, Any]
-    next_status: TaskStatus
-    first_event: int = 1
-    seed_offset: int | None = None
-    max_files: int | None = None
-    max_events: int | None = None
-
-    @property
-    def units_per_job(self) -> int | None:
-        """Units of the master that a job has; None where other rules than a number decide."""
-        rules = rules_in_effect(self.split_rule)
-        if any(one.events_per_unit for one in self.inputs):
-            return 1 if "nEventsPerJob" in rules else None
-        return rules.get("nFilesPerJob")
-
-
-@dataclass(frozen=True)
-class Postponed:
-    """Something temporary is in the way: the task waits in pending."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class DefinitionRefused:
-    """The definition cannot work: the task goes tobroken and broken."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class DefinitionFacts:
-    """What refining looks at: datasets by name, the parent's status (None: no parent)."""
-
-    datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
-    parent_status: TaskStatus | None = None
-
-
-Outcome = Refined | Postponed | DefinitionRefused
 Refiner = Callable[[TaskSpec, int, DefinitionFacts], Outcome]
 
 
 def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
     """Plan the rows of a task, wait for its parent or its input, or give it up."""
     given = spec.parameters
-    if parent_is_corrupted(facts.parent_status):
-        return DefinitionRefused(f"parent task {given.parent_task_id} is {facts.parent_status}")
-    waits_for_parent = facts.parent_status is not None and facts.parent_status not in FOLLOWED_IF_KNOWN
-    if waits_for_parent and not given.no_wait_parent:
-        return Postponed(f"parent task {given.parent_task_id} is {facts.parent_status}: waits for it to end")
+    held = held_by_parent(spec, facts.parent_status)
+    if held is not None:
+        return held
+    waits_for_parent = _waits_for_parent(facts.parent_status)
     unknown = sorted({name for item in spec.inputs for name in item.datasets() if name not in facts.datasets})
     if unknown and not (given.ignore_missing_in_ds and _enough_is_known(spec, facts)):
         reason = f"input datasets unknown to the catalogue: {', '.join(unknown)}"
         return Postponed(reason) if given.wait_input or waits_for_parent else DefinitionRefused(reason)
     inputs = _inputs(spec, facts.datasets)
+    if not isinstance(inputs, DefinitionRefused) and given.load_xml is not None:
+        inputs = of_xml(read_job_xml(given.load_xml), inputs)
+    elif not isinstance(inputs, DefinitionRefused) and given.segment_specs is not None:
+        inputs = of_segments([one.files for one in given.segment_specs], inputs)
     if isinstance(inputs, DefinitionRefused):
         return inputs
     return Refined(
@@ -141,6 +68,20 @@ def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
         max_files=given.n_files,
         max_events=given.n_events,
     )
+
+
+def held_by_parent(spec: TaskSpec, parent_status: TaskStatus | None) -> Postponed | DefinitionRefused | None:
+    """What the parent of a task does to it, before anything else is looked at; None: it may go on."""
+    parent_id = spec.parameters.parent_task_id
+    if parent_is_corrupted(parent_status):
+        return DefinitionRefused(f"parent task {parent_id} is {parent_status}")
+    if _waits_for_parent(parent_status) and not spec.parameters.no_wait_parent:
+        return Postponed(f"parent task {parent_id} is {parent_status}: waits for it to end")
+    return None
+
+
+def _waits_for_parent(parent_status: TaskStatus | None) -> bool:
+    return parent_status is not None and parent_status not in FOLLOWED_IF_KNOWN
 
 
 #: refiners by "<vo>.<label>"; `any` stands for every VO or label
@@ -212,7 +153,7 @@ def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[Input
                     return plan
                 plans.append(plan)
     masters = [plan for plan in plans if plan.is_master]
-    if spec.parameters.reuse_sec_on_demand:
+    if spec.parameters.reuse_sec_on_demand and spec.parameters.load_xml is None:
         plans = _reused_on_demand(plans, datasets)
     if spec.inputs and not masters and not spec.parameters.allow_empty_input:
         return DefinitionRefused(f"container {spec.inputs[0].dataset} is empty")

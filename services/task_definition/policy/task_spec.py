@@ -13,8 +13,9 @@ from typing import Any
 
 import orjson
 
-from services.task_definition.policy.event_service import events_per_range, use_jumbo
+from services.task_definition.policy.event_service import event_service_column, events_per_range, use_jumbo
 from services.task_definition.policy.placeholder_checks import placeholder_problems
+from services.task_definition.policy.preprocessing import TO_DO, USE_PREPRO
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
 from services.task_definition.policy.task_parameters.table import TaskParameters
@@ -43,12 +44,14 @@ _UNIT_OF = {
     "walltime": "walltime_unit", "merge_ram_count": "merge_ram_unit",
 }  # fmt: skip
 #: kept in columns of their own, in the templates or in the parameters: not rules
+#: each job of the XML has a boundary of its own; none of them is a scout (PanDA: Scout jobs)
+RULES_OF_XML: Mapping[str, Any] = {"groupBoundaryID": 4, "skipScout": True}
 _NOT_RULES = {
     *_COLUMNS, "user_name", "unique_task_name", "allow_task_duplication", "task_priority", "current_priority",
     "architecture", "job_parameters", "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit",
     "goal", "max_attempt", "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec",
-    "log_merge", "pfn_list",
-    "build_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
+    "log_merge", "pfn_list", "load_xml", "segment_specs", "segmented_work",
+    "build_spec", "prepro_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
     "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
     *CarriedFields.model_fields,
 }  # fmt: skip
@@ -181,7 +184,7 @@ class TaskSpec:
         row["max_attempt"] = 1 if given.disable_auto_retry else given.max_attempt or default.max_attempt
         row["max_failure"] = given.max_failure or default.max_failure
         row["ip_connectivity"] = given.ip_connectivity
-        row["event_service"] = int(events_per_range(given) is not None)
+        row["event_service"] = event_service_column(given)
         row["use_jumbo"] = use_jumbo(given)
         row["num_throttled"] = None if given.no_throttle else 0
         row["fixed_units"] = sorted(name for name, unit in _UNIT_OF.items() if str(row[unit] or "").endswith("Fixed"))
@@ -203,6 +206,12 @@ class TaskSpec:
             rules["nEventsPerWorker"] = events_per_range(self.parameters)
         if self.parameters.build_spec is not None:
             rules["useBuild"] = True
+        if self.parameters.load_xml is not None:
+            rules |= RULES_OF_XML
+        if self.parameters.segment_specs is not None:
+            rules.setdefault("groupBoundaryID", 1)
+        if self.parameters.prepro_spec is not None:
+            rules[USE_PREPRO] = TO_DO
         merge = self.parameters.esmerge_spec or self.parameters.merge_spec
         if merge is not None and "use_local_io" in merge.model_fields_set:
             rules[MERGE_LOCAL_IO] = merge.use_local_io

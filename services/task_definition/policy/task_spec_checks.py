@@ -16,7 +16,9 @@ from services.task_definition.policy.allowed_names import (
     is_task_name,
 )
 from services.task_definition.policy.event_service import event_service_problems, states_event_service
+from services.task_definition.policy.job_xml import job_xml_problems
 from services.task_definition.policy.placeholder_checks import placeholder_problems
+from services.task_definition.policy.segments import segment_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
 from shared.model.architecture import InvalidArchitecture, parse_architecture
@@ -53,6 +55,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
         *_middle_names(given),
     ]
     found += event_service_problems(given)
+    found += [*job_xml_problems(given), *segment_problems(given)]
     if not is_task_name(given.task_name):
         found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
     for index, item in enumerate(given.job_parameters):

@@ -33,16 +33,17 @@ ATTRIBUTE_NAMES = {
     "ns": "nostaging", "nostaging": "nostaging", "cvmfs": "cvmfs", "st": "cvmfs",
 }  # fmt: skip
 _NO_MOVE = "is not supported by this version: input is moved to where its job runs"
+_NOT_MOVED = f"{_NO_MOVE}, and how a job reads files that are not moved is not stated anywhere"
 #: attributes that this version does not carry out -> why
 REFUSED_ATTRIBUTES = {
     "cvmfs": _NO_MOVE,
-    "nostaging": _NO_MOVE,
-    "objectstore": _NO_MOVE,
+    "nostaging": _NOT_MOVED,
+    "objectstore": _NOT_MOVED,
     "indexConsistent": "is not supported by this version: which index it means is not stated anywhere; files of "
     "secondary datasets follow the order of their names",
-    "check": "is not supported by this version: give ratio, which is checked when the task is defined",
-    "usedup": "is not supported by this version: which duplicates it means is not stated anywhere; a file that is "
-    "listed twice is used once",
+    "check": "is not supported by this version: which files are compared with which is not stated anywhere; "
+    "give ratio, which is checked when the task is defined",
+    "usedup": "is not needed in this version: files whose names differ in their attempt number only are all used",
     "pseudo": "is not supported by this version: give noInput",
 }
 #: attributes of some items only -> the param_type of those

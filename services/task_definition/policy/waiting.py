@@ -22,6 +22,8 @@ ROOM = {
     "analysis_stabilizer": "of the user queued",
 }
 _NUMBER = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)(?: [^ ]+)?$")
+#: what job sets without a queue wait for
+REAL_CO_JUMBO = "waits for real co-jumbo jobs"
 #: said with the queue or the limit itself, or as the time
 _SAID_OTHERWISE = {Lift.QUEUE.value, Lift.TIME.value, Lift.NOTHING.value, Lift.PARAMETER.value}
 

@@ -120,13 +120,17 @@ SELECT EXISTS (SELECT FROM catalogue.brought_copies b WHERE b.request_id = :requ
                 WHERE x.request_id = :request_id AND x.status = 'done' AND x.direction = 'output');
 
 -- name: files_to_move
--- The files behind a request's transfers: inputs, or final outputs, of their jobs.
+-- The files behind a request's transfers: inputs, or final outputs, of their jobs. Indexes task_files_producer,
+-- job_files_pkey.
 SELECT DISTINCT x.transfer_id, x.job_id, d.dataset_name, coalesce(f.scope, c.scope, d.scope) AS scope, f.lfn,
        coalesce(c.scope, d.scope) AS dataset_scope,
        x.direction = 'input' AND coalesce(d.attributes ->> 'manytime', '') <> 'true' AS is_for_one_use
   FROM transfers x
-  JOIN job_files jf ON jf.job_id = x.job_id
-  JOIN task_files f ON f.file_id = jf.file_id
+  CROSS JOIN LATERAL (
+       SELECT o.dataset_id, o.scope, o.lfn FROM task_files o WHERE x.direction = 'output' AND o.out_job_id = x.job_id
+       UNION ALL
+       SELECT i.dataset_id, i.scope, i.lfn FROM job_files jf JOIN task_files i USING (file_id)
+        WHERE x.direction <> 'output' AND jf.job_id = x.job_id) f
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
   LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
  WHERE x.request_id = :request_id AND x.status = 'active'

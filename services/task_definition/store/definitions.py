@@ -7,8 +7,8 @@ from typing import Any
 
 import asyncpg
 
+from services.task_definition.policy.definition_plan import InputDatasetPlan, PseudoPlan
 from services.task_definition.policy.outputs import TemplatePlan
-from services.task_definition.policy.refine import InputDatasetPlan, PseudoPlan
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.states import DATASET, TASK, Owner

@@ -26,7 +26,8 @@ VALUES (:dataset_id, :name, :container, :task_id, :master_id, :provenance_id, :s
 -- name: first_master
 -- The dataset that the jobs of a task are made of: what others follow, and outputs come from (JEDI: PROVENANCEID).
 SELECT min(dataset_id) FROM task_datasets
- WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL;
+ WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL
+   AND status <> 'removed';
 
 -- name: look_again
 -- Input that was looked at before is read again.

@@ -3,7 +3,9 @@
 SELECT c.n_files, c.n_files_finished, c.permille,
        EXISTS (SELECT FROM task_datasets WHERE task_id = :task_id AND type = 'input' AND master_id IS NULL
                                             AND state = 'open' AND status <> 'removed') AS input_open,
-       EXISTS (SELECT FROM job_parameters_templates WHERE task_id = :task_id) AS is_defined
+       EXISTS (SELECT FROM job_parameters_templates WHERE task_id = :task_id) AS is_defined,
+       EXISTS (SELECT FROM task_datasets WHERE task_id = :task_id AND type = 'pp_input'
+                                            AND status <> 'removed') AS has_only_preprocessing
   FROM orrery_completeness(:task_id) c;
 
 -- name: work_left

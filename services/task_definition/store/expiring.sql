@@ -49,7 +49,8 @@ UPDATE catalogue.datasets SET expires_at = orrery_now() + make_interval(secs => 
 -- name: used_copies
 -- Copies for one use whose task has ended, or whose time is over, in the order of their datasets; with a live task that
 -- has the file now, and whether another storage has it too. The tasks are found one by one along the index: a task has
--- many copies. Indexes brought_copies_of_task, brought_copies_expire, task_files_lfn.
+-- many copies. Indexes brought_copies_of_task, brought_copies_expire, task_datasets_name,
+-- task_files_unit.
 WITH RECURSIVE owner AS (
         SELECT (SELECT min(task_id) FROM catalogue.brought_copies) AS task_id
         UNION ALL
@@ -64,9 +65,9 @@ WITH RECURSIVE owner AS (
         (SELECT file_id, storage FROM catalogue.brought_copies WHERE expires_at < orrery_now()
           ORDER BY expires_at LIMIT :at_most::int))
 SELECT b.file_id, b.storage, b.request_id, d.name AS dataset, f.lfn,
-       (SELECT min(u.task_id) FROM task_files u JOIN task_datasets i USING (dataset_id)
-         WHERE u.lfn = f.lfn AND u.type = 'input' AND u.status IN ('picked', 'running')
-           AND i.dataset_name = d.name) AS used_by,
+       (SELECT min(u.task_id) FROM task_datasets i JOIN task_files u USING (dataset_id)
+         WHERE i.dataset_name = d.name AND i.type = 'input' AND u.lfn = f.lfn
+           AND u.status IN ('picked', 'running')) AS used_by,
        EXISTS (SELECT FROM catalogue.dataset_replicas r
                 WHERE r.dataset_id = f.dataset_id AND r.storage <> b.storage AND r.complete)
        OR EXISTS (SELECT FROM catalogue.file_replicas r WHERE r.file_id = b.file_id AND r.storage <> b.storage)

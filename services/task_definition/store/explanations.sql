@@ -47,6 +47,10 @@ SELECT rule_id, action, is_active, count(*) AS n_jobs, (array_agg(reason ORDER B
 -- Which rule decided about a failed job.
 SELECT rule_id, action, is_active, reason, decided_at FROM retry_decisions WHERE job_id = :job_id;
 
+-- name: refused_ranges_of_task
+-- Reports of its event ranges that changed nothing. Index refused_range_reports_pkey.
+SELECT n_reports, reason, last_at FROM refused_range_reports WHERE task_id = :task_id;
+
 -- name: messages_of_task
 -- Messages about the task that a service could not handle: those that come again, and those that were put aside.
 SELECT consumer, reason, attempts, retry_at, NULL::timestamptz AS parked_at, created_at AS at FROM deferred_messages

@@ -1,14 +1,13 @@
 -- name: produced_outputs
--- Outputs of holding jobs.
+-- Outputs of holding jobs. Index task_files_producer.
 SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log, d.storage_token AS token,
        CASE WHEN d.site IS NOT NULL AND c.dataset_id IS NULL THEN d.container_name END AS new_in_container, d.scope
   FROM jobs j
-  JOIN job_files jf ON jf.job_id = j.job_id
-  JOIN task_files f ON f.file_id = jf.file_id
+  JOIN task_files f ON f.out_job_id = j.job_id
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
   LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding'
-   AND d.type IN ('output', 'log', 'trn_output', 'trn_log') AND f.out_job_id IS NOT DISTINCT FROM j.job_id
+   AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY f.file_id;
 
 -- name: holding_jobs
@@ -16,6 +15,27 @@ SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') 
 SELECT j.job_id, j.task_id, j.queue, j.prod_source_label, t.vo, t.task_type, r.report, r.state AS reported_state
   FROM jobs j JOIN tasks t USING (task_id) LEFT JOIN job_reports r ON r.job_id = j.job_id
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding' ORDER BY j.job_id;
+
+-- name: lock_copies
+-- Of these jobs, copies of others that wait for their outputs to be registered: nobody takes them back meanwhile. Those
+-- that failed register their log alone, and that decides nothing. Index job_set_jobs_pkey.
+SELECT m.job_id, m.job_set_id FROM job_set_jobs m JOIN jobs j USING (job_id) LEFT JOIN job_reports r USING (job_id)
+ WHERE m.job_id = ANY(:job_ids::bigint[]) AND m.role = 'clone' AND j.status = 'holding'
+   AND r.state IS DISTINCT FROM 'failed'
+ ORDER BY j.job_id FOR SHARE OF j;
+
+-- name: choose_copies
+-- The first copy of each set has it, until it ends badly while the set is open.
+INSERT INTO stored_copies AS s (job_set_id, job_id)
+SELECT job_set_id, min(job_id) FROM unnest(:set_ids::bigint[], :job_ids::bigint[]) AS w (job_set_id, job_id)
+ GROUP BY job_set_id ORDER BY job_set_id
+ON CONFLICT (job_set_id) DO UPDATE SET job_id = excluded.job_id
+ WHERE EXISTS (SELECT FROM job_sets o WHERE o.job_set_id = s.job_set_id AND o.status = 'open')
+   AND NOT EXISTS (SELECT FROM jobs j WHERE j.job_id = s.job_id AND j.status NOT IN ('failed', 'closed', 'cancelled'));
+
+-- name: chosen_copies
+-- The copies of these sets that have them.
+SELECT job_id FROM stored_copies WHERE job_set_id = ANY(:set_ids::bigint[]);
 
 -- name: describe_outputs
 -- What the pilot measured of its outputs.
@@ -53,11 +73,15 @@ RETURNING t.transfer_id, t.job_id, t.direction, t.destination_storage, t.status;
 
 -- name: moved_files
 -- The files behind transfers that were done: final outputs, or inputs, of their jobs. Input that is used many times stays.
+-- Indexes task_files_producer, job_files_pkey.
 SELECT DISTINCT d.dataset_name, f.lfn, m.destination_storage AS storage, m.task_id,
        m.direction = 'input' AND coalesce(d.attributes ->> 'manytime', '') <> 'true' AS is_for_one_use
   FROM transfers m
-  JOIN job_files jf ON jf.job_id = m.job_id
-  JOIN task_files f ON f.file_id = jf.file_id
+  CROSS JOIN LATERAL (
+       SELECT o.dataset_id, o.lfn FROM task_files o WHERE m.direction = 'output' AND o.out_job_id = m.job_id
+       UNION ALL
+       SELECT i.dataset_id, i.lfn FROM job_files jf JOIN task_files i USING (file_id)
+        WHERE m.direction <> 'output' AND jf.job_id = m.job_id) f
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
  WHERE m.transfer_id = ANY(:transfer_ids::bigint[])
    AND CASE WHEN m.direction = 'output' THEN d.type IN ('output', 'log') ELSE d.type = 'input' END

@@ -127,6 +127,7 @@ class Readings:
             events_per_unit=wanted.events_per_unit,
             events_per_file=wanted.events_per_file,
             names=None if wanted.names is None else list(wanted.names),
+            boundaries=None if wanted.boundaries is None else list(wanted.boundaries),
             include=list(wanted.include),
             exclude=list(wanted.exclude),
             skip_files_used_by=list(wanted.skip_files_used_by),

@@ -114,10 +114,12 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block.
 -- A file without events has nothing to cut: its one row is broken, and nobody waits for it.
+-- Files that were named with boundaries come in that order.
 -- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
 WITH plain AS (
         SELECT f.*, NULL::bigint AS place FROM catalogue.files f
          WHERE f.dataset_id = :catalogue_id AND NOT :by_lumi_block::boolean AND :aligned_to::bigint IS NULL
+           AND :boundaries::bigint[] IS NULL
            AND f.file_id > :after_file::bigint
          ORDER BY f.file_id LIMIT :size::int),
      aligned AS (
@@ -127,6 +129,11 @@ WITH plain AS (
               FROM catalogue.files f WHERE f.dataset_id = :catalogue_id AND :aligned_to::bigint IS NOT NULL) f
          WHERE :after_block::bigint IS NULL OR (place, file_id) > (:after_block::bigint, :after_file::bigint)
          ORDER BY place, file_id LIMIT :size::int),
+     in_named_order AS (
+        SELECT f.*, n.place FROM unnest(:names::text[]) WITH ORDINALITY AS n (lfn, place)
+          JOIN catalogue.files f ON f.dataset_id = :catalogue_id AND f.lfn = n.lfn
+         WHERE :boundaries::bigint[] IS NOT NULL AND (:after_block::bigint IS NULL OR n.place > :after_block::bigint)
+         ORDER BY n.place LIMIT :size::int),
      without_block AS (
         SELECT f.*, NULL::bigint AS place FROM catalogue.files f
          WHERE f.dataset_id = :catalogue_id AND :by_lumi_block::boolean AND :after_block::bigint IS NULL
@@ -139,7 +146,7 @@ WITH plain AS (
          ORDER BY f.lumi_block, f.file_id LIMIT :size::int),
      listed AS MATERIALIZED (
         SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM aligned UNION ALL SELECT * FROM without_block
-                       UNION ALL SELECT * FROM by_block) every
+                       UNION ALL SELECT * FROM by_block UNION ALL SELECT * FROM in_named_order) every
          ORDER BY place NULLS FIRST, file_id LIMIT :size::int),
      counted AS (
         SELECT f.*, CASE WHEN :skip_short_of::bigint IS NULL OR f.n_events IS NULL
@@ -190,7 +197,7 @@ WITH plain AS (
                :max_attempt, :max_failure, coalesce(end_before - start_event, events), start_event, end_before - 1,
                CASE WHEN :counts_in_file::boolean THEN 1 ELSE :first_event::bigint + events_before END
                    + coalesce(start_event, 0),
-               CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block END, lumi_block
+               CASE WHEN :respect_lumi_blocks::boolean THEN lumi_block ELSE (:boundaries::bigint[])[place] END, lumi_block
           FROM units ORDER BY nth, start_event
         RETURNING file_id, status, start_event, n_events),
      last AS (

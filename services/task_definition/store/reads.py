@@ -12,10 +12,13 @@ import asyncpg
 
 from services.task_definition.policy.file_status import FileInTask, shown_status
 from shared.db.queries import Queries
+from shared.states.event_range import STATUS_OF_CODE
 
 SQL = Queries.beside(__file__)
 FILES_PER_DATASET = 1000
 MAX_TASKS = 1000
+#: jobs of a task, and ranges of its events, that are counted by kind
+MOST_COUNTED = 100_000
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,26 @@ class Reading:
         found["files"] = (await self._files(connection, [task_id])).get(task_id, {})
         found["jobs"] = (await self.jobs(connection, [task_id])).get(task_id, {})
         return found
+
+    async def kinds(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
+        """Jobs of a task by type and state, its ranges of events by state, actions of retry rules.
+
+        They are counted one by one: MOST_COUNTED jobs and as many ranges at the most. `kinds_are_complete` says whether
+        those were all.
+        """
+        job_types: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        for row in await SQL.rows(connection, "job_types_of_task", task_id=task_id, at_most=MOST_COUNTED):
+            job_types[row["job_type"]][row["status"]] = row["n_jobs"]
+        ranges = await SQL.rows(connection, "event_ranges_of_task", task_id=task_id, at_most=MOST_COUNTED)
+        actions = await SQL.rows(connection, "retry_actions_of_task", task_id=task_id)
+        n_jobs = sum(sum(by_status.values()) for by_status in job_types.values())
+        return {
+            "job_types": dict(job_types),
+            "event_ranges": {STATUS_OF_CODE[row["status"]]: row["n_ranges"] for row in ranges},
+            "event_ranges_of_jumbo_jobs": {STATUS_OF_CODE[row["status"]]: row["n_jumbo"] for row in ranges},
+            "retry_actions": {row["action"]: row["n_jobs"] for row in actions},
+            "kinds_are_complete": max(n_jobs, sum(row["n_ranges"] for row in ranges)) < MOST_COUNTED,
+        }
 
     async def datasets(
         self, connection: asyncpg.Connection, task_id: int, types: Sequence[str] | None = None

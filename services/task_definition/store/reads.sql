@@ -20,7 +20,7 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
 -- Files of the master inputs.
 SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint AS opened,
        sum(n_files_used)::bigint AS used, sum(n_files_finished)::bigint AS finished, sum(n_files_failed)::bigint AS failed,
-       sum(n_files_on_hold)::bigint AS on_hold
+       sum(n_files_on_hold)::bigint AS on_hold, sum(n_files_waiting)::bigint AS waiting
   FROM task_datasets
  WHERE task_id = ANY(:task_ids::bigint[]) AND type IN ('input', 'pseudo_input', 'pp_input') AND master_id IS NULL
  GROUP BY task_id;
@@ -33,6 +33,27 @@ SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
         SELECT task_id, status, n_jobs FROM archived_job_counts(:task_ids::bigint[])) j
  GROUP BY task_id, status ORDER BY task_id, status;
 
+-- name: job_types_of_task
+-- Jobs of a task by type and state, those of the archive included, of at most so many. Indexes jobs_task,
+-- jobs_archive_task.
+SELECT job_type, status, count(*) AS n_jobs FROM (
+        (SELECT job_type, status FROM jobs WHERE task_id = :task_id LIMIT :at_most::int)
+        UNION ALL
+        (SELECT job_type, status FROM archived_jobs_of_tasks(ARRAY[:task_id::bigint], NULL, :at_most::int))
+        LIMIT :at_most::int) j
+ GROUP BY job_type, status ORDER BY job_type, status;
+
+-- name: event_ranges_of_task
+-- Ranges of a task's events by state, and how many of them jumbo jobs had, of at most so many. Index event_ranges_id.
+SELECT status, count(*) AS n_ranges, count(*) FILTER (WHERE is_jumbo) AS n_jumbo
+  FROM (SELECT status, is_jumbo FROM event_ranges WHERE task_id = :task_id LIMIT :at_most::int) counted
+ GROUP BY status ORDER BY status;
+
+-- name: retry_actions_of_task
+-- What rules about errors did for a task, by action, as long as its decisions are kept. Index retry_decisions_task.
+SELECT action, count(*) AS n_jobs FROM retry_decisions WHERE task_id = :task_id AND is_active
+ GROUP BY action ORDER BY action;
+
 -- name: task_details
 -- Every column of a task, for people.
 SELECT to_jsonb(t) FROM tasks t WHERE task_id = :task_id;
@@ -40,7 +61,7 @@ SELECT to_jsonb(t) FROM tasks t WHERE task_id = :task_id;
 -- name: datasets_of_task
 -- Datasets of a task; the types may be NULL.
 SELECT dataset_id, dataset_name, container_name, type, stream_name, status, state, master_id, template_id, n_files,
-       n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, n_events,
+       n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, n_files_waiting, n_events,
        n_events_to_be_used, n_events_used, attributes, storage_token, destination
   FROM task_datasets
  WHERE task_id = :task_id AND (:types::text[] IS NULL OR type = ANY(:types::text[])) ORDER BY dataset_id;
@@ -54,7 +75,7 @@ SELECT f.*, j.status AS producer_status, coalesce(r.n_ranges, 1) AS n_ranges,
  CROSS JOIN LATERAL (
        SELECT file_id, dataset_id, type, lfn, scope, status, fsize, n_events, start_event, end_event, attempt_nr,
               max_attempt, failed_attempt, job_id, out_job_id, guid, checksum,
-              boundary_id IS NOT NULL AND status IN ('picked', 'running') AS is_taken_for_merge
+              boundary_id IS NOT NULL AND status IN ('picked', 'running') AS is_taken_for_merge, is_waiting
          FROM task_files f WHERE f.dataset_id = d.dataset_id ORDER BY file_id LIMIT :at_most::int) f
   LEFT JOIN jobs j ON j.job_id = f.out_job_id
   LEFT JOIN LATERAL (
@@ -72,7 +93,8 @@ UNION SELECT job_id FROM archived_job_ids(ARRAY[:task_id::bigint]) ORDER BY job_
 -- The newest jobs of a task, those of the archive included, with their text for the pilot while it is kept.
 SELECT j.job_id, j.task_id, j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,
        j.current_priority, j.core_count, j.attempt_number, j.creation_time, j.state_change_time, j.start_time, j.end_time,
-       j.error_source, j.error_code, j.error_dialog, s.spec
+       j.error_source, j.error_code, j.error_dialog, s.spec,
+       (SELECT m.sub_status FROM job_set_jobs m WHERE m.job_id = j.job_id) AS job_sub_status
   FROM (SELECT job_id, task_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
                current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
                error_source, error_code, error_dialog

@@ -1,5 +1,5 @@
 -- name: named_outputs
--- Finished outputs of a task by their names. Index task_files_lfn.
+-- Finished outputs of a task by their names. Index task_files_finished.
 SELECT f.file_id, f.dataset_id, d.dataset_name, f.lfn, f.type, coalesce(f.n_events, 0) AS n_events,
        f.out_job_id AS job_id
   FROM task_files f JOIN task_datasets d USING (dataset_id)
@@ -8,11 +8,11 @@ SELECT f.file_id, f.dataset_id, d.dataset_name, f.lfn, f.type, coalesce(f.n_even
  ORDER BY f.file_id;
 
 -- name: finished_outputs
--- The next finished outputs of a task, without those that are deleted after use. Index task_files_task.
+-- The next finished outputs of a task, without those that are deleted after use. Index task_files_state.
 SELECT f.file_id, f.dataset_id, d.dataset_name, f.lfn, f.type, coalesce(f.n_events, 0) AS n_events,
        f.out_job_id AS job_id
   FROM task_files f JOIN task_datasets d USING (dataset_id)
- WHERE f.task_id = :task_id AND f.type = 'output' AND f.status = 'finished' AND f.out_job_id IS NOT NULL
+ WHERE d.task_id = :task_id AND f.type = 'output' AND f.status = 'finished' AND f.out_job_id IS NOT NULL
    AND f.file_id > :after_id AND coalesce(d.attributes ->> 'transient', '') <> 'true'
  ORDER BY f.file_id LIMIT :size::int;
 
@@ -46,7 +46,7 @@ SELECT DISTINCT f.file_id, f.dataset_id, d.dataset_name, f.lfn, d.type, coalesce
  ORDER BY f.file_id;
 
 -- name: makers_of_files
--- Other tasks that finished outputs of these names, the latest last. Index task_files_lfn.
+-- Other tasks that finished outputs of these names, the latest last. Index task_files_finished.
 SELECT d.dataset_name, f.lfn, f.task_id
   FROM task_files f JOIN task_datasets d USING (dataset_id)
  WHERE f.lfn = ANY(:names::text[]) AND f.type = 'output' AND f.status = 'finished' AND f.out_job_id IS NOT NULL

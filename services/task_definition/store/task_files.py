@@ -22,7 +22,7 @@ from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.db.queries import Queries
-from shared.model.dataset_types import PSEUDO_INPUT
+from shared.model.dataset_types import WITHOUT_DATA
 from shared.model.storage import Storage
 from shared.snapshot.inputs import history_of_task, inputs_of_chunk, inputs_of_task
 
@@ -134,7 +134,7 @@ def _parts_of_task(datasets: Sequence[Mapping[str, Any]], inputs: Sequence[Input
     """All datasets in their order; pseudo inputs are not among `inputs`."""
     with_data, parts = iter(inputs), []
     for row in datasets:
-        if row["type"] == PSEUDO_INPUT:
+        if row["type"] in WITHOUT_DATA:
             parts.append(
                 InputPart(
                     dataset=row["dataset_name"],

@@ -139,6 +139,7 @@ class TaskStore:
         return moved is not None
 
     async def end(self, connection: asyncpg.Connection, task_id: int) -> None:
+        """The time of the end, and AMIFLAG of a task that is done or finished (JEDI: The JEDI_Tasks table)."""
         await SQL.run(connection, "end_task", task_id=task_id)
 
     async def note_command(

@@ -23,7 +23,8 @@ INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, wor
                    country_group, parent_tid, ticket_id, ticket_system_type, campaign, merge_ram_count,
                    merge_ram_unit, merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime,
                    nucleus, base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
-                   fixed_units, ip_connectivity, container_name, num_throttled, term_condition, unique_name)
+                   fixed_units, ip_connectivity, container_name, num_throttled, term_condition, event_service,
+                   use_jumbo, unique_name)
 SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
        r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
        r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
@@ -32,7 +33,7 @@ SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.
        r.merge_ram_count, r.merge_ram_unit, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency,
        r.base_walltime, r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
        r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
-       r.term_condition, coalesce(r.unique_name, false)
+       r.term_condition, coalesce(r.event_service, 0), r.use_jumbo, coalesce(r.unique_name, false)
   FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r
 ON CONFLICT (task_name) WHERE unique_name DO NOTHING
 RETURNING task_id;
@@ -50,8 +51,10 @@ UPDATE tasks
 RETURNING task_id;
 
 -- name: end_task
--- When a task reached its end.
-UPDATE tasks SET end_time = orrery_now() WHERE task_id = :task_id;
+-- When a task reached its end; AMI is to know of one that is done or finished.
+UPDATE tasks SET end_time = orrery_now(),
+       ami_flag = CASE WHEN status IN ('done', 'finished') THEN 'READY' ELSE ami_flag END
+ WHERE task_id = :task_id;
 
 -- name: note_command
 -- The last command for a task, for people and for the services that carry it out.

@@ -14,9 +14,10 @@ import asyncpg
 from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
 from services.task_definition.policy.client_defaults import with_client_defaults
 from services.task_definition.policy.could_run import could_run, typical_job
+from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
 from services.task_definition.policy.duplication import outputs_of, taken
 from services.task_definition.policy.output_places import places_of_outputs, unknown_places
-from services.task_definition.policy.refine import DefinitionFacts, DefinitionRefused, Refined, refiner_for
+from services.task_definition.policy.refine import refiner_for
 from services.task_definition.policy.shares import resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.policy.task_spec_problems import InvalidTask

@@ -17,6 +17,7 @@ from enum import StrEnum
 from shared.config.parameter import Parameter
 from shared.config.timeouts import SENT_TIMEOUT, job_timeout
 from shared.model.analysis import is_analysis
+from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.states.job import QUEUED, JobStatus
 
 #: what a queue states beyond this is no limit anybody lives to see
@@ -25,8 +26,6 @@ LONGEST_DAYS = 3650.0
 HIGH_PRIORITY = 800
 #: a queue that started nothing for so long does not hold high-priority jobs back
 QUIET_QUEUE = timedelta(hours=2)
-#: stands for events that jumbo jobs will process; its jobs wait for those, not for a pilot
-CO_JUMBO_QUEUE = "WAITING_CO_JUMBO"
 
 # Error codes of the field (task buffer).
 TRANSFER_TIMEOUT, EXPIRED, REASSIGNED, WORKER_GONE = 101, 102, 105, 300
@@ -144,6 +143,7 @@ def _queue_is_quiet(job: WatchedJob, now: datetime) -> bool:
 
 
 def _not_for_jumbo(job: WatchedJob, now: datetime) -> bool:
+    """Those without a queue wait for jumbo jobs, not for a pilot."""
     return job.queue_name != CO_JUMBO_QUEUE
 
 
@@ -175,8 +175,15 @@ RULES: tuple[Rule, ...] = (
          _not_for_jumbo),
 )  # fmt: skip
 
+#: merge jobs of the event service, and its other jobs with `ES_PRIORITY` or more (JEDI: Final status of Event Service
+#: jobs): what they processed is kept, and another job goes on
+ES_TOO_LONG = Rule(
+    "es_toolong", ("starting", "running"), _STATE, job_timeout("es_toolong", 24), "closed", EXPIRED, _JEDI
+)
+ES_PRIORITY = 900
+
 #: limits that are one number, for those who list the parameters of this module
-TIMEOUTS = tuple(rule.limit for rule in RULES if isinstance(rule.limit, Parameter))
+TIMEOUTS = tuple(rule.limit for rule in (*RULES, ES_TOO_LONG) if isinstance(rule.limit, Parameter))
 
 
 def overdue(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Expiry | None:
@@ -190,6 +197,15 @@ def overdue(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Expiry | N
         if now - job.begin(rule.since) > limit:
             return Expiry(rule.action, rule.name, rule.error_code, _sentence(rule, job, limit))
     return None
+
+
+def lasted_too_long(limits: JobTimeLimits) -> Expiry | None:
+    """The verdict on jobs of the event service that `ES_TOO_LONG` is about; None: any time is allowed."""
+    hours = limits.hours.get(ES_TOO_LONG.name, ES_TOO_LONG.limit_h)
+    if hours <= 0:
+        return None
+    reason = f"a job of the event service with a pilot for more than {hours:g} h"
+    return Expiry(ES_TOO_LONG.action, ES_TOO_LONG.name, ES_TOO_LONG.error_code, reason)
 
 
 def _rules_of(job: WatchedJob, limits: JobTimeLimits, now: datetime) -> Iterator[tuple[Rule, timedelta]]:

@@ -12,6 +12,7 @@ import asyncpg
 
 from services.watchdog.policy.grace import Grace, LastRun
 from services.watchdog.policy.jobs import (
+    ES_PRIORITY,
     HIGH_PRIORITY,
     WORKER_GONE,
     Expiry,
@@ -34,6 +35,7 @@ from services.watchdog.policy.tasks import (
 from shared.db.queries import Queries
 from shared.db.turns import take_turn
 from shared.events import JobMove, moves_of
+from shared.model.co_jumbo import CO_JUMBO_QUEUE
 from shared.model.grid import Grid
 from shared.states import JOB, TASK, Owner
 from shared.states.job import JobStatus
@@ -90,24 +92,24 @@ async def overdue_jobs(
     changed = [one for latest_one in latest for one in (latest_one.changed, latest_one.silent) if one is not None]
     created = [one.created for one in latest if one.created is not None]
     rows = await SQL.rows(
-        connection,
-        "overdue_jobs",
-        status=status,
-        queues=list(wanted.kinds),
-        kinds=list(wanted.kinds.values()),
-        kind_numbers=[kind for kind, _, _ in wanted.latest],
-        highs=[high for _, high, _ in wanted.latest],
-        analyses=[analysis for _, _, analysis in wanted.latest],
-        changed=[one.changed for one in latest],
-        silent=[one.silent for one in latest],
-        created=[one.created for one in latest],
-        high_priority=HIGH_PRIORITY,
-        changed_before=max(changed, default=None),
-        created_before=max(created, default=None),
-        only_moves=only_moves(status),
-        most=most,
-    )
+        connection, "overdue_jobs", status=status, no_queue=CO_JUMBO_QUEUE, queues=list(wanted.kinds),
+        kinds=list(wanted.kinds.values()), kind_numbers=[kind for kind, _, _ in wanted.latest],
+        highs=[high for _, high, _ in wanted.latest], analyses=[analysis for _, _, analysis in wanted.latest],
+        changed=[one.changed for one in latest], silent=[one.silent for one in latest],
+        created=[one.created for one in latest], high_priority=HIGH_PRIORITY,
+        changed_before=max(changed, default=None), created_before=max(created, default=None),
+        only_moves=only_moves(status), most=most,
+    )  # fmt: skip
     return [_job_facts(row, queues) for row in rows]
+
+
+async def long_event_service(
+    connection: asyncpg.Connection, before: datetime, queues: dict[str, WatchedQueue], most: int
+) -> list[WatchedJob]:
+    """Jobs of job sets that a pilot has had since before this time, but for queues without time limits."""
+    rows = await SQL.rows(connection, "long_event_service", before=before, es_priority=ES_PRIORITY, most=most)
+    jobs = [_job_facts(row, queues) for row in rows]
+    return [job for job in jobs if not job.queue.exempt]
 
 
 _UNKNOWN_QUEUE = WatchedQueue()

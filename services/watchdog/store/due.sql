@@ -27,8 +27,8 @@ WITH kinds AS MATERIALIZED (
                       AS l (kind, is_high, is_analysis, changed, silent, created)
 )
 SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
-       j.prod_source_label, j.queue, x.stays
-  FROM jobs j LEFT JOIN kinds k ON k.queue = j.queue
+       j.prod_source_label, coalesce(j.queue, :no_queue) AS queue, x.stays
+  FROM jobs j LEFT JOIN kinds k ON k.queue = coalesce(j.queue, :no_queue)
   JOIN latest l ON l.kind = coalesce(k.kind, 0) AND l.is_high = (j.current_priority >= :high_priority)
                AND l.is_analysis = orrery_is_analysis(NULL, j.prod_source_label)
   CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM tasks t WHERE t.task_id = j.task_id
@@ -40,6 +40,20 @@ SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at,
    AND NOT (x.stays AND :only_moves)
  ORDER BY j.state_change_time, j.job_id
  LIMIT :most;
+
+-- name: long_event_service
+-- Jobs of job sets that pilots have had since before a time: merge jobs, and those of high priority. Begins
+-- with the sets that are worked on and are as old, so that it costs nothing where there are none. Indexes job_sets_open,
+-- job_set_jobs_set, jobs_pkey.
+WITH members AS MATERIALIZED (
+    SELECT m.job_id, m.role FROM job_sets s JOIN job_set_jobs m USING (job_set_id)
+     WHERE s.status IN ('open', 'merging') AND s.created_at < :before AND m.sub_status IS NULL)
+SELECT j.job_id, j.status, j.creation_time, j.state_change_time, j.heartbeat_at, j.current_priority,
+       j.prod_source_label, j.queue, false AS stays
+  FROM members m JOIN jobs j USING (job_id)
+ WHERE j.status IN ('starting', 'running') AND coalesce(j.start_time, j.state_change_time) < :before
+   AND (m.role = 'merge' OR (m.role = 'consumer' AND j.current_priority >= :es_priority))
+ ORDER BY j.job_id LIMIT :most;
 
 -- name: last_starts
 -- When a job last started at each queue.
@@ -93,13 +107,14 @@ SELECT * FROM ranked WHERE place <= n_jobs ORDER BY queue, gshare, place;
 -- name: expire_jobs
 -- Only jobs that are as they were when they were judged: a heartbeat or a report in between saves them. What a lost job
 -- of the event service processed is merged (JEDI: Final status of Event Service jobs); that of a jumbo job with the job
--- sets that it belongs to.
+-- sets that it belongs to. The end time of a job that its pilot reported stays; neither is the wait for a merge part of it.
 WITH judged AS (
     SELECT * FROM unnest(:job_ids::bigint[], :statuses::text[], :changed_at::timestamptz[],
                          :heartbeats_at::timestamptz[]) AS w (job_id, status, changed_at, heartbeat_at)
 ), held AS MATERIALIZED (
     SELECT j.job_id, j.status AS was, :error_code::int = :worker_gone::int AND j.job_type <> 'jumbo' AND EXISTS (
-           SELECT FROM event_ranges r WHERE r.job_id = j.job_id AND r.job_set_id IS NOT NULL AND r.status = 3) AS processed
+           SELECT FROM event_ranges r
+            WHERE r.task_id = j.task_id AND r.job_id = j.job_id AND r.job_set_id IS NOT NULL AND r.status = 3) AS processed
       FROM jobs j JOIN judged w ON w.job_id = j.job_id AND w.status = j.status
        AND w.changed_at = j.state_change_time AND w.heartbeat_at IS NOT DISTINCT FROM j.heartbeat_at
      WHERE j.status = ANY(:allowed::text[])
@@ -107,7 +122,7 @@ WITH judged AS (
 )
 UPDATE jobs j
    SET status = CASE WHEN h.processed THEN 'merging' ELSE :to_status::text END, state_change_time = orrery_now(),
-       end_time = CASE WHEN h.processed THEN NULL ELSE orrery_now() END, error_source = 'watchdog',
+       end_time = coalesce(j.end_time, orrery_now()), error_source = 'watchdog',
        error_code = :error_code, error_dialog = :reason
   FROM held h WHERE j.job_id = h.job_id
 RETURNING j.status, j.job_id, j.task_id, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count, h.was;
@@ -224,6 +239,52 @@ SELECT t.task_id, t.status, t.num_throttled, a.max_attempt_nr
    AND t.num_throttled IS NOT NULL AND t.max_attempt > :every_attempts
    AND a.max_attempt_nr / :every_attempts > t.num_throttled
  ORDER BY t.task_id
+ LIMIT :most;
+
+-- name: failing_tasks
+-- Running tasks of a label of which as many jobs failed as a rate allows, or jobs of as much of the HEP score seconds,
+-- with what is left of their input, those of most failures first. A share without a rate of its own has the usual one,
+-- which may be NULL; what jobs used is read only where such a rate is set. Indexes tasks_by_status, task_usage_pkey.
+WITH failing AS MATERIALIZED (
+    SELECT t.task_id, coalesce(t.gshare, '') AS gshare, t.request_type, j.n_finished, j.n_failed,
+           u.finished_hep_score_s, u.failed_hep_score_s
+      FROM tasks t JOIN task_job_counts j USING (task_id)
+      LEFT JOIN unnest(:gshares::text[], :rates_percent::float8[], :hep_score_rates_percent::float8[])
+             AS own (gshare, rate_percent, hep_score_rate_percent) ON own.gshare = t.gshare
+     CROSS JOIN LATERAL (
+           SELECT coalesce(sum(s.finished_core_s * coalesce(q.power, :usual_power::float8)), 0)::float8
+                      AS finished_hep_score_s,
+                  coalesce(sum(s.failed_core_s * coalesce(q.power, :usual_power::float8)), 0)::float8
+                      AS failed_hep_score_s
+             FROM task_usage s LEFT JOIN unnest(:queues::text[], :powers::float8[]) AS q (queue, power) USING (queue)
+            WHERE s.task_id = t.task_id
+              AND coalesce(own.hep_score_rate_percent, :usual_hep_score_rate_percent::float8) IS NOT NULL) u
+     WHERE t.status = 'running' AND t.prod_source_label = :label AND j.n_failed > 0
+       AND j.n_finished + j.n_failed >= :least_jobs::int
+       AND (100 * j.n_failed::float8 / nullif(j.n_finished + j.n_failed, 0)
+            >= coalesce(own.rate_percent, :usual_rate_percent::float8)
+            OR 100 * u.failed_hep_score_s / nullif(u.finished_hep_score_s + u.failed_hep_score_s, 0)
+            >= coalesce(own.hep_score_rate_percent, :usual_hep_score_rate_percent::float8))
+       AND NOT coalesce(t.split_rule ? :exempt::text, false)
+)
+SELECT f.*, d.units_done, d.units_left
+  FROM failing f
+  CROSS JOIN LATERAL (
+       SELECT coalesce(sum(n_files_finished + n_files_failed), 0)::bigint AS units_done,
+              coalesce(sum(n_files - n_files_finished - n_files_failed), 0)::bigint AS units_left
+         FROM task_datasets
+        WHERE task_id = f.task_id AND master_id IS NULL AND type IN ('input', 'pseudo_input', 'pp_input')) d
+ WHERE CASE WHEN f.n_finished > 0 AND d.units_done > 0 THEN d.units_left::float8 * f.n_finished / d.units_done
+            ELSE d.units_left END >= :least_remaining::int
+ ORDER BY f.n_failed DESC, f.task_id
+ LIMIT :most;
+
+-- name: running_of_request_types
+-- Other running tasks of a label and of these request types that do not forbid it, type by type. Index tasks_by_status.
+SELECT task_id, request_type FROM tasks
+ WHERE status = 'running' AND prod_source_label = :label AND request_type = ANY(:request_types::text[])
+   AND task_id <> ALL(:task_ids::bigint[]) AND NOT coalesce(split_rule ? :exempt::text, false)
+ ORDER BY request_type COLLATE "C", task_id
  LIMIT :most;
 
 -- name: throttle_task

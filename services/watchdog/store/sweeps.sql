@@ -39,7 +39,8 @@ SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS s
   LEFT JOIN LATERAL (SELECT j.job_id FROM jobs j
                       WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL AND j.status <> 'merging'
                       LIMIT 1) job ON true
- WHERE t.status IN ('scouting', 'running') AND t.retry_at IS NULL AND chunk.chunk_id IS NULL
+ WHERE t.status IN ('scouting', 'running', 'topreprocess', 'preprocessing') AND t.retry_at IS NULL
+   AND chunk.chunk_id IS NULL
    AND greatest(t.state_change_time, last.moved_at) < :before
    AND (input.dataset_id IS NOT NULL OR job.job_id IS NULL);
 
@@ -89,7 +90,8 @@ SELECT t.task_id AS entity_id, job.state_change_time AS since, t.task_id, t.stat
   CROSS JOIN LATERAL (SELECT j.state_change_time FROM jobs j
                        WHERE j.task_id = t.task_id AND j.status = 'throttled' AND j.state_change_time < :before
                        LIMIT 1) job
- WHERE t.status IN ('defined', 'assigning', 'ready', 'scouting', 'scouted', 'running', 'pending', 'throttled')
+ WHERE t.status IN ('topreprocess', 'preprocessing', 'defined', 'assigning', 'ready', 'scouting', 'scouted', 'running',
+                    'pending', 'throttled')
    AND NOT orrery_is_analysis(t.task_type, t.prod_source_label);
 
 -- name: jobs_of_ended_tasks

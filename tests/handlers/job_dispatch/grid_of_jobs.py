@@ -233,5 +233,4 @@ class Rows:
             file_id: int = await rows.file(
                 connection, task_id, dataset_id, type=kind, lfn=lfn, status="running", out_job_id=job_id
             )
-            await rows.job_file(connection, job_id, file_id)
         return file_id

@@ -203,7 +203,7 @@ async def test_what_is_passing_is_no_json_for_reports_and_has_a_status_code_for_
         raise ConnectionError("PostgreSQL is away")
 
     await add_ranges(rows, [job_id], 1)
-    monkeypatch.setattr("services.job_dispatch.lifecycle.event_ranges.lock_ranges", fail)
+    monkeypatch.setattr("services.job_dispatch.lifecycle.event_ranges.named_ranges", fail)
     monkeypatch.setattr("services.job_dispatch.lifecycle.event_ranges.take_ranges", fail)
     report = await pilot.post(f"{LEGACY}/updateEventRanges", data={"eventRanges": "[]"})
     assert (report.status_code, report.headers["content-type"].partition(";")[0]) == (503, "text/plain")
@@ -250,7 +250,7 @@ async def test_taking_ranges_reads_no_more_of_a_file_than_it_takes(rows: Rows, j
         )
         await connection.execute("ANALYZE event_ranges, job_files")
         await connection.execute(f"PREPARE take AS {SQL.text('take_ranges')}")
-        plan = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT TEXT) EXECUTE take (10, {job_id}, 1, 1, '{{0}}')")
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE, FORMAT TEXT) EXECUTE take (1, 10, {job_id}, 1, '{{0}}')")
     text = "\n".join(row[0] for row in plan)
     assert "event_ranges_ready" in text and "Seq Scan on event_ranges" not in text, text
     assert "Sort Key: e.job_process_id" not in text, text

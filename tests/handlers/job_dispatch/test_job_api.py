@@ -198,3 +198,21 @@ async def test_jobs_are_listed_at_a_queue_and_at_the_part_of_it_that_serves_a_re
     ):  # fmt: skip
         answer = (await pilot.get("/api/v1/job/list", params={"queue": asked})).json()
         assert [one["job_id"] for one in answer["data"]] == found, asked
+
+
+async def test_a_job_without_a_queue_and_sub_statuses_are_listed_in_the_words_of_the_field(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    merging, waiting = await rows.jobs(2, status="merging")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE jobs SET queue = NULL WHERE job_id = $1", waiting)
+        job_set = {"task_id": 1, "chunk_id": 1, "status": "open", "kind": "normal", "n_files": 1, "n_ranges": 1,
+                   "n_consumers": 1, "serials": {}, "queues": []}  # fmt: skip
+        set_id = await table.insert(connection, "job_sets", job_set, "job_set_id")
+        member = {"job_id": merging, "job_set_id": set_id, "task_id": 1, "role": "consumer", "attempt": 1}
+        await table.insert(connection, "job_set_jobs", {**member, "sub_status": "es_wait"})
+    async with client(parts, authority, "alice", "user") as alice:
+        listed = (await alice.get("/api/v1/job/list", params={"queue": "WAITING_CO_JUMBO"})).json()["data"]
+        assert [(row["job_id"], row["queue"]) for row in listed] == [(waiting, "WAITING_CO_JUMBO")]
+        described = (await alice.get("/api/v1/job/get_description", params={"job_ids": merging})).json()["data"]
+        assert described[0]["job_sub_status"] == "es_wait"

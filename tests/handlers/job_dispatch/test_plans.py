@@ -11,8 +11,10 @@ import pytest
 
 from services.job_dispatch.acquire import lane_reader, sessions
 from services.job_dispatch.acquire.sessions import PLAN_SETTINGS, READ_SETTINGS
+from services.job_dispatch.store import event_ranges as store_ranges
 from services.job_dispatch.store import jobs as store
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+from tests.handlers.job_dispatch.ranges import add_ranges
 
 
 async def fill(connection: asyncpg.Connection, shape_id: int, *, analyse: bool) -> None:
@@ -164,3 +166,70 @@ async def test_jobs_of_a_user_or_group_are_found_by_their_live_tasks_and_never_b
     finally:
         await connection.close()
     assert index in plan and "jobs_task" in plan and not re.search(r"Seq Scan on (jobs|tasks)\b", plan), plan
+
+
+#: of statements about ranges; the types are those of the statement
+ARGUMENTS_ABOUT_RANGES = {
+    "task_id": "1", "job_id": "1", "n_ranges": "5", "to_status": "1", "allowed": "'{0}'", "is_processed": "false",
+    "set_ids": "'{1}'", "ids": "'{1,2}'", "file_ids": "'{1,1}'", "process_ids": "'{1,2}'", "attempts": "'{10,10}'",
+    "job_ids": "'{1,1}'", "error_codes": "'{NULL,NULL}'", "error_diags": "'{NULL,NULL}'",
+    "obj_store_ids": "'{NULL,NULL}'", "zip_row_ids": "'{NULL,NULL}'",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize(
+    "name",
+    ["take_ranges", "take_ranges_of_sets", "count_ready", "lock_sets_of_ranges", "named_ranges", "move_ranges",
+     "copy_failed"],
+)  # fmt: skip
+async def test_the_claim_and_the_update_of_ranges_scan_the_partition_of_their_task_only(
+    rows: Rows, database_url: str, name: str, mode: str
+) -> None:
+    await add_ranges(rows, [(await rows.jobs(1, status="running"))[0]], 200)
+    connection = await asyncpg.connect(database_url, server_settings={"plan_cache_mode": mode})
+    try:
+        await connection.execute("ANALYZE event_ranges")
+        mine = await connection.fetchval("SELECT DISTINCT tableoid::regclass::text FROM event_ranges WHERE task_id = 1")
+        await connection.execute(f"PREPARE guarded AS {store_ranges.SQL.text(name)}")
+        given = ", ".join(ARGUMENTS_ABOUT_RANGES[one] for one in store_ranges.SQL.parameters(name))
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE guarded ({given})"))
+    finally:
+        await connection.close()
+    scanned = set(re.findall(r"Scan.* on (event_ranges_\d\d)\b", plan))
+    assert scanned == {mine}, plan
+
+
+async def test_moving_ranges_does_not_read_those_of_the_task_while_the_statistics_are_old(
+    rows: Rows, database_url: str
+) -> None:
+    """Statistics say that no range is sent; a plan that starts from the sent ones of the task would read them all."""
+    await add_ranges(rows, [(await rows.jobs(1, status="running"))[0]], 2000)
+    connection = await asyncpg.connect(database_url, server_settings={"plan_cache_mode": "force_custom_plan"})
+    try:
+        await connection.execute("ANALYZE event_ranges")
+        await connection.execute("UPDATE event_ranges SET status = 1")
+        await connection.execute(f"PREPARE guarded AS {store_ranges.SQL.text('move_ranges')}")
+        values = {**ARGUMENTS_ABOUT_RANGES, "to_status": "3", "allowed": "'{1,2}'"}
+        given = ", ".join(values[one] for one in store_ranges.SQL.parameters("move_ranges"))
+        plan = "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN EXECUTE guarded ({given})"))
+    finally:
+        await connection.close()
+    assert re.search(r"Index Cond: \(\(task_id = '1'::bigint\) AND \(event_range_id = w.event_range_id\)\)", plan), plan
+
+
+async def test_a_report_of_a_range_writes_no_index(rows: Rows, database_url: str) -> None:
+    """Its row has another version in the same page, which the indexes do not know of (HOT)."""
+    job_id = (await rows.jobs(1, status="running"))[0]
+    await add_ranges(rows, [job_id], 20)
+    connection = await asyncpg.connect(database_url)
+    try:
+        async with connection.transaction():
+            taken = await store_ranges.take_ranges(connection, 1, job_id, 10)
+        async with connection.transaction():
+            details = {one.event_range_id: store_ranges.RangeDetails(job_id) for one in taken}
+            moved = await store_ranges.move_ranges(connection, 1, "finished", details)
+            in_page = "SELECT sum(pg_stat_get_xact_tuples_hot_updated(relid)) FROM pg_partition_tree('event_ranges')"
+            assert len(moved) == await connection.fetchval(in_page) == 10
+    finally:
+        await connection.close()

@@ -24,6 +24,8 @@ async def begin(context: Context, databases: Databases) -> Story:
         ("J_LARGE", "ALPHA", ",minEventsForJumbo=50"),
     ):
         grid["queues"][name] = a_record(name, site, catchall=f"useJumboJobs{more}")
+    for record in grid["queues"].values():
+        record["jobseed"] = "all"
     await load_grid(found.database, grid)
     return found
 
@@ -62,14 +64,14 @@ async def report(story: Story, job_id: int, *states: str) -> None:
     """The pilot of a job reports single ranges that it processes failed or fatal, stored as dispatch does."""
     async with story.database.begin(reason="the test plays a pilot") as work:
         for state in states:
-            event_range_id = await work.connection.fetchval(
+            moved = await work.connection.fetchrow(
                 "UPDATE event_ranges SET status = $2 WHERE event_range_id ="
                 " (SELECT min(event_range_id) FROM event_ranges WHERE job_id = $1 AND status = 2)"
-                " RETURNING event_range_id",
+                " RETURNING task_id, event_range_id",
                 job_id, CODES[state],
             )  # fmt: skip
-            if state == "failed" and event_range_id is not None:
-                await copy_failed(work.connection, [event_range_id])
+            if state == "failed" and moved is not None:
+                await copy_failed(work.connection, moved["task_id"], [moved["event_range_id"]])
 
 
 async def hourly(story: Story) -> tuple[list[int], bool]:

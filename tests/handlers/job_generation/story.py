@@ -27,7 +27,7 @@ from shared.runtime.service import Context, Service
 from tests import rows
 from tests.databases import Databases
 from tests.handlers.events import deliver, started
-from tests.handlers.grids import load_grid
+from tests.handlers.grids import load_grid, small_grid
 
 COMMAND_LINE = "--in=${IN} --max=${MAXEVENTS} --skip=${SKIPEVENTS} --out=${OUTPUT0}"
 PATH = {
@@ -52,7 +52,10 @@ class Story:
     async def begin(cls, context: Context, databases: Databases) -> Story:
         find = partial(databases.ask, context.settings.database_url, run_checks)
         story = cls(context.database, await started(build(context)), find)
-        await load_grid(context.database)
+        grid = small_grid()
+        for record in grid["queues"].values():
+            record["jobseed"] = "all"
+        await load_grid(context.database, grid)
         return story
 
     async def hear(self, event: Event) -> Sequence[Event]:
@@ -172,17 +175,32 @@ class Story:
         return chunks_in(said)
 
     async def broker(
-        self, task_id: int, chunk_id: int, *queues: str, max_jobs: int | None = None, resource_type: str = "SCORE"
+        self,
+        task_id: int,
+        chunk_id: int,
+        *queues: str,
+        max_jobs: int | None = None,
+        resource_type: str = "SCORE",
+        for_jumbo: Sequence[str] = (),
     ) -> Sequence[Event]:
-        """Brokerage ranked these queues."""
+        """Brokerage ranked these queues; `for_jumbo`: those that may get a jumbo job, ranked or not."""
         candidates = tuple(
             QueueChoice(queue=one, resource_type=resource_type, weight=1.0, max_jobs=max_jobs)
             for one in queues or ("Q_ALPHA",)
         )
-        event = ChunkBrokered(chunk_id=chunk_id, task_id=task_id, decision_id=1, candidates=candidates)
+        event = ChunkBrokered(
+            chunk_id=chunk_id,
+            task_id=task_id,
+            decision_id=1,
+            candidates=candidates,
+            jumbo_queues=_unranked(for_jumbo, resource_type),
+        )
         return await self.hear(event)
 
-    async def unplaceable(self, task_id: int, chunk_id: int) -> Sequence[Event]:
+    async def unplaceable(
+        self, task_id: int, chunk_id: int, *, for_jumbo: Sequence[str] | None = ()
+    ) -> Sequence[Event]:
+        """No queue passed; `for_jumbo` None: no brokerage decided, the files were picked for too long."""
         async with self.database.read() as connection:
             now = await connection.fetchval("SELECT orrery_now()")
         event = ChunkUnplaceable(
@@ -191,6 +209,7 @@ class Story:
             decision_id=1,
             reason="no queue is online",
             retry_at=now + timedelta(hours=1),
+            jumbo_queues=None if for_jumbo is None else _unranked(for_jumbo, "SCORE"),
         )
         return await self.hear(event)
 
@@ -289,3 +308,7 @@ def chunks_in(said: Sequence[Event]) -> list[int]:
 
 def generated_in(said: Sequence[Event]) -> list[int]:
     return [job_id for event in said if isinstance(event, JobsGenerated) for job_id in event.job_ids]
+
+
+def _unranked(queues: Sequence[str], resource_type: str) -> tuple[QueueChoice, ...]:
+    return tuple(QueueChoice(queue=one, resource_type=resource_type, weight=1.0) for one in queues)

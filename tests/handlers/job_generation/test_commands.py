@@ -96,7 +96,8 @@ async def test_a_retry_that_discards_events_throws_away_what_was_processed_and_n
     codes = [CODES[status] for status in ("finished", "done", "merged", "failed", "ready")]
     async with story.database.begin(reason="the test plays the event service") as work:
         for number, code in enumerate(codes):
-            row = {"task_id": task_id, **dict(file), "status": code, "job_process_id": number}
+            events = {"job_process_id": number, "def_min_event_id": number}
+            row = {"task_id": task_id, **dict(file), "status": code, **events}
             await insert(work.connection, "event_ranges", row)
         await work.connection.execute(
             "UPDATE tasks SET command = 'retry', command_details = $2 WHERE task_id = $1", task_id, details

@@ -131,13 +131,17 @@ async def test_whatever_ends_when_each_range_is_merged_once_or_its_file_used_its
     assert await story.value(f"{unused} AND type = 'input'", task_id) == 0
 
 
-async def one_step(story: Story, task_id: int, rng: random.Random, *, fails: float) -> bool:
-    """Input is brokered, or one job takes ranges and ends somehow; whether the task is over."""
+async def one_step(story: Story, task_id: int, rng: random.Random, *, fails: float, waits: float = 0.0) -> bool:
+    """Input is brokered, or one job takes ranges and ends somehow; whether the task is over.
+
+    `waits`: how often only queues for jumbo jobs are free.
+    """
     if await is_prepared(story, task_id):
         return True
     chunks = await story.fetch("SELECT chunk_id FROM chunks WHERE task_id = $1 AND status = 'offered'", task_id)
     if chunks:
-        await story.broker(task_id, chunks[0]["chunk_id"], "Q_ALPHA", "Q_BETA", "J_BETA", "J_GAMMA")
+        others = () if waits and rng.random() < waits else ("Q_ALPHA", "Q_BETA")
+        await story.broker(task_id, chunks[0]["chunk_id"], *others, "J_BETA", "J_GAMMA")
         return False
     if rng.random() < fails / 4:
         await hourly(story)

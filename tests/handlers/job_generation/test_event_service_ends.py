@@ -30,6 +30,26 @@ async def test_es_retry_events_are_left_and_another_job_takes_them(story: Story)
     assert await story.files(task_id) == ["finished"]
 
 
+async def test_a_job_does_not_end_before_a_report_that_was_taken_while_its_end_waited_for_it(story: Story) -> None:
+    _, job_id, merge_id = await merged_by(story)
+    reported_at = await story.value(
+        "UPDATE jobs SET state_change_time = orrery_now() + interval '1 s', end_time = orrery_now() + interval '1 s'"
+        " WHERE job_id = $1 RETURNING end_time", job_id,
+    )  # fmt: skip
+    await story.end([merge_id], "finished")
+    assert await story.value("SELECT end_time FROM jobs WHERE job_id = $1", job_id) >= reported_at
+
+
+async def test_the_wait_for_a_merge_is_no_part_of_the_time_of_a_job(story: Story) -> None:
+    _, job_id, merge_id = await merged_by(story)
+    reported_at = await story.value(
+        "UPDATE jobs SET start_time = orrery_now() - interval '10 hours', end_time = orrery_now() - interval '9 hours'"
+        " WHERE job_id = $1 RETURNING end_time", job_id,
+    )  # fmt: skip
+    await story.end([merge_id], "finished")
+    assert await story.value("SELECT end_time FROM jobs WHERE job_id = $1", job_id) == reported_at
+
+
 async def test_es_inaction_nothing_was_processed_and_another_job_tries(story: Story) -> None:
     task_id, [job_id] = await begun(story)
     assert len(generated_in(await story.end([job_id], "merging"))) == 1

@@ -148,7 +148,9 @@ async def test_what_one_generator_offered_is_counted_by_the_other_at_once(
 ) -> None:
     story = await with_parameters(context, databases)
     other = await started(build(context))
-    first, second, third = [await story.task(n_files=11, gshare="MC") for _ in range(3)]
+    first, second, third = [
+        await story.task(n_files=11, gshare="MC", current_priority=priority) for priority in (500, 500, 499)
+    ]
     assert len(await story.ready(first)) == 1
     assert len(chunks_in(await deliver(context.database, other, TaskReady(task_id=second)))) == 1
     assert await story.ready(third) == []

@@ -114,6 +114,22 @@ async def test_scouts_are_judged_without_the_files_that_were_lost_meanwhile(stor
     assert await story.status(task_id) == "prepared"
 
 
+async def test_a_task_whose_input_is_all_lost_before_its_scouts_ran_is_broken_with_the_reason(story: Story) -> None:
+    task_id = await story.task(n_files=2, status="scouting", rule={"nFilesPerJob": 1})
+    await alter(
+        story,
+        "WITH lost AS (UPDATE task_files SET status = 'lost' WHERE task_id = $1 AND type = 'input'"
+        " RETURNING file_id, task_id)"
+        " INSERT INTO transition_log (at, entity, entity_ids, task_id, from_status, to_status, actor, reason)"
+        " SELECT orrery_now(), 'file', array_agg(file_id), task_id, 'ready', 'lost', 'test', 'planted' FROM lost"
+        " GROUP BY task_id",
+        task_id,
+    )
+    await story.hear(TaskReleased(task_id=task_id, status="scouting", reason="its input was read again"))
+    assert await story.status(task_id) == "tobroken"
+    assert "all input is lost" in await story.value("SELECT error_dialog FROM tasks WHERE task_id = $1", task_id)
+
+
 async def test_files_by_physical_name_are_in_the_command_line_and_the_pilot_moves_none(story: Story) -> None:
     task_id = await story.task(n_files=3, rule={"nFilesPerJob": 2}, command_line='-i "${IN/T}" -o ${OUTPUT0}')
     async with story.database.begin(reason="as definition leaves it") as work:

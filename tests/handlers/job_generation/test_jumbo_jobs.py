@@ -21,8 +21,8 @@ from tests.handlers.job_generation.jumbo import (
     take,
     use_jumbo,
 )
-from tests.handlers.job_generation.ranges import attempts, ends, process, ranges, spec_of
-from tests.handlers.job_generation.story import Story, generated_in
+from tests.handlers.job_generation.ranges import LINE, attempts, ends, process, ranges, spec_of
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
 
 @pytest.fixture
@@ -58,6 +58,48 @@ async def test_jumbo_jobs_are_made_one_for_each_queue_up_to_the_number_of_the_ta
     task_id, *_ = await begun(story, "Q_ALPHA", "J_BETA", "J_GAMMA", "J_LARGE", **values)
     rows = await story.fetch("SELECT queue FROM jumbo_jobs WHERE task_id = $1 ORDER BY queue", task_id)
     assert [row["queue"] for row in rows] == queues
+
+
+async def test_a_queue_for_jumbo_jobs_that_passed_brokerage_gets_one_though_it_was_not_ranked(story: Story) -> None:
+    task_id = await story.task(
+        n_files=2, n_events=50, command_line=LINE, rule={"nEventsPerWorker": 10, "nJumboJobs": 3}, event_service=1,
+        use_jumbo="W",
+    )  # fmt: skip
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id, "Q_ALPHA", "J_GAMMA", for_jumbo=("J_BETA", "J_GAMMA", "J_LARGE"))
+    rows = await story.fetch("SELECT queue, job_type FROM jobs WHERE task_id = $1 ORDER BY job_id", task_id)
+    assert [tuple(row.values()) for row in rows] == [
+        ("Q_ALPHA", "normal"), ("Q_ALPHA", "normal"), ("J_GAMMA", "jumbo"), ("J_BETA", "jumbo"),
+    ], "the ranked one first, then the others; ten ranges are too few for J_LARGE"  # fmt: skip
+
+
+async def test_a_jumbo_job_at_a_queue_that_is_ranked_no_more_counts_among_those_of_its_task(story: Story) -> None:
+    task_id = await story.task(
+        n_files=2, n_events=50, command_line=LINE, rule={"nEventsPerWorker": 1, "nJumboJobs": 2}, event_service=1,
+        use_jumbo="W",
+    )  # fmt: skip
+    [chunk_id] = await story.ready(task_id)
+    said = await story.broker(task_id, chunk_id, "Q_ALPHA", "J_BETA", max_jobs=1)
+    [at_beta] = await jumbo_of(story, task_id)
+    [co_jumbo] = [job_id for job_id in generated_in(said) if job_id != at_beta]
+    await story.move([co_jumbo, at_beta], "running")
+    await process(story, co_jumbo, 50)
+    await story.end([co_jumbo], "merging")  # its set is merged: its queues count no more
+    await story.broker(task_id, chunks_in(said)[0], "Q_ALPHA", "J_GAMMA", "J_LARGE")
+    rows = await story.fetch("SELECT queue FROM jumbo_jobs WHERE task_id = $1 ORDER BY job_id", task_id)
+    assert [row["queue"] for row in rows] == ["J_BETA", "J_GAMMA"]
+
+
+async def test_with_not_discard_events_what_a_jumbo_job_processed_of_a_failed_set_is_not_processed_again(
+    story: Story,
+) -> None:
+    task_id, [co_jumbo], [jumbo] = await begun(story, n_files=1, notDiscardEvents=True, maxAttemptEsJob=1)
+    await story.move([co_jumbo, jumbo], "running")
+    await take(story, jumbo, task_id, 3)
+    await story.end([co_jumbo], "failed", source="pilot")
+    [chunk] = await story.fetch("SELECT chunk_id FROM chunks WHERE task_id = $1 AND status = 'offered'", task_id)
+    await story.broker(task_id, chunk["chunk_id"], "Q_ALPHA", "J_BETA")
+    assert await ranges(story, task_id) == ["done"] * 3 + ["ready"] * 2
 
 
 async def test_a_jumbo_job_processes_everything_and_its_co_jumbo_jobs_are_merged_without_having_run(
@@ -162,11 +204,11 @@ async def test_queues_are_looked_for_only_when_the_task_lacks_a_jumbo_job(
     task_id, [first, second], [jumbo] = await begun(story)
     asked = []
 
-    async def ranked_queues(*_: Any) -> list[tuple[str, str]]:
+    async def queues_of_task(*_: Any) -> list[tuple[str, str]]:
         asked.append(task_id)
         return []
 
-    monkeypatch.setattr(store_jumbo, "ranked_queues", ranked_queues)
+    monkeypatch.setattr(store_jumbo, "queues_of_task", queues_of_task)
     await story.move([first, jumbo], "running")
     await process(story, first, 5)
     await story.end([first], "merging")
@@ -198,6 +240,19 @@ async def test_every_hour_co_jumbo_jobs_end_whose_events_were_processed_while_th
     await story.end([merge_id], "finished")
     assert await ends(story, first) == [("finished", "es_merge")]
     assert (await ranges(story, task_id))[:5] == ["merged"] * 5
+
+
+@pytest.mark.parametrize(("decided", "kept"), [(None, [["J_BETA", "SCORE"]]), ((), [])])
+async def test_input_given_back_without_a_decision_of_brokerage_leaves_the_queues_for_jumbo_jobs_as_they_are(
+    story: Story, decided: tuple[str, ...] | None, kept: list[list[str]]
+) -> None:
+    task_id = await story.task(
+        n_files=2, n_events=50, command_line=LINE, rule={"nEventsPerWorker": 10}, event_service=1, use_jumbo="W"
+    )
+    [chunk_id] = await story.ready(task_id)
+    [chunk_id] = chunks_in(await story.broker(task_id, chunk_id, max_jobs=1, for_jumbo=("J_BETA",)))
+    await story.unplaceable(task_id, chunk_id, for_jumbo=decided)
+    assert await story.value("SELECT jumbo_queues FROM tasks WHERE task_id = $1", task_id) == kept
 
 
 async def test_close_to_100_percent_jumbo_jobs_are_unset_and_taken_back(story: Story) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 
 from services.job_dispatch.store.jobs import Store
+from services.job_generation import app
+from services.job_generation.policy.example_vo import ExampleGeneration
+from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.store import results as store_results
 from shared.events import JobsFailed, JobsFinished, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_site_matches import advertise
@@ -328,3 +332,51 @@ async def test_with_log_merge_the_log_of_a_merge_job_goes_to_a_dataset_of_its_ow
     await story.end([merge_id], "finished")
     assert await story.files(task_id) == ["finished"] * 2 and await story.status(task_id) == "prepared"
     assert await story.files(task_id, "log") == ["finished"] * len(merged)
+
+
+async def test_no_more_outputs_are_read_than_a_chunk_of_merge_jobs_takes_and_all_are_merged_in_the_end(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await story.fetch(
+        "INSERT INTO parameters (app, component, key, value, type)"
+        " VALUES ('jedi', 'jobgen', 'MAX_MERGE_JOBS_PER_CHUNK', '2', 'int')"
+    )
+    await story.fetch("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+    for start in story.service.on_start:
+        await start()
+    read: list[int] = []
+    on_hold = store_results.on_hold
+
+    async def noted(*asked: Any) -> Any:
+        found = await on_hold(*asked)
+        read.extend(len({unit.boundary_id for unit in units}) for units in found.values())
+        return found
+
+    monkeypatch.setattr(store_results, "on_hold", noted)
+    task_id, _, chunks = await waiting(story, n_files=11, rule={"nFilesPerMergeJob": 2})
+    made = []
+    while chunks:
+        said = [await story.broker(task_id, chunk_id) for chunk_id in chunks]
+        made.append([len(generated_in(one)) for one in said])
+        chunks = [new for one in said for new in chunks_in(one)]
+    assert max(read) == 5, "two merge jobs of two files each, and one job more"
+    assert made == [[2], [2], [2]] and len(set(await story.files(task_id, "trn_output"))) == 1
+
+
+async def test_the_merge_jobs_of_a_vo_are_those_of_its_own_plugin(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 5 outputs, at most 4 in a merge job, everybody else would merge 4 and 1."""
+    plugins: dict[str, type[GreedyGeneration]] = {"example": ExampleGeneration}
+    monkeypatch.setattr(app, "find", lambda group, vo, label: plugins.get(vo, GreedyGeneration))
+    app.find_plugin.cache_clear()
+    merged = {}
+    for vo in ("example", "demo"):
+        task_id, _, chunks = await waiting(story, n_files=5, vo=vo, rule={"nFilesPerMergeJob": 4})
+        jobs = [job_id for chunk_id in chunks for job_id in generated_in(await story.broker(task_id, chunk_id))]
+        merged[vo] = [
+            await story.value("SELECT count(*) FROM job_files WHERE job_id = $1 AND type = 'trn_output'", job_id)
+            for job_id in jobs
+        ]
+    app.find_plugin.cache_clear()
+    assert merged == {"example": [3, 2], "demo": [4, 1]}

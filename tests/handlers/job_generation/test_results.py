@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from shared.events import JobsExpired, JobsFailed, JobsFinished, TaskPrepared, TaskProgressed
+import pytest
+
+from services.job_generation.store import results as store_results
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import JobsExpired, JobsFailed, JobsFinished, JobsMerging, TaskPrepared, TaskProgressed
 from tests.handlers.events import deliver
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.rows import ARCHIVE
@@ -20,6 +25,28 @@ async def test_finished_jobs_finish_their_files_and_the_task_is_prepared(story: 
     assert [event.task_id for event in said if isinstance(event, TaskPrepared)] == [task_id]
     [progress] = [event for event in said if isinstance(event, TaskProgressed)]
     assert (progress.files_finished, progress.files_failed, progress.files_total, progress.live_jobs) == (3, 0, 3, 0)
+
+
+async def test_files_of_jobs_that_ended_well_are_not_read_one_by_one(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One statement finishes them; those of a job that failed are judged."""
+    task_id = await story.task(n_files=3)
+    first, *others = await story.jobs_of(task_id)
+    read: list[int] = []
+    files_of_jobs = store_results.files_of_jobs
+
+    async def noted(work: UnitOfWork, job_ids: Sequence[int]) -> list[store_results.JobFile]:
+        read.extend(job_ids)
+        return await files_of_jobs(work, job_ids)
+
+    monkeypatch.setattr(store_results, "files_of_jobs", noted)
+    await story.move([first], "failed", source="payload")
+    await story.move(others, "finished")
+    await story.hear(JobsFinished(job_ids=(first, *others)))
+    assert read == [first]
+    assert sorted(await story.files(task_id)) == ["finished", "finished", "picked"]
+    await story.check()
 
 
 async def test_sizes_names_and_checksums_of_outputs_come_from_the_pilots_report(story: Story) -> None:
@@ -39,6 +66,45 @@ async def test_the_same_end_told_twice_counts_once(story: Story) -> None:
     before = await story.fetch("SELECT * FROM task_datasets WHERE task_id = $1 ORDER BY dataset_id", task_id)
     assert await story.hear(JobsFinished(job_ids=(jobs[0],))) == ()
     assert await story.fetch("SELECT * FROM task_datasets WHERE task_id = $1 ORDER BY dataset_id", task_id) == before
+
+
+async def test_core_seconds_of_a_task_are_counted_by_queue_and_end(story: Story) -> None:
+    task_id = await story.task(n_files=4)
+    jobs = await story.jobs_of(task_id)
+    for job_id, cores, queue, to in zip(
+        jobs, (1, 8, 2, 1), ("Q_ALPHA", "Q_ALPHA", "Q_BETA", "Q_BETA"), ("finished", "failed", "finished", "closed"),
+        strict=True,
+    ):  # fmt: skip
+        await story.move([job_id], to, source="payload")
+        await story.fetch(
+            "UPDATE jobs SET core_count = $2, queue = $3, end_time = start_time + interval '100 s' WHERE job_id = $1"
+            " RETURNING job_id",
+            job_id, cores, queue,
+        )  # fmt: skip
+    for _ in range(2):
+        await story.hear(JobsFinished(job_ids=tuple(jobs)))
+    found = await story.fetch(
+        "SELECT queue, finished_core_s, failed_core_s FROM task_usage WHERE task_id = $1 ORDER BY queue", task_id
+    )
+    assert [tuple(row.values()) for row in found] == [("Q_ALPHA", 100, 800), ("Q_BETA", 200, 0)]
+
+
+async def test_the_wait_for_a_merge_does_not_count_as_used(story: Story) -> None:
+    """Two jobs of an hour that waited nine hours for their merge, which takes an hour as well."""
+    task_id = await story.task(n_files=2, merge=True)
+    jobs = await story.jobs_of(task_id)
+    await story.move(jobs, "merging")
+    await story.fetch(
+        "UPDATE jobs SET start_time = orrery_now() - interval '10 hours', end_time = orrery_now() - interval '9 hours'"
+        " WHERE job_id = ANY($1::bigint[]) RETURNING job_id",
+        jobs,
+    )
+    [chunk_id] = chunks_in(await story.hear(JobsMerging(job_ids=tuple(jobs))))
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    said = await story.end([merge_id], "finished")
+    await story.hear(next(event for event in said if isinstance(event, JobsFinished)))
+    used = await story.value("SELECT sum(finished_core_s) FROM task_usage WHERE task_id = $1", task_id)
+    assert used == pytest.approx(3 * 3600, abs=60)
 
 
 async def test_two_replicas_that_count_the_same_jobs_at_once_count_them_once(story: Story) -> None:

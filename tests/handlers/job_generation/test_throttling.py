@@ -9,10 +9,12 @@ import pytest
 from services.job_generation import gating
 from shared.runtime.service import Context
 from tests.databases import Databases
-from tests.handlers.job_generation.story import Story
+from tests.handlers.job_generation.story import Story, chunks_in
 
 OF_SHARE = "SELECT count(*) FROM jobs WHERE gshare = 'MC'"
 SLOT = {"gshare": "MC"}
+#: less urgent than what is queued: as urgent tasks go on while few jobs are activated
+LESS = {**SLOT, "current_priority": 1}
 
 
 async def limited(context: Context, databases: Databases, limit: int, cap: int | None = None) -> Story:
@@ -34,7 +36,7 @@ async def test_what_one_task_offered_holds_the_next_task_of_the_share_back(
     context: Context, databases: Databases
 ) -> None:
     story = await limited(context, databases, 3)
-    first, second = await story.task(n_files=4, **SLOT), await story.task(n_files=4, **SLOT)
+    first, second = await story.task(n_files=4, **SLOT), await story.task(n_files=4, **LESS)
     elsewhere = await story.task(n_files=4, gshare="Data")
     assert len(await story.ready(first)) == 1
     assert await story.ready(second) == []
@@ -104,7 +106,7 @@ async def test_tasks_of_a_resource_queue_are_throttled_by_it_and_not_by_their_sh
     queue = await resource_queue(story)
     first = await story.task(n_files=4, work_queue_id=queue, **SLOT)
     of_share = await story.task(n_files=4, **SLOT)
-    of_queue = await story.task(n_files=4, work_queue_id=queue, gshare="Data")
+    of_queue = await story.task(n_files=4, work_queue_id=queue, **{**LESS, "gshare": "Data"})
     assert len(await story.jobs_of(first)) == 4  # made, and counted by the work queue from now on
     carried = await story.fetch("SELECT DISTINCT work_queue_id FROM jobs WHERE task_id = $1", first)
     assert [row["work_queue_id"] for row in carried] == [queue], "jobs carry the work queue of their task"
@@ -126,7 +128,7 @@ async def test_what_chunks_of_a_resource_queue_may_become_counts_for_it_alone(
     queue = await resource_queue(story)
     first, same, other = [
         await story.task(n_files=4, **{"gshare": "MC", **given})
-        for given in ({"work_queue_id": queue}, {"work_queue_id": queue, "gshare": "Data"}, {})
+        for given in ({"work_queue_id": queue}, {**LESS, "work_queue_id": queue, "gshare": "Data"}, {})
     ]
     assert len(await story.ready(first)) == 1
     assert await story.ready(same) == [] and len(await story.ready(other)) == 1
@@ -138,7 +140,7 @@ async def test_a_queue_that_is_not_throttled_and_one_that_is_not_a_resource(
 ) -> None:
     story = await limited(context, databases, 3)
     queue = await resource_queue(story, function=function, throttled=throttled)
-    first, second = [await story.task(n_files=4, work_queue_id=queue, **SLOT) for _ in range(2)]
+    first, second = [await story.task(n_files=4, work_queue_id=queue, **slot) for slot in (SLOT, LESS)]
     assert len(await story.ready(first)) == 1
     assert bool(await story.ready(second)) is goes_on
 
@@ -152,7 +154,7 @@ async def test_the_limit_of_a_resource_queue_is_that_of_its_name(context: Contex
     await story.fetch("UPDATE versions SET version = version + 1 WHERE name = 'config'")
     story = await Story.begin(context, databases)
     queue = await resource_queue(story)
-    first, second = [await story.task(n_files=4, work_queue_id=queue, **SLOT) for _ in range(2)]
+    first, second = [await story.task(n_files=4, work_queue_id=queue, **slot) for slot in (SLOT, LESS)]
     assert len(await story.ready(first)) == 1 and await story.ready(second) == []
 
 
@@ -168,6 +170,22 @@ async def test_a_more_urgent_task_goes_on_where_its_share_has_enough_of_less_urg
     said = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", low)
     assert "tasks of priority 900 go on, the most urgent that is queued is 500" in said
     assert len(await story.ready(urgent)) == 1
+
+
+@pytest.mark.parametrize(("activated", "goes_on"), [(499, True), (500, False)])
+async def test_as_urgent_a_task_goes_on_while_less_than_500_jobs_of_its_share_do_not_run_yet(
+    context: Context, databases: Databases, activated: int, goes_on: bool
+) -> None:
+    story = await limited(context, databases, 3, cap=50)
+    assert len(await story.jobs_of(await story.task(n_files=1, current_priority=500, **SLOT))) == 1
+    await story.fetch("INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', 'MC', 'bob', 'defined', 40, 40)")
+    await story.fetch(
+        "INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', 'MC', 'bob', 'activated', $1, $1)", activated
+    )
+    await story.fetch("UPDATE generation_gates SET counted_at = NULL")
+    less, equal = [await story.task(n_files=1, current_priority=priority, **SLOT) for priority in (499, 500)]
+    assert await story.ready(less) == []
+    assert len(await story.ready(equal)) == int(goes_on)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -191,7 +209,60 @@ async def test_event_service_is_counted_over_all_resource_types(context: Context
     queue = await resource_queue(story)
     await story.fetch("UPDATE work_queues SET queue_name = 'eventservice' RETURNING queue_id")
     first = await story.task(n_files=4, work_queue_id=queue, **SLOT)
-    other = await story.task(n_files=4, work_queue_id=queue, **SLOT)
+    other = await story.task(n_files=4, work_queue_id=queue, **LESS)
     await story.fetch("UPDATE tasks SET resource_type = 'MCORE' WHERE task_id = $1 RETURNING task_id", other)
     assert len(await story.ready(first)) == 1
     assert await story.ready(other) == []
+
+
+async def test_a_more_urgent_task_of_a_resource_queue_goes_on_where_the_queue_has_enough_of_less_urgent_work(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    first = await story.task(n_files=4, work_queue_id=queue, current_priority=500, **SLOT)
+    assert len(await story.ready(first)) == 1
+    of_share = await story.task(n_files=4, current_priority=9000, **SLOT)
+    urgent, low = [
+        await story.task(n_files=4, work_queue_id=queue, current_priority=priority, **{**SLOT, "gshare": "Data"})
+        for priority in (900, 600)
+    ]
+    assert await story.ready(low) == [], "600 is more than what is queued, but 900 waits"
+    said = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", low)
+    assert "tasks of priority 900 go on, the most urgent that is queued is 500" in said
+    assert len(await story.ready(urgent)) == 1 and len(await story.ready(of_share)) == 1
+
+
+@pytest.mark.parametrize(("name", "is_held"), [("gpu", False), ("eventservice", True)])
+async def test_queued_jobs_of_a_resource_queue_that_are_short_in_all_hold_back_event_service_only(
+    context: Context, databases: Databases, monkeypatch: pytest.MonkeyPatch, name: str, is_held: bool
+) -> None:
+    monkeypatch.setattr(gating, "COUNTS_ARE_FRESH_FOR", timedelta(0))
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    await story.fetch("UPDATE work_queues SET queue_name = $1 RETURNING queue_id", name)
+    short = {"cpu_time": 1, "cpu_time_unit": "HS06sPerEvent", "work_queue_id": queue, **SLOT}
+    assert len(await story.jobs_of(await story.task(n_files=2, **short))) == 2
+    assert len(await story.ready(await story.task(n_files=2, **short))) == 1
+    third = await story.task(n_files=1, **{**short, **LESS})
+    assert (await story.ready(third) == []) is is_held
+
+
+async def test_more_urgent_tasks_of_users_do_not_go_on_where_their_share_has_enough(
+    context: Context, databases: Databases
+) -> None:
+    story = await limited(context, databases, 3)
+    first = await story.task(n_files=4, current_priority=500, **SLOT)
+    assert len(await story.ready(first)) == 1
+    urgent = await story.task(n_files=4, current_priority=900, prod_source_label="user", task_type="prod", **SLOT)
+    assert await story.ready(urgent) == []
+
+
+async def test_merging_goes_on_where_its_share_has_enough(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 3)
+    task_id = await story.task(n_files=2, merge=True, **SLOT)
+    jobs = await story.jobs_of(task_id)
+    assert len(await story.ready(await story.task(n_files=4, **SLOT))) == 1
+    assert await story.ready(await story.task(n_files=1, **LESS)) == [], "the share has enough"
+    [chunk_id] = chunks_in(await story.end(jobs, "merging"))
+    assert await story.value("SELECT kind FROM chunks WHERE chunk_id = $1", chunk_id) == "merge"

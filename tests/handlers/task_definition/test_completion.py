@@ -65,6 +65,18 @@ async def test_a_part_of_the_input_makes_it_finished_and_none_of_it_failed(
     assert await value_of(database, inputs, none) == "failed"
 
 
+async def test_ami_is_to_know_of_a_task_that_is_done_or_finished(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    flags = {}
+    for name, finished in (("whole", 20), ("part", 12), ("none", 0)):
+        task_id = await prepared(database, service, producer, finished=finished, failed=20 - finished, name=name)
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+        row = await task_row(database, task_id)
+        flags[row["status"]] = row["ami_flag"]
+    assert flags == {"done": "READY", "finished": "READY", "failed": None}
+
+
 async def test_a_goal_that_is_not_reached_asks_the_owner_or_fails(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

@@ -109,6 +109,62 @@ async def test_jobs_that_no_longer_hold_are_left_alone(database: Database, servi
     assert await value_of(database, "SELECT n_files FROM catalogue.datasets WHERE name = 'mc.output'") == 0
 
 
+async def copies(database: Database, *job_ids: int) -> None:
+    """These jobs are copies of one job (useJobCloning)."""
+    job_set = {"task_id": job_ids[0] * 100, "chunk_id": 1, "status": "open", "kind": "normal", "n_files": 1,
+               "n_ranges": 0, "n_consumers": 1, "serials": {}, "queues": []}  # fmt: skip
+    async with database.read() as connection:
+        set_id = await insert(connection, "job_sets", job_set, "job_set_id")
+        for job_id in job_ids:
+            member = {"job_id": job_id, "job_set_id": set_id, "task_id": job_id * 100, "role": "clone", "attempt": 1}
+            await insert(connection, "job_set_jobs", member)
+
+
+async def registered_files(database: Database) -> list[str]:
+    """Of jobs with numbers of one digit."""
+    query = "SELECT lfn FROM catalogue.files WHERE lfn ~ '^(log|output)[.][0-9]$' ORDER BY lfn"
+    return [row["lfn"] for row in await rows_of(database, query)]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_of_copies_of_a_job_the_outputs_of_the_first_alone_are_registered(
+    database: Database, service: Service, at_once: bool
+) -> None:
+    for job_id in (1, 2, 3):
+        await a_holding_job(database, job_id, reported(job_id))
+    await copies(database, 1, 2)
+    first, said = (1, [(1, 2, 3)]) if at_once else (2, [(2,), (1,), (3, 2, 1)])
+    told = [one for job_ids in said for one in await deliver(database, service, OutputsProduced(job_ids=job_ids))]
+    assert {job_id for one in told for job_id in one.job_ids} == {first, 3}
+    assert await registered_files(database) == [f"log.{first}", "log.3", f"output.{first}", "output.3"]
+
+
+@pytest.mark.parametrize(("was", "counted"), [("failed", 2), ("transferring", 1), ("finished", 1)])
+async def test_another_copy_is_registered_where_the_first_ended_badly(
+    database: Database, service: Service, was: str, counted: int
+) -> None:
+    for job_id in (1, 2):
+        await a_holding_job(database, job_id, reported(job_id))
+    await copies(database, 1, 2)
+    async with database.read() as connection:
+        await connection.execute("INSERT INTO stored_copies SELECT job_set_id, 1 FROM job_sets")
+        for status in ("transferring", was):
+            await change(connection, "UPDATE jobs SET status = $1 WHERE job_id = 1", status)
+    told = await deliver(database, service, OutputsProduced(job_ids=(2,)))
+    assert [one.job_ids for one in told] == ([(2,)] if counted == 2 else [])
+    assert ("output.2" in await registered_files(database)) == (counted == 2)
+
+
+async def test_a_copy_that_failed_registers_its_log_and_leaves_the_output_to_another(
+    database: Database, service: Service
+) -> None:
+    await a_holding_job(database, 1, reported(1), state="failed")
+    await a_holding_job(database, 2, reported(2))
+    await copies(database, 1, 2)
+    await deliver(database, service, OutputsProduced(job_ids=(1, 2)))
+    assert await registered_files(database) == ["log.1", "log.2", "output.2"]
+
+
 async def test_a_file_that_the_pilot_did_not_list_is_not_registered(database: Database, service: Service) -> None:
     report = reported(1)
     del report["outputs"]["output.1"]

@@ -16,7 +16,7 @@ from shared.events import TaskPrepared, TransfersRequested
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.reading import ready_task
-from tests.handlers.task_definition.steps import end_files, put, rows_of, value_of
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, value_of
 from tests.handlers.task_definition.test_chains import make
 from tests.handlers.task_definition.test_data import a_transfer
 from tests.handlers.task_definition.world import an_input, output, production
@@ -186,6 +186,22 @@ async def test_a_transient_output_is_deleted_some_days_after_its_task(
     await put(database, task_id, "finished")
     assert (await producer.post("/api/v1/task/retry", json={"task_id": task_id})).json()["success"]
     assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.passing'") == "open"
+
+
+async def test_unmerged_files_are_deleted_some_days_after_their_task(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(mergeOutput=True))
+    await make(database, "panda.um.mc.simulation", "u.1")
+    await make(database, "mc.simulation", "s.1")
+    await end_files(database, task_id, finished=20)
+    await put(database, task_id, "prepared")
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    async with database.read() as connection:
+        await change(connection, "UPDATE catalogue.datasets SET expires_at = 'epoch' WHERE expires_at IS NOT NULL")
+    await run(database, service, "expired-data")
+    kept = await rows_of(database, "SELECT lfn FROM catalogue.files WHERE lfn IN ('u.1', 's.1')")
+    assert [row["lfn"] for row in kept] == ["s.1"]
 
 
 async def test_a_transient_output_lives_until_its_last_reader_has_ended(

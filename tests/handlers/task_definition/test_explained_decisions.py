@@ -125,6 +125,24 @@ async def test_a_job_that_runs_says_what_its_pilot_said_last(
     assert other["waits_for"][-1].endswith("nothing but that it runs")
 
 
+async def test_a_job_without_a_queue_says_that_it_waits_for_real_co_jumbo_jobs(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await job(connection, task_id, job_id=9, queue=None, status="waiting")
+        await connection.execute(
+            "UPDATE task_datasets SET n_files_waiting = 1 WHERE task_id = $1 AND type = 'input'", task_id
+        )
+    found = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]
+    assert found["waits_for"] == [
+        "waits for real co-jumbo jobs, or for jumbo jobs to process all events of its job set"
+    ]
+    assert "at WAITING_CO_JUMBO/" in found["text"]
+    task = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    assert "1 of it waits for real co-jumbo jobs" in task["text"]
+
+
 async def test_a_job_that_a_pilot_took_says_when_it_is_given_up(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:

@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from services.watchdog import handlers
+from services.watchdog.store.due import SQL
 from shared.events import JobMove, JobsExpired
 from tests import rows
 from tests.handlers.watchdog.conftest import START, Stage
@@ -68,6 +69,7 @@ async def test_a_lost_job_of_the_event_service_with_processed_ranges_waits_for_t
             "task_id": task,
             "dataset_id": 1,
             "file_id": job_id,
+            "def_min_event_id": 1,
             "job_id": job_id,
             "status": status,
             "job_set_id": 1,
@@ -79,7 +81,38 @@ async def test_a_lost_job_of_the_event_service_with_processed_ranges_waits_for_t
 
     assert sorted((move.to_status, move.n_jobs) for move in event.moves) == [("failed", 1), ("merging", 1)]
     states = await connection.fetch("SELECT status, end_time, error_source FROM jobs ORDER BY job_id")
-    assert [tuple(row) for row in states] == [("merging", None, "watchdog"), ("failed", START, "watchdog")]
+    assert [tuple(row) for row in states] == [("merging", START, "watchdog"), ("failed", START, "watchdog")]
+
+
+async def test_es_toolong_jobs_of_job_sets_end_after_24_hours_where_they_merge_or_have_high_priority(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection, event_service=1)
+    job_set = {"task_id": task, "chunk_id": 1, "status": "open", "kind": "normal", "n_files": 1, "n_ranges": 1,
+               "n_consumers": 1, "serials": {}, "queues": [], "created_at": START - 48 * HOUR}  # fmt: skip
+    set_id = await rows.insert(connection, "job_sets", job_set, "job_set_id")
+    found = []
+    for role, priority, hours in (("merge", 100, 25), ("consumer", 900, 25), ("consumer", 899, 25), ("merge", 100, 23)):
+        at = {"state_change_time": START - hours * HOUR, "start_time": START - hours * HOUR, "heartbeat_at": START}
+        found.append(await rows.job(connection, task, status="running", current_priority=priority, **at))
+        member = {"job_id": found[-1], "job_set_id": set_id, "task_id": task, "role": role, "attempt": 1}
+        await rows.insert(connection, "job_set_jobs", member)
+    await seasoned(stage)
+    (event,) = await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    assert sorted(event.job_ids) == found[:2] and event.moves[0].to_status == "closed"
+
+
+async def test_es_toolong_the_watch_looks_at_jobs_of_sets_that_are_worked_on_alone(
+    connection: asyncpg.Connection,
+) -> None:
+    values = {"before": START, "es_priority": 900, "most": 100}
+    async with connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        arguments = [values[name] for name in SQL.parameters("long_event_service")]
+        query = f"EXPLAIN {SQL.text('long_event_service')}"
+        plan = "\n".join(row[0] for row in await connection.fetch(query, *arguments))
+    assert "job_sets_open" in plan and "jobs_pkey" in plan and "jobs_waiting" not in plan, plan
+    assert "Seq Scan" not in plan, plan
 
 
 async def test_running_it_again_changes_nothing(stage: Stage, connection: asyncpg.Connection) -> None:
@@ -102,6 +135,30 @@ async def test_queued_jobs_are_closed_and_go_elsewhere(stage: Stage, connection:
     events = await stage.run(stage.watchdog.watch_queued_jobs)
     assert sorted(number for event in events for number in event.job_ids) == [lost, urgent]
     assert {event.moves[0].to_status for event in events} == {"closed"}
+
+
+async def test_a_job_that_waits_for_jumbo_jobs_without_a_queue_does_not_expire(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task_id = await rows.task(connection)
+    times = {"creation_time": START - 30 * 24 * HOUR, "state_change_time": START - 30 * 24 * HOUR}
+    await rows.job(connection, task_id, status="waiting", queue=None, **times)
+    with_queue = await rows.job(connection, task_id, status="waiting", **times)
+    await seasoned(stage)
+    events = await stage.run(stage.watchdog.watch_queued_jobs)
+    assert [number for event in events for number in event.job_ids] == [with_queue]
+
+
+async def test_a_job_whose_outputs_are_never_registered_ended_when_its_pilot_said_so(
+    stage: Stage, connection: asyncpg.Connection
+) -> None:
+    task = await rows.task(connection)
+    reported_at = START - 50 * HOUR
+    job_id = await rows.job(connection, task, status="holding", state_change_time=reported_at, end_time=reported_at)
+    await seasoned(stage)
+    await stage.run(stage.watchdog.watch_jobs_with_pilots)
+    found = await connection.fetchrow("SELECT status, end_time FROM jobs WHERE job_id = $1", job_id)
+    assert tuple(found) == ("failed", reported_at)
 
 
 async def test_nothing_expires_at_a_paused_queue(stage: Stage, connection: asyncpg.Connection) -> None:

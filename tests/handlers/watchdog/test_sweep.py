@@ -115,7 +115,8 @@ async def stale_chunk(connection: asyncpg.Connection) -> list[tuple[type[Event],
     task = await rows.task(connection)
     old = START - timedelta(minutes=31)
     number = await rows.chunk(connection, task, offered_at=old, created_at=old)
-    return [(ChunkOffered, {"chunk_id": number}), (ChunkUnplaceable, {"chunk_id": number, "task_id": task})]
+    given_back = {"chunk_id": number, "task_id": task, "jumbo_queues": None}  # no brokerage decided about them
+    return [(ChunkOffered, {"chunk_id": number}), (ChunkUnplaceable, given_back)]
 
 
 def job_in(status: str, kind: type[Event], **values: object) -> Plant:

@@ -58,9 +58,8 @@ async def states(connection: asyncpg.Connection) -> Any:
 
 
 async def listed(connection: asyncpg.Connection, **wanted: Any) -> list[int]:
-    fields = dict.fromkeys(("task_id", "status", "queue", "resource_type", "user_name", "job_ids", "before_id")) | {
-        "size": 3
-    }
+    names = ("task_id", "status", "queue", "no_queue", "resource_type", "user_name", "job_ids", "before_id")
+    fields = dict.fromkeys(names) | {"size": 3}
     return [row["job_id"] for row in await job_reads.SQL.rows(connection, "list_jobs", **(fields | wanted))]
 
 

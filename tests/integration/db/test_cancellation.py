@@ -93,3 +93,15 @@ async def test_ending_tells_a_task_that_loses_its_cancellation_again(monkeypatch
     await asyncio.sleep(0)
     await asyncio.wait_for(end([task]), 60)
     assert (task.done(), told) == (True, 3)
+
+
+@pytest.mark.parametrize("use", USES)
+async def test_what_a_lost_connection_cancels_is_an_error_and_its_session_is_given_back(
+    one_connection: Database, use: str
+) -> None:
+    for _ in range(3):  # a session that is not given back is missed by the next
+        with pytest.raises(ConnectionError, match="lost connection"):
+            async with asyncio.timeout(60), USES[use](one_connection):
+                future = asyncio.get_running_loop().create_future()
+                future.cancel()
+                await future

@@ -69,16 +69,17 @@ FILES = [
     ("the most tried file of a dataset",
      "SELECT max(attempt_nr) FROM task_files WHERE dataset_id = $1 AND status IN ('ready', 'picked', 'running')"
      " AND attempt_nr > 0", (77,), "task_files_tried"),
-    ("what produced a file", "SELECT task_id, dataset_id FROM task_files WHERE lfn = $1 AND scope = $2 AND type = $3",
-     ("file.777", "s", "input"), "task_files_lfn"),
-    ("files of a task", "SELECT file_id FROM task_files WHERE task_id = $1 AND type = $2", (77, "input"),
-     "task_files_task"),
+    ("what produced a file", "SELECT task_id, dataset_id FROM task_files"
+     " WHERE lfn = $1 AND scope = $2 AND type = $3 AND type IN ('input', 'output') AND status = 'finished'",
+     ("file.777", "s", "input"), "task_files_finished"),
+    ("files of a task", "SELECT file_id FROM task_datasets d JOIN task_files f USING (dataset_id)"
+     " WHERE d.task_id = $1 AND d.type = $2", (77, "input"), "task_files_state|task_files_unit"),
     ("files in a state",
      "SELECT file_id FROM task_files WHERE task_id = $1 AND dataset_id = $2 AND type = $3 AND status = $4",
-     (77, 77, "input", "ready"), "task_files_state|task_files_task|task_files_unit"),
+     (77, 77, "input", "ready"), "task_files_state|task_files_unit"),
     ("files to be processed",
      "SELECT file_id FROM task_files WHERE task_id = $1 AND dataset_id = $2 AND type = $3 AND status = $4"
-     " AND attempt_nr < max_attempt", (77, 77, "input", "ready"), "task_files_state|task_files_task|task_files_unit"),
+     " AND attempt_nr < max_attempt", (77, 77, "input", "ready"), "task_files_state|task_files_unit"),
     ("the next ready files of a dataset",
      "SELECT file_id FROM task_files WHERE dataset_id = $1 AND status = 'ready' ORDER BY file_id LIMIT 100", (1,),
      "task_files_state"),

@@ -18,6 +18,8 @@ VERSIONS = [migration.version for migration in migrate.load()]
 #: the first version that has every table of the story
 FIRST_WITH_ALL_TABLES = 6
 BEFORE_INPUTS_OF_CHUNKS = 61
+BEFORE_PARTITIONS_OF_RANGES = 350
+BEFORE_JOBS_WITHOUT_QUEUE = 331
 
 
 @pytest.fixture
@@ -116,5 +118,72 @@ async def schema_of(url: str) -> list[tuple[object, ...]]:
             "  WHERE NOT tgisinternal ORDER BY 1, 2"
         )
         return [tuple(row) for row in found if not re.search(r"_\d{8}", row["name"])]
+    finally:
+        await connection.close()
+
+
+async def test_ranges_of_events_move_to_the_partitions_of_their_tasks_as_they_are(empty_url: str) -> None:
+    """Numbers, attempts and states stay; a first event has one row for each attempt."""
+    await migrate.migrate(empty_url, upto=BEFORE_PARTITIONS_OF_RANGES)
+    connection = await asyncpg.connect(empty_url)
+    try:
+        for _ in range(20):
+            task_id = await rows.task(connection)
+            dataset_id = await rows.dataset(connection, task_id)
+            file_id = await rows.file(connection, task_id, dataset_id)
+            found = {"task_id": task_id, "dataset_id": dataset_id, "file_id": file_id, "def_max_event_id": 10}
+            for attempts, status in ((10, 7), (9, 0)):
+                events = {"def_min_event_id": 1, "job_process_id": 1, "attempt_nr": attempts, "status": status}
+                await rows.insert(connection, "event_ranges", {**found, **events})
+        everything = "SELECT * FROM event_ranges ORDER BY event_range_id"
+        before = [tuple(row) for row in await connection.fetch(everything)]
+        await migrate.migrate(empty_url)
+        assert [tuple(row) for row in await connection.fetch(everything)] == before
+        used = "SELECT count(DISTINCT tableoid) FROM event_ranges"
+        assert await connection.fetchval(used) > 4
+        again = {**found, "def_min_event_id": 1, "job_process_id": 2, "attempt_nr": 9}
+        with pytest.raises(asyncpg.UniqueViolationError):
+            await rows.insert(connection, "event_ranges", again)
+        with pytest.raises(asyncpg.ForeignKeyViolationError):
+            await connection.execute(
+                "INSERT INTO event_ranges (task_id, dataset_id, file_id, def_min_event_id) VALUES ($1, $2, 0, 1)",
+                task_id, dataset_id,
+            )  # fmt: skip
+        with pytest.raises(asyncpg.CheckViolationError):
+            await rows.insert(connection, "event_ranges", {**again, "attempt_nr": -1})
+        new_id = await rows.insert(connection, "event_ranges", {**again, "attempt_nr": 8}, "event_range_id")
+        assert new_id > before[-1][0]
+    finally:
+        await connection.close()
+
+
+#: the table and what was built over all rows of it: indexes, and constraints that hold for them
+BUILT = """
+SELECT indexrelid AS oid, indrelid::regclass::text AS of, indexrelid::regclass::text AS name FROM pg_index
+ WHERE indrelid = ANY($1::regclass[])
+ UNION ALL SELECT oid, conrelid::regclass::text, conname FROM pg_constraint
+  WHERE conrelid = ANY($1::regclass[]) AND convalidated AND contype IN ('c', 'f')
+"""
+SHUT = """
+SELECT DISTINCT relation::regclass::text FROM pg_locks
+ WHERE pid = pg_backend_pid() AND mode = 'AccessExclusiveLock' AND relation = ANY($1::regclass[]::oid[])
+"""
+LARGE = ["jobs", "task_files"]
+
+
+async def test_no_index_of_a_large_table_is_built_and_no_row_checked_while_nobody_may_read_it(empty_url: str) -> None:
+    await migrate.migrate(empty_url, upto=BEFORE_JOBS_WITHOUT_QUEUE)
+    connection = await asyncpg.connect(empty_url)
+    try:
+        for migration in migrate.load():
+            if migration.version <= BEFORE_JOBS_WITHOUT_QUEUE:
+                continue
+            async with connection.transaction():
+                before = {row["oid"] for row in await connection.fetch(BUILT, LARGE)}
+                await connection.execute(migration.sql)
+                shut = {row[0] for row in await connection.fetch(SHUT, LARGE)}
+                built = [row for row in await connection.fetch(BUILT, LARGE) if row["oid"] not in before]
+            found = [row["name"] for row in built if row["of"] in shut]
+            assert not found, f"{migration.version:04d} shuts {sorted(shut)} and builds {sorted(found)}"
     finally:
         await connection.close()

@@ -12,7 +12,8 @@ from services.job_generation.policy.placing import place
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.could_run import could_run, typical_job
-from services.task_definition.policy.refine import DefinitionFacts, Refined, refine
+from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.limits import JobLimits

@@ -109,7 +109,8 @@ UNMERGED = (InputDataset("output", 100, 10 * GB), InputDataset("log", 100, 1 * G
         ({"nMaxFilesPerMergeJob": 20}, 40, 2.2 * GB),
         ({"nGBPerMergeJob": 1}, 20, 1.1 * GB),
         ({"nEventsPerMergeJob": 500}, 10, 0.55 * GB),
-        ({"onSiteMerging": True}, 200, 11 * GB),
+        ({"onSiteMerging": True, "nFilesPerMergeJob": 10}, 100, 5.5 * GB),
+        ({"onSiteMerging": True, "nGBPerMergeJob": 20}, 200, 11 * GB),
     ],
 )
 def test_a_merge_job_is_as_large_as_the_rules_of_merging_make_it(

@@ -75,6 +75,18 @@ async def range_of_no_job(connection: asyncpg.Connection, story: Story) -> None:
     await connection.execute("UPDATE event_ranges SET status = 2, job_id = $1", story.archived_job)
 
 
+async def waiting_files(connection: asyncpg.Connection, story: Story) -> None:
+    await connection.execute("UPDATE task_datasets SET n_files_waiting = 1 WHERE task_id = $1", story.task)
+
+
+async def file_of_waiting_set(connection: asyncpg.Connection, story: Story) -> None:
+    set_id = await job_set(connection, story)
+    waiting = await rows.job(connection, story.task, status="waiting", queue=None)
+    member = {"job_id": waiting, "job_set_id": set_id, "task_id": story.task, "role": "consumer", "attempt": 1}
+    await rows.insert(connection, "job_set_jobs", member)
+    await connection.execute("UPDATE task_files SET jobset_id = $1 WHERE task_id = $2", set_id, story.task)
+
+
 async def shares_in_a_circle(connection: asyncpg.Connection, story: Story) -> None:
     for name, parent in (("A", None), ("B", "A")):
         await rows.insert(connection, "shares", {"gshare": name, "value": 50, "parent": parent})
@@ -104,6 +116,8 @@ PLANTS_OF_DISPATCH = {
     "i1_range_of_no_live_row": range_of_no_live_row,
     "i2_job_set_without_job": job_set_without_job,
     "i2_range_of_no_job": range_of_no_job,
+    "i7_waiting_files": waiting_files,
+    "i7_file_of_waiting_set": file_of_waiting_set,
     "i12_share_outside_the_tree": shares_in_a_circle,
     "i12_usage_differs_at_rest": usage_of_nothing,
     "i12_job_and_its_retry_both_run": retry_beside_its_job,

@@ -11,7 +11,7 @@ from services.cli.commands.dry_runs import dry_run_of
 from services.cli.dry_run.splitting import contents, split
 from services.task_definition.policy.task_file import InputPart, parse_task_file
 from tests.handlers.grids import small_grid
-from tests.handlers.task_definition.world import an_input, production
+from tests.handlers.task_definition.world import an_input, output, production
 
 EVENTS = {
     "dataset": "mc.evnt", "files": 20, "bytes": 20_000_000, "events": 20_000,
@@ -48,7 +48,7 @@ def test_the_verb_prints_files_events_needs_queue_and_why_each_job_ended(orrery:
     first, last = found["jobs"][0], found["jobs"][-1]
     assert first["files"] == ["mc.evnt._000001", "mc.evnt._000002"]
     assert first["events"] == 2000 and first["input_bytes"] == 2_000_000
-    assert first["queue"] and first["ram_mb"] and first["disk_mb"]
+    assert first["queue"] and first["ram_mb"] and first["disk_mb"] and first["walltime_s"] >= 0
     assert first["ended"] == "2 files are the most of a job" and last["ended"] == "the input ends"
 
 
@@ -70,6 +70,24 @@ def test_files_that_the_task_file_lists_are_taken_as_they_are(world: Any) -> Non
     jobs = jobs_of(world, a_task([listed], nFilesPerJob=None, groupBoundaryID=3))
     assert [job.files for job in jobs] == [["f0", "f1"], ["f2", "f3"]]
     assert jobs[0].ended == "it is one whole boundary"
+
+
+def test_jobs_that_the_user_describes_show_files_outputs_and_command(world: Any) -> None:
+    jobs = "".join(
+        f"<job><inds><name>mc.evnt</name><file>f{n}</file><file>f{n + 2}</file></inds><output>o{n}</output></job>"
+        for n in range(2)
+    )
+    items = [an_input(), {"type": "constant", "value": "-p ${XML_EXESTR} -o ${XML_OUTMAP}"}]
+    items.append(output("split", hidden=True))
+    text = f"<submission><command>run.sh</command>{jobs}</submission>"
+    task = a_task(jobParameters=items, loadXML=text, nFilesPerJob=None)
+    found = jobs_of(world, task)
+    assert [job.files for job in found] == [["f0", "f2"], ["f1", "f3"]]
+    assert [(job.outputs, job.command) for job in found] == [(["o0"], "run.sh"), (["o1"], "run.sh")]
+    assert found[0].input_bytes == 2_000_000
+    listed = {**EVENTS, "files": 1, "content": [{"lfn": "f0", "bytes": 10, "events": 7}]}
+    with pytest.raises(ValueError, match="f2, f1, f3 is named by the task and is no file"):
+        jobs_of(world, {**task, "inputs": [listed]})
 
 
 def test_secondary_files_follow_and_one_that_runs_out_is_told(world: Any) -> None:

@@ -147,3 +147,12 @@ async def test_a_stored_value_outside_its_range_is_read_as_the_default_and_repor
     assert "jobgen.THROTTLED_RETRY_S = 1e+308 ignored, its default applies: allowed: a number from 1" in caplog.text
     own: Parameter[float] = Parameter("plugin", "OWN", 1.0, "", "of a plugin", high=1e309)
     assert parameters.read(own) == 1e308, "what a plugin declares is its own affair"
+
+
+def test_the_names_for_which_a_key_is_set_are_known_without_asking_for_each() -> None:
+    parameter = Parameter("watchdog", "RATE", None, "%", "for a test", kind="float", suffixes=("<label>",))
+    parameters = Parameters()
+    for key, vo in (("RATE", None), ("RATE_b", None), ("RATE_a_x", None), ("RATE_c", "wlcg"), ("RATES", None)):
+        parameters.set_for_test("watchdog", key, 5, vo=vo)
+    parameters.set_for_test("jedi", "RATE_d", 5)
+    assert parameters.names_of(parameter) == ["a_x", "b"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.reordering import (
+    NewOrder,
     OrderChange,
     WaitingJob,
     lane_jobs_of,
@@ -139,3 +140,9 @@ def test_whatever_moves_each_job_is_served_once_by_its_last_priority(steps: list
             lane.arrive((negated_priority, job_id))
             last[job_id] = negated_priority
     assert drained(lane) == sorted((negated, job_id) for job_id, negated in last.items())
+
+
+def test_a_job_without_a_queue_is_in_no_statistics_of_shares() -> None:
+    waiting = replace(JOB, status="waiting", queue=None)
+    orders = {JOB.job_id: NewOrder("OTHER", 500)}
+    assert share_moves_of([waiting], orders) == () and len(share_moves_of([JOB], orders)) == 1

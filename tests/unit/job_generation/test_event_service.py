@@ -16,7 +16,7 @@ FEW = st.integers(0, 3)
 STATES = st.builds(
     SetState, n_ready=FEW, n_exhausted=FEW, n_processing=FEW, n_finished=FEW, n_done=FEW, n_fatal=FEW, n_live=FEW
 )
-OUTCOMES = st.sampled_from(["succeeded", "pilot_failed", "lost", "killed", "unused"])
+OUTCOMES = st.sampled_from(["succeeded", "pilot_failed", "lost", "killed", "unused", "too_long"])
 ENDS = st.builds(ConsumerEnd, outcome=OUTCOMES, n_processed=FEW, attempt=st.integers(1, 4))
 
 
@@ -79,6 +79,11 @@ def test_how_a_job_ended_is_read_from_its_row(
     status: str, source: str | None, code: int | None, outcome: Outcome
 ) -> None:
     assert outcome_of(status, source, code) == outcome  # type: ignore[arg-type]
+
+
+def test_a_job_that_the_watchdog_ended_took_too_long_if_a_pilot_had_it() -> None:
+    assert outcome_of("closed", "watchdog", 102, had_pilot=True) == "too_long"
+    assert outcome_of("closed", "watchdog", 102) == "unused"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from services.job_generation.parameters import cycle_rule, typical_files
 from services.job_generation.policy.fair_share import ShareUse, fair_factor
-from services.job_generation.policy.gate_order import Cycle, CycleRule, WaitingTask, ahead_of, in_turn, served
+from services.job_generation.policy.gate_order import (
+    Cycle,
+    CycleRule,
+    PlaceAtGate,
+    WaitingTask,
+    ahead_of,
+    in_turn,
+    places_before,
+    served,
+)
 from services.job_generation.policy.picking import next_pick
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.throttle import ThrottleLimits, held_behind, judge, scaled, with_priorities
@@ -201,3 +210,29 @@ def test_what_goes_on_for_its_priority_alone_has_no_room_for_all() -> None:
     held = held_behind(decision, waiting((950, "a"), (900, "b")))
     assert (held.passes, held.max_jobs, held.rule, held.numbers["tasks_ahead"]) == (False, 0, "turn", 2)
     assert held.reason == "2 tasks are served before, the first is 0 of priority 950"
+
+
+@given(TASKS, st.integers(1, 8), st.sampled_from([0.0, 30.0, 50.0, 100.0]), st.data())
+def test_those_who_are_asked_for_before_a_task_decide_whether_it_waits(
+    asked: list[tuple[int, str]], n_tasks: int, percent: float, data: st.DataObject
+) -> None:
+    """The tasks at the places that are asked for, found one by one as the database finds them, against all of them."""
+    rule, cycle, tasks = CycleRule(n_tasks=n_tasks, super_high_percent=percent), Cycle(), waiting(*asked)
+    for one in data.draw(st.lists(st.sampled_from(tasks), max_size=3)) if tasks else ():
+        cycle = served(cycle, one, rule)
+    for mine in tasks:
+        found = [
+            one
+            for place in places_before(mine, cycle, rule)
+            for one in sorted(
+                (one for one in tasks if one.task_id != mine.task_id and _is_at(one, mine, place)),
+                key=lambda one: -one.priority,
+            )[: place.at_most]
+        ]
+        assert bool(ahead_of(mine, found, cycle, rule)) is bool(ahead_of(mine, tasks, cycle, rule))
+
+
+def _is_at(one: WaitingTask, mine: WaitingTask, place: PlaceAtGate) -> bool:
+    own = place.by_group.get(one.group, 0)
+    goes_before = (own, one.since, one.task_id) < (place.served, mine.since, mine.task_id)
+    return place.at_least <= one.priority < place.below and (one.priority > place.priority or goes_before)

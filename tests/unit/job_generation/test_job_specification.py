@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from base64 import b64decode
 from typing import Any
 
 import pytest
@@ -100,3 +101,9 @@ def test_the_pilot_runs_the_steps_around_the_payload_with_its_transformation_and
     assert spec["preprocess"] == {"command": "Sim_tf.py", "args": f"--preprocess {spec['jobPars']}"}
     assert spec["postprocess"] == steps["postprocess"] and spec["containerOptions"] == steps["containerOptions"]
     assert "coprocess" not in spec and "preprocess" not in specification({"multiStepExec": steps}, kind="merge")
+
+
+def test_the_command_line_is_base64_where_the_task_asks_for_it() -> None:
+    spec = specification({"encJobParams": True}, parameters="--in=${IN/L} --cut='a b'")
+    assert b64decode(spec["jobPars"]).decode() == "--in=f1._00000.root,f1._00001.root --cut='a b'"
+    assert specification(parameters="-n 1")["jobPars"] == "-n 1"

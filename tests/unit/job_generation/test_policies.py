@@ -233,7 +233,9 @@ def unmerged(job_id: int, size_bytes: int = 1000, streams: int = 2) -> list[Unit
         ({}, 2 * GB, [2, 2, 1]),
         ({"nGBPerMergeJob": 2}, 2 * GB, [1, 1, 1, 1, 1]),
         ({"nEventsPerMergeJob": 300}, 1000, [3, 2]),
-        ({"onSiteMerging": True, "nFilesPerMergeJob": 2}, 1000, [5]),
+        ({"onSiteMerging": True, "nFilesPerMergeJob": 2, "nEventsPerMergeJob": 100}, 1000, [5]),
+        ({"onSiteMerging": True}, 2 * GB, [2, 2, 1]),
+        ({"onSiteMerging": True, "nGBPerMergeJob": 20}, 2 * GB, [5]),
     ],
 )
 def test_merge_groups_end_at_their_limits(rule: dict[str, Any], size_bytes: int, expected: list[int]) -> None:
@@ -241,6 +243,15 @@ def test_merge_groups_end_at_their_limits(rule: dict[str, Any], size_bytes: int,
     made = merging.groups(producers, rules_of(rule), complete=True)
     assert [len(group) for group in made] == expected
     assert [one.job_id for group in made for one in group] == [1, 2, 3, 4, 5]
+
+
+def test_merging_on_site_reads_at_most_1000_files_of_all_outputs_in_one_job() -> None:
+    rules = rules_of({"onSiteMerging": True})
+    producers = merging.producers_of([unit for job in range(1, 502) for unit in unmerged(job)])
+    assert [len(one) for one in merging.groups(producers, rules, complete=True)] == [500, 1]
+    assert [len(one) for one in merging.groups(producers, rules, complete=False)] == [500]
+    assert merging.groups(producers[:499], rules, complete=False) == []
+    assert merging.most_producers(rules, 100) == 1001
 
 
 def test_a_group_that_could_still_grow_waits_for_more() -> None:
@@ -319,6 +330,26 @@ def test_each_fifth_job_of_an_owner_of_analysis_has_one_less(
     builder.request = replace(builder.request, owner=owner)
     jobs = builder.build()
     assert [job.priority for job in jobs] == [job.spec["currentPriority"] for job in jobs] == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "kind", "expected"),
+    [
+        ({"prod_source_label": "install"}, "normal", 4100),
+        ({"prod_source_label": "install"}, "merge", 5000),
+        ({"task_type": "anal", "gshare": "Express Analysis", "priority": 1000}, "normal", 6000),
+        ({"task_type": "anal", "gshare": "Express Analysis", "priority": 1000}, "scout", 6000),
+        ({"task_type": "anal", "gshare": "Express Analysis", "priority": 1000}, "build", 6500),
+        ({"task_type": "anal", "gshare": "Express Analysis", "priority": 1000}, "merge", 5000),
+        ({"task_type": "anal", "gshare": "User Analysis", "priority": 1000}, "build", 2000),
+        ({"task_type": "prod", "gshare": "Express Analysis", "priority": 450}, "normal", 450),
+    ],
+)
+def test_installations_and_express_work_have_priorities_of_their_own(
+    task: dict[str, Any], kind: str, expected: int
+) -> None:
+    request = replace(build(**task).request, kind=kind)
+    assert {job.priority for job in Builder(request).build()} == {expected}
 
 
 def test_jobs_are_named_by_consecutive_serial_numbers_of_each_template() -> None:

@@ -69,7 +69,7 @@ class Input:
             for part in range(ranges)
         ]
         held = [number for number, n_files in enumerate(self.boundaries, 1) for _ in range(n_files * ranges)]
-        return [dataclasses.replace(unit, boundary_id=one) for unit, one in zip_longest(units, held[: len(units)])]
+        return [unit._replace(boundary_id=one) for unit, one in zip_longest(units, held[: len(units)])]
 
     @property
     def largest_boundary(self) -> dict[str, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -204,3 +205,21 @@ def test_a_number_that_cannot_be_counts_as_not_reported(name: str, value: float)
     assert (found.max_pss_kb, found.cpu_time_s, found.walltime_s, found.leak_kb_s) == (None, None, None, None)
     assert found.work_dir_bytes == 2048
     assert scouts.measured({}, [found], scouts.ScoutParameters()) == {"work_disk_count": 1, "work_disk_unit": "MB"}
+
+
+@pytest.mark.parametrize(
+    ("given", "reported", "cores"), [(8, 4, 4), (8, -3, 8), (8, 0, 8), (8, 10**18, 8), (4096, 4096, 4096), (8, None, 8)]
+)
+def test_cores_that_cannot_be_are_those_that_the_job_was_given(given: int, reported: int | None, cores: int) -> None:
+    row = {"report": {"max_pss": 16_000 * 1024, "core_count": reported}, "n_events": 10, "n_unknown": 0, "n_bytes": 1,
+           "n_files": 1, "core_count": given, "start_time": None, "end_time": None}  # fmt: skip
+    report = scout_report(row, 10.0)
+    assert report.cores == cores
+    assert scouts.measured({}, [report], scouts.ScoutParameters())["ram_count"] == -(-16_000 // cores)
+
+
+def test_scouts_without_any_input_left_give_the_task_up_and_those_that_wait_for_tape_do_not() -> None:
+    nothing = scouts.ScoutProgress(0, 0, 0, 0, 0)
+    assert not scouts.judge(nothing, None).give_up
+    verdict = scouts.judge(replace(nothing, all_lost=True), None)
+    assert verdict.give_up and verdict.reason == "no scout can run: all input is lost"

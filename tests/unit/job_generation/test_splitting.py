@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.job_generation.policy.limits import limits_at, refusal
+from services.job_generation.policy.limits import limits_at, ram_mb, refusal
 from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.requirements import totals_of
 from services.job_generation.policy.secondary import Pool
@@ -194,8 +194,12 @@ RULES = st.fixed_dictionaries(
     },
 )  # fmt: skip
 UNITS = st.lists(
-    st.tuples(st.integers(0, 6 * GB), st.one_of(st.none(), st.integers(1, 300)), st.integers(0, 2)), max_size=40
-)
+    st.tuples(
+        st.integers(0, 6 * GB), st.one_of(st.none(), st.integers(1, 300)), st.integers(0, 2),
+        st.sampled_from([None, None, 3000]),
+    ),
+    max_size=40,
+)  # fmt: skip
 QUEUES = st.lists(
     st.tuples(
         st.sampled_from([0, 2048, 20_000]),
@@ -205,6 +209,7 @@ QUEUES = st.lists(
         st.floats(0, 100),
         st.one_of(st.none(), st.integers(1, 9)),
         st.sampled_from([0, 2000]),
+        st.sampled_from([0, 1500, 2000, 4000]),
     ),
     max_size=4,
 )
@@ -216,8 +221,8 @@ def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
     rule: dict[str, Any], files: list[Any], places: list[Any], scout: bool, seed: int, more: bool
 ) -> None:
     units = [
-        Unit(n, f"f{n}", size, events, lumi_block=block, boundary_id=block)
-        for n, (size, events, block) in enumerate(files)
+        Unit(n, f"f{n}", size, events, lumi_block=block, boundary_id=block, ram_mb=raised)
+        for n, (size, events, block, raised) in enumerate(files)
     ]
     queues = [
         a_queue(
@@ -230,10 +235,11 @@ def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
             core_power_hs06=10.0,
             job_chunk_size=group,
             min_time_s=least,
+            max_rss_mb=memory,
         )
-        for n, (disk, time, direct, cap, weight, group, least) in enumerate(places)
+        for n, (disk, time, direct, cap, weight, group, least, memory) in enumerate(places)
     ]
-    task = a_task(rule, needs=WorkNeeds(cpu_time_hs06_s_per_event=10, output_bytes_per_event=1e6))
+    task = a_task(rule, needs=WorkNeeds(cpu_time_hs06_s_per_event=10, output_bytes_per_event=1e6, ram_mb=2000))
     result = place(task, units, [], queues, scout=scout, max_jobs=25, seed=seed, more_follows=more)
     used = [unit.file_id for one in result.jobs for unit in one.job.master]
     left = [unit.file_id for unit in result.leftover]
@@ -245,6 +251,9 @@ def test_every_unit_is_in_one_job_or_left_over_in_order_and_within_the_limits(
     assert len(result.jobs) <= 25
     for one in result.jobs:
         limits = limits_at(task.needs, task.rules, one.queue, scout=scout)
+        asking = one.job.master if task.rules.keeps_boundaries_whole else one.job.master[:1]  # a pick asks for the same
+        raised = max(unit.ram_mb or 0 for unit in asking)
+        assert not one.queue.max_rss_mb or ram_mb(task.needs, 1, raised_mb=raised) <= one.queue.max_rss_mb
         least = len(one.job.master) if task.rules.keeps_boundaries_whole else task.rules.files_per_step
         assert 1 <= len(one.job.master) <= max(limits.max_files, least)
         events = sum(unit.events or 1 for unit in one.job.master)

@@ -49,6 +49,18 @@ def test_memory_above_every_queue_is_left_over_with_the_reason() -> None:
     assert result.jobs == [] and "MB of memory, Q has 4000" in result.reasons[0]
 
 
+def test_memory_of_the_task_that_was_raised_after_queues_were_ranked_is_compared_again() -> None:
+    small, large = a_queue("SMALL", max_rss_mb=1000, weight=1e6), a_queue("LARGE", max_rss_mb=2000)
+    result = placed(a_task({"nFilesPerJob": 1}, needs=WorkNeeds(ram_mb=2000)), some_units(3), small, large)
+    assert [one.queue.queue for one in result.jobs] == ["LARGE"] * 3
+
+
+def test_a_boundary_needs_the_most_memory_that_one_of_its_units_asks_for() -> None:
+    units = [Unit(n, f"f{n}", 1000, boundary_id=n // 2, ram_mb=9000 if n == 3 else None) for n in range(4)]
+    result = placed(a_task({"groupBoundaryID": 3}), units, a_queue(max_rss_mb=4000))
+    assert sizes(result) == [2] and [unit.file_id for unit in result.leftover] == [2, 3]
+
+
 @pytest.mark.parametrize("rule", [{"nFilesPerJob": 2}, {"nGBPerJob": 1}, {"nEventsPerJob": 10}, {}])
 @pytest.mark.parametrize(
     "values", [{"size_bytes": 0}, {"n_events": 0}, {"n_events": None}, {"size_bytes": 0, "n_events": 0}]

@@ -83,14 +83,38 @@ def test_tasks_that_are_not_more_urgent_wait(waiting: int | None, queued: int | 
     assert not with_priorities(judge(QUEUED, LIMITS), LIMITS, waiting, queued).passes
 
 
-def test_as_urgent_tasks_go_on_while_few_jobs_wait_and_nobody_set_a_limit() -> None:
-    free = ThrottleLimits(n_queue_limit=None)
-    stopped = judge({"running": 10, "waiting": 1001, "activated": 499}, free)
-    assert stopped.rule == "waiting"
-    assert with_priorities(stopped, free, 500, 500).passes
-    assert not with_priorities(judge({"running": 10, "waiting": 1001, "activated": 500}, free), free, 500, 500).passes
-    limited = judge({"running": 10, "waiting": 1001}, LIMITS)
-    assert not with_priorities(limited, LIMITS, 500, 500).passes
+@pytest.mark.parametrize(
+    "stopped_by",
+    [
+        ("waiting", {"running": 10, "waiting": 1001}, ThrottleLimits()),
+        ("queued to running", {"running": 10}, ThrottleLimits(n_queue_limit=100)),
+        ("nothing runs", {}, ThrottleLimits(n_queue_limit=100)),
+        ("queued cap", {"running": 10_000}, ThrottleLimits(n_queue_cap=100)),
+    ],
+)
+def test_as_urgent_tasks_go_on_while_less_than_500_jobs_are_assigned_activated_or_starting(stopped_by: Any) -> None:
+    rule, counts, limits = stopped_by
+    few = judge({**counts, "assigned": 100, "activated": 200, "starting": 199, "defined": 50}, limits)
+    assert few.rule == rule
+    passed = with_priorities(few, limits, 500, 500)
+    assert (passed.passes, passed.min_priority) == (True, 500)
+    many = judge({**counts, "assigned": 100, "activated": 200, "starting": 200}, limits)
+    assert many.rule == rule
+    assert not with_priorities(many, limits, 500, 500).passes
+    assert with_priorities(many, limits, 501, 500).passes
+
+
+def test_defined_jobs_are_not_among_the_500_that_hold_as_urgent_tasks_back() -> None:
+    stopped = judge({"running": 10, "activated": 499, "defined": 2000}, LIMITS)
+    assert stopped.rule == "queued to running"
+    assert with_priorities(stopped, LIMITS, 500, 500).max_jobs == 250
+
+
+def test_chunks_on_their_way_share_the_number_of_as_urgent_tasks() -> None:
+    for offered, max_jobs in ((0, 250), (200, 50), (250, 0), (900, 0)):
+        stopped = judge({"activated": 400, "defined": 700, "offered": offered}, LIMITS)
+        assert with_priorities(stopped, LIMITS, 500, 500).max_jobs == max_jobs
+        assert with_priorities(stopped, LIMITS, 900, 500).max_jobs == 250
 
 
 def test_nobody_goes_on_above_the_cap_on_running_jobs() -> None:
@@ -117,3 +141,21 @@ def test_while_work_is_short_its_own_threshold_holds() -> None:
     assert throttle_limits(parameters, "MC", "SCORE", analysis=False).threshold == 2.0
     parameters.set_for_test("core", "WORK_SHORTAGE", True)
     assert throttle_limits(parameters, "MC", "SCORE", analysis=False).threshold == 5.0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"NQUEUELIMIT_MC_MCORE_HIMEM": 1, "NQUEUELIMIT_MC_MCORE*": 2, "NQUEUELIMIT_MC": 3, "NQUEUELIMIT": 4}, 1),
+        ({"NQUEUELIMIT_MC_MCORE*": 2, "NQUEUELIMIT_MC": 3, "NQUEUELIMIT": 4}, 2),
+        ({"NQUEUELIMIT_MC_SCORE*": 2, "NQUEUELIMIT_MC": 3, "NQUEUELIMIT": 4}, 3),
+        ({"NQUEUELIMIT_Data": 3, "NQUEUELIMIT": 4}, 4),
+        ({}, None),
+    ],
+)
+def test_each_limit_is_that_of_its_most_specific_key(given: dict[str, int], expected: int | None) -> None:
+    parameters = Parameters()
+    for key, value in {**given, "NRUNNINGCAP": 7}.items():
+        parameters.set_for_test("prod_job_throttler", key, value)
+    limits = throttle_limits(parameters, "MC", "MCORE_HIMEM", analysis=False)
+    assert (limits.n_queue_limit, limits.n_running_cap, limits.n_queue_cap) == (expected, 7, None)

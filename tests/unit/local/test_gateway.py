@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import socket
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 from pathlib import Path
@@ -156,6 +157,25 @@ async def test_a_service_that_is_down_is_told_as_the_caller_understands_it(tmp_p
         assert answer.status_code == 503 and answer.headers["content-type"].startswith("text/plain")
     else:
         assert answer.status_code == 503 and answer.json()["success"] is False and answer.headers["retry-after"]
+
+
+async def test_a_copy_that_takes_no_connection_is_passed_over_and_the_caller_may_come_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deploy.local.gateway.CONNECT_TIMEOUT_S", 0.2)
+    with contextlib.ExitStack() as stack:
+        busy = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=0))
+        address = busy.getsockname()
+        for _ in range(3):  # a full queue of connections: whoever connects now waits
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        full = f"http://{LOOPBACK}:{address[1]}"
+        async with gateway(tmp_path, {"job-dispatch": [full]}) as client:
+            answer = await client.get("/api/v1/job/1")
+        assert answer.status_code == 503 and answer.headers["retry-after"] == "5"
+        async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [full, copy.url]}) as client:
+            assert [(await client.get("/api/v1/job/1")).status_code for _ in range(2)] == [418, 418]
 
 
 async def test_a_request_that_may_have_reached_a_copy_is_not_sent_to_another(tmp_path: Path) -> None:

@@ -71,3 +71,45 @@ async def test_a_consumer_tells_a_closed_connection_without_a_traceback(
         await handlers[0](None)
     [record] = caplog.records
     assert text in caplog.text and (record.exc_info is not None) is traceback and not consumers._in_flight
+
+
+async def test_the_relay_goes_on_after_the_size_of_the_outbox_could_not_be_read() -> None:
+    relay: Any = object.__new__(Relay)
+    relay._woken, relay._last_pass_at, relay.last_error = asyncio.Event(), 0.0, None
+    passes: asyncio.Queue[int] = asyncio.Queue()
+    measured: list[str] = []
+
+    async def publish_once() -> int:
+        await passes.put(len(measured))
+        return 0
+
+    async def measure() -> None:
+        measured.append("the server restarts" if not measured else "")
+        if measured[-1]:
+            raise ConnectionResetError(measured[-1])
+
+    relay.publish_once, relay._gauge = publish_once, SimpleNamespace(measure=measure)
+    running = asyncio.create_task(relay.run())
+    assert [await asyncio.wait_for(passes.get(), 30) for _ in range(2)] == [0, 1]
+    assert not running.done()
+    running.cancel()
+
+
+async def test_the_relay_goes_on_after_a_lost_connection_cancelled_what_it_awaited() -> None:
+    relay: Any = object.__new__(Relay)
+    passes: asyncio.Queue[None] = asyncio.Queue()
+
+    async def publish_once() -> int:
+        await passes.put(None)
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return int(await future)
+
+    relay.publish_once = publish_once
+    running = asyncio.create_task(relay.run())
+    for _ in range(2):
+        await asyncio.wait_for(passes.get(), 30)
+    assert relay.problem() == "ConnectionError: a lost connection cancelled what waited for it"
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running

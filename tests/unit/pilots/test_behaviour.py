@@ -283,7 +283,7 @@ def test_a_job_with_event_service_takes_and_reports_ranges_until_there_are_no_mo
     assert [method for method, _ in of_ranges] == ["acquire_event_ranges", "update_event_ranges"] * 2 + [
         "acquire_event_ranges"
     ]
-    assert of_ranges[0][1] == {"job_id": 11, "task_id": 5, "jobset_id": 9, "n_ranges": 50}
+    assert of_ranges[0][1] == {"job_id": 11, "task_id": 5, "jobset_id": 9, "n_ranges": 30}
     [group] = of_ranges[1][1]["event_ranges"]
     assert [row["eventRangeID"] for row in group["eventRanges"]] == ["5-11-7-1-10", "5-11-7-2-10"]
     assert group["zipFile"]["numEvents"] == 2

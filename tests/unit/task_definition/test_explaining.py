@@ -10,6 +10,7 @@ import pytest
 from services.task_definition.policy.explaining import (
     decision_lines,
     failure_lines,
+    generation_lines,
     job_waits_for,
     latest_first,
     task_meaning,
@@ -134,3 +135,16 @@ def test_one_failed_job_is_one_job() -> None:
         "2 jobs failed: payload 65 it died",
         "7 jobs failed: payload 65, for example: it died",
     ]
+
+
+def test_decisions_about_generation_before_the_latest_one_are_told_with_how_often_they_were_taken() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    history = [
+        {"first_at": at, "n_times": times, "outcome": outcome, "reason": reason}
+        for times, outcome, reason in ((1, "offered", "c"), (3, "throttled", "b"), (1, "scouts", "a"))
+    ]
+    title, *lines = generation_lines(history)
+    assert title == "  before that:"
+    assert len(lines) == 2
+    assert lines[0].endswith("throttled (3 times): b") and lines[1].endswith("scouts: a")
+    assert generation_lines(history[:1]) == []

@@ -4,16 +4,9 @@ from typing import Any
 
 import pytest
 
+from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Postponed, Refined
 from services.task_definition.policy.outputs import command_lines, plan_outputs
-from services.task_definition.policy.refine import (
-    REFINERS,
-    DefinitionFacts,
-    DefinitionRefused,
-    Postponed,
-    Refined,
-    refine,
-    refiner_for,
-)
+from services.task_definition.policy.refine import REFINERS, refine, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_spec import TaskSpec, parse_task

@@ -25,6 +25,8 @@ from tests.handlers.task_definition.world import production
         ("decAttOnFailedES", True, "attempts_only_of_failed", True),
         ("resurrectConsumers", True, "resurrects_consumers", True),
         ("inFilePosEvtNum", True, "numbers_within_files", True),
+        ("fineGrainedProc", True, "is_fine_grained", True),
+        ("mergeEsOnOS", True, "merges_at_store", True),
     ],
 )
 def test_a_parameter_is_a_rule_of_job_generation(name: str, value: Any, field: str, found: Any) -> None:
@@ -47,6 +49,44 @@ def test_which_tasks_use_the_event_service(given: dict[str, Any], n_events: int 
     spec = parse_task(production(**given))
     assert spec.columns()["event_service"] == int(n_events is not None)
     assert spec.split_rule().get("nEventsPerWorker") == n_events
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "copies"),
+    [
+        ({}, 0, 1),
+        ({"useJobCloning": "runonce"}, 3, 2),
+        ({"useJobCloning": "storeonce", "nEsConsumers": 3}, 3, 3),
+        ({"useJobCloning": "runonce", "nEsConsumers": 2, "nSitesPerJob": 2}, 3, 4),
+    ],
+)
+def test_use_job_cloning_makes_copies_of_each_job(given: dict[str, Any], column: int, copies: int) -> None:
+    spec = parse_task(production(**given))
+    rules = rules_of(spec.split_rule(), event_service=spec.columns()["event_service"])
+    assert (spec.columns()["event_service"], rules.jobs_for_input, rules.uses_event_service) == (column, copies, False)
+    assert rules.cloning == given.get("useJobCloning")
+
+
+@pytest.mark.parametrize("name", ["nEsConsumers", "nSitesPerJob", "nJumboJobs"])
+def test_with_fine_grained_proc_one_job_has_all_events(name: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(nEventsPerWorker=10, fineGrainedProc=True, **{name: 2}))
+    assert [one.field for one in refused.value.problems] == [name]
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"useJobCloning": "often"}, "useJobCloning"),
+        ({"useJobCloning": "runonce", "nEventsPerWorker": 10}, "useJobCloning"),
+        ({"useJobCloning": "runonce", "nJumboJobs": 1}, "nJumboJobs"),
+        ({"useJobCloning": "runonce", "mergeOutput": True}, "mergeOutput"),
+    ],
+)
+def test_what_contradicts_job_cloning_is_refused_by_name(given: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(production(**given))
+    assert [one.field for one in refused.value.problems] == [field]
 
 
 def test_es_fraction_is_the_part_of_tasks_that_use_it() -> None:

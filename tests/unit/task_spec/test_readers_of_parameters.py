@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 
 from services.job_brokerage.policy.request import TaskHistory, analysis_input
-from services.job_generation.policy.job_fields import base_fields, copies_to_scratch, task_texts
+from services.job_generation.policy.job_fields import base_fields, task_texts
+from services.job_generation.policy.kinds import MERGE, NORMAL
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
 from services.job_generation.policy.rules import rules_of
 from services.task_brokerage.policy.request import task_request
+from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.policy.input_wishes import wish_for
 from services.task_definition.policy.outputs import command_lines, plan_outputs
-from services.task_definition.policy.refine import DefinitionFacts, Refined, refine
+from services.task_definition.policy.refine import refine
 from services.task_definition.policy.resubmission import merged
 from services.task_definition.policy.shares import ShareNode, resource_type_for, share_for
 from services.task_definition.policy.task_parameters.table import FACTS
@@ -155,8 +157,8 @@ def decided(parameters: Mapping[str, Any]) -> dict[str, Any]:
         "needs": (needs, needs_of_merge_job(row)),
         "job brokerage": (job, analysis_input(row, TaskHistory(), Usage(), OwnUsage(), Parameters())),
         "task brokerage": task_request(row, job, (), {}, TaskLimits()),
-        "job": [(base_fields(task, a_queue(reads_directly=True), 1, is_merge=merge, trans_path=None), task_texts(task),
-                 copies_to_scratch(task, is_merge=merge)) for merge in (False, True)],
+        "job": [(base_fields(task, a_queue(reads_directly=True), 1, kind, trans_path=None), task_texts(task),
+                 kind.copies_to_scratch(task)) for kind in (NORMAL, MERGE)],
         "order": (task_queue_of(task, 100, "normal", (1000,)), user_priority_of(task)),
         "outputs": (plan_outputs(spec, 7), command_lines(spec, 7)),
         "classes": (resource_type_for(spec, DEFAULT_RESOURCE_TYPES), share_for(spec, "SCORE", SHARES),

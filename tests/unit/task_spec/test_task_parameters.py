@@ -116,7 +116,7 @@ def test_a_cloud_other_than_world_is_refused_with_the_reason(cloud: str) -> None
 
 @pytest.mark.parametrize("value", [None, False, 0, "", "none"])
 def test_a_refused_parameter_that_says_no_is_taken(value: Any) -> None:
-    assert "loadXML" not in parse_task(production(loadXML=value)).split_rule()
+    assert "hpoWorkflow" not in parse_task(production(hpoWorkflow=value)).split_rule()
 
 
 @pytest.mark.parametrize("attribute", sorted(REFUSED_ATTRIBUTES))
@@ -140,7 +140,8 @@ def test_what_may_change_is_what_the_documents_list() -> None:
     ]  # fmt: skip
     assert sorted(CHANGED_LIVE) == [
         "allowIncompleteInDS", "allowInputLAN", "avoidVP", "ignoreMissingInDS", "maxCoreCount", "nEsConsumers",
-        "nEventsPerWorker", "nFilesPerJob", "nGBPerJob", "nMaxFilesPerJob", "noInputPooling", "noLoopingCheck",
+        "nEventsPerWorker", "nFilesPerJob", "nGBPerJob", "nMaxFilesPerJob", "noAutoPause", "noInputPooling",
+        "noLoopingCheck",
         "onlyTagsForFC", "t1Weight", "useLocalIO",
     ]  # fmt: skip
 
@@ -212,7 +213,12 @@ UP RD IT IA LS RM RX RY RZ
 @pytest.mark.parametrize("code", LISTED_CODES.split())
 def test_a_listed_code_is_a_rule_or_refused_by_name(code: str) -> None:
     if code in NAME_OF_CODE:
-        assert NAME_OF_CODE[code] in FACTS or NAME_OF_CODE[code] in ("dynamicNumEvents", "randomSeedOffset", "useBuild")
+        assert NAME_OF_CODE[code] in FACTS or NAME_OF_CODE[code] in (
+            "dynamicNumEvents",
+            "randomSeedOffset",
+            "useBuild",
+            "usePrePro",
+        )
         return
     with pytest.raises(InvalidRuleText) as refused:
         rules_of_text(f"{code}=1")

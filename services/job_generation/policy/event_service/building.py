@@ -11,9 +11,11 @@ from typing import Any
 
 from services.job_generation.policy.building import Builder, BuildRequest, NewJob
 from services.job_generation.policy.job_fields import TRUE
+from services.job_generation.policy.job_texts import Own
+from services.job_generation.policy.kinds.event_service import JUMBO, OfJobSet
 from services.job_generation.policy.output_names import Output, Written
 from services.job_generation.policy.requirements import Requirement
-from services.job_generation.policy.values import JobInput, QueueFacts
+from services.job_generation.policy.values import JobInput, QueueFacts, Unit
 from shared.model import command_line
 
 
@@ -32,40 +34,46 @@ class SetPlace:
 class JobSetBuilder(Builder):
     """Builds jobs of job sets; `places` has one for each placed input of the request."""
 
-    def __init__(self, request: BuildRequest, places: Sequence[SetPlace], *, merges: bool) -> None:
-        super().__init__(request)
-        self._places, self._merges = places, merges
+    kind: OfJobSet
 
-    def _outputs(self, place: int, job: JobInput, written: Written) -> list[Output]:
+    def __init__(self, request: BuildRequest, places: Sequence[SetPlace], kind: OfJobSet) -> None:
+        super().__init__(request)
+        self._places, self.kind = places, kind
+        if kind.writes_outputs:  # they read what no stream of the request has
+            self._format = None
+
+    def _outputs(self, place: int, events: int | None, written: Written) -> list[Output]:
         found = []
-        for one, output in zip(written.named, super()._outputs(place, job, written), strict=True):
+        for one, output in zip(written.named, super()._outputs(place, events, written), strict=True):
             serial = None if one.is_log else self._places[place].serials.get(one.template.template_id)
             name = output.lfn if serial is None else command_line.padded(serial).join(one.around_serial)
-            found.append(replace(output, lfn=name))
+            found.append(output._replace(lfn=name))
         return found
 
     def _not_written(self, place: int, written: Written) -> frozenset[str]:
-        if self._merges:
+        if self.kind.writes_outputs:
             return frozenset()
         return frozenset(one.template.stream_name for one in written.named if not one.is_log)
 
     def _more_fields(self, place: int, queue: QueueFacts) -> dict[str, Any]:
-        flag = "eventServiceMerge" if self._merges else "eventService"
-        return {flag: TRUE, "jobsetID": self._places[place].job_set_id}
+        job_set = {"jobsetID": self._places[place].job_set_id} if self.kind.belongs_to_a_set else {}
+        return {self.kind.flag: TRUE, **job_set}
 
-    def _values(self, place: int, job: JobInput, written: Written, *others: Any) -> command_line.Values:
+    def _values(
+        self, own: Own, given: Mapping[str, Sequence[Unit]], written: Written, outputs: Sequence[Output]
+    ) -> command_line.Values:
         """Merge jobs have the files with processed events under TRN_OUTPUT0, ..."""
-        found = super()._values(place, job, written, *others)
-        if not self._merges:
+        found = super()._values(own, given, written, outputs)
+        if not self.kind.writes_outputs:
             return found
         names = [one.template.stream_name for one in written.named if not one.is_log]
-        files = {f"TRN_{name}": list(self._places[place].written) for name in names}
+        files = {f"TRN_{name}": list(self._places[own.place].written) for name in names}
         return replace(found, streams={**found.streams, **files})
 
 
-def build(request: BuildRequest, places: Sequence[SetPlace], *, merges: bool) -> list[NewJob]:
+def build(request: BuildRequest, places: Sequence[SetPlace], kind: OfJobSet) -> list[NewJob]:
     """One job for each placed input. Raises UnresolvedPlaceholder."""
-    return JobSetBuilder(_for_event_service(request), places, merges=merges).build()
+    return JobSetBuilder(_for_event_service(request), places, kind).build()
 
 
 class JumboBuilder(JobSetBuilder):
@@ -74,18 +82,15 @@ class JumboBuilder(JobSetBuilder):
     They are as large as a job of one input, for they read one file after another, as their ranges come.
     """
 
-    def _more_fields(self, place: int, queue: QueueFacts) -> dict[str, Any]:
-        return {"eventService": TRUE}
-
     def _requirement(self, job: JobInput, queue: QueueFacts) -> Requirement:
         largest = max(job.master, key=lambda unit: (unit.size_bytes, -unit.file_id))
         needed = super()._requirement(JobInput((largest,), job.secondary), queue)
-        return replace(needed, walltime_s=queue.max_time_s)
+        return needed._replace(walltime_s=queue.max_time_s)
 
 
 def build_jumbo(request: BuildRequest, places: Sequence[SetPlace]) -> list[NewJob]:
     """One jumbo job for each placed input. Raises UnresolvedPlaceholder."""
-    return JumboBuilder(_for_event_service(request), places, merges=False).build()
+    return JumboBuilder(_for_event_service(request), places, JUMBO).build()
 
 
 def _for_event_service(request: BuildRequest) -> BuildRequest:

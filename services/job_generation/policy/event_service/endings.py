@@ -12,15 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from services.job_generation.policy.outcomes import PAYLOAD, Ended
 from shared.states.job import JobStatus
 
-Outcome = Literal["succeeded", "pilot_failed", "lost", "killed", "unused"]
+Outcome = Literal["succeeded", "pilot_failed", "lost", "killed", "unused", "too_long"]
 Next = Literal["retry", "wait", "merge", "fail", "give_back"]
 SubStatus = Literal[
     "es_retry", "es_merge", "es_wait", "es_inaction", "es_noevent", "es_killed", "es_unused", "es_aborted",
-    "es_heartbeat", "pilot_failed", "es_merge_failed", "es_discard",
+    "es_heartbeat", "pilot_failed", "es_merge_failed", "es_discard", "es_toolong",
+    "es_badstatus", "es_noqueue", "jc_unlock", "fg_done", "fg_partial", "fg_stumble",
 ]  # fmt: skip
-WORKER_GONE = 300
+#: codes of jobs that the watchdog ended: its limit of time, that of a state in which jobs wait for a pilot, the pilot
+#: said nothing any more
+EXPIRED, REASSIGNED, WORKER_GONE = 102, 105, 300
+#: how the input of a set ends for which no queue is left: the attempt was not the payload's
+NO_QUEUE = Ended("failed", "generation")
 
 
 @dataclass(frozen=True)
@@ -71,15 +77,18 @@ class EndOfConsumer:
     reason: str
 
 
-def outcome_of(status: JobStatus, error_source: str | None, error_code: int | None) -> Outcome:
+def outcome_of(
+    status: JobStatus, error_source: str | None, error_code: int | None, *, had_pilot: bool = False
+) -> Outcome:
     """How a job ended, by its row.
 
-    Taken back before it ran (closed) is no attempt; a kill by a person is one.
+    Taken back before it ran (closed) is no attempt; a kill by a person is one, and so is one that took too long.
     """
     if status == "merging":
         return "lost" if error_source == "watchdog" else "succeeded"
     if status == "closed":
-        return "unused"
+        expired = error_source == "watchdog" and error_code == EXPIRED
+        return "too_long" if expired and had_pilot else "unused"
     if status == "cancelled":
         return "killed"
     return "lost" if error_source == "watchdog" and error_code == WORKER_GONE else "pilot_failed"
@@ -147,6 +156,26 @@ def waits_alone(end: ConsumerEnd, verdict: EndOfConsumer, most_attempts: int) ->
     return replace(verdict, next="fail", reason=f"{verdict.reason}; none is left to wait after {most_attempts} jobs")
 
 
+#: fine-grained processing: all events of the job, some and none were processed
+_FINE_GRAINED: Mapping[SubStatus, SubStatus] = {
+    "es_merge": "fg_done", "es_retry": "fg_partial", "es_inaction": "fg_stumble",
+}  # fmt: skip
+
+
+def fine_grained(verdict: EndOfConsumer) -> EndOfConsumer:
+    """The verdict on a job of a task with fineGrainedProc, in its sub-statuses.
+
+    Such a job is the only one of its set, and its pilot reports ranges that it was not given (version 2 of the
+    report). The field names its sub-statuses and no other difference: ranges left are processed by another job, and
+    what was processed is merged, as for any job of the event service.
+
+    Example: a job that processed 3 of 5 ranges is fg_partial, in merging until the set is merged.
+    """
+    if verdict.sub_status is None or verdict.sub_status not in _FINE_GRAINED:
+        return verdict
+    return replace(verdict, sub_status=_FINE_GRAINED[verdict.sub_status])
+
+
 _OF_SUCCESS: Mapping[tuple[Next, bool], tuple[JobStatus, SubStatus | None]] = {
     ("retry", True): ("merging", "es_retry"),
     ("retry", False): ("merging", "es_inaction"),
@@ -162,6 +191,8 @@ _OF_SUCCESS: Mapping[tuple[Next, bool], tuple[JobStatus, SubStatus | None]] = {
 def _ended(end: ConsumerEnd, then: Next) -> tuple[JobStatus, SubStatus | None]:
     if end.outcome == "unused":
         return "closed", "es_unused"
+    if end.outcome == "too_long":
+        return "closed", "es_toolong"
     if end.outcome == "killed":
         return "cancelled", None
     if end.outcome == "pilot_failed":
@@ -169,3 +200,18 @@ def _ended(end: ConsumerEnd, then: Next) -> tuple[JobStatus, SubStatus | None]:
     if end.outcome == "lost" and not end.n_processed:
         return "failed", "es_heartbeat"
     return _OF_SUCCESS[then, end.n_processed > 0]
+
+
+def end_of_input(job: Ended, verdict: EndOfConsumer) -> Ended:
+    """How the input of a set ends that was given up with this job.
+
+    As an attempt of the payload; forgiven where none was made, or where no queue was left.
+
+    Example: the job of the last attempt failed because ranges are left: the payload's attempt; no ES queue: not its.
+    """
+    if verdict.next == "give_back":
+        return Ended("closed")
+    if verdict.sub_status == "es_noqueue":
+        return NO_QUEUE
+    is_ours = job.status == "failed" and job.error_source == NO_QUEUE.error_source
+    return Ended(job.status, PAYLOAD if is_ours else job.error_source)

@@ -2,31 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from services.job_generation.policy.values import QueueFacts
+from services.job_generation.policy.kinds.kind import KindOfJob
+from services.job_generation.policy.values import QueueFacts, Task
+from shared.brokerage.request import HIGH_PRIORITY
+from shared.model.queue import QueueStatus
+
+#: jobseed of queues that take any event service; eshigh takes that of high priority and scouts
+_SEEDS = ("es", "all")
 
 
-def consumer_queues(drawn: QueueFacts, ranked: Sequence[QueueFacts], n_sites: int) -> list[QueueFacts]:
-    """The queue that was drawn, and the best of other sites, `n_sites` in all (nSitesPerJob).
+@dataclass(frozen=True)
+class QueuesOfSet:
+    """Queues at which the next job of a set may run, best first, and why others cannot, by name."""
 
-    Fewer where fewer sites were ranked. Example: drawn A of site a, ranked A, B (site a), C (site c), two sites: A, C.
+    usable: Sequence[QueueFacts]
+    gone: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """Why there is none."""
+        return f"no ES queue: {'; '.join(self.gone.values()) or 'none was ranked'}"
+
+
+def queues_of_set(
+    ranked: Sequence[tuple[str, str]],
+    known: Sequence[QueueFacts],
+    *,
+    is_high: bool,
+    waited_in_vain: Collection[str] = (),
+) -> QueuesOfSet:
+    """Which of the ranked queues (queue, resource type) can still run event service for a set.
+
+    Gone are queues that left the grid and those whose jobseed takes no event service of this kind any more (`is_high`:
+    of high priority, or of scouts): somebody decided that. Pilots of an offline or paused queue get no jobs, which may
+    be a short outage: a job is made there where no other queue is left, and waits. Queues where that was done already
+    until a time-out took the job back unused (`waited_in_vain`, by name) are gone as well while they are offline; at a
+    paused queue jobs wait without limit of time.
+
+    Example: A and B are offline: the job waits at A; after its time there another waits at B, then there is none.
+    Source: JEDI, Final status of Event Service jobs; that field's "no ES queue" names no rule, this is the one taken.
     """
-    chosen, sites = [drawn], {drawn.site}
-    for queue in ranked:
-        if len(chosen) >= n_sites:
-            break
-        if queue.site not in sites:
-            chosen.append(queue)
-            sites.add(queue.site)
-    return chosen
+    facts = {one.key: one for one in known}
+    open_ones, shut, gone = list[QueueFacts](), list[QueueFacts](), dict[str, str]()
+    for key in (f"{queue}/{resource_type}" for queue, resource_type in ranked):
+        one = facts.get(key)
+        if one is None:
+            gone[key] = f"{key} is not in the grid"
+        elif not (one.jobseed in _SEEDS or (one.jobseed == "eshigh" and is_high)):
+            gone[key] = f"{key} takes no event service (jobseed {one.jobseed})"
+        elif one.status == QueueStatus.OFFLINE and one.queue in waited_in_vain:
+            gone[key] = f"{key} is offline, and a job waited for it in vain"
+        elif one.status in (QueueStatus.OFFLINE, QueueStatus.PAUSED):
+            shut.append(one)
+        else:
+            open_ones.append(one)
+    return QueuesOfSet(without_jumbo(open_ones) or without_jumbo(shut), gone)
 
 
-def next_queue(ranked: Sequence[QueueFacts], n_tried: int) -> QueueFacts | None:
-    """The queue of the next attempt: each attempt one further down, then from the top again."""
-    return ranked[n_tried % len(ranked)] if ranked else None
+def one_store(stores: Sequence[int | None]) -> int | str:
+    """The object store that has all files of a set (mergeEsOnOS), or why there is none.
+
+    Example: 117 and 117: 117; 117 and 118, or 117 and a file of which it is not known: the reason.
+    """
+    if len(stores) == 1 and stores[0] is not None:
+        return stores[0]
+    known = ", ".join(str(one) for one in stores if one is not None)
+    if None in stores:
+        return "it is not known in which object store all of its files are"
+    return f"its files are in several object stores ({known})" if known else "it has no files in an object store"
+
+
+def best_at_store(ranked: Sequence[tuple[str, str]], of_store: Sequence[QueueFacts]) -> list[QueueFacts]:
+    """Queues that name a store: those of the set in their order, then the ones with fewest queued jobs."""
+    places = {queue: place for place, (queue, _) in reversed(list(enumerate(ranked)))}
+    return sorted(of_store, key=lambda one: (places.get(one.queue, len(places)), one.n_queued, one.queue))
+
+
+def has_high_priority(task: Task, *, is_scout: bool) -> bool:
+    """Whether queues with jobseed eshigh take its event service."""
+    return is_scout or task.priority >= HIGH_PRIORITY
 
 
 def without_jumbo(ranked: Sequence[QueueFacts]) -> list[QueueFacts]:
-    """Queues for other jobs: those with useJumboJobs are left to jumbo jobs unless there is no other."""
+    """Queues for other jobs: those with useJumboJobs are left to jumbo jobs unless there is no other.
+
+    Where there is no other, jobs that wait are split by their limits; scouts run and events are merged there.
+    """
     return [queue for queue in ranked if not queue.runs_jumbo_jobs] or list(ranked)
+
+
+def waits_for_jumbo(task: Task, kind: KindOfJob, ranked: Sequence[QueueFacts]) -> bool:
+    """Whether job sets get jobs without a queue, because only queues for jumbo jobs were ranked.
+
+    Such a job waits until a real co-jumbo job is made, or until jumbo jobs processed all events of the set. Scouts do
+    not wait: there are no jumbo jobs before they were judged.
+
+    Source: JEDI, Jumbo jobs and co-jumbo jobs. Example: ranked J1 and J2, both with useJumboJobs: True; with A besides:
+    False.
+    """
+    return task.uses_jumbo and kind.may_wait_for_jumbo and bool(ranked) and all(one.runs_jumbo_jobs for one in ranked)
+
+
+def left_to_jumbo(ranked: Sequence[QueueFacts]) -> str:
+    """Why job sets wait, as the decision of the task says it."""
+    names = ", ".join(one.key for one in ranked)
+    return f"only queues for jumbo jobs were ranked ({names}): the events of its job sets are left to jumbo jobs"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from services.job_generation.policy.memory import next_ram_mb, times_ram_mb
@@ -32,7 +32,7 @@ def limited(outcome: FileOutcome, decision: RetryDecision) -> FileOutcome:
     most = made if decision.action == "no_retry" else max(made, decision.rule.max_attempt or made)
     if outcome.attempts.max_attempt is not None:
         most = min(most, outcome.attempts.max_attempt)
-    after = replace(outcome.attempts, max_attempt=most)
+    after = outcome.attempts._replace(max_attempt=most)
     return FileOutcome("ready" if attempts_left(after) else "failed", after)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from pydantic import Field
+
 from services.task_definition.policy.task_parameters.about import About, TaskFields
-from services.task_definition.policy.task_parameters.kinds import PhysicalNames
-from services.task_definition.policy.task_spec_items import Flag
+from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS, PhysicalNames, Segment
+from services.task_definition.policy.task_spec_items import Flag, at_most
 
 _REFINE = "services.task_definition.policy.refine"
 _RULES = "services.job_generation.policy.rules"
@@ -17,6 +19,11 @@ class DataFields(TaskFields):
 
     no_input: Annotated[Flag, About("services.task_definition.policy.task_spec")] = False
     pfn_list: Annotated[PhysicalNames | None, About("services.task_definition.policy.task_spec")] = None
+    segmented_work: Annotated[Flag, About("services.task_definition.policy.segments", code="SW")] = False
+    segment_specs: Annotated[
+        Annotated[list[Segment], at_most(MOST_ITEMS), Field(min_length=1)] | None,
+        About("services.job_generation.policy.segments"),
+    ] = None
     input_pre_staging: Annotated[Flag, About("services.task_brokerage.policy.request")] = False
     wait_input: Annotated[Flag, About(_REFINE)] = False
     no_wait_parent: Annotated[Flag, About(_REFINE)] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -32,7 +32,10 @@ class EventServiceFields(TaskFields):
     not_discard_events: Annotated[Flag, About(_RULES)] = False
     dec_att_on_failed_es: Annotated[Flag, About(_RULES)] = False
     resurrect_consumers: Annotated[Flag, About(_RULES)] = False
+    merge_es_on_os: Annotated[Flag, About(_RULES)] = False
     in_file_pos_evt_num: Annotated[Flag, About(_RULES, code="IF")] = False
     n_jumbo_jobs: Annotated[Consumers | None, About(_RULES, unit="jobs", code="NJ")] = None
     max_jumbo_per_site: Annotated[Consumers | None, About(_RULES, unit="jobs", code="MJ")] = None
+    fine_grained_proc: Annotated[Flag, About(_RULES)] = False
+    use_job_cloning: Annotated[Literal["runonce", "storeonce"] | None, About(_RULES)] = None
     esmerge_spec: Annotated[MergeSpec | None, About("services.task_definition.policy.outputs")] = None

@@ -13,6 +13,7 @@ from services.task_definition.policy.task_parameters.kinds import (
     Identifier,
     MergeSpec,
     MultiStepExec,
+    PreproSpec,
     Priority,
     Text20,
     Ticket,
@@ -87,6 +88,7 @@ class WhatFields(TaskFields):
     source_url: Annotated[LongText | None, About(_OUTPUTS)] = None
     transfer_type: Annotated[Text32 | None, About(_JOB_FIELDS)] = None
     use_secrets: Annotated[Flag, About(_JOB_FIELDS)] = False
+    enc_job_params: Annotated[Flag, About("services.job_generation.policy.building", code="EJ")] = False
     debug_mode: Annotated[Flag, About(_JOB_FIELDS)] = False
     no_looping_check: Annotated[Flag, About(_JOB_FIELDS, live=True)] = False
     official: Annotated[Flag, About("services.task_definition.submitting.rights")] = False
@@ -104,6 +106,8 @@ class WhatFields(TaskFields):
     um_name_at_end: Annotated[Flag, About(_OUTPUTS)] = False
     # build jobs
     build_spec: Annotated[BuildSpec | None, About(_OUTPUTS)] = None
+    # the pre-processing job
+    prepro_spec: Annotated[PreproSpec | None, About(_OUTPUTS)] = None
 
 
 class CarriedFields(TaskFields):
@@ -116,6 +120,9 @@ class CarriedFields(TaskFields):
     os_info: Annotated[Text256 | None, About(kept="says on what machine the task was submitted")] = None
     fixed_sandbox: Annotated[LongText | None, About("services.task_definition.policy.resubmission")] = None
     no_email: Annotated[Flag, About(kept="no e-mail is sent")] = False
+    get_num_events_in_metadata: Annotated[
+        Flag, About(kept="numbers of events of input files are always those of the catalogue")
+    ] = False
     message_driven: Annotated[Flag, About(kept="every task is driven by messages")] = False
     push_status_changes: Annotated[Flag, About(kept="the changes of every task are published")] = False
     ttcr_timestamp: Annotated[Text32 | None, About(kept="says by when the owner would like to have it")] = None

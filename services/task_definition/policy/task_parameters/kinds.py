@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from services.task_definition.policy.task_parameters.refused import NO_TAR_BALL, SAYS_NO
 from services.task_definition.policy.task_spec_items import FileName, Flag, LongText, Text64, Text128, at_most
+from shared.model.job_xml import MOST_CHARACTERS
 from shared.model.queue import Connectivity
 from shared.model.whole_numbers import LARGEST_ID
 
@@ -51,6 +53,11 @@ def _as_list(value: Any) -> Any:
     return [value] if type(value) is int else value
 
 
+def _no_tar_ball(stated: Any) -> None:
+    if stated not in SAYS_NO:
+        raise ValueError(NO_TAR_BALL)
+
+
 #: physical names of files that a task lists; they are checked in one go
 MOST_FILE_NAMES = 10_000
 
@@ -66,6 +73,8 @@ def _file_and_events(stated: str) -> str:
 PhysicalNames = Annotated[
     list[Annotated[FileName, AfterValidator(_file_and_events)]], at_most(MOST_FILE_NAMES), Field(min_length=1)
 ]
+#: the jobs of a task as its user describes them
+JobXmlText = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, strict=True)]
 #: fields of a name, counted from 1: "2,6"
 FieldNumbers = Annotated[
     str, BeforeValidator(_as_text), Field(pattern=r"^[1-9][0-9]?(,[1-9][0-9]?){0,9}$", strict=True)
@@ -89,6 +98,15 @@ TermCondition = Annotated[str, Field(max_length=100, strict=True), AfterValidato
 Network = Annotated[str, AfterValidator(_known_connectivity)]
 
 
+class Segment(BaseModel):
+    """Files of the first input that jobs read together, and how they are called."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", strict=True)]
+    files: Annotated[list[FileName], at_most(MOST_FILE_NAMES), Field(min_length=1)]
+    segment_id: Identifier | None = Field(None, alias="id")
+
+
 class MergeSpec(BaseModel):
     """How merge jobs are run."""
 
@@ -103,6 +121,16 @@ class BuildSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     archive_name: Annotated[str, Field(min_length=1, max_length=190, strict=True)] = Field(alias="archiveName")
+    job_parameters: LongText = Field(alias="jobParameters")
+    trans_path: Text128 | None = Field(None, alias="transPath")
+    prod_source_label: Text20 | None = Field(None, alias="prodSourceLabel")
+    tar_ball_via_ddm: Annotated[Any, BeforeValidator(_no_tar_ball)] = Field(None, alias="tarBallViaDDM", exclude=True)
+
+
+class PreproSpec(BaseModel):
+    """How the job is run that finds out parameters of its task before anything else of it runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
     job_parameters: LongText = Field(alias="jobParameters")
     trans_path: Text128 | None = Field(None, alias="transPath")
     prod_source_label: Text20 | None = Field(None, alias="prodSourceLabel")

@@ -8,9 +8,10 @@ _ALIASES = {
     "release_per_lb": "releasePerLB",
     "tgt_max_output_for_ng": "tgtMaxOutputForNG", "avoid_vp": "avoidVP", "source_url": "sourceURL",
     "use_local_io": "useLocalIO", "allow_input_lan": "allowInputLAN", "group_boundary_id": "groupBoundaryID",
+    "load_xml": "loadXML",
     "ignore_missing_in_ds": "ignoreMissingInDS", "allow_incomplete_in_ds": "allowIncompleteInDS",
     "only_tags_for_fc": "onlyTagsForFC", "parent_task_id": "parent_tid",
-    "max_attempt_es": "maxAttemptES", "dec_att_on_failed_es": "decAttOnFailedES",
+    "max_attempt_es": "maxAttemptES", "merge_es_on_os": "mergeEsOnOS", "dec_att_on_failed_es": "decAttOnFailedES",
     "add_nth_field_to_lfn": "addNthFieldToLFN", "use_file_as_source_lfn": "useFileAsSourceLFN",
     "log_merge": "log_merge", "disk_io": "diskIO", "disk_io_unit": "diskIOUnit",
 }  # fmt: skip

@@ -11,7 +11,7 @@ from services.task_definition.policy.task_parameters.kinds import Amount, Cores,
 from services.task_definition.policy.task_spec_items import Text32
 
 _NEEDS = "shared.model.needs"
-_MERGES = "services.job_generation.policy.requirements"
+_MERGES = "services.job_generation.policy.kinds.merge"
 
 
 class NeedsFields(TaskFields):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-_HPO = "hyper-parameter optimisation is not supported by this version"
-_SEGMENTS = "segmented work is not supported by this version: how a segment names its input is not known to it"
+_HPO = (
+    "hyper-parameter optimisation is not supported by this version: how the parameters of a point reach the payload "
+    "and how its loss reaches the optimiser is agreed between those two, by a service that is not known to it"
+)
 
+#: of a task and of its buildSpec
+NO_TAR_BALL = "an archive that jobs read from a dataset is not supported by this version: send it to the file server"
 #: values by which a client says that it does not want the thing
 SAYS_NO = (None, False, 0, "", "none")
 _TEMPLATE = "is a column of output templates that no field sets: "
@@ -15,25 +19,18 @@ REFUSED_OF_ITEMS = {
 }
 #: parameter -> why it is refused, unless its value says no
 REFUSED = {
-    "preproSpec": "pre-processing jobs are not supported by this version: name the input that they would find",
-    "loadXML": "splitting described by XML is not supported by this version: a job has one file of each output",
-    "segmentSpecs": _SEGMENTS,
-    "segmentedWork": _SEGMENTS,
     "hpoWorkflow": _HPO,
     "hpoRequestData": _HPO,
     "maxNumJobs": _HPO,
     "totNumJobs": _HPO,
-    "useJobCloning": "job cloning is not supported by this version",
-    "mergeEsOnOS": "merging at an object store is not supported by this version: events are merged at a queue",
-    "registerEsFiles": "which dataset files of the event service are registered in is not known to this version",
-    "objectStore": "queues name their own object stores: a task chooses none in this version",
-    "fineGrainedProc": "fine-grained processing is not supported by this version",
-    "noAutoPause": "no task is paused for its failures by this version",
-    "osMatching": "which operating systems match is not known to this version: name the platform in architecture",
-    "allowInputWAN": "reading over a wide-area network is not supported by this version: input is moved",
-    "encJobParams": "encoded job parameters are not supported by this version: send them as they are",
-    "getNumEventsInMetadata": "numbers of events of outputs are not taken from the metadata by this version",
-    "amiFlag": "AMI is not told of the ends of tasks by this version: the column stays unused",
+    "registerEsFiles": "it is not known in which dataset files of ranges are registered: they stay where they are",
+    "objectStore": "it is not known what a task's store replaces: pilots name that of each file, one of their queue's",
+    "osMatching": "by which rule the system that a task was submitted on (osInfo) matches that of a queue "
+    "is not known to this version: name the platform in architecture",
+    "allowInputWAN": "from which storages a queue may read over a wide-area network instead of moving the input "
+    "is not known to this version: input is moved",
+    "amiFlag": "is not for submitters: the column is READY once the task is done or finished",
     "superStatus": "states of DEFT are not kept by this version: the column stays unused",
+    "tarBallViaDDM": NO_TAR_BALL,
     "useZipToPin": "zipped input is not supported by this version",
 }

@@ -15,28 +15,30 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.task_definition.policy.preprocessing import DONE
 from services.task_definition.policy.task_parameters.refused import REFUSED
 from services.task_definition.policy.task_parameters.table import FACTS, TaskParameters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem, problem_of_error
 from shared.model.whole_numbers import LARGEST_ID
 
-#: two letters -> JSON name; DY, RS and UB stand for rules that definition works out
+#: two letters -> JSON name; DY, RS, UB and UP stand for rules that definition works out
 NAME_OF_CODE: Mapping[str, str] = {about.code: name for name, about in FACTS.items() if about.code} | {
     "DY": "dynamicNumEvents",
     "RS": "randomSeedOffset",
     "UB": "useBuild",
+    "UP": "usePrePro",
     "US": "skipScout",
 }
 CODE_OF_NAME: Mapping[str, str] = {name: code for code, name in NAME_OF_CODE.items()}
 #: rules that definition works out -> the largest value
-_DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "useBuild": 1}
+_DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "useBuild": 1, "usePrePro": DONE}
 #: the code says the contrary of the rule: US=0 is skipScout
 _CONTRARY = ("skipScout",)
 #: codes of the field whose rules are not carried out -> name of the parameter
 _CODES_REFUSED = {
     "EC": "nEsConsumers", "ES": "nEventsPerWorker", "NS": "nSitesPerJob",
-    "RP": "releasePerLB", "UP": "preproSpec", "XA": "maxAttemptES", "XJ": "maxAttemptEsJob",
+    "RP": "releasePerLB", "XA": "maxAttemptES", "XJ": "maxAttemptEsJob",
 }  # fmt: skip
 #: codes for what is no rule here -> where it is said instead
 _SAID_ELSEWHERE = {

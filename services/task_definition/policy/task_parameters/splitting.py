@@ -14,6 +14,7 @@ from services.task_definition.policy.task_parameters.kinds import (
     Files,
     Gigabytes,
     Identifiers,
+    JobXmlText,
     Megabytes,
     TermCondition,
 )
@@ -58,6 +59,7 @@ class SplittingFields(TaskFields):
     add_nth_field_to_lfn: Annotated[FieldNumbers | None, About(_RULES)] = None
     use_file_as_source_lfn: Annotated[Flag, About(_RULES)] = False
     group_boundary_id: Annotated[Annotated[int, Field(ge=1, le=4, strict=True)] | None, About(_RULES, code="GB")] = None
+    load_xml: Annotated[JobXmlText | None, About("services.job_generation.policy.job_xml")] = None
     n_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZF")] = None
     n_max_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZM")] = None
     n_gb_per_merge_job: Annotated[Gigabytes | None, About(_RULES, unit="GB", code="ZG")] = None
@@ -90,3 +92,4 @@ class AttemptFields(TaskFields):
     ] = None
     respect_split_rule: Annotated[Flag, About(_RULES, code="RR")] = False
     no_throttle: Annotated[Flag, About(_TASK)] = False
+    no_auto_pause: Annotated[Flag, About("services.watchdog.pausing", live=True)] = False

@@ -65,19 +65,23 @@ SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
 SELECT f.task_id, 'file' AS entity, min(f.file_id) AS entity_id,
        format('output name %s is given to the files %s', f.lfn, string_agg(f.file_id::text, ', ' ORDER BY f.file_id))
        AS sentence
-  FROM task_files f
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('output', 'log', 'trn_output', 'trn_log')
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('output', 'log', 'trn_output', 'trn_log')
  GROUP BY f.task_id, f.lfn HAVING count(*) > 1;
 
 -- name: i11_serial_number_behind
--- The next serial number of a dataset's templates is beyond the files made from them.
+-- The next serial number of a dataset's templates is beyond the files made from them. The outputs that a job names for
+-- itself (loadXML) share one number.
 SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
        format('dataset %s (%s) has %s files, but its templates gave only %s serial numbers', d.dataset_id,
               d.dataset_name, c.n_rows, s.given) AS sentence
   FROM task_datasets d
   CROSS JOIN LATERAL (SELECT sum(o.serial_nr - 1) AS given FROM output_templates o
                        WHERE o.task_id = d.task_id AND o.dataset_id = d.dataset_id) s
-  CROSS JOIN LATERAL (SELECT count(*) AS n_rows FROM task_files f WHERE f.dataset_id = d.dataset_id) c
+  CROSS JOIN LATERAL (SELECT EXISTS (SELECT FROM task_parameters p WHERE p.task_id = d.task_id
+                                        AND p.task_parameters -> 'loadXML' IS NOT NULL) AS of_xml) t
+  CROSS JOIN LATERAL (SELECT CASE WHEN t.of_xml THEN count(DISTINCT f.out_job_id) ELSE count(*) END AS n_rows
+                        FROM task_files f WHERE f.dataset_id = d.dataset_id) c
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log') AND s.given < c.n_rows;
 
 -- name: i11_seed_used_twice

@@ -7,7 +7,7 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
               r.file_id, other.def_min_event_id, other.def_max_event_id) AS sentence
   FROM event_ranges r
   JOIN event_ranges other
-    ON other.file_id = r.file_id AND other.status = 9 AND other.event_range_id <> r.event_range_id
+    ON other.task_id = r.task_id AND other.file_id = r.file_id AND other.status = 9 AND other.event_range_id <> r.event_range_id
    AND (other.def_min_event_id, other.event_range_id) > (r.def_min_event_id, r.event_range_id)
    AND other.def_min_event_id <= r.def_max_event_id
    AND (other.def_min_event_id, other.def_max_event_id) <> (r.def_min_event_id, r.def_max_event_id)
@@ -20,7 +20,7 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
               r.def_min_event_id, r.def_max_event_id) AS sentence
   FROM event_ranges r JOIN task_files f USING (file_id)
  WHERE r.task_id = ANY(:task_ids::bigint[]) AND r.status IN (3, 6) AND f.status = 'finished'
-   AND EXISTS (SELECT FROM event_ranges m WHERE m.file_id = r.file_id AND m.status = 9);
+   AND EXISTS (SELECT FROM event_ranges m WHERE m.task_id = r.task_id AND m.file_id = r.file_id AND m.status = 9);
 
 -- name: i7_counters_of_job_set
 -- The counters of a job set that is worked on are those of its ranges.
@@ -35,7 +35,7 @@ SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
               count(*) FILTER (WHERE r.status IN (1, 2)) AS processing, count(*) FILTER (WHERE r.status = 3) AS finished,
               count(*) FILTER (WHERE r.status = 6) AS done, count(*) FILTER (WHERE r.status = 9) AS merged,
               count(*) FILTER (WHERE r.status = 8) AS fatal
-         FROM event_ranges r WHERE r.job_set_id = s.job_set_id) c
+         FROM event_ranges r WHERE r.task_id = s.task_id AND r.job_set_id = s.job_set_id) c
  WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging')
    AND (s.n_ready, s.n_exhausted, s.n_processing, s.n_finished, s.n_done, s.n_merged, s.n_fatal)
        IS DISTINCT FROM (c.ready, c.exhausted, c.processing, c.finished, c.done, c.merged, c.fatal);
@@ -46,7 +46,7 @@ SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
        format('job set %s was cut into %s ranges and has %s that count', s.job_set_id, s.n_ranges, c.n_rows) AS sentence
   FROM job_sets s CROSS JOIN LATERAL (
        SELECT count(*) AS n_rows FROM event_ranges r
-        WHERE r.job_set_id = s.job_set_id AND r.status IN (0, 1, 2, 3, 6, 8, 9)) c
+        WHERE r.task_id = s.task_id AND r.job_set_id = s.job_set_id AND r.status IN (0, 1, 2, 3, 6, 8, 9)) c
  WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging') AND c.n_rows <> s.n_ranges;
 
 -- name: i2_job_set_without_job
@@ -68,3 +68,26 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
    AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL)
    AND NOT (r.status = 3 AND EXISTS (SELECT FROM jumbo_jobs u JOIN job_sets s ON s.job_set_id = r.job_set_id
                                       WHERE u.job_id = r.job_id AND s.status = 'open'));
+
+-- name: i7_waiting_files
+-- The files of a dataset that wait for real co-jumbo jobs are counted, and each belongs to a job set whose job has no
+-- queue (or just ended, which is about to be counted).
+SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
+       format('dataset %s (%s) says %s files wait for real co-jumbo jobs; %s do, %s of them without a job that waits',
+              d.dataset_id, d.dataset_name, d.n_files_waiting, c.n_waiting, c.n_lost) AS sentence
+  FROM task_datasets d
+  CROSS JOIN LATERAL (
+       SELECT count(*) AS n_waiting, count(*) FILTER (WHERE NOT EXISTS (
+                  SELECT FROM job_set_jobs m JOIN jobs j USING (job_id)
+                   WHERE m.job_set_id = f.jobset_id AND j.queue IS NULL AND j.results_applied_at IS NULL
+                     AND j.status <> 'merging')) AS n_lost
+         FROM task_files f WHERE f.dataset_id = d.dataset_id AND f.is_waiting) c
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('input', 'pseudo_input', 'pp_input')
+   AND (d.n_files_waiting <> c.n_waiting OR c.n_lost > 0);
+
+-- name: i7_file_of_waiting_set
+-- The input of a job set whose job waits without a queue says so.
+SELECT j.task_id, 'job' AS entity, j.job_id AS entity_id,
+       format('job %s waits for real co-jumbo jobs, but its file %s does not say so', j.job_id, f.file_id) AS sentence
+  FROM jobs j JOIN job_set_jobs m USING (job_id) JOIN task_files f ON f.jobset_id = m.job_set_id
+ WHERE j.task_id = ANY(:task_ids::bigint[]) AND j.status = 'waiting' AND j.queue IS NULL AND NOT f.is_waiting;

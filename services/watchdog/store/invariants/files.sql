@@ -40,8 +40,8 @@ SELECT r.task_id, 'event_range' AS entity, min(r.event_range_id) AS entity_id,
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('file %s is picked, but its chunk %s is %s', f.file_id, coalesce(f.chunk_id::text, '(none)'),
               coalesce(c.status, 'absent')) AS sentence
-  FROM task_files f LEFT JOIN chunks c ON c.chunk_id = f.chunk_id
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.status = 'picked' AND c.status IS DISTINCT FROM 'offered';
+  FROM task_datasets d JOIN task_files f USING (dataset_id) LEFT JOIN chunks c ON c.chunk_id = f.chunk_id
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.status = 'picked' AND c.status IS DISTINCT FROM 'offered';
 
 -- name: i2_running_input_without_job
 -- A running input belongs to a job that is live or whose end was not counted yet, or to an open job set.
@@ -51,7 +51,7 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        AS sentence
   FROM task_files f JOIN task_datasets d ON d.dataset_id = f.dataset_id
   LEFT JOIN jobs j ON j.job_id = f.job_id
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.status = 'running' AND d.master_id IS NULL
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.status = 'running' AND d.master_id IS NULL
    AND f.type IN ('input', 'pseudo_input', 'pp_input')
    AND (j.job_id IS NULL OR j.results_applied_at IS NOT NULL)
    AND NOT EXISTS (SELECT FROM job_sets s WHERE s.job_set_id = f.jobset_id AND s.status IN ('open', 'merging'));
@@ -61,8 +61,8 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('output file %s is %s, but no live job owns it (producer %s, user %s)', f.file_id, f.status,
               coalesce(f.out_job_id::text, 'none'), coalesce(f.job_id::text, 'none')) AS sentence
-  FROM task_files f
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.status IN ('running', 'merging')
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.status IN ('running', 'merging')
    AND f.type IN ('output', 'log', 'trn_output', 'trn_log')
    AND NOT EXISTS (SELECT FROM jobs j
                     WHERE j.job_id IN (f.out_job_id, f.job_id) AND j.results_applied_at IS NULL);
@@ -95,8 +95,8 @@ SELECT d.task_id, 'dataset' AS entity, d.dataset_id AS entity_id,
 SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
        format('file %s: attempt %s of %s, failed attempts %s of %s', f.file_id, f.attempt_nr,
               coalesce(f.max_attempt::text, 'any'), f.failed_attempt, coalesce(f.max_failure::text, 'any')) AS sentence
-  FROM task_files f
- WHERE f.task_id = ANY(:task_ids::bigint[])
+  FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = ANY(:task_ids::bigint[])
    AND (f.attempt_nr > f.max_attempt OR f.failed_attempt > f.max_failure OR f.failed_attempt > f.attempt_nr);
 
 -- name: i9_attempts_without_jobs
@@ -110,6 +110,6 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
                   WHERE j.status = 'failed' AND j.error_source = 'payload') AS failed
          FROM job_files x JOIN every_job j ON j.job_id = x.job_id
         WHERE x.file_id = f.file_id AND j.results_applied_at IS NOT NULL AND j.status <> 'finished') c
- WHERE f.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
    AND t.event_service = 0 AND (f.attempt_nr > 0 OR f.failed_attempt > 0)
    AND (f.attempt_nr > c.ended OR f.failed_attempt > c.failed);

@@ -60,8 +60,8 @@ SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
    AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
    AND NOT EXISTS (SELECT FROM input_readings r WHERE r.task_id = t.task_id)
-   AND NOT EXISTS (SELECT FROM task_files f
-                    WHERE f.task_id = t.task_id AND f.status IN ('ready', 'pending', 'staging', 'missing', 'picked')
+   AND NOT EXISTS (SELECT FROM task_datasets d JOIN task_files f USING (dataset_id)
+                    WHERE d.task_id = t.task_id AND f.status IN ('ready', 'pending', 'staging', 'missing', 'picked')
                       AND f.type IN ('input', 'pseudo_input', 'pp_input', 'trn_output', 'trn_log'));
 
 -- name: i13_statistics_differ_at_rest
@@ -73,7 +73,7 @@ WITH quiet AS (
                                           OR creation_time > orrery_now() - interval '1 minute')
 ), counted AS (
     SELECT queue, resource_type, gshare, user_name, status, count(*) AS n_jobs
-      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled')
+      FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
      GROUP BY queue, resource_type, gshare, user_name, status
 ), folded AS (
     SELECT queue, resource_type, gshare, user_name, status, n_jobs FROM queue_statistics

@@ -104,7 +104,8 @@ WITH steps AS (
       CROSS JOIN LATERAL (VALUES (l.to_status, 1), (l.from_status, -1)) AS s (status, step)
      WHERE l.task_id = ANY(:task_ids::bigint[]) AND l.entity = 'file' AND s.status IS NOT NULL
     UNION ALL
-    SELECT f.task_id, f.file_id, f.status, -1 FROM task_files f WHERE f.task_id = ANY(:task_ids::bigint[])
+    SELECT f.task_id, f.file_id, f.status, -1 FROM task_datasets d JOIN task_files f USING (dataset_id)
+     WHERE d.task_id = ANY(:task_ids::bigint[])
 )
 SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
        format('file %s: its log does not lead to its state; %s is off by %s', s.file_id, s.status, sum(s.step))

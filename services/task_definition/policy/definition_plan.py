@@ -1,0 +1,105 @@
+"""What refining a task gives: the rows that define it, or why it waits or is given up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.task_definition.policy.outputs import OutputsPlan
+from shared.catalogue.port import DatasetFacts
+from shared.model.dataset_types import PFN_STREAM
+from shared.model.split_precedence import rules_in_effect
+from shared.states.task import TaskStatus
+
+
+@dataclass(frozen=True)
+class InputDatasetPlan:
+    """One input dataset: its row, and how its files become units.
+
+    `boundaries`: of each of `names`, where these come in an order of their own.
+    """
+
+    name: str
+    stream: str
+    is_master: bool
+    container: str | None
+    state: str
+    attributes: dict[str, Any]
+    events_per_unit: int | None = None
+    events_per_file: int | None = None
+    units_per_file: int = 1
+    names: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    boundaries: tuple[int, ...] | None = None
+    files_per_master_file: float | None = None
+    token: str | None = None
+    scope: str | None = None
+
+
+@dataclass(frozen=True)
+class PseudoPlan:
+    """Input of a task that reads no dataset: one row for each job; the last may have fewer events.
+
+    `names`: files by physical name and their events, which take the place of numbered rows.
+    """
+
+    n_rows: int
+    events_per_row: int | None
+    n_events: int | None
+    names: tuple[tuple[str, int | None], ...] = ()
+
+    @property
+    def stream(self) -> str:
+        """The placeholder of its rows."""
+        return PFN_STREAM if self.names else "SEQNUMBER"
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready."""
+
+    split_rule: dict[str, Any]
+    inputs: tuple[InputDatasetPlan, ...]
+    pseudo: PseudoPlan | None
+    outputs: OutputsPlan
+    command_lines: dict[str, Any]
+    next_status: TaskStatus
+    first_event: int = 1
+    seed_offset: int | None = None
+    max_files: int | None = None
+    max_events: int | None = None
+
+    @property
+    def units_per_job(self) -> int | None:
+        """Units of the master that a job has; None where other rules than a number decide."""
+        rules = rules_in_effect(self.split_rule)
+        if any(one.events_per_unit for one in self.inputs):
+            return 1 if "nEventsPerJob" in rules else None
+        return rules.get("nFilesPerJob")
+
+
+@dataclass(frozen=True)
+class Postponed:
+    """Something temporary is in the way: the task waits in pending."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class DefinitionRefused:
+    """The definition cannot work: the task goes tobroken and broken."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class DefinitionFacts:
+    """What refining looks at: datasets by name, the parent's status (None: no parent)."""
+
+    datasets: Mapping[str, DatasetFacts] = field(default_factory=dict)
+    parent_status: TaskStatus | None = None
+
+
+Outcome = Refined | Postponed | DefinitionRefused

@@ -1,0 +1,90 @@
+"""Production tasks of which too many jobs fail pause, and running ones of their request type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.watchdog.policy.failures import (
+    HEP_SCORE_RATE,
+    LABEL,
+    OF_LABEL,
+    OF_SHARE,
+    RATE,
+    FailingTask,
+    PauseLimits,
+    pauses,
+)
+from services.watchdog.store import due as store
+from services.watchdog.sweeping import REQUESTED_BY
+from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
+from shared.config.parameters import Parameters
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskCommandRequested
+from shared.snapshot import KnownGrid
+
+#: the rule of a task that is left alone
+EXEMPT = "noAutoPause"
+
+
+async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGrid) -> None:
+    """Ask for the command on each such task; nothing is read while no rate is set.
+
+    A task that says noAutoPause neither pauses nor makes others pause.
+    """
+    limits = _limits(parameters)
+    if not any(one.is_on for one in limits.values()):
+        return
+    reasons: dict[int, str] = {}
+    tasks = await _failing(work, limits, grid)
+    found = {task.task_id: pauses(task, limits.get(task.gshare, limits[""])) for task in tasks}
+    of_types: dict[str, str] = {}
+    for task in tasks:
+        reason = found[task.task_id]
+        if reason is not None:
+            reasons[task.task_id] = reason
+            if task.request_type is not None:
+                told = f"task {task.task_id} of the same request type ({task.request_type}) pauses: {reason}"
+                of_types.setdefault(task.request_type, told)
+    if of_types:
+        others = await store.SQL.rows(
+            work.connection, "running_of_request_types", label=LABEL, request_types=sorted(of_types), exempt=EXEMPT,
+            task_ids=sorted(reasons), most=store.MOST_TASKS,
+        )  # fmt: skip
+        if len(others) >= store.MOST_TASKS:
+            # The rest is found by those that fail: they go on until the others of their type are no more.
+            last = others[-1]["request_type"]
+            for task in tasks:
+                if task.request_type is not None and task.request_type >= last:
+                    reasons.pop(task.task_id, None)
+        reasons |= {other["task_id"]: of_types[other["request_type"]] for other in others}
+    for task_id, reason in sorted(reasons.items()):
+        work.emit(TaskCommandRequested(task_id=task_id, command="pause", requested_by=REQUESTED_BY, reason=reason))
+
+
+def _limits(parameters: Parameters) -> dict[str, PauseLimits]:
+    """By share, those for which a rate is set; "": all others."""
+    prefix = f"{LABEL}_"
+    names = {*parameters.names_of(RATE), *parameters.names_of(HEP_SCORE_RATE)}
+    shares = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    return {
+        share: parameters.filled(PauseLimits, names={OF_LABEL: LABEL, OF_SHARE: f"{prefix}{share}" if share else None})
+        for share in ("", *shares)
+    }
+
+
+async def _failing(work: UnitOfWork, limits: Mapping[str, PauseLimits], grid: KnownGrid) -> Sequence[FailingTask]:
+    usual = limits[""]
+    own = {share: one for share, one in limits.items() if share}
+    powers: dict[str, float] = {}
+    if any(one.hep_score_rate_percent is not None for one in limits.values()):
+        queues = (await grid.grid(work.connection)).queues
+        powers = {name: one.core_power_hs06 for name, one in queues.items() if one.core_power_hs06 > 0}
+    rows = await store.SQL.rows(
+        work.connection, "failing_tasks", label=LABEL, exempt=EXEMPT, gshares=list(own),
+        rates_percent=[one.failure_rate_percent for one in own.values()],
+        hep_score_rates_percent=[one.hep_score_rate_percent for one in own.values()],
+        usual_rate_percent=usual.failure_rate_percent, usual_hep_score_rate_percent=usual.hep_score_rate_percent,
+        queues=list(powers), powers=list(powers.values()), usual_power=DEFAULT_CORE_POWER_HS06,
+        least_jobs=usual.least_jobs, least_remaining=usual.least_remaining, most=store.MOST_TASKS,
+    )  # fmt: skip
+    return [FailingTask(**dict(row)) for row in rows]

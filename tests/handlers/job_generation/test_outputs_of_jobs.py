@@ -1,0 +1,30 @@
+"""The files that a job writes are its own: no further row says so."""
+
+from __future__ import annotations
+
+from tests.handlers.job_generation.story import Story
+
+
+async def test_the_outputs_of_a_job_are_its_own_rows_and_only_what_it_reads_is_linked(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    jobs = await story.jobs_of(task_id)
+    links = await story.fetch("SELECT job_id, type FROM job_files WHERE task_id = $1 ORDER BY job_id", task_id)
+    assert [tuple(row.values()) for row in links] == [(job_id, "input") for job_id in jobs]
+    await story.end(jobs[:2], "finished")
+    await story.end(jobs[2:], "failed")
+    owned = "SELECT status FROM task_files WHERE out_job_id = $1 AND type = 'output'"
+    assert [await story.value(owned, job_id) for job_id in jobs] == ["finished", "finished", "failed"]
+
+
+async def test_outputs_that_an_earlier_version_linked_are_counted_once(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    await story.fetch(
+        "INSERT INTO job_files (job_id, file_id, dataset_id, task_id, type)"
+        " SELECT out_job_id, file_id, dataset_id, task_id, type FROM task_files WHERE out_job_id = ANY($1) RETURNING 1",
+        jobs,
+    )
+    await story.end(jobs, "finished")
+    counted = "SELECT n_files_finished FROM task_datasets WHERE task_id = $1 AND type = 'output'"
+    assert await story.value(counted, task_id) == 2
+    await story.check()

@@ -1,5 +1,0 @@
-"""Seeds 151 to 200."""
-
-from tests.simulation.seeds import over
-
-test_every_task_ends_and_no_invariant_breaks = over(range(151, 201))

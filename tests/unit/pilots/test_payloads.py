@@ -1,0 +1,42 @@
+"""What simulated payloads need, and how many ranges of events their jobs process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.cli.simulated_pilots.payload import draw
+from services.cli.simulated_pilots.profile import Fault, Profile
+from services.cli.simulated_pilots.ranges import RANGES_OF_FILE, RangeWork
+
+SPEC: dict[str, Any] = {"PandaID": 11, "taskID": 5, "attemptNr": 1, "coreCount": 1, "inFiles": "a.root"}
+QUIET = Profile(seed=3, rates={})
+
+
+@pytest.mark.parametrize(
+    ("given_mb", "fault"), [(1000, Fault.MEMORY), (1699, Fault.MEMORY), (1700, None), (2000, None), (None, None)]
+)
+def test_a_payload_fails_for_memory_below_what_it_says_it_needs(given_mb: int | None, fault: Fault | None) -> None:
+    payload = draw({**SPEC, "minRamCount": given_mb, "jobPars": "--simulatedMemoryMB=1700"}, QUIET)
+    assert (payload.fault, payload.max_pss_kb) == (fault, 1700 * 1024)
+
+
+def given(work: RangeWork) -> int:
+    """How many ranges a job gets where there is no end of them."""
+    n_given = 0
+    while (call := work.call()) is not None:
+        method, fields = call
+        if method == "acquire_event_ranges":
+            n_given += fields["n_ranges"]
+            work.answered([{"eventRangeID": f"5-11-7-{number}-10"} for number in range(fields["n_ranges"])])
+        else:
+            work.answered({"Returns": []})
+    return n_given
+
+
+@pytest.mark.parametrize("n_files", [1, 4])
+def test_a_job_processes_so_many_ranges_for_each_of_its_files_and_leaves_the_rest(n_files: int) -> None:
+    names = ",".join(f"{number}.root" for number in range(n_files))
+    work = RangeWork.of({**SPEC, "eventService": "True", "inFiles": names})
+    assert work is not None and given(work) == RANGES_OF_FILE * n_files

@@ -1,0 +1,76 @@
+"""What segmentSpecs asks of the rest of a task's definition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
+from services.task_definition.policy.refine import refine
+from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
+from shared.catalogue.port import DatasetFacts
+from tests.handlers.task_definition.world import an_input, output, production
+
+SEGMENTS = [{"name": "arms", "files": ["f1", "f3"], "id": 0}, {"name": "legs", "files": ["f2"], "id": 1}]
+
+
+def segmented(segments: Any = SEGMENTS, **changes: Any) -> dict[str, Any]:
+    return production(segmentSpecs=segments, segmentedWork=True, **{"nFilesPerJob": None, **changes})
+
+
+def problems_of(parameters: Any) -> dict[str, str]:
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(parameters)
+    return {one.field: f"{one.value} {one.allowed}" for one in refused.value.problems}
+
+
+def test_the_files_of_segments_are_read_in_their_order_and_jobs_cross_no_border() -> None:
+    spec = parse_task(segmented())
+    assert spec.split_rule()["groupBoundaryID"] == 1
+    assert parse_task(segmented(groupBoundaryID=3)).split_rule()["groupBoundaryID"] == 3
+    plan = refine(spec, 1, DefinitionFacts({"mc.evnt": DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 3, 30, 3)}))
+    assert isinstance(plan, Refined)
+    assert (plan.inputs[0].names, plan.inputs[0].boundaries) == (("f1", "f3", "f2"), (1, 1, 2))
+
+
+def test_segments_lie_in_one_dataset() -> None:
+    given = segmented(jobParameters=[an_input("mc.all/")])
+    facts = {name: DatasetFacts(name, "mc", "dataset", "frozen", 3, 30, 3) for name in ("mc.a", "mc.b")}
+    facts["mc.all"] = DatasetFacts("mc.all", "mc", "container", "frozen", constituents=("mc.a", "mc.b"))
+    outcome = refine(parse_task(given), 1, DefinitionFacts(facts))
+    assert isinstance(outcome, DefinitionRefused) and "mc.a, mc.b; allowed: one dataset" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("segments", "told"),
+    [
+        ([*SEGMENTS, {"name": "arms", "files": ["f9"], "id": 2}], "'arms' is there 2 times; allowed: names"),
+        ([*SEGMENTS, {"name": "body", "files": ["f9"], "id": 1}], "'1' is there 2 times; allowed: ids"),
+        ([*SEGMENTS, {"name": "body", "files": ["f2"], "id": 2}], "'f2' is there 2 times; allowed: files"),
+        ([*SEGMENTS, {"name": "body", "files": ["f9"]}], "some segments have an id; allowed: all or none"),
+    ],
+)
+def test_names_ids_and_files_of_segments_are_there_once(segments: Any, told: str) -> None:
+    assert told in problems_of(segmented(segments))["segmentSpecs"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("respectLB", True), ("addNthFieldToLFN", "2"), ("mergeOutput", True), ("nEventsPerWorker", 5)]
+)
+def test_what_would_join_segments_is_not_allowed_beside_them(field: str, value: Any) -> None:
+    assert "segmentSpecs" in problems_of(segmented(**{field: value}))[field]
+
+
+def test_segmented_work_needs_its_segments_and_they_an_input() -> None:
+    assert "needs segmentSpecs" in problems_of(production(segmentedWork=True))["segmentedWork"]
+    inputs = [an_input("mc.a,mc.b"), output("o")]
+    assert "one dataset" in problems_of(segmented(jobParameters=inputs))["segmentSpecs"]
+
+
+@pytest.mark.parametrize("name", ["SEGMENT_NAME", "SEGMENT_ID"])
+def test_placeholders_of_segments_need_them(name: str) -> None:
+    items = [an_input(), {"type": "constant", "value": f"${{{name}}}"}]
+    assert name in problems_of(production(jobParameters=items))["jobParameters.1.value"]
+    assert parse_task(segmented(jobParameters=items))
