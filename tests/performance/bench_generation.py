@@ -36,6 +36,8 @@ JOBS_OF_TASK = sized(10_000, 1_000)
 JOBS_OF_EVENT = 500
 N_COPY_ROWS = sized(100_000, 9_000)
 TARGET_PER_S = 20_000
+#: ten million files are inserted by one statement
+PREPARING_TIMEOUT_S = 1800
 COMMAND_LINE = "--in=${IN} --maxEvents=${MAXEVENTS} --skipEvents=${SKIPEVENTS} --seed=${RNDMSEED} --out=${OUTPUT0}"
 
 
@@ -68,6 +70,7 @@ async def define_task(connection: asyncpg.Connection, n_files: int, files_per_jo
         master,
         task_id,
         n_files,
+        timeout=PREPARING_TIMEOUT_S,
     )
     await rows.dataset(connection, task_id, type="random_seed", stream_name="RNDMSEED", attributes={"offset": 500})
     for stream, kind in (("OUTPUT0", "output"), ("LOG0", "log")):
@@ -183,7 +186,7 @@ async def prepare(
         )
         await connection.execute("UPDATE versions SET version = version + 1 WHERE name = 'config'")
         tasks = [await define_task(connection, n_files, files_per_job) for n_files in sizes]
-        await connection.execute("ANALYZE")
+        await connection.execute("ANALYZE", timeout=PREPARING_TIMEOUT_S)
     await database.close()
     return tasks
 
