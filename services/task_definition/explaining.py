@@ -19,6 +19,7 @@ from services.task_definition.policy.explaining import (
     task_text,
     without_a_job,
 )
+from services.task_definition.policy.input_read import left_out_of
 from services.task_definition.policy.position import Position, ShareBeside, position_of
 from services.task_definition.policy.range_reports import refused_line
 from services.task_definition.store.explanations import SQL
@@ -53,6 +54,11 @@ class Explanation:
         found: dict[str, Any] = {
             "task": dict(task),
             "files": listed["files"],
+            "unused_input": [
+                line
+                for row in await SQL.rows(connection, "unused_input", task_id=task_id)
+                for line in left_out_of(*row.values())
+            ],
             "jobs": listed["jobs"],
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),

@@ -17,8 +17,11 @@ from services.task_definition.store.tasks import TaskRow
 from shared.catalogue.port import OPEN, Catalogue
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import OUTPUT_TYPES, TEMPLATE_TYPES
+from shared.states.task import TaskStatus
 
 DATASET_SEQUENCE = "dataset_ids"
+#: states in which no job takes a unit as soon as it is read
+BEFORE_JOBS: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged", "defined")
 Known = Mapping[tuple[str, str], asyncpg.Record]
 
 
@@ -82,6 +85,7 @@ class Contents:
                 parent_works=parent_works,
                 is_new=is_new,
                 takes_unstaged=task.takes_unstaged,
+                makes_jobs=task.status not in BEFORE_JOBS,
             )
             stage = LOAD if is_new else COMPARE
             await self._readings.add(work.connection, task.task_id, ids[one.name, one.stream], position, stage, wanted)

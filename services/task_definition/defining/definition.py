@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from services.task_definition.cataloguing.wishes import Wishes
+from services.task_definition.defining.common_index import keep_common_index
 from services.task_definition.defining.contents import Contents
 from services.task_definition.defining.preprocessing import Redefinition
 from services.task_definition.defining.reading import ContentsReader
@@ -206,10 +207,11 @@ class Definition:
         """All input of a task is read: it is used, or the task says what is in the way."""
         if not await self._readings.state(work.connection, task.task_id):
             return  # another has gone on with it
-        read = await self._readings.read_of(work.connection, task.task_id)
         if task.status in FINAL:
             await self._readings.end(work.connection, task.task_id)
             return
+        await keep_common_index(work, task.task_id)
+        read = await self._readings.read_of(work.connection, task.task_id)
         masters = [one.dataset_id for one in read if one.wanted.is_master]
         unusable = await self._readings.unusable(work.connection, masters)
         trouble = not_enough(read, task.split_rule, unusable)
@@ -231,7 +233,7 @@ class Definition:
             await self._tasks.look_now(work.connection, task.task_id)
             work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason="its input was read again"))
             return
-        await self._use(work, task, read, left_out(unusable))
+        await self._use(work, task, read, left_out(read, unusable))
 
     async def _break_useless(self, work: UnitOfWork, read: Sequence[InputRead]) -> None:
         """Datasets of which no file is left that could be used, or was."""
@@ -247,14 +249,11 @@ class Definition:
             split = any(one.wanted.events_per_unit for one in masters)
             counts = open_for_scouts(task.split_rule, [one.n_units for one in masters], split_by_events=split)
             opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
-        loaded = [Loaded(one.dataset_id, opened[one.dataset_id], one.state) for one in read]
+        loaded = [Loaded(one.dataset_id, opened[one.dataset_id], one.state, one.n_older) for one in read]
         await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
 
     async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
-        """On to jobs; without anything to do the task waits while its input stays open, or finishes.
-
-        `left_out`: what is said of input that is not used.
-        """
+        """On to jobs, with what is `left_out`; without any to make the task waits for open input, or finishes."""
         masters = [one for one in read if one.wanted.is_master]
         follows = bool(task.split_rule.get("runUntilClosed") or task.split_rule.get("noWaitParent"))
         if follows and any(one.is_open for one in masters) and not any(one.n_untaken for one in masters):

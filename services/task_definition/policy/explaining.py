@@ -71,9 +71,10 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines.append(f"  goes back to {task['old_status']} then")
     lines += ["  " + line for line in message_lines(found.get("messages", ()))]
     lines += ["  " + request_line(one) for one in found.get("catalogue", ())]
-    lines.append(f"  input: {counts(found['files'])}")
     waiting = found["files"].get("waiting")
-    lines += [f"    {waiting} of it {REAL_CO_JUMBO}; jumbo jobs may process it meanwhile"] if waiting else []
+    meanwhile = [f"{waiting} of it {REAL_CO_JUMBO}; jumbo jobs may process it meanwhile"] if waiting else []
+    lines.append(f"  input: {counts(found['files'])}")
+    lines += [f"    {one}" for one in (*meanwhile, *found.get("unused_input", ()))]
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
     if generation:

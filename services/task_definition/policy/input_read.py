@@ -22,6 +22,8 @@ class InputRead:
     """One dataset of a task after its reading; counts are units, `n_added` those of this reading.
 
     `n_untaken`: no job has taken them; `n_opened`: they may be used. `state` as the catalogue has it now.
+    `n_older`: attempts of files of which the dataset has newer ones; `n_off_index`: files whose index is not in all
+    datasets of the task that belong together by it.
     """
 
     dataset_id: int
@@ -33,6 +35,8 @@ class InputRead:
     n_opened: int = 0
     n_changed: int = 0
     names_not_there: Sequence[str] = ()
+    n_older: int = 0
+    n_off_index: int = 0
 
     @property
     def n_taken(self) -> int:
@@ -74,19 +78,37 @@ def not_enough(
         if one.names_not_there and one.wanted.needs_names:
             shown = ", ".join(one.names_not_there[:NAMES_SHOWN])
             more = f" and {len(one.names_not_there) - NAMES_SHOWN} more" * (len(one.names_not_there) > NAMES_SHOWN)
-            return NotEnough(f"files that were named are not in {one.wanted.name}: {shown}{more}",
+            there = ", or it has newer attempts of them" if one.n_older else ""
+            return NotEnough(f"files that were named are not in {one.wanted.name}{there}: {shown}{more}",
                              (one.dataset_id,), temporary=True)  # fmt: skip
     trouble = _empty(masters, rule) or _out_of_reach(masters, unusable)
     return trouble or _too_few_secondaries(read, masters, unusable.get("broken", 0))
 
 
-def left_out(unusable: Mapping[FileStatus, int]) -> str:
-    """What a task that goes on says of units that it never uses; empty where it uses all.
+def left_out(read: Sequence[InputRead], unusable: Mapping[FileStatus, int]) -> str:
+    """What a task that goes on says of input that it never uses; empty where it uses all.
 
     Example: "2 units of its input are not used: corrupted, or without events to be cut by".
     """
     count = unusable.get("broken", 0)
-    return f"{count} units of its input are not used: {_BROKEN}" if count else ""
+    told = [f"{count} units of its input are not used: {_BROKEN}"] if count else []
+    return "; ".join([*told, *(line for one in read for line in _left_out_of(one))])
+
+
+def left_out_of(name: str, n_older: int, n_off_index: int) -> list[str]:
+    """Why files of a dataset are no input, a sentence for each reason.
+
+    Example: "3 files of mc.evnt are not used: it has newer attempts of them (usedup takes all)".
+    """
+    reasons = (
+        (n_older, "it has newer attempts of them (usedup takes all)"),
+        (n_off_index, "their index is not in all input that is indexConsistent (second and third field of the name)"),
+    )
+    return [f"{count} files of {name} are not used: {why}" for count, why in reasons if count]
+
+
+def _left_out_of(one: InputRead) -> list[str]:
+    return left_out_of(one.wanted.name, one.n_older, one.n_off_index)
 
 
 def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough | None:
@@ -95,7 +117,12 @@ def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough |
     names = ", ".join(one.wanted.name for one in masters)
     still_open = any(one.is_open for one in masters)
     return NotEnough(
-        f"no file of {names} can be used" + ("; it is still open" if still_open else ""),
+        "; ".join(
+            [
+                f"no file of {names} can be used" + ("; it is still open" if still_open else ""),
+                *(line for one in masters for line in _left_out_of(one)),
+            ]
+        ),
         tuple(one.dataset_id for one in masters),
         temporary=still_open or bool(rule.get("waitInput")),
     )
@@ -190,4 +217,5 @@ def changed_unit(found: Mapping[str, Any], wanted: InputWish) -> UnitChange:
     events = found["listed_events"] if whole else found["n_events"]
     now = (found["listed_size"], found["listed_checksum"], events)
     elsewhere: FileStatus = wanted.without_copy
-    return UnitChange(found["file_id"], was, "ready" if found["is_here"] else elsewhere, *now)
+    here: FileStatus = "ready" if was == "ready" else wanted.with_copy
+    return UnitChange(found["file_id"], was, here if found["is_here"] else elsewhere, *now)

@@ -24,6 +24,9 @@ class InputWish:
     multiple of it come first, then those with most events (orderInputBy). `skip_short_of`: of a file with fewer events
     than the task says, only whole jobs of so many are used (skipShortInput). `counts_in_file`: event numbers begin anew
     with each file (inFilePosEvtNum). `boundaries`: of each of `names`, which are read in this order (loadXML).
+    `takes_older`: of files that differ in the number of their attempt only, all and not the newest alone (usedup).
+    `by_index`: only files whose index all such datasets of the task have are used (indexConsistent); where
+    the task `makes_jobs` already, a new file of it is lost until all is read.
     """
 
     is_master: bool
@@ -54,6 +57,9 @@ class InputWish:
     needs_names: bool = False
     units_per_job: int | None = None
     is_new: bool = False
+    takes_older: bool = False
+    by_index: bool = False
+    makes_jobs: bool = False
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> InputWish:
@@ -64,6 +70,11 @@ class InputWish:
     def stored(self) -> dict[str, Any]:
         """As JSON."""
         return asdict(self)
+
+    @property
+    def with_copy(self) -> FileStatus:
+        """The state of a new file that a storage has."""
+        return "lost" if self.by_index and self.makes_jobs else "ready"
 
     @property
     def compares_events(self) -> bool:
@@ -122,10 +133,12 @@ def wish_for(
     parent_works: bool,
     is_new: bool,
     takes_unstaged: bool = False,
+    makes_jobs: bool = False,
 ) -> InputWish:
     """The wish of a task for one of its input datasets.
 
     `used`: files and events that its masters have already. `takes_unstaged`: somebody decided not to wait for tapes.
+    `makes_jobs`: the task may do so already.
     """
     rule = plan.split_rule
     # a boundary is a luminosity block, unless the task states its own
@@ -144,6 +157,9 @@ def wish_for(
         needs_names=one.boundaries is not None or not rule.get("ignoreMissingInDS"),
         units_per_job=plan.units_per_job,
         is_new=is_new,
+        takes_older=bool(one.attributes.get("usedup")),
+        by_index=bool(one.attributes.get("indexConsistent")),
+        makes_jobs=makes_jobs,
     )
     if not one.is_master:
         return InputWish(**{**asdict(common), "files_per_master_file": one.files_per_master_file})

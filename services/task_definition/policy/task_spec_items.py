@@ -39,16 +39,15 @@ REFUSED_ATTRIBUTES = {
     "cvmfs": _NO_MOVE,
     "nostaging": _NOT_MOVED,
     "objectstore": _NOT_MOVED,
-    "indexConsistent": "is not supported by this version: which index it means is not stated anywhere; files of "
-    "secondary datasets follow the order of their names",
     "check": "is not supported by this version: which files are compared with which is not stated anywhere; "
     "give ratio, which is checked when the task is defined",
-    "usedup": "is not needed in this version: files whose names differ in their attempt number only are all used",
     "pseudo": "is not supported by this version: give noInput",
 }
 #: attributes of some items only -> the param_type of those
 ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {
     "manytime": ("input",),
+    "usedup": ("input",),
+    "indexConsistent": ("input",),
     "transient": FINAL_OUTPUT_TYPES,
     "num_records": ("pseudo_input",),
 }

@@ -38,11 +38,15 @@ class NewDataset:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A dataset that is read: how many units are opened for use now, its state in the catalogue."""
+    """A dataset that is read: how many units are opened for use now, its state in the catalogue.
+
+    `n_older`: files of it that are not used, for it has newer attempts of them.
+    """
 
     dataset_id: int
     n_opened: int
     state: str
+    n_older: int = 0
 
 
 class DefinitionStore:
@@ -106,6 +110,7 @@ class DefinitionStore:
             dataset_ids=[one.dataset_id for one in loaded],
             opened=[one.n_opened for one in loaded],
             states=[one.state for one in loaded],
+            older=[one.n_older for one in loaded],
             checked_for_s=checked_for_s,
             allowed=[*DATASET.sources("ready", _OWNER), "ready"],
         )

@@ -4,6 +4,11 @@ SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at
        current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time
   FROM tasks WHERE task_id = :task_id;
 
+-- name: unused_input
+-- Input datasets of which files were left out when they were read. Index task_datasets_task.
+SELECT dataset_name, coalesce(n_older, 0) AS n_older, coalesce(n_off_index, 0) AS n_off_index FROM task_datasets
+ WHERE task_id = :task_id AND type = 'input' AND (n_older > 0 OR n_off_index > 0) ORDER BY dataset_id;
+
 -- name: decisions_of_task
 -- The last about its nucleus and the last about its chunks, and besides the last about each kind of chunk: many of one
 -- kind do not hide those of another. What holds the task now, the last of its kind that found no place, comes first.

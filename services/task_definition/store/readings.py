@@ -38,10 +38,12 @@ class DatasetReading:
 class LoadedSlice:
     """What a slice added, and how many files of the catalogue it went through.
 
-    `without_events`: ids of files that should have been cut by events and have none.
+    `without_events`: ids of files that should have been cut by events and have none. `n_older`: attempts of files of
+    which there are newer ones.
     """
 
     n_listed: int
+    n_older: int
     after_block: int | None
     after_file: int
     n_units: int
@@ -140,6 +142,8 @@ class Readings:
             not_at=where.not_at,
             elsewhere=wanted.without_copy,
             is_new=wanted.is_new,
+            takes_older=wanted.takes_older,
+            here=wanted.with_copy,
         )
         return LoadedSlice(**dict(row))
 
@@ -155,6 +159,7 @@ class Readings:
             after_block=loaded.after_block,
             after_file=one.after_file if loaded.after_file is None else loaded.after_file,
             n_files=loaded.n_files,
+            n_older=loaded.n_older,
             **counts,
         )
         if loaded.n_units:
@@ -181,6 +186,8 @@ class Readings:
             not_at=where.not_at,
             elsewhere=one.wanted.without_copy,
             compares_events=one.wanted.compares_events,
+            takes_older=one.wanted.takes_older,
+            here=one.wanted.with_copy,
         )
         await SQL.run(connection, "join_by_hash", by_hash=False)
         return found
@@ -254,7 +261,11 @@ class Readings:
         absent: Sequence[str] = ()
         if wanted.names is not None and wanted.needs_names:
             absent = await SQL.value(
-                connection, "names_not_there", dataset_id=row["dataset_id"], names=sorted(set(wanted.names))
+                connection,
+                "names_not_there",
+                dataset_id=row["dataset_id"],
+                names=sorted(set(wanted.names)),
+                takes_older=wanted.takes_older,
             )
         return InputRead(
             row["dataset_id"],
@@ -266,6 +277,8 @@ class Readings:
             row["n_files_to_be_used"],
             row["n_changed"],
             tuple(absent),
+            row["n_older"],
+            row["n_off_index"],
         )
 
     async def unusable(self, connection: asyncpg.Connection, dataset_ids: Sequence[int]) -> dict[Any, int]:

@@ -10,7 +10,7 @@ SELECT :dataset_id, :task_id, :position, :stage, :request::jsonb,
        (SELECT c.contents_version FROM catalogue.datasets c WHERE c.name = :name)
 ON CONFLICT (dataset_id) DO UPDATE SET position = excluded.position, stage = excluded.stage, request = excluded.request,
        after_lfn = '', after_block = NULL, after_file = 0, contents_version = excluded.contents_version, n_units = 0,
-       n_files = 0, n_events = NULL, n_changed = 0, has_new = false, has_owned = false;
+       n_files = 0, n_events = NULL, n_older = NULL, n_changed = 0, has_new = false, has_owned = false;
 
 -- name: next_reading
 -- The task whose input waited longest for its next slice, held by one reader; never the row of the task itself.
@@ -52,7 +52,8 @@ SELECT coalesce(sum(l.n_files) FILTER (WHERE m.is_master), 0)::bigint AS files_o
 -- name: readings_of_task
 -- How the reading of each dataset of a task went, and what the dataset has now. One that changed behind the reader counts
 -- as open, though it was closed meanwhile: it is read again before its task can end.
-SELECT l.dataset_id, l.request, l.n_units, l.n_changed, d.n_files AS units_of_dataset, d.n_files_to_be_used,
+SELECT l.dataset_id, l.request, l.n_units, l.n_changed, coalesce(l.n_older, d.n_older, 0) AS n_older,
+       coalesce(d.n_off_index, 0) AS n_off_index, d.n_files AS units_of_dataset, d.n_files_to_be_used,
        greatest(0, d.n_files - d.n_files_used) AS n_untaken,
        CASE WHEN c.contents_version IS DISTINCT FROM l.contents_version AND c.state = 'frozen' THEN 'open' ELSE c.state
        END AS state
@@ -61,18 +62,27 @@ SELECT l.dataset_id, l.request, l.n_units, l.n_changed, d.n_files AS units_of_da
  WHERE l.task_id = :task_id ORDER BY l.position;
 
 -- name: names_not_there
--- Of the files that were named, those that the catalogue does not have.
-SELECT coalesce(array_agg(n.lfn ORDER BY n.lfn), '{}') FROM unnest(:names::text[]) AS n (lfn)
+-- Of the files that were named, those that the catalogue does not have, or has newer attempts of. Index files_by_attempt.
+SELECT coalesce(array_agg(w.lfn ORDER BY w.lfn), '{}') FROM unnest(:names::text[]) AS w (lfn)
  WHERE NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
                      JOIN catalogue.files f ON f.dataset_id = c.dataset_id
-                    WHERE d.dataset_id = :dataset_id AND f.lfn = n.lfn);
+                     LEFT JOIN LATERAL (
+                         SELECT true AS is_older FROM catalogue.files n
+                          WHERE NOT :takes_older::boolean AND n.dataset_id = c.dataset_id AND n.lfn ~ '\.[0-9]+$'
+                            AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
+                            AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                                >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                            AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                                 > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
+                          LIMIT 1) o ON true
+                    WHERE d.dataset_id = :dataset_id AND f.lfn = w.lfn AND o.is_older IS NULL);
 
 -- name: note_loaded
 -- How far a dataset is loaded, and what was added.
 UPDATE dataset_readings
    SET after_block = :after_block, after_file = :after_file, n_units = n_units + :n_units, n_files = n_files + :n_files,
        n_events = CASE WHEN :n_events::bigint IS NULL THEN n_events ELSE coalesce(n_events, 0) + :n_events END,
-       stage = :stage
+       n_older = coalesce(n_older, 0) + :n_older, stage = :stage
  WHERE dataset_id = :dataset_id;
 
 -- name: note_compared
@@ -112,9 +122,11 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 
 -- name: load_slice
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
--- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block.
+-- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block,
+-- files_by_attempt.
 -- A file without events has nothing to cut: its one row is broken, and nobody waits for it.
 -- Files that were named with boundaries come in that order.
+-- Of files whose names differ in their last number only, attempts of one file, the newest is taken (takes_older: all).
 -- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
 WITH plain AS (
         SELECT f.*, NULL::bigint AS place FROM catalogue.files f
@@ -155,14 +167,26 @@ WITH plain AS (
                          THEN :events_per_file::bigint
                          ELSE f.n_events / :skip_short_of::bigint * :skip_short_of::bigint END AS events
           FROM listed f),
+     attempts AS MATERIALIZED (
+        SELECT f.*, o.is_older FROM counted f
+          LEFT JOIN LATERAL (
+              SELECT true AS is_older FROM catalogue.files n
+               WHERE NOT :takes_older::boolean AND n.dataset_id = :catalogue_id AND n.lfn ~ '\.[0-9]+$'
+                 AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
+                 AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                     >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                 AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                      > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
+               LIMIT 1) o ON true),
      chosen AS MATERIALIZED (
         SELECT f.*, row_number() OVER in_order AS nth,
                sum(coalesce(f.events, 0)) OVER in_order - coalesce(f.events, 0) AS events_before
-          FROM counted f
+          FROM attempts f
           -- one look into the index for each file, whatever the planner thinks of how many there are
           LEFT JOIN LATERAL (SELECT true AS is_known FROM task_files t
                               WHERE NOT :is_new::boolean AND t.dataset_id = :dataset_id AND t.lfn = f.lfn LIMIT 1) k ON true
-         WHERE k.is_known IS NULL AND (:skip_short_of::bigint IS NULL OR f.events IS DISTINCT FROM 0) AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
+         WHERE k.is_known IS NULL AND f.is_older IS NULL
+           AND (:skip_short_of::bigint IS NULL OR f.events IS DISTINCT FROM 0) AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
            AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
            AND NOT f.lfn ~ ANY(:exclude::text[])
            AND (cardinality(:skip_files_used_by::bigint[]) = 0 OR NOT EXISTS (
@@ -190,9 +214,9 @@ WITH plain AS (
                                 max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
         SELECT :dataset_id, :task_id, lfn, guid, 'input', size_bytes, checksum, scope,
                CASE WHEN is_corrupted OR (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL) THEN 'broken'
-                    WHEN :is_here::boolean THEN 'ready'
-                    WHEN EXISTS (SELECT FROM catalogue.file_replicas r
-                                  WHERE r.file_id = units.file_id AND NOT r.storage = ANY(:not_at::text[])) THEN 'ready'
+                    WHEN :is_here::boolean OR EXISTS (
+                         SELECT FROM catalogue.file_replicas r
+                          WHERE r.file_id = units.file_id AND NOT r.storage = ANY(:not_at::text[])) THEN :here::text
                     ELSE :elsewhere::text END,
                :max_attempt, :max_failure, coalesce(end_before - start_event, events), start_event, end_before - 1,
                CASE WHEN :counts_in_file::boolean THEN 1 ELSE :first_event::bigint + events_before END
@@ -202,7 +226,7 @@ WITH plain AS (
         RETURNING file_id, status, start_event, n_events),
      last AS (
         SELECT place, file_id FROM listed ORDER BY place DESC NULLS LAST, file_id DESC LIMIT 1)
-SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT file_id FROM last) AS after_file,
+SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT count(is_older) FROM attempts) AS n_older, (SELECT file_id FROM last) AS after_file,
        (SELECT place FROM last) AS after_block,
        count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
        sum(n_events)::bigint AS n_events,
@@ -231,7 +255,7 @@ UPDATE task_datasets d SET n_files = d.n_files - g.n
 -- name: compare_slice
 -- Units of a dataset whose state, or what is known of them, is not what the catalogue says now; both sides in the order
 -- of their names, so many of each. A unit that a job has is told too: if the job fails, it is as it was read before.
--- Indexes files_dataset_id_lfn_key, task_files_unit.
+-- An older attempt of a file is not there. Indexes files_dataset_id_lfn_key, task_files_unit, files_by_attempt.
 WITH bound AS MATERIALIZED (
         SELECT least((SELECT f.lfn FROM catalogue.files f
                        WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text
@@ -245,7 +269,17 @@ WITH bound AS MATERIALIZED (
                                  (SELECT max(t.lfn) FROM task_files t WHERE t.dataset_id = :dataset_id))) AS lfn),
      listed AS MATERIALIZED (
         SELECT f.lfn, f.file_id, f.size_bytes, f.checksum, f.n_events, f.is_corrupted FROM catalogue.files f
-         WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text AND f.lfn <= (SELECT lfn FROM upto)),
+          LEFT JOIN LATERAL (
+              SELECT true AS is_older FROM catalogue.files n
+               WHERE NOT :takes_older::boolean AND n.dataset_id = :catalogue_id AND n.lfn ~ '\.[0-9]+$'
+                 AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
+                 AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                     >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                 AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
+                      > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
+               LIMIT 1) o ON true
+         WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text AND f.lfn <= (SELECT lfn FROM upto)
+           AND o.is_older IS NULL),
      held AS MATERIALIZED (
         SELECT t.lfn, t.file_id, t.status, t.fsize, t.checksum, t.n_events, t.start_event FROM task_files t
          WHERE t.dataset_id = :dataset_id AND t.lfn > :after_lfn::text AND t.lfn <= (SELECT lfn FROM upto)),
@@ -262,7 +296,7 @@ WITH bound AS MATERIALIZED (
         SELECT * FROM sides
          WHERE CASE WHEN NOT is_listed THEN status <> 'lost'
                     WHEN is_corrupted THEN true
-                    WHEN is_here OR status IN ('picked', 'running') THEN status NOT IN ('ready', 'picked', 'running')
+                    WHEN is_here OR status IN ('picked', 'running') THEN status NOT IN ('ready', 'picked', 'running', :here::text)
                          OR (fsize, checksum) IS DISTINCT FROM (listed_size, listed_checksum)
                          OR (start_event IS NULL AND :compares_events::boolean
                              AND n_events IS DISTINCT FROM listed_events)

@@ -192,7 +192,7 @@ async def test_a_task_that_runs_until_its_input_is_closed_is_defined_again_when_
 ) -> None:
     catalogue = BuiltInCatalogue()
     async with database.begin(reason="test") as work:
-        await catalogue.add_files(work.connection, [NewFile("data.growing", "G.0", 10, "ALPHA_DATADISK", 5)])
+        await catalogue.add_files(work.connection, [NewFile("data.growing", "G.0.root", 10, "ALPHA_DATADISK", 5)])
     parameters = production("growing", [an_input("data.growing")], runUntilClosed=True, nucleus="ALPHA", nFilesPerJob=1)
     task_id, _ = await define(database, service, producer, parameters)
     await end_files(database, task_id, finished=1)
@@ -305,7 +305,7 @@ async def test_outputs_of_a_task_that_ended_before_it_had_input_are_registered_w
     )
     assert await value_of(database, known) == 0
     async with database.begin(reason="test") as work:
-        files = [NewFile("data.growing", "G.1", 10, "ALPHA_DATADISK", 5)]
+        files = [NewFile("data.growing", "G.1.root", 10, "ALPHA_DATADISK", 5)]
         await BuiltInCatalogue().add_files(work.connection, files)
     reply = (await producer.post("/api/v1/task/reload_input", json={"task_id": task_id})).json()
     assert reply["success"], reply

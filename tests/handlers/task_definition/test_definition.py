@@ -191,7 +191,7 @@ async def test_a_boundary_of_a_group_is_a_lumi_block_and_its_files_lie_together(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
     blocks = (2, 1, 2, 1, 3)
-    files = [{"lfn": f"L.{number}", "size_bytes": 10, "n_events": 50, "lumi_block": block}
+    files = [{"lfn": f"L.{number}.root", "size_bytes": 10, "n_events": 50, "lumi_block": block}
              for number, block in enumerate(blocks)]  # fmt: skip
     async with database.begin(reason="a dataset with luminosity blocks") as work:
         lumi = {"scope": "data", "name": "data.lumi", "files": files}
@@ -309,14 +309,14 @@ async def test_an_open_dataset_is_looked_at_again_until_it_is_frozen(
     assert "still open" in (await task_row(database, task_id))["error_dialog"]
     catalogue = BuiltInCatalogue()
     async with database.begin(reason="test") as work:
-        files = [NewFile("data.growing", f"G.{n}", 10, "ALPHA_DATADISK", 5) for n in range(3)]
+        files = [NewFile("data.growing", f"G.{n}.root", 10, "ALPHA_DATADISK", 5) for n in range(3)]
         assert await catalogue.add_files(work.connection, files) == 3
     await put(database, task_id, "registered")
     assert await deliver(database, service, TaskRegistered(task_id=task_id)) == (
         TaskReady(task_id=task_id, nucleus="ALPHA"),
     )
     async with database.begin(reason="test") as work:
-        await catalogue.add_files(work.connection, [NewFile("data.growing", "G.3", 10, "ALPHA_DATADISK", 5)])
+        await catalogue.add_files(work.connection, [NewFile("data.growing", "G.3.root", 10, "ALPHA_DATADISK", 5)])
     await put(database, task_id, "defined")
     await deliver(database, service, TaskRegistered(task_id=task_id))
     master = (await datasets(database, task_id))["input", "IN", "data.growing"]

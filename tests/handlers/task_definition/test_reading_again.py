@@ -191,10 +191,10 @@ async def test_an_open_dataset_that_grows_feeds_a_running_task_at_once_until_it_
             files = [NewFile("data.growing", name, 10, "ALPHA_DATADISK", 5) for name in names]
             await catalogue.add_files(work.connection, files)
 
-    await grow("G.1", "G.2")
+    await grow("G.1.root", "G.2.root")
     task_id = await ready_task(database, service, producer, inputs=[an_input("data.growing")], runUntilClosed=True)
     await put(database, task_id, "running")
-    await grow("G.0")
+    await grow("G.0.root")
     assert await look(database) == [TaskReleased(task_id=task_id, status="running", reason="its input was read again")]
     row = await master(database, task_id)
     assert (row["n_files"], row["n_files_to_be_used"], row["state"], row["status"]) == (3, 2, "open", "ready")
@@ -208,16 +208,16 @@ async def test_input_that_changes_behind_its_reader_and_is_closed_meanwhile_is_r
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
     catalogue, definition = BuiltInCatalogue(), in_small_slices()
-    files = [NewFile("data.growing", f"G.{n:02}", 10, "ALPHA_DATADISK", 5) for n in range(1, 41)]
+    files = [NewFile("data.growing", f"G.{n:02}.root", 10, "ALPHA_DATADISK", 5) for n in range(1, 41)]
     async with database.begin(reason="test") as work:
         await catalogue.add_files(work.connection, files)
     task_id = await ready_task(database, service, producer, inputs=[an_input("data.growing")], runUntilClosed=True)
     await put(database, task_id, "running")
     async with database.begin(reason="test") as work:
-        await catalogue.remove_files(work.connection, [("data.growing", "G.01")])
+        await catalogue.remove_files(work.connection, [("data.growing", "G.01.root")])
     await begin_to_look(database, definition)
     await read_on(database, definition)
-    assert (await statuses(database, task_id))["G.01"] == "lost"
+    assert (await statuses(database, task_id))["G.01.root"] == "lost"
     assert await value_of(database, "SELECT NOT is_read FROM input_readings"), "more slices are to be read"
     async with database.begin(reason="test") as work:
         await catalogue.add_files(work.connection, files[:1])
@@ -226,7 +226,7 @@ async def test_input_that_changes_behind_its_reader_and_is_closed_meanwhile_is_r
     assert (await master(database, task_id))["state"] == "open"
     await look(database)
     assert (await master(database, task_id))["state"] == "frozen"
-    assert (await statuses(database, task_id))["G.01"] == "ready"
+    assert (await statuses(database, task_id))["G.01.root"] == "ready"
 
 
 async def test_a_change_that_meets_somebody_who_has_the_task_waits_for_the_next_look(
@@ -289,7 +289,7 @@ async def test_a_reading_that_finds_nothing_new_is_told_to_those_who_waited_for_
 ) -> None:
     """All jobs ended while the input was read: the row itself asks to be looked at, should the message be lost."""
     async with database.begin(reason="test") as work:
-        file = NewFile("data.growing", "G.1", 10, "ALPHA_DATADISK", 5)
+        file = NewFile("data.growing", "G.1.root", 10, "ALPHA_DATADISK", 5)
         await BuiltInCatalogue().add_files(work.connection, [file])
     task_id = await ready_task(database, service, producer, inputs=[an_input("data.growing")], runUntilClosed=True)
     await put(database, task_id, "running")

@@ -222,6 +222,7 @@ FIELDS_OF_ITEMS: dict[str, tuple[int, Any]] = {
     "destination": (OUTPUT, "ALPHA"), "container": (OUTPUT, "mc.container/"), "hidden": (MASTER, True),
     "padding": (MASTER, False), "es_only": (MASTER, True), "attributes": (SECONDARY, "nosplit,repeat"),
     "ratio": (SECONDARY, 2), "eventRatio": (SECONDARY, 0.5), "nFilesPerJob": (SECONDARY, 3),
+    "usedup": (MASTER, True), "indexConsistent": (MASTER, True),
     "random": (SECONDARY, True), "reusable": (SECONDARY, True), "offset": (NUMBER, 500),
     "allowNoOutput": (OUTPUT, True), "mergeOnly": (OUTPUT, True), "param_type": (OUTPUT, "log"),
     "transient": (OUTPUT, True),
