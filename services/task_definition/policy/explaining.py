@@ -69,12 +69,11 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         lines.append(f"  will be looked at again at {moment(task['retry_at'])}")
     if task["status"] in ("pending", "paused", "throttled") and task["old_status"]:
         lines.append(f"  goes back to {task['old_status']} then")
-    lines += ["  " + line for line in message_lines(found.get("messages", ()))]
-    lines += ["  " + request_line(one) for one in found.get("catalogue", ())]
+    about = (*message_lines(found.get("messages", ())), *map(request_line, found.get("catalogue", ())))
     waiting = found["files"].get("waiting")
     meanwhile = [f"{waiting} of it {REAL_CO_JUMBO}; jumbo jobs may process it meanwhile"] if waiting else []
-    lines.append(f"  input: {counts(found['files'])}")
-    lines += [f"    {one}" for one in (*meanwhile, *found.get("unused_input", ()))]
+    of_input = (f"  {one}" for one in (*meanwhile, *found.get("unused_input", ())))
+    lines += ["  " + line for line in (*about, f"input: {counts(found['files'])}", *of_input)]
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
     if generation:

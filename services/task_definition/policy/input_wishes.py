@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from services.task_definition.policy.definition_plan import InputDatasetPlan, Refined
@@ -162,25 +162,23 @@ def wish_for(
         makes_jobs=makes_jobs,
     )
     if not one.is_master:
-        return InputWish(**{**asdict(common), "files_per_master_file": one.files_per_master_file})
-    return InputWish(
-        **{
-            **asdict(common),
-            "max_attempt": max_attempt,
-            "max_failure": max_failure,
-            "max_files": plan.max_files,
-            "max_events": plan.max_events,
-            "files_used": used[0],
-            "events_used": used[1],
-            "first_event": plan.first_event,
-            "events_per_unit": one.events_per_unit,
-            "events_per_file": one.events_per_file,
-            "units_per_file": one.units_per_file,
-            "skip_files_used_by": tuple(rule.get("skipFilesUsedBy") or ()),
-            "by_lumi_block": bool(rule.get("orderByLB")) or by_boundary,
-            "aligned_to": rule.get("nEventsPerJob") if rule.get("orderInputBy") else None,
-            "skip_short_of": rule.get("nEventsPerJob") if rule.get("skipShortInput") else None,
-            "counts_in_file": bool(rule.get("inFilePosEvtNum")),
-            "respect_lumi_blocks": bool(rule.get("respectLB")) or by_boundary,
-        }
+        return replace(common, files_per_master_file=one.files_per_master_file)
+    return replace(
+        common,
+        max_attempt=max_attempt,
+        max_failure=max_failure,
+        max_files=plan.max_files,
+        max_events=plan.max_events,
+        files_used=used[0],
+        events_used=used[1],
+        first_event=plan.first_event,
+        events_per_unit=one.events_per_unit,
+        events_per_file=one.events_per_file,
+        units_per_file=one.units_per_file,
+        skip_files_used_by=tuple(rule.get("skipFilesUsedBy") or ()),
+        by_lumi_block=bool(rule.get("orderByLB")) or by_boundary,
+        aligned_to=rule.get("nEventsPerJob") if rule.get("orderInputBy") else None,
+        skip_short_of=rule.get("nEventsPerJob") if rule.get("skipShortInput") else None,
+        counts_in_file=bool(rule.get("inFilePosEvtNum")),
+        respect_lumi_blocks=bool(rule.get("respectLB")) or by_boundary,
     )
