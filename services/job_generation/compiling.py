@@ -10,7 +10,7 @@ from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
 from services.job_generation.parameters import generation_parameters, most_walltime_s
-from services.job_generation.policy.build_jobs import decide, refused_for_failures
+from services.job_generation.policy.build_jobs import BuildDecision, decide, refused_for_failures
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource
@@ -60,22 +60,28 @@ class Compiling:
             return await self._generating.generate(work, held, chunk, chosen, builds, begin_sets=begin)
         if decision.build_at is not None:
             await self._build(work, _Place(definition, decision.build_at))
-        await self._wait(work, definition.task, chunk, decision.reason)
+        await self._wait(work, held.task, chunk, decision)
         return 0
 
     async def release(self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str) -> None:
         """The input of a chunk is ready again."""
         await store.give_back(work, task.task_id, chunk_id, changes, reason)
 
-    async def _wait(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
-        """The input goes back until the build has ended, which takes the time away, or until the time has come."""
-        changes = CounterChanges()
+    async def _wait(self, work: UnitOfWork, task: Task, chunk: Chunk, decision: BuildDecision) -> None:
+        """The input goes back until the build has ended, which takes the time away, or until the time has come.
+
+        Where it failed too often at all sites nothing is waited for: then the task may be pending.
+        """
+        changes, reason = CounterChanges(), decision.reason
         await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason[:1000])
         await store.apply_counters(work, changes)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
-        await store.set_retry_at(work, task.task_id, retry_at)
+        if decision.is_refused:
+            await self._generating.hold(work, task, chunk, reason, retry_at)
+        else:
+            await store.set_retry_at(work, task.task_id, retry_at)
 
     async def _build(self, work: UnitOfWork, place: _Place) -> None:
         """One build job at the queue, in a chunk of its own without input."""

@@ -297,6 +297,13 @@ class Generating:
             world_version=self._grid.version,
             config_version=self._parameters.version,
         )
+        await self.hold(work, task, chunk, reason, retry_at)
+
+    async def hold(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str, retry_at: datetime) -> None:
+        """Input of which no job can be made is tried again later.
+
+        A task of which nothing runs is pending until then, which may last for its time-out and no longer.
+        """
         if chunk.ram_mb is not None:
             await store_units.hold_memory(work, chunk.chunk_id, retry_at)
         elif task.status in GENERATING and not await store.something_runs(work, task.task_id):

@@ -271,6 +271,9 @@ class EndingJobSets:
         self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
         set_id, task_id = at.row.job_set_id, held.task.task_id
+        if at.row.stage != "merging":
+            await self._useless_merge(work, held, at, job, changes)
+            return
         is_too_long = outcome_of(job.status, job.error_source, job.error_code, had_pilot=job.had_pilot) == "too_long"
         if is_too_long:
             await store_sets.end_members(work, [(job.job_id, "es_toolong", 0)])
@@ -296,6 +299,18 @@ class EndingJobSets:
             await store_sets.change(work, set_id, "merging", then.reason, wants="merge", merges=n_merges)
         await store_sets.own_input(work, set_id, min(at.members, default=None))
         await self._write(work, held, [job], {job.job_id: Ended(job.status, job.error_source)}, changes)
+
+    async def _useless_merge(
+        self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
+    ) -> None:
+        """What it merged was taken back before its end was counted, or its set was given up: its end decides nothing.
+
+        Its output, if it made one, is not that of the set.
+        """
+        await store_sets.end_members(work, [(job.job_id, "es_killed", 0)])
+        if at.row.stage == "open":
+            await store_sets.own_input(work, at.row.job_set_id, min(at.members, default=None))
+        await self._write(work, held, [job], {job.job_id: Ended("closed")}, changes)
 
     async def _merged(
         self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges

@@ -30,11 +30,15 @@ class SiteBuild:
 
 @dataclass(frozen=True)
 class BuildDecision:
-    """Queues whose site has the library; where it is to be built now; why nothing can be done yet."""
+    """Queues whose site has the library; where it is to be built now; why nothing can be done yet.
+
+    `is_refused`: it failed too often at the sites of all queues, so that nothing is waited for.
+    """
 
     usable: list[QueueFacts] = field(default_factory=list)
     build_at: QueueFacts | None = None
     reason: str = ""
+    is_refused: bool = False
 
 
 def decide(queues: Sequence[QueueFacts], builds: Mapping[str, SiteBuild]) -> BuildDecision:
@@ -52,7 +56,7 @@ def decide(queues: Sequence[QueueFacts], builds: Mapping[str, SiteBuild]) -> Bui
     allowed = [one for one in queues if _at(builds, one).n_failures < MOST_FAILURES]
     if not allowed:
         sites = ", ".join(sorted({one.site for one in queues})) or "none of the ranked queues"
-        return BuildDecision(reason=f"the build failed {MOST_FAILURES} times at {sites}")
+        return BuildDecision(reason=f"the build failed {MOST_FAILURES} times at {sites}", is_refused=True)
     best = allowed[0]
     waits = f"waits for the build at {best.site}"
     if _at(builds, best).job_id is not None:

@@ -113,6 +113,29 @@ async def test_the_third_failed_build_breaks_a_task_that_scouts(story: Story) ->
     assert "3 build jobs failed while the task was scouting" in reason
 
 
+async def test_a_task_whose_build_failed_three_times_at_all_its_sites_is_pending_once_nothing_of_it_runs(
+    story: Story,
+) -> None:
+    task_id = await to_build(story, status="running", nFilesPerJob=1)
+    _, said = await built(story, task_id, "Q_ALPHA")
+    [chunk_id] = chunks_in(said)
+    for _ in range(3):
+        [job_id] = generated_in(await story.broker(task_id, chunk_id, "Q_BETA"))
+        [chunk_id] = chunks_in(await story.end([job_id], "failed", source="payload"))
+    assert await story.status(task_id) == "running", "its input may be brokered to Q_ALPHA"
+    assert generated_in(await story.broker(task_id, chunk_id, "Q_BETA")) == []
+    [task] = await story.fetch("SELECT status, retry_at, error_dialog FROM tasks WHERE task_id = $1", task_id)
+    assert task["status"] == "pending" and task["retry_at"] is not None
+    assert "the build failed 3 times at" in task["error_dialog"]
+
+
+async def test_a_task_that_waits_for_its_build_is_not_pending(story: Story) -> None:
+    task_id = await to_build(story, status="running")
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id)
+    assert await story.status(task_id) == "running" and await story.files(task_id) == ["ready"] * 2
+
+
 async def test_a_build_that_was_killed_is_no_failure(story: Story) -> None:
     task_id = await to_build(story)
     [chunk_id] = await story.ready(task_id)

@@ -202,6 +202,27 @@ async def test_a_job_killed_while_its_events_are_merged_stops_the_merge(story: S
     assert len(generated_in(said)) == 1 and (await ranges(story, task_id)).count("discarded") == 5
 
 
+@pytest.mark.parametrize("end", ["cancelled", "finished"])
+async def test_the_end_of_a_merge_job_decides_nothing_once_the_events_that_it_merged_were_taken_back(
+    story: Story, end: str
+) -> None:
+    task_id, job_id, merge_id = await merged_by(story)
+    await story.move([merge_id], end)
+    async with story.database.begin(reason="killed") as work:
+        await work.connection.execute(
+            "UPDATE jobs SET status = 'cancelled', error_source = 'user' WHERE job_id = $1", job_id
+        )
+    [again] = generated_in(await story.hear(JobsFailed(job_ids=(job_id, merge_id))))
+    assert await ends(story, merge_id) == [(end, "es_killed")]
+    assert await story.value("SELECT role FROM job_set_jobs WHERE job_id = $1", again) == "consumer"
+    assert (await ranges(story, task_id)).count("ready") == 5 and await story.files(task_id) == ["running"]
+    await process(story, again, 5)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    assert (await ranges(story, task_id)).count("merged") == 5 and await story.files(task_id) == ["finished"]
+    assert await story.status(task_id) == "prepared"
+
+
 async def test_the_last_job_taken_back_before_it_ran_gives_the_input_back(story: Story) -> None:
     task_id, [job_id] = await begun(story)
     said = await story.end([job_id], "closed", source="watchdog")
