@@ -38,9 +38,9 @@ _NOT_MOVED = f"{_NO_MOVE}, and how a job reads files that are not moved is not s
 REFUSED_ATTRIBUTES = {
     "cvmfs": _NO_MOVE,
     "nostaging": _NOT_MOVED,
-    "objectstore": _NOT_MOVED,
-    "check": "is not supported by this version: which files are compared with which is not stated anywhere; "
-    "give ratio, which is checked when the task is defined",
+    "objectstore": "is a token of outputs that jobs of the event service list, and they list their log alone",
+    "check": "is not supported by this version: it would leave out files that the parent task has not finished, and "
+    "here all files are used that the catalogue has of a parent's output",
     "pseudo": "is not supported by this version: give noInput",
 }
 #: attributes of some items only -> the param_type of those

@@ -52,14 +52,14 @@ async def test_a_child_follows_the_growing_output_of_its_parent_until_that_is_cl
     row = await task_row(database, child)
     assert (row["status"], row["old_status"]) == ("pending", "defined")
     assert row["error_dialog"] == "no file of mc.parent can be used; it is still open"
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await put(database, child, "defined")
     emitted = await deliver(database, service, TaskReleased(task_id=child, status="defined", reason="test"))
     assert emitted == (TaskReady(task_id=child, nucleus="ALPHA"),)
     await put(database, child, "running")
-    await make(database, "mc.parent", "p.2")
+    await make(database, "mc.parent", "p.2.root")
     await look(database)
-    assert await names(database, child) == ["p.1", "p.2"]
+    assert await names(database, child) == ["p.1.root", "p.2.root"]
     state = "SELECT state FROM task_datasets WHERE task_id = $1 AND type = 'input'"
     assert await value_of(database, state, child) == "open"
     async with database.begin(reason="the parent ends") as work:
@@ -75,7 +75,7 @@ async def test_a_pending_child_goes_on_when_its_parent_made_the_first_file(
     parent = await a_parent(database, service, producer)
     child = await a_child(database, service, producer, parent, noWaitParent=True)
     before = (await task_row(database, child))["retry_at"]
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await look(database)
     assert (await task_row(database, child))["retry_at"] < before
 
@@ -86,7 +86,7 @@ async def test_retrying_a_parent_reopens_its_child_and_feeds_it_the_new_files(
     database: Database, service: Service, producer: httpx.AsyncClient, ended: str, waits: bool
 ) -> None:
     parent = await a_parent(database, service, producer)
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await put(database, parent, "finished")
     child = await a_child(database, service, producer, parent, noWaitParent=not waits)
     await end_files(database, child, finished=1)
@@ -98,7 +98,7 @@ async def test_retrying_a_parent_reopens_its_child_and_feeds_it_the_new_files(
     assert (await task_row(database, child))["status"] == "rerefine"
     await deliver(database, service, TaskRegistered(task_id=child))
     row = await task_row(database, child)
-    await make(database, "mc.parent", "p.2")
+    await make(database, "mc.parent", "p.2.root")
     if waits:
         assert (row["status"], row["old_status"]) == ("pending", "rerefine")
         assert row["error_dialog"] == f"parent task {parent} is ready: waits for it to end"
@@ -112,7 +112,7 @@ async def test_retrying_a_parent_reopens_its_child_and_feeds_it_the_new_files(
         await put(database, child, "defined")
         await deliver(database, service, TaskReleased(task_id=child, status="defined", reason="test"))
     assert (await task_row(database, child))["status"] == "ready"
-    assert await names(database, child) == ["p.1", "p.2"]
+    assert await names(database, child) == ["p.1.root", "p.2.root"]
 
 
 @pytest.mark.parametrize("ended", ["aborted", "broken", "failed"])
@@ -120,7 +120,7 @@ async def test_retrying_a_parent_leaves_children_as_they_are_that_did_not_succee
     database: Database, service: Service, producer: httpx.AsyncClient, ended: str
 ) -> None:
     parent = await a_parent(database, service, producer)
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await put(database, parent, "finished")
     child = await a_child(database, service, producer, parent)
     await put(database, child, ended)
@@ -133,14 +133,14 @@ async def test_a_child_that_finished_before_its_parent_is_fed_when_the_parent_en
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
     parent = await a_parent(database, service, producer)
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await put(database, parent, "finished")
     child = await a_child(database, service, producer, parent)
     await end_files(database, child, finished=1)
     await put(database, child, "finished")
     await deliver(database, service, TaskCompleted(task_id=parent, status="finished"))
     assert (await task_row(database, child))["status"] == "finished"
-    await make(database, "mc.parent", "p.2")
+    await make(database, "mc.parent", "p.2.root")
     await deliver(database, service, TaskCompleted(task_id=parent, status="finished"))
     assert (await task_row(database, child))["status"] == "rerefine"
 
@@ -150,7 +150,7 @@ async def test_children_end_with_a_corrupted_parent_unless_it_was_tried_again_be
     database: Database, service: Service, producer: httpx.AsyncClient, status: str, then: str
 ) -> None:
     parent = await a_parent(database, service, producer)
-    await make(database, "mc.parent", "p.1")
+    await make(database, "mc.parent", "p.1.root")
     await put(database, parent, "finished")
     child = await a_child(database, service, producer, parent)
     await put(database, child, "running")

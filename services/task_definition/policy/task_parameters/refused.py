@@ -23,8 +23,10 @@ REFUSED = {
     "hpoRequestData": _HPO,
     "maxNumJobs": _HPO,
     "totNumJobs": _HPO,
-    "registerEsFiles": "it is not known in which dataset files of ranges are registered: they stay where they are",
-    "objectStore": "it is not known what a task's store replaces: pilots name that of each file, one of their queue's",
+    "registerEsFiles": "zip files of ranges are not registered in a dataset by this version: the grid does not know "
+    "which storage a store's number means, so they stay where pilots wrote them until they are merged",
+    "objectStore": "is a token of outputs that jobs of the event service list, and they list their log alone: "
+    "pilots write events to a store of their queue and name it with each file",
     "osMatching": "by which rule the system that a task was submitted on (osInfo) matches that of a queue "
     "is not known to this version: name the platform in architecture",
     "allowInputWAN": "from which storages a queue may read over a wide-area network instead of moving the input "
