@@ -16,6 +16,7 @@ from services.job_generation.policy.event_service.endings import (
     SubStatus,
     end_of_input,
     fine_grained,
+    given_up,
     judge,
     outcome_of,
     waits_alone,
@@ -92,7 +93,7 @@ class EndingJobSets:
         if verdict.next == "wait" and not at.members:
             verdict = waits_alone(end, verdict, most_attempts)
         if held.task.status in NO_MORE_JOBS and verdict.next != "wait":
-            verdict = replace(verdict, next="fail", reason=f"the task is {held.task.status}; {verdict.reason}")
+            verdict = given_up(verdict, f"the task is {held.task.status}; {verdict.reason}")
         if held.task.rules.is_fine_grained:
             verdict = fine_grained(verdict)
         await store_sets.end_members(work, [(job.job_id, verdict.sub_status, n_processed)])

@@ -202,6 +202,19 @@ async def test_a_job_killed_while_its_events_are_merged_stops_the_merge(story: S
     assert len(generated_in(said)) == 1 and (await ranges(story, task_id)).count("discarded") == 5
 
 
+@pytest.mark.parametrize("n_processed", [2, 5])
+async def test_a_job_that_processed_events_of_a_task_that_was_killed_meanwhile_is_failed(
+    story: Story, n_processed: int
+) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, n_processed)
+    async with story.database.begin(reason="killed") as work:
+        await work.connection.execute("UPDATE tasks SET status = 'aborting' WHERE task_id = $1", task_id)
+    assert generated_in(await story.end([job_id], "merging")) == []
+    assert await ends(story, job_id) == [("failed", None)]
+    assert await story.value("SELECT status FROM job_sets WHERE task_id = $1", task_id) == "failed"
+
+
 @pytest.mark.parametrize("end", ["cancelled", "finished"])
 async def test_the_end_of_a_merge_job_decides_nothing_once_the_events_that_it_merged_were_taken_back(
     story: Story, end: str

@@ -156,6 +156,16 @@ def waits_alone(end: ConsumerEnd, verdict: EndOfConsumer, most_attempts: int) ->
     return replace(verdict, next="fail", reason=f"{verdict.reason}; none is left to wait after {most_attempts} jobs")
 
 
+def given_up(verdict: EndOfConsumer, reason: str) -> EndOfConsumer:
+    """The verdict where no job of the set may follow: it fails, and with it a job that would wait in merging.
+
+    Example: a job processed 3 of 5 ranges, and its task was killed meanwhile: it is failed, not merging as es_retry.
+    """
+    if verdict.status == "merging":
+        verdict = replace(verdict, status="failed", sub_status=None)
+    return replace(verdict, next="fail", reason=reason)
+
+
 #: fine-grained processing: all events of the job, some and none were processed
 _FINE_GRAINED: Mapping[SubStatus, SubStatus] = {
     "es_merge": "fg_done", "es_retry": "fg_partial", "es_inaction": "fg_stumble",
