@@ -4,12 +4,13 @@ Consumes: jobs.generated (is the input there?), transfers.completed, outputs.reg
 Hears as news: jobs.activated (arrivals for its windows), jobs.throttled, jobs.reordered (other priority or share),
 jobs.dispatched (ids other replicas took), shares.corrected, config.changed, grid.changed.
 Emits: jobs.assigned, jobs.activated, jobs.throttled, jobs.reordered, jobs.dispatched, jobs.started, outputs.produced,
-jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested.
+jobs.transferring, jobs.merging, jobs.finished, jobs.failed, transfers.requested,
+task.points_opened.
 Owns: the statuses of jobs from `defined` on (except merging -> finished, which job_generation makes, and what the
 watchdog expires), heartbeat_at, start_time, worker and command of jobs, priority and share of jobs that wait;
 job_claims, job_reports, job_order_changes, workers, what pilots do with event_ranges, event_range_files,
 queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
-transfers, and the next attempts of failed event ranges.
+transfers, the next attempts of failed event ranges, and the next points of searches (hpo_searches.n_points).
 
 How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 

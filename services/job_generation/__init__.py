@@ -1,8 +1,8 @@
 """Job generation: input to jobs, and the end of jobs to the state of the input.
 
-Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `chunk.brokered`, `chunk.unplaceable`,
-`jobs.started` and `jobs.transferring` (of copies), `jobs.finished`, `jobs.failed`, `jobs.expired`, `jobs.merging`;
-receives the news `config.changed`.
+Consumes `task.ready`, `task.released`, `task.commanded`, `task.jumbo_switched`, `task.points_opened`,
+`chunk.brokered`, `chunk.unplaceable`, `jobs.started` and `jobs.transferring` (of copies), `jobs.finished`,
+`jobs.failed`, `jobs.expired`, `jobs.merging`; receives the news `config.changed`.
 Emits `chunk.offered`, `jobs.generated`, `jobs.finished` and `jobs.failed` (of jobs that waited to be merged),
 `task.progressed`, `task.prepared`; `jobs.reordered` when waiting jobs have other order keys; `tasks.woken` when a share
 that had enough queued has room again.
@@ -10,8 +10,8 @@ Sets `use_jumbo` of tasks by what became of their jumbo jobs.
 Owns the inserts of chunks, jobs, job_specs, job_files, requirement_shapes, task_queues, order_keys,
 job_retry_history, outputs and random seeds in task_files; order keys of jobs; the counters of task_datasets; attempts,
 owners and states of files; what scouts measure; generation_decisions, generation_history, generation_gates,
-task_job_counts and task_usage; retry_rules, retry_decisions, raised_memory, builds and preprocessing_results; rows of
-waits for tasks held by their share; the move of counted jobs to jobs_archive.
+task_job_counts and task_usage; retry_rules, retry_decisions, raised_memory, builds, preprocessing_results, hpo_searches
+and hpo_points; rows of waits for tasks held by their share; the move of counted jobs to jobs_archive.
 
 Every transaction locks the task's row first, then its jobs, then its datasets and files, each in order of id, and the
 gate of a task last, because everybody who offers input for the same share comes through it. That

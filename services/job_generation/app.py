@@ -85,6 +85,7 @@ def build(context: Context) -> Service:
             (events.TaskReleased, handlers.on_task_released),
             (events.TaskCommanded, handlers.on_task_commanded),
             (events.TaskJumboSwitched, handlers.on_task_jumbo_switched),
+            (events.TaskPointsOpened, handlers.on_task_points_opened),
             (events.ChunkBrokered, handlers.on_chunk_brokered),
             (events.ChunkUnplaceable, handlers.on_chunk_unplaceable),
             (events.JobsStarted, handlers.copies.on_jobs_started),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from services.job_generation import merging
 from services.job_generation.compiling import Compiling
 from services.job_generation.event_serving.cloning import EndingCopies
+from services.job_generation.event_serving.evaluating import EndingEvaluations
 from services.job_generation.event_serving.jumbo_ending import EndingEventService
 from services.job_generation.merging import Merging
 from services.job_generation.parameters import generation_parameters
@@ -48,12 +49,14 @@ class Applying:
     ) -> None:
         self._parameters, self._merges, self._retrying, self._compiling = parameters, merges, retrying, compiling
         self._job_sets, self._copies = EndingEventService(self._write, self._write_input), EndingCopies(self._write)
-        self._preprocessing = preprocessing
+        self._searches, self._preprocessing = EndingEvaluations(self._write, self._job_sets), preprocessing
 
     async def apply(self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob]) -> None:
         """Apply the results of these jobs of one task; they are locked and none was applied before."""
         task, changes = held.task, CounterChanges()
-        if task.rules.uses_event_service:
+        if task.rules.evaluates_points:
+            jobs = await self._searches.ended(work, held, jobs, changes)
+        elif task.rules.uses_event_service:
             jobs = await self._job_sets.ended(work, held, jobs, changes)
         if task.rules.cloning is not None:
             jobs = await self._copies.ended(work, held, jobs, changes)
@@ -103,6 +106,12 @@ class Applying:
         await store_waiting.note_waiting(work, [set_id])
         await store.apply_counters(work, changes)
         return is_over
+
+    async def end_search(self, work: UnitOfWork, held: LockedTask, set_id: int, ended: Ended) -> None:
+        """The input of a search that is over ends so; all its jobs were counted."""
+        changes = CounterChanges()
+        await self._write_input(work, held, set_id, await store_sets.last_job(work, set_id), ended, changes)
+        await store.apply_counters(work, changes)
 
     async def _apply_plain(
         self, work: UnitOfWork, held: LockedTask, jobs: Sequence[EndedJob], changes: CounterChanges

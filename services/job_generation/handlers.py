@@ -111,6 +111,10 @@ class Handlers:
         """Jumbo jobs were switched: the task's input may be used in another way from now on."""
         await self._look_at(event, work)
 
+    async def on_task_points_opened(self, event: TaskEvent, work: UnitOfWork) -> None:
+        """A search has points that nobody evaluates: more jobs may be made."""
+        await self._look_at(event, work)
+
     async def _look_at(self, event: TaskEvent, work: UnitOfWork) -> None:
         held = await store.lock_task(work, event.task_id)
         if held is not None:

@@ -13,6 +13,7 @@ from services.job_generation.policy.kinds import kind_of
 from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
 from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
+from services.job_generation.store import searches as store_searches
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.tasks import LockedTask
@@ -41,7 +42,7 @@ class Offering:
         if task.status not in GENERATING or (held.retry_at and held.retry_at > work.now and not force):
             return 0
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
-        if not limits.is_on:
+        if not limits.is_on or await self._waits_for_points(work, task):
             return 0
         datasets, scouts = await self._opened(work, task)
         open_input = [dataset.dataset_id for dataset in datasets if _has_open_input(dataset)]
@@ -67,6 +68,16 @@ class Offering:
         if held.retry_at and n_offered:
             self._wakes.placed(await note_placed(work, "share", task.task_id))
         return n_offered
+
+    async def _waits_for_points(self, work: UnitOfWork, task: Task) -> bool:
+        """Whether jobs of a task have to wait for the first point of its optimiser; the task says so."""
+        rules = task.rules
+        if not rules.evaluates_points or rules.points_per_generation is not None:
+            return False
+        if await store_searches.has_points(work, task.task_id):
+            return False
+        await store.record_decision(work, task.task_id, "pass", "waits for the first points of its optimiser")
+        return True
 
     async def gate_of(self, work: UnitOfWork, task: Task) -> tuple[str, str, int]:
         """The key of the gate that its input goes through."""

@@ -194,6 +194,7 @@ class Completion:
             fail_when_goal_unreached=bool(rule.get("failWhenGoalUnreached")),
             use_exhausted=bool(rule.get("useExhausted")),
             has_only_preprocessing=row["has_only_preprocessing"],
+            is_search=bool(rule.get("hpoWorkflow")),
         )
 
     async def _end(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, reason: str) -> None:

@@ -33,6 +33,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG)),
     Entry(task.TasksWoken, (_JB, _TB, _JG), (_WD,)),
     Entry(task.TaskJumboSwitched, (_JW,), (_JG,)),
+    Entry(task.TaskPointsOpened, (_JD,), (_JG,)),
     Entry(chunk.ChunkOffered, (_JG, _WD), (_JB,)),
     Entry(chunk.ChunkBrokered, (_JB,), (_JG,)),
     Entry(chunk.ChunkUnplaceable, (_JB, _WD), (_JG,)),

@@ -85,3 +85,7 @@ class TaskJumboSwitched(TaskEvent):
     """Jumbo jobs were switched on or off for the task."""
 
     enabled: bool
+
+
+class TaskPointsOpened(TaskEvent):
+    """A search of hyper-parameters has new points: more jobs may evaluate them."""

@@ -164,6 +164,12 @@ TABLES: Mapping[str, Table] = {
     "stored_copies": _whole(TD),
     "jumbo_jobs": _whole(JG),
     "event_ranges_past": _whole(JG),
+    "hpo_searches": Table(
+        inserts=_only(JG),
+        others=_only(JG),
+        columns=_columns(_only(JG, JD), "n_points next_point"),  # the next generation follows when a pilot asks
+    ),
+    "hpo_points": _whole(JG),
     "event_ranges": Table(
         inserts=_only(JG, JD),  # the next attempt of a failed range is inserted with the report that it failed
         deletes=_only(JG),  # those of earlier job sets of a file go to event_ranges_past

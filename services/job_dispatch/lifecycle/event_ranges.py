@@ -30,6 +30,7 @@ from services.job_dispatch.store.event_ranges import (
     named_ranges,
     note_files,
     note_refused,
+    open_points,
     plan_once,
     range_states,
     take_ranges,
@@ -42,6 +43,7 @@ from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.db.waits import RowHeld
+from shared.events import TaskPointsOpened
 from shared.states.event_range import EventRangeStatus
 from shared.states.job import ON_NODE
 
@@ -99,11 +101,19 @@ class EventRanges:
             if jobs[job_id].job_type == JUMBO:
                 taken = await take_ranges_of_task(work.connection, task, job_id, n_ranges)
             else:
-                await lock_sets_of_jobs(work.connection, [job_id])
+                for job_set_id in await lock_sets_of_jobs(work.connection, [job_id]):
+                    await self._open_points(work, task, job_set_id)
                 taken = await take_ranges(work.connection, task, job_id, n_ranges)
             ids = [one.event_range_id for one in taken]
             await _log(work, task, ids, "ready", "sent", GIVEN)
         return taken
+
+    async def _open_points(self, work: UnitOfWork, task_id: int, job_set_id: int) -> None:
+        """The next points of a search of hyper-parameters, where it is their time; other jobs may take some."""
+        opened = await open_points(work.connection, job_set_id)
+        if opened:
+            await _log(work, task_id, opened, None, "ready", "the next generation of points")
+            work.emit(TaskPointsOpened(task_id=task_id))
 
     async def available(self, caller: Caller, job_id: int, task_id: int | None) -> int:
         """How many ranges the job could be given now. Raises NotTheJobs."""

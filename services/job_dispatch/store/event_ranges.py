@@ -10,6 +10,7 @@ import asyncpg
 
 from services.job_dispatch.policy.event_ranges import RangeId, RangeRow
 from shared.db.queries import Queries
+from shared.model.points import PointSearch
 from shared.states.event_range import CODES, EVENT_RANGE, STATUS_OF_CODE, EventRangeStatus
 from shared.states.graph import Owner
 
@@ -116,9 +117,26 @@ async def plan_once(connection: asyncpg.Connection) -> None:
     await SQL.run(connection, "plan_once")
 
 
-async def lock_sets_of_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> None:
-    """Hold the job sets of jobs, whose counters follow their ranges, until the commit: in order of tasks."""
-    await SQL.run(connection, "lock_sets_of_jobs", job_ids=sorted(job_ids))
+async def lock_sets_of_jobs(connection: asyncpg.Connection, job_ids: Sequence[int]) -> list[int]:
+    """Hold the job sets of jobs, whose counters follow their ranges, until the commit: in order of tasks.
+
+    Returns those that search points.
+    """
+    rows = await SQL.rows(connection, "lock_sets_of_jobs", job_ids=sorted(job_ids))
+    return [row["job_set_id"] for row in rows if row["is_search"]]
+
+
+async def open_points(connection: asyncpg.Connection, job_set_id: int) -> list[int]:
+    """The ready ranges of the next points of a search whose set is held; none before their time."""
+    row = await SQL.row(connection, "search_of_set", job_set_id=job_set_id)
+    if row is None:
+        return []
+    *search, n_unevaluated = row
+    n_points = PointSearch(*search).next_points(n_unevaluated)
+    if not n_points:
+        return []
+    rows = await SQL.rows(connection, "open_points", job_set_id=job_set_id, n_points=n_points)
+    return [row["event_range_id"] for row in rows]
 
 
 async def lock_sets_of_ranges(connection: asyncpg.Connection, range_ids: Sequence[RangeId]) -> None:

@@ -6,9 +6,38 @@ SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('en
 
 -- name: lock_sets_of_jobs
 -- The job sets of jobs that are no jumbo jobs, before their ranges: job generation locks them in this order, too.
-SELECT s.job_set_id FROM job_sets s
+SELECT s.job_set_id, s.is_search FROM job_sets s
  WHERE s.job_set_id IN (SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = ANY(:job_ids::bigint[]))
  ORDER BY s.task_id, s.job_set_id FOR NO KEY UPDATE;
+
+-- name: search_of_set
+-- A search of points and how many of these are not evaluated. Index hpo_searches_set.
+SELECT h.most_points, h.n_points, h.points_per_generation, h.min_unevaluated, h.n_jobs,
+       s.n_ready + s.n_processing AS n_unevaluated
+  FROM hpo_searches h JOIN job_sets s USING (job_set_id) WHERE h.job_set_id = :job_set_id AND NOT h.is_over;
+
+-- name: open_points
+-- The next points of a search by their numbers; those that an optimiser added meanwhile, or that were evaluated by an
+-- earlier set, are passed over. The job set is held. Index event_ranges_number.
+WITH chosen AS MATERIALIZED (
+    SELECT h.task_id, h.dataset_id, h.file_id, h.job_set_id, h.range_attempts, n.point_id
+      FROM hpo_searches h
+     CROSS JOIN LATERAL generate_series(h.next_point, h.next_point + h.n_points + :n_points::int) AS n (point_id)
+     WHERE h.job_set_id = :job_set_id
+       AND NOT EXISTS (SELECT FROM event_ranges r WHERE r.task_id = h.task_id AND r.file_id = h.file_id
+                          AND r.job_process_id = n.point_id)
+     ORDER BY n.point_id LIMIT :n_points
+), made AS (
+    INSERT INTO event_ranges (task_id, dataset_id, file_id, status, job_process_id, def_min_event_id, def_max_event_id,
+                              attempt_nr, event_offset, job_set_id)
+    SELECT task_id, dataset_id, file_id, 0, point_id, point_id, point_id, range_attempts, 0, job_set_id FROM chosen
+    RETURNING event_range_id, job_process_id
+), counted AS (
+    UPDATE hpo_searches SET n_points = n_points + m.n, next_point = m.last + 1
+      FROM (SELECT count(*) AS n, max(job_process_id) AS last FROM made) m
+     WHERE job_set_id = :job_set_id AND m.n > 0
+)
+SELECT event_range_id FROM made;
 
 -- name: lock_sets_of_ranges
 -- The job sets of ranges of a task that pilots name, and no other set of a jumbo job. Index event_ranges_number.

@@ -18,13 +18,15 @@ from services.job_generation.policy.event_service.placing import (
     waits_for_jumbo,
 )
 from services.job_generation.policy.event_service.ranges import cut
+from services.job_generation.policy.event_service.searching import next_step
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import SCOUT
-from services.job_generation.policy.kinds.event_service import OfJobSet, consumer
+from services.job_generation.policy.kinds.event_service import EVALUATION, OfJobSet, consumer
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jobs as store_jobs
+from services.job_generation.store import searches as store_searches
 from services.job_generation.store import tasks as store
 from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.job_sets import JobSet, NewSet
@@ -59,6 +61,8 @@ class MakingJobSets:
     ) -> int:
         """A job set for each placed input, with its ranges and first jobs; how many jobs."""
         task, rules = definition.task, definition.task.rules
+        if rules.evaluates_points:
+            return await self._begin_searches(work, definition, chunk, placed, queues, changes)
         assert rules.events_per_range is not None
         cuts = [cut(one.job.master, rules.events_per_range, within_files=rules.numbers_within_files) for one in placed]
         outputs = [one.template_id for one in definition.templates_for(consumer(chunk.kind)) if not one.is_log]
@@ -86,6 +90,40 @@ class MakingJobSets:
         if waits:
             await store_waiting.note_waiting(work, ids)
             await self.ask_later(work, task, left_to_jumbo(queues))
+        return len(wanted)
+
+    async def _begin_searches(
+        self,
+        work: UnitOfWork,
+        definition: JobSource,
+        chunk: Chunk,
+        placed: Sequence[PlacedJob],
+        queues: Sequence[QueueFacts],
+        changes: CounterChanges,
+    ) -> int:
+        """A set that searches for each placed input, with the first jobs that evaluate its points; how many jobs."""
+        task, rules = definition.task, definition.task.rules
+        ids = await work.next_ids("job_set_ids", len(placed))
+        sets = [
+            NewSet(job_set_id, [*one.job.master, *_owned_secondaries(definition, one)], [], {})
+            for one, job_set_id in zip(placed, ids, strict=True)
+        ]
+        await store_sets.insert(
+            work, task.task_id, chunk.chunk_id, sets, kind=chunk.kind, n_consumers=rules.n_consumers,
+            queues=[(one.queue, one.resource_type) for one in queues], attempts=rules.range_attempts,
+            keeps_processed=rules.keeps_processed_events,
+        )  # fmt: skip
+        elsewhere, wanted = Elsewhere(task, queues, placed), list[WantedJob]()
+        for one, job_set_id in zip(placed, ids, strict=True):
+            search = await store_searches.begin(work, task.task_id, job_set_id, one.job.master[0], rules)
+            [row] = await store_sets.lock(work, [job_set_id])
+            assert rules.most_jobs is not None
+            step = next_step(search, row.state, most_jobs=rules.most_jobs, n_at_once=rules.n_consumers, makes_jobs=True)
+            [jobs] = await take_more(work, task, [elsewhere.spread(one)[: max(1, step.n_jobs)]])
+            wanted += [WantedJob(job, SetPlace(job_set_id, {})) for job in jobs]
+            await store_searches.note_jobs(work, job_set_id, len(jobs))
+        await self.make(work, definition, chunk, EVALUATION, wanted, changes, attempts={})
+        await self._generating.start_task(work, task, chunk)
         return len(wanted)
 
     async def ask_later(self, work: UnitOfWork, task: Task, reason: str) -> None:

@@ -26,9 +26,10 @@ async def request_for(
     *,
     most_walltime_s: int | None = None,
 ) -> BuildRequest:
-    """Job ids and serial numbers of logs are taken; outputs have none before the events are merged."""
+    """Job ids and serial numbers of logs are taken; outputs that are merged have none before that."""
     job_ids = await work.next_ids("job_ids", len(placed))
-    logs = await store_jobs.take_serials(work, [one.template_id for one in templates if one.is_log], len(placed))
+    own = [one.template_id for one in templates if one.is_log or kind.has_own_outputs]
+    logs = await store_jobs.take_serials(work, own, len(placed))
     return BuildRequest(
         task=definition.task,
         kind=kind.name,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from services.job_generation.applying import Applying
 from services.job_generation.event_serving.making import MakingJobSets, WantedJob
 from services.job_generation.event_serving.open_sets import TAKEN_BACK
+from services.job_generation.event_serving.searching import ServingSearches
 from services.job_generation.generating import Generating
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace
@@ -41,9 +42,12 @@ class ServingJobSets:
 
     def __init__(self, generating: Generating, making: MakingJobSets, applying: Applying) -> None:
         self._generating, self._making, self._applying = generating, making, applying
+        self._searches = ServingSearches(generating, making, applying)
 
     async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
         """Make the jobs that sets of the task want; how many. One without a queue is given up."""
+        if held.task.rules.evaluates_points:
+            return await self._searches.serve(work, held)
         if not held.task.rules.uses_event_service or held.task.status not in MERGEABLE:
             return 0
         ids = await store_sets.wanting(work, held.task.task_id)

@@ -25,10 +25,11 @@ FORGIVEN_ATTEMPTS = Parameter(
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job at its end."""
+    """A job at its end; `is_last`: none follows it, whatever attempts are left."""
 
     status: JobStatus
     error_source: str | None = None
+    is_last: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -75,7 +76,7 @@ def of_input(job: Ended, file: Attempts, *, max_forgiven: float = FORGIVEN_ATTEM
             max_attempt += 1
         attempt = min(attempt, max_attempt)
     after = Attempts(attempt, max_attempt, failed, file.max_failure)
-    return FileOutcome("ready" if attempts_left(after) else "failed", after)
+    return FileOutcome("ready" if attempts_left(after) and not job.is_last else "failed", after)
 
 
 def attempts_left(file: Attempts) -> bool:

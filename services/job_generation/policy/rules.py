@@ -13,6 +13,8 @@ from shared.model.split_precedence import MERGE_LOCAL_IO, is_set, rules_in_effec
 MERGE_ATTEMPTS = 3
 #: attempts of a range, and of the jobs of a job set, where a task does not say (JEDI: event service)
 RANGE_ATTEMPTS, CONSUMER_ATTEMPTS = 10, 3
+#: jobs that a search of hyper-parameters may make where a task does not say (PanDA client, phpo: maxEvaluationJobs)
+JOBS_PER_POINT = 2
 #: values of useJobCloning, and at how many sites copies are where a task states no number
 CLONINGS = ("runonce", "storeonce")
 SITES_OF_COPIES = 2
@@ -79,6 +81,11 @@ class SplitRules:
     names_from_files: bool = False
     cloning: str | None = None
     is_fine_grained: bool = False
+    evaluates_points: bool = False
+    n_points: int | None = None
+    most_jobs: int | None = None
+    points_per_generation: int | None = None
+    min_unevaluated_points: int = 0
     n_jumbo_jobs: int | None = None
     n_jumbo_jobs_per_site: int | None = None
 
@@ -151,6 +158,10 @@ _COUNTS = {
     "n_sites_per_job": "nSitesPerJob",
     "range_attempts": "maxAttemptES",
     "consumer_attempts": "maxAttemptEsJob",
+    "n_points": "totNumJobs",
+    "most_jobs": "maxNumJobs",
+    "points_per_generation": "nPointsPerGeneration",
+    "min_unevaluated_points": "minUnevaluatedPoints",
     "n_jumbo_jobs": "nJumboJobs",
     "n_jumbo_jobs_per_site": "maxJumboPerSite",
 }
@@ -174,6 +185,7 @@ _FLAGS = {
     "merges_at_store": "mergeEsOnOS",
     "numbers_within_files": "inFilePosEvtNum",
     "is_fine_grained": "fineGrainedProc",
+    "evaluates_points": "hpoWorkflow",
     "skips_short_output": "skipShortOutput",
     "takes_input_at_once": "noInputPooling",
     "releases_whole_lumi_blocks": "releasePerLB",
@@ -198,6 +210,20 @@ def _cloning(given: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, An
         return {}
     has_number = "n_consumers" in found or "n_sites_per_job" in found
     return {"cloning": given["useJobCloning"], **({} if has_number else {"n_sites_per_job": SITES_OF_COPIES})}
+
+
+def _of_points(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Points of hyper-parameters are ranges of one event; a point that was evaluated stays evaluated.
+
+    A task that states neither has one point, and twice as many jobs as points, as the field's client has it.
+    """
+    if not found["evaluates_points"]:
+        return {}
+    n_points = found.get("n_points") or 1
+    return {
+        "events_per_range": 1, "keeps_processed_events": True, "skip_scout": True, "n_points": n_points,
+        "most_jobs": found.get("most_jobs") or JOBS_PER_POINT * n_points,
+    }  # fmt: skip
 
 
 def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT_SERVICE) -> SplitRules:
@@ -234,6 +260,8 @@ def rules_of(split_rule: Mapping[str, Any] | None, *, event_service: int = EVENT
         if is_set(given.get(key)):
             found["seed_offset"] = int(_amount(key, given[key]))
     found |= _cloning(given, found)
-    unknown = frozenset() if event_service == EVENT_SERVICE else {"events_per_range"}
+    found |= _of_points(found)
+    has_ranges = event_service == EVENT_SERVICE or found["evaluates_points"]
+    unknown = frozenset() if has_ranges else {"events_per_range"}
     known = {field.name for field in fields(SplitRules)} - unknown
     return SplitRules(**{name: value for name, value in found.items() if name in known})

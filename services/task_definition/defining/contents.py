@@ -41,10 +41,11 @@ class Contents:
         listed = {(one.name, one.stream) for one in plan.inputs}
         gone = [row["dataset_id"] for key, row in known.items() if key not in listed and row["container_name"]]
         await self._store.take_out(work, gone)
+        is_new = not any(row["type"] in (*OUTPUT_TYPES, *TEMPLATE_TYPES) for row in rows)
+        if is_new and plan.pseudo is not None:  # before the input that jobs of a search read besides
+            await self._insert_pseudo(work, task, plan)
         await self._put_inputs(work, task, plan, known, parent_works=parent_works)
-        if not any(row["type"] in (*OUTPUT_TYPES, *TEMPLATE_TYPES) for row in rows):
-            if plan.pseudo is not None:
-                await self._insert_pseudo(work, task, plan)
+        if is_new:
             if plan.seed_offset is not None:
                 await self._insert_seeds(work, task, plan.seed_offset)
             first = await self._store.first_master(work.connection, task.task_id)
@@ -98,8 +99,10 @@ class Contents:
         new = [one for one in in_order if (one.name, one.stream) not in ids]
         for one, dataset_id in zip(new, await work.next_ids(DATASET_SEQUENCE, len(new)), strict=True):
             ids[one.name, one.stream] = dataset_id
+        first = next((ids[one.name, one.stream] for one in in_order if one.is_master), None)
+        first = first or (await self._store.first_master(work.connection, task.task_id) if new else None)
         for one in new:
-            master_id = None if one.is_master else ids[in_order[0].name, in_order[0].stream]
+            master_id = None if one.is_master else first
             row = dataset_of_input(ids[one.name, one.stream], one, master_id)
             await self._store.insert_dataset(work.connection, task.task_id, task.vo, row)
         return ids

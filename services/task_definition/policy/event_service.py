@@ -15,6 +15,8 @@ EVENTS_OF_CONVERTED = 1
 JOB_CLONING = 3
 #: parameters that hold for copies of a job, too
 _OF_COPIES = ("n_es_consumers", "n_sites_per_job")
+#: parameters that hold for points of hyper-parameters, too
+_OF_POINTS = ("max_attempt_es", "dec_att_on_failed_es")
 _NEEDS_RANGES = {
     "n_es_consumers": "nEsConsumers", "n_sites_per_job": "nSitesPerJob", "max_attempt_es": "maxAttemptES",
     "max_attempt_es_job": "maxAttemptEsJob", "not_discard_events": "notDiscardEvents",
@@ -66,7 +68,7 @@ def event_service_problems(given: TaskParameters) -> Iterable[FieldProblem]:
     if not states_event_service(given):
         for field, name in _NEEDS_RANGES.items():
             value = getattr(given, field)
-            if value:
+            if value and not (given.hpo_workflow and field in _OF_POINTS):
                 yield problem(name, value, "needs nEventsPerWorker: without it a task uses no event service")
         return
     for field in ("n_es_consumers", "n_sites_per_job", "n_jumbo_jobs") if given.fine_grained_proc else ():

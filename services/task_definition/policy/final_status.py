@@ -17,7 +17,8 @@ class TaskEnd:
 
     `completeness_permille`: of events where known, else of files: 950 if 95 of 100 files are finished, 960 if these
     files have 960 of all 1000 events. `goal` in per mille (None: 1000); `parent_status` None: no parent; `input_open`:
-    a master dataset may still get files; `has_only_preprocessing`: its input is what its pre-processing job works on.
+    a master dataset may still get files; `has_only_preprocessing`: its input is what its pre-processing job works on;
+    `is_search`: it searches hyper-parameters, and its one unit is finished when a point was evaluated.
     """
 
     status: TaskStatus
@@ -31,6 +32,7 @@ class TaskEnd:
     fail_when_goal_unreached: bool = False
     use_exhausted: bool = False
     has_only_preprocessing: bool = False
+    is_search: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ def final_status(end: TaskEnd) -> FinalStatus:
     """The first rule that fits decides; then the goal.
 
     Why a goal: some results are of use only if nearly all input is in them. Example: 95 of 100 files are finished with
-    a goal of 950 per mille; with a goal of 960 the task is exhausted, or failed, or finished, as it asks. Source:
-    JEDI, Post-processor.
+    a goal of 950 per mille; with a goal of 960 the task is exhausted, or failed, or finished, as it asks. A search of
+    hyper-parameters is finished when any point was evaluated. Source: JEDI, Post-processor.
     """
     fixed: dict[TaskStatus, TaskStatus] = {"tobroken": "broken", "toabort": "aborted", "paused": "paused"}
     if end.status in fixed:
@@ -56,6 +58,8 @@ def final_status(end: TaskEnd) -> FinalStatus:
         return FinalStatus("failed", "it ended before its work began" if done else "its pre-processing did not succeed")
     if end.n_files == 0 and end.demands_input:
         return FinalStatus("failed", "there is no input")
+    if end.is_search and end.n_files_finished > 0:
+        return FinalStatus("finished", "points of its search were evaluated")
     found = _by_files(end)
     if found.status != "finished" or end.completeness_permille >= (end.goal or WHOLE_GOAL_PERMILLE):
         return found

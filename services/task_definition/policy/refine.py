@@ -155,7 +155,7 @@ def _inputs(spec: TaskSpec, datasets: Mapping[str, DatasetFacts]) -> tuple[Input
     masters = [plan for plan in plans if plan.is_master]
     if spec.parameters.reuse_sec_on_demand and spec.parameters.load_xml is None:
         plans = _reused_on_demand(plans, datasets)
-    if spec.inputs and not masters and not spec.parameters.allow_empty_input:
+    if spec.inputs and not (plans if spec.no_input else masters) and not spec.parameters.allow_empty_input:
         return DefinitionRefused(f"container {spec.inputs[0].dataset} is empty")
     return tuple(plans)
 
@@ -180,7 +180,7 @@ def _reused_on_demand(plans: list[InputDatasetPlan], datasets: Mapping[str, Data
 def _input(
     spec: TaskSpec, item: Item, position: int, facts: DatasetFacts, container: str | None
 ) -> InputDatasetPlan | DefinitionRefused:
-    given, is_master = spec.parameters, position == 0
+    given, is_master = spec.parameters, position == 0 and not spec.no_input
     attributes = item.dataset_attributes()
     unit = _events_per_unit(spec, facts) if is_master else None
     if isinstance(unit, DefinitionRefused):
@@ -234,6 +234,8 @@ def _events_of_file(spec: TaskSpec, facts: DatasetFacts) -> int:
 def _pseudo(spec: TaskSpec) -> PseudoPlan:
     """One row for each job: by events, by nFiles, or as many as the pseudo input has records (num_records)."""
     given = spec.parameters
+    if given.hpo_workflow:
+        return PseudoPlan(1, 1, 1)  # a job evaluates one point at least; points are ranges of the one row
     per_job = given.n_events_per_job or given.events_per_file()
     if given.n_events is not None and given.n_events_per_job is not None:
         return PseudoPlan(-(-given.n_events // given.n_events_per_job), given.n_events_per_job, given.n_events)

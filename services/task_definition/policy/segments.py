@@ -21,6 +21,8 @@ _CONTRADICT = ("load_xml", "pfn_list", "no_input", "respect_lb", "order_by_lb", 
 def segment_problems(given: TaskParameters) -> Iterator[FieldProblem]:
     """Everything that is wrong with segmentSpecs, and what is not allowed beside it."""
     segments = given.segment_specs
+    if given.hpo_workflow:
+        return  # a search has no segments, and says so
     if segments is None:
         if given.segmented_work:
             yield problem("segmentedWork", True, "needs segmentSpecs: the name and the files of each segment")

@@ -15,6 +15,7 @@ import orjson
 
 from services.task_definition.policy.event_service import event_service_column, events_per_range, use_jumbo
 from services.task_definition.policy.placeholder_checks import placeholder_problems
+from services.task_definition.policy.points import rules_of_search
 from services.task_definition.policy.preprocessing import TO_DO, USE_PREPRO
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
@@ -53,6 +54,7 @@ _NOT_RULES = {
     "log_merge", "pfn_list", "load_xml", "segment_specs", "segmented_work",
     "build_spec", "prepro_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
     "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
+    "tot_num_jobs", "max_num_jobs", "hpo_request_data",
     *CarriedFields.model_fields,
 }  # fmt: skip
 
@@ -127,6 +129,17 @@ class TaskSpec:
     def num_records(self) -> int | None:
         """File records of its pseudo input, one for each job, where the item says how many (num_records)."""
         return next((one.records for one in self.parameters.job_parameters if one.records is not None), None)
+
+    @property
+    def n_at_once(self) -> int:
+        """Jobs that evaluate points at the same time: those that a task without input would have.
+
+        Example: nEvents 4 and nEventsPerJob 1, as the field's client says it, are 4.
+        """
+        given = self.parameters
+        if given.n_events is not None and given.n_events_per_job is not None:
+            return -(-given.n_events // given.n_events_per_job)
+        return self.num_records or given.n_files or 1
 
     @property
     def physical_names(self) -> tuple[tuple[str, int | None], ...]:
@@ -204,6 +217,7 @@ class TaskSpec:
             rules["dynamicNumEvents"] = self.parameters.granularity()
         if events_per_range(self.parameters):
             rules["nEventsPerWorker"] = events_per_range(self.parameters)
+        rules |= rules_of_search(self.parameters, n_at_once=self.n_at_once)
         if self.parameters.build_spec is not None:
             rules["useBuild"] = True
         if self.parameters.load_xml is not None:

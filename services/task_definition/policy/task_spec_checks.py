@@ -18,6 +18,7 @@ from services.task_definition.policy.allowed_names import (
 from services.task_definition.policy.event_service import event_service_problems, states_event_service
 from services.task_definition.policy.job_xml import job_xml_problems
 from services.task_definition.policy.placeholder_checks import placeholder_problems
+from services.task_definition.policy.points import point_problems
 from services.task_definition.policy.segments import segment_problems
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import PLACEHOLDER, SERIAL_NUMBER, Item
@@ -55,6 +56,7 @@ def checks_between_fields(given: TaskParameters, columns: Row) -> Steps[list[Fie
         *_middle_names(given),
     ]
     found += event_service_problems(given)
+    found += point_problems(given)
     found += [*job_xml_problems(given), *segment_problems(given)]
     if not is_task_name(given.task_name):
         found.append(problem("taskName", given.task_name, f"allowed: {TASK_NAMES}"))
@@ -122,9 +124,9 @@ def _input(given: TaskParameters) -> Iterable[FieldProblem]:
             allowed = "not allowed together with an item of param_type 'input', which says how many jobs there are"
             yield problem(f"jobParameters.{index}.param_type", "pseudo_input", allowed)
     yield from _physical_names(given, has_inputs=bool(inputs))
-    if given.no_input and inputs:
+    if given.no_input and inputs and not given.hpo_workflow:
         yield problem("noInput", True, "not allowed together with an item of param_type 'input'")
-    if inputs:
+    if inputs and not given.no_input:
         return
     if not given.no_input and not any(item.param_type == "pseudo_input" for item in given.job_parameters):
         yield problem("jobParameters", None, "needs an item of param_type 'input', or the task noInput = true")

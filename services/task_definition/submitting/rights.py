@@ -45,7 +45,8 @@ def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
         if priority is not None and priority > MOST_PRIORITY_OF_USERS:
             allowed = f"needs the role production; allowed: at most {MOST_PRIORITY_OF_USERS}"
             found.append(problem(name, priority, allowed))
-    for name, value in (("skipScout", given.skip_scout), ("gshare", given.gshare), ("official", given.official)):
+    skips_scouts = given.skip_scout and not given.hpo_workflow  # a search has none (PanDA client, phpo)
+    for name, value in (("skipScout", skips_scouts), ("gshare", given.gshare), ("official", given.official)):
         if value:
             found.append(problem(name, value, "needs the role production"))
     return found

@@ -367,3 +367,21 @@ async def test_files_by_physical_name_are_the_input_of_a_task_without_datasets(
         ("root://a/g.root", 50, 101),
         ("root://a/h.root", 70, 151),
     ]
+
+
+async def test_a_search_of_hyper_parameters_has_one_unit_and_its_training_data_follow_it(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    items = [an_input("mc.evnt", "IN_DATA", attributes="nosplit,repeat"), output("metrics")]
+    search = {"hpoWorkflow": True, "totNumJobs": 4, "nEvents": 2, "nEventsPerJob": 1, "nFilesPerJob": None}
+    request = {"hpoRequestData": {"max_points": 4, "num_points_per_generation": 2}}
+    task = production(noInput=True, jobParameters=items, nucleus="ALPHA", **search, **request)
+    task_id, emitted = await define(database, service, producer, task)
+    assert emitted == [TaskReady(task_id=task_id, nucleus="ALPHA")]
+    found = await datasets(database, task_id)
+    pseudo = found["pseudo_input", "SEQNUMBER", f"pseudo_dataset_{task_id}"]
+    assert (pseudo["status"], pseudo["n_files"], pseudo["n_files_to_be_used"], pseudo["n_events"]) == ("ready", 1, 1, 1)
+    training = found["input", "IN_DATA", "mc.evnt"]
+    assert (training["status"], training["n_files"], training["master_id"]) == ("ready", 20, pseudo["dataset_id"])
+    rule = (await task_row(database, task_id))["split_rule"]
+    assert (rule["nEsConsumers"], rule["totNumJobs"], rule["nPointsPerGeneration"]) == (2, 4, 2)

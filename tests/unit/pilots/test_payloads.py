@@ -8,7 +8,7 @@ import pytest
 
 from services.cli.simulated_pilots.payload import draw
 from services.cli.simulated_pilots.profile import Fault, Profile
-from services.cli.simulated_pilots.ranges import RANGES_OF_FILE, RangeWork
+from services.cli.simulated_pilots.ranges import POINTS_OF_JOB, RANGES_OF_FILE, RangeWork
 
 SPEC: dict[str, Any] = {"PandaID": 11, "taskID": 5, "attemptNr": 1, "coreCount": 1, "inFiles": "a.root"}
 QUIET = Profile(seed=3, rates={})
@@ -40,3 +40,18 @@ def test_a_job_processes_so_many_ranges_for_each_of_its_files_and_leaves_the_res
     names = ",".join(f"{number}.root" for number in range(n_files))
     work = RangeWork.of({**SPEC, "eventService": "True", "inFiles": names})
     assert work is not None and given(work) == RANGES_OF_FILE * n_files
+
+
+def test_a_job_of_a_search_evaluates_points_one_by_one_with_an_output_of_each() -> None:
+    work = RangeWork.of({**SPEC, "isHPO": "True"})
+    assert work is not None
+    call = work.call()
+    assert call is not None and call[1]["n_ranges"] == 1
+    work.answered([{"eventRangeID": "5-11-7-3-10"}])
+    reported = work.call()
+    assert reported is not None and reported[1]["event_ranges"] == [
+        {"esOutput": {"numEvents": 1, "objstoreID": 1},
+         "eventRanges": [{"eventRangeID": "5-11-7-3-10", "eventStatus": "finished", "pfn": "5-11-7-3-10.json"}]}
+    ]  # fmt: skip
+    work.answered({"Returns": [True]})
+    assert given(work) == POINTS_OF_JOB - 1 and RangeWork.of(SPEC) is None

@@ -27,6 +27,7 @@ EMPTY = {"n_files": 0, "n_files_finished": 0, "completeness_permille": 1000}
         (EMPTY, "done"),
         (ALL, "done"),
         ({**ALL, "parent_status": "done"}, "done"),
+        ({**ALL, "is_search": True}, "finished"),
         ({**ALL, "parent_status": "running"}, "finished"),
         ({**ALL, "parent_status": "finished"}, "finished"),
         ({**ALL, "input_open": True}, "finished"),

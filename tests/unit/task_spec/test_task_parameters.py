@@ -116,7 +116,7 @@ def test_a_cloud_other_than_world_is_refused_with_the_reason(cloud: str) -> None
 
 @pytest.mark.parametrize("value", [None, False, 0, "", "none"])
 def test_a_refused_parameter_that_says_no_is_taken(value: Any) -> None:
-    assert "hpoWorkflow" not in parse_task(production(hpoWorkflow=value)).split_rule()
+    assert "useZipToPin" not in parse_task(production(useZipToPin=value)).split_rule()
 
 
 @pytest.mark.parametrize("attribute", sorted(REFUSED_ATTRIBUTES))

@@ -86,7 +86,7 @@ def test_a_task_as_the_field_s_client_makes_it_is_valid() -> None:
         ({"mergeOutput": True, "log": None}, "log", "mergeOutput"),
         ({"maxCoreCount": 4}, "maxCoreCount", "coreCount (8)"),
         ({"excludedSite": [""]}, "excludedSite.0", "not empty"),
-        ({"hpoWorkflow": True}, "hpoWorkflow", "not supported"),
+        ({"useZipToPin": True}, "useZipToPin", "not supported"),
         ({"ipConnectivity": "full#IPv9"}, "ipConnectivity", "#IPv4 or #IPv6"),
         ({"ipConnectivity": "wifi"}, "ipConnectivity", "full, http, none"),
         ({"architecture": "x86_64-(el9-gcc13-opt"}, "architecture", "not a regular expression"),

@@ -33,6 +33,7 @@ def queues_of_set(
     *,
     is_high: bool,
     waited_in_vain: Collection[str] = (),
+    is_search: bool = False,
 ) -> QueuesOfSet:
     """Which of the ranked queues (queue, resource type) can still run event service for a set.
 
@@ -40,7 +41,7 @@ def queues_of_set(
     of high priority, or of scouts): somebody decided that. Pilots of an offline or paused queue get no jobs, which may
     be a short outage: a job is made there where no other queue is left, and waits. Queues where that was done already
     until a time-out took the job back unused (`waited_in_vain`, by name) are gone as well while they are offline; at a
-    paused queue jobs wait without limit of time.
+    paused queue jobs wait without limit of time. Jobs of a search of points (`is_search`) go to queues of any jobseed.
 
     Example: A and B are offline: the job waits at A; after its time there another waits at B, then there is none.
     Source: JEDI, Final status of Event Service jobs; that field's "no ES queue" names no rule, this is the one taken.
@@ -51,7 +52,7 @@ def queues_of_set(
         one = facts.get(key)
         if one is None:
             gone[key] = f"{key} is not in the grid"
-        elif not (one.jobseed in _SEEDS or (one.jobseed == "eshigh" and is_high)):
+        elif not (is_search or one.jobseed in _SEEDS or (one.jobseed == "eshigh" and is_high)):
             gone[key] = f"{key} takes no event service (jobseed {one.jobseed})"
         elif one.status == QueueStatus.OFFLINE and one.queue in waited_in_vain:
             gone[key] = f"{key} is offline, and a job waited for it in vain"

@@ -16,12 +16,14 @@ class OfJobSet(KindOfJob):
     """What jobs of job sets differ in besides.
 
     `flag` is true in what the pilot gets, `role` what the job is in its set. `writes_outputs`: otherwise it writes its
-    log alone. `belongs_to_a_set`: it has the set's id. `share`: where it is served, if there is a share of this name.
+    log alone. `has_own_outputs`: its outputs have numbers of their own, not those of its set. `belongs_to_a_set`: it
+    has the set's id. `share`: where it is served, if there is a share of this name.
     """
 
     flag: ClassVar[str] = "eventService"
     role: ClassVar[str] = "consumer"
     writes_outputs: ClassVar[bool] = False
+    has_own_outputs: ClassVar[bool] = False
     belongs_to_a_set: ClassVar[bool] = True
     share: ClassVar[str | None] = None
 
@@ -32,6 +34,14 @@ class Consumer(OfJobSet, Normal):
 
 class ScoutConsumer(OfJobSet, Scout):
     """The same among the first jobs of the task."""
+
+
+class Evaluation(OfJobSet, Normal):
+    """Evaluates points of a search of hyper-parameters (PanDA client, phpo); nobody merges what it wrote."""
+
+    flag = "isHPO"
+    writes_outputs = True
+    has_own_outputs = True
 
 
 class EventServiceMerge(OfJobSet, Merge):
@@ -56,6 +66,7 @@ class Jumbo(OfJobSet):
 
 
 CONSUMER, SCOUT_CONSUMER, EVENT_SERVICE_MERGE, JUMBO = Consumer(), ScoutConsumer(), EventServiceMerge(), Jumbo()
+EVALUATION = Evaluation()
 
 
 def consumer(kind: str) -> OfJobSet:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-_HPO = (
-    "hyper-parameter optimisation is not supported by this version: how the parameters of a point reach the payload "
-    "and how its loss reaches the optimiser is agreed between those two, by a service that is not known to it"
-)
-
 #: of a task and of its buildSpec
 NO_TAR_BALL = "an archive that jobs read from a dataset is not supported by this version: send it to the file server"
 #: values by which a client says that it does not want the thing
@@ -19,10 +14,6 @@ REFUSED_OF_ITEMS = {
 }
 #: parameter -> why it is refused, unless its value says no
 REFUSED = {
-    "hpoWorkflow": _HPO,
-    "hpoRequestData": _HPO,
-    "maxNumJobs": _HPO,
-    "totNumJobs": _HPO,
     "registerEsFiles": "zip files of ranges are not registered in a dataset by this version: the grid does not know "
     "which storage a store's number means, so they stay where pilots wrote them until they are merged",
     "objectStore": "is a token of outputs that jobs of the event service list, and they list their log alone: "

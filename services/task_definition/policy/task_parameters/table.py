@@ -14,6 +14,7 @@ from services.task_definition.policy.task_parameters.event_service import EventS
 from services.task_definition.policy.task_parameters.identity import CarriedFields, WhatFields
 from services.task_definition.policy.task_parameters.needs import NeedsFields
 from services.task_definition.policy.task_parameters.place import PlaceFields
+from services.task_definition.policy.task_parameters.points import PointFields
 from services.task_definition.policy.task_parameters.splitting import AttemptFields, SplittingFields
 from services.task_definition.policy.task_spec_items import Item, without_empty
 
@@ -21,7 +22,15 @@ _DATASETS_OF_STREAM = re.compile(r"dsFor([A-Za-z0-9_]+)")
 
 
 class TaskParameters(
-    CarriedFields, DataFields, SplittingFields, EventServiceFields, AttemptFields, NeedsFields, PlaceFields, WhatFields
+    CarriedFields,
+    DataFields,
+    SplittingFields,
+    EventServiceFields,
+    PointFields,
+    AttemptFields,
+    NeedsFields,
+    PlaceFields,
+    WhatFields,
 ):
     """All fields, those of the last base first; what holds between fields is checked in `task_spec`."""
 

@@ -41,20 +41,25 @@ SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
        IS DISTINCT FROM (c.ready, c.exhausted, c.processing, c.finished, c.done, c.merged, c.fatal);
 
 -- name: i1_range_of_no_live_row
--- Every range of an open job set has one row that can be, is being or was processed, unless it failed for good.
+-- Every range of an open job set has one row that can be, is being or was processed, unless it failed for good. A search
+-- has as many as there are points so far.
 SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
-       format('job set %s was cut into %s ranges and has %s that count', s.job_set_id, s.n_ranges, c.n_rows) AS sentence
-  FROM job_sets s CROSS JOIN LATERAL (
+       format('job set %s was cut into %s ranges and has %s that count', s.job_set_id,
+              coalesce(h.n_points, s.n_ranges), c.n_rows) AS sentence
+  FROM job_sets s LEFT JOIN hpo_searches h USING (job_set_id) CROSS JOIN LATERAL (
        SELECT count(*) AS n_rows FROM event_ranges r
         WHERE r.task_id = s.task_id AND r.job_set_id = s.job_set_id AND r.status IN (0, 1, 2, 3, 6, 8, 9)) c
- WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging') AND c.n_rows <> s.n_ranges;
+ WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging')
+   AND c.n_rows <> coalesce(h.n_points, s.n_ranges);
 
 -- name: i2_job_set_without_job
--- A job set that is worked on has a job whose end was not counted, or waits for one to be made.
+-- A job set that is worked on has a job whose end was not counted, or waits for one to be made, or for points of an
+-- optimiser.
 SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,
        format('job set %s is %s without a job', s.job_set_id, s.status) AS sentence
   FROM job_sets s
  WHERE s.task_id = ANY(:task_ids::bigint[]) AND s.status IN ('open', 'merging') AND s.wants IS NULL
+   AND NOT EXISTS (SELECT FROM hpo_searches h WHERE h.job_set_id = s.job_set_id AND h.points_per_generation IS NULL)
    AND NOT EXISTS (SELECT FROM job_set_jobs m JOIN jobs j USING (job_id)
                     WHERE m.job_set_id = s.job_set_id AND j.results_applied_at IS NULL);
 

@@ -1,4 +1,5 @@
--- Invariants of files and event ranges: I1, I2, I9. Every query returns task_id, entity, entity_id, sentence.
+-- Invariants of files and event ranges: I1, I2, I9. Every query returns task_id, entity, entity_id, sentence. Several jobs
+-- have the input of a task with event service, and the one unit of a task that searches points (hpoWorkflow).
 
 -- name: i1_file_succeeded_twice
 -- A unit of input was processed successfully by more than one attempt whose outputs are not lost.
@@ -11,7 +12,7 @@ SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
            AND NOT EXISTS (SELECT FROM task_files o WHERE o.out_job_id = j.job_id AND o.status = 'lost')
          GROUP BY j.task_id, f.file_id, f.dataset_id HAVING count(*) > 1) s
   JOIN tasks t ON t.task_id = s.task_id
- WHERE t.event_service = 0;
+ WHERE t.event_service = 0 AND NOT t.split_rule ? 'hpoWorkflow';
 
 -- name: i1_file_in_two_live_jobs
 -- Two live jobs work on one unit of input.
@@ -24,7 +25,7 @@ SELECT s.task_id, 'file' AS entity, s.file_id AS entity_id,
            AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled')
          GROUP BY j.task_id, f.file_id, f.dataset_id HAVING count(*) > 1) s
   JOIN tasks t ON t.task_id = s.task_id
- WHERE t.event_service = 0;
+ WHERE t.event_service = 0 AND NOT t.split_rule ? 'hpoWorkflow';
 
 -- name: i1_event_range_twice
 -- One event range has two rows that are being processed or were processed.
@@ -76,7 +77,7 @@ SELECT j.task_id, 'file' AS entity, f.file_id AS entity_id,
   JOIN tasks t ON t.task_id = j.task_id
   JOIN job_files x ON x.job_id = j.job_id
   JOIN task_files f ON f.file_id = x.file_id
- WHERE j.task_id = ANY(:task_ids::bigint[]) AND x.is_master AND t.event_service = 0
+ WHERE j.task_id = ANY(:task_ids::bigint[]) AND x.is_master AND t.event_service = 0 AND NOT t.split_rule ? 'hpoWorkflow'
    AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled')
    AND (f.status NOT IN ('running', 'merging') OR (j.job_type <> 'merge' AND f.job_id IS DISTINCT FROM j.job_id));
 
@@ -111,5 +112,5 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
          FROM job_files x JOIN every_job j ON j.job_id = x.job_id
         WHERE x.file_id = f.file_id AND j.results_applied_at IS NOT NULL AND j.status <> 'finished') c
  WHERE d.task_id = ANY(:task_ids::bigint[]) AND f.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
-   AND t.event_service = 0 AND (f.attempt_nr > 0 OR f.failed_attempt > 0)
+   AND t.event_service = 0 AND NOT t.split_rule ? 'hpoWorkflow' AND (f.attempt_nr > 0 OR f.failed_attempt > 0)
    AND (f.attempt_nr > c.ended OR f.failed_attempt > c.failed);

@@ -1,0 +1,125 @@
+"""Searches of hyper-parameters: their job sets begin, jobs evaluate points, and the search ends.
+
+There is one set for the pseudo file of a task. Its jobs end one by one, and after each change of the task it is looked
+at again. The points are numbered by the task itself, in generations, where hpoRequestData says how many there are in
+one; otherwise an optimiser adds them by its own numbers. What a point is, the payload asks the optimiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from services.job_generation.applying import Applying
+from services.job_generation.event_serving.making import MakingJobSets, WantedJob
+from services.job_generation.generating import Generating
+from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.event_service.building import SetPlace
+from services.job_generation.policy.event_service.elsewhere import Elsewhere
+from services.job_generation.policy.event_service.placing import has_high_priority, queues_of_set
+from services.job_generation.policy.event_service.searching import SearchStep, next_step
+from services.job_generation.policy.kinds import MERGEABLE
+from services.job_generation.policy.kinds.event_service import EVALUATION
+from services.job_generation.policy.outcomes import PAYLOAD, Ended
+from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.values import QueueFacts, Task
+from services.job_generation.store import job_set_ranges as store_ranges
+from services.job_generation.store import job_sets as store_sets
+from services.job_generation.store import searches as store_searches
+from services.job_generation.store import tasks as store
+from services.job_generation.store.job_sets import JobSet
+from services.job_generation.store.tasks import Chunk, LockedTask
+from shared.db.unit_of_work import UnitOfWork
+from shared.events import QueueChoice
+
+
+class ServingSearches:
+    """Takes the searches of a task whose row is locked as far as they can go."""
+
+    def __init__(self, generating: Generating, making: MakingJobSets, applying: Applying) -> None:
+        self._generating, self._making, self._applying = generating, making, applying
+
+    async def serve(self, work: UnitOfWork, held: LockedTask) -> int:
+        """Make the jobs that are wanted, or end what is over; how many jobs."""
+        if not held.task.rules.evaluates_points:
+            return 0
+        ids = await store_searches.open_searches(work, held.task.task_id)
+        await store_sets.lock_jobs_of_sets(work, ids)
+        n_made = 0
+        for one in await store_sets.lock(work, ids):
+            n_made += await self._serve_one(work, held, one)
+        return n_made
+
+    async def _serve_one(self, work: UnitOfWork, held: LockedTask, one: JobSet) -> int:
+        task, rules, set_id = held.task, held.task.rules, one.job_set_id
+        members = (await store_sets.members_of_sets(work, [set_id])).get(set_id, [])
+        assert rules.most_jobs is not None
+        step = next_step(
+            await store_searches.search_of(work, set_id),
+            replace(one.state, n_live=len(members)),
+            most_jobs=rules.most_jobs,
+            n_at_once=rules.n_consumers,
+            makes_jobs=task.status in MERGEABLE and task.status != "finishing",
+        )
+        if step.then == "make":
+            return await self._make(work, held, one, step)
+        if step.then == "wait":
+            if not members:
+                await store_sets.change(work, set_id, "open", step.reason)
+                await store.record_decision(work, task.task_id, "pass", step.reason)
+            return 0
+        await self._end(work, held, one, step)
+        return 0
+
+    async def _make(self, work: UnitOfWork, held: LockedTask, one: JobSet, step: SearchStep) -> int:
+        """Jobs at the next of the ranked queues; where none is left, the input is brokered again."""
+        definition = await self._generating.definition(work, held.task)
+        queues, why = await self._queues(work, definition.task, one)
+        if not queues:
+            reason = f"job set {one.job_set_id} wants {step.n_jobs} jobs: {why}"
+            if await self._applying.give_up(work, held, one.job_set_id, reason):
+                await store.record_decision(work, held.task.task_id, "retry", reason[:4000])
+            return 0
+        job = await store_sets.input_of_set(work, one.job_set_id)
+        queue = Elsewhere(held.task, queues).next_for(job, one.n_attempts - 1)
+        assert queue is not None
+        wanted = [WantedJob(PlacedJob(queue, job), SetPlace(one.job_set_id, {}))] * step.n_jobs
+        chunk = Chunk(one.chunk_id, EVALUATION.name, job.master[0].dataset_id, None, len(job.master))
+        changes = CounterChanges()
+        attempts = {one.job_set_id: one.n_attempts}
+        made = await self._making.make(work, definition, chunk, EVALUATION, wanted, changes, attempts=attempts)
+        await store_sets.own_input(work, one.job_set_id, made[0])
+        await store_searches.note_jobs(work, one.job_set_id, step.n_jobs)
+        await store.apply_counters(work, changes)
+        why = f"{step.n_jobs} jobs made at {queue.key}: {step.reason}"
+        await store_sets.change(work, one.job_set_id, "open", why, attempts=1)
+        return step.n_jobs
+
+    async def _queues(self, work: UnitOfWork, task: Task, one: JobSet) -> tuple[Sequence[QueueFacts], str]:
+        unused = await store_sets.unused_at(work, one.job_set_id, EVALUATION.role)
+        choices = [
+            QueueChoice(queue=name, resource_type=resource_type, weight=1.0) for name, resource_type in one.queues
+        ]
+        found = queues_of_set(
+            one.queues,
+            await self._generating.queues(work, task, choices),
+            is_high=has_high_priority(task, is_scout=False),
+            waited_in_vain=[queue for queue, timed_out in unused.items() if timed_out],
+            is_search=True,
+        )
+        return found.usable, found.reason
+
+    async def _end(self, work: UnitOfWork, held: LockedTask, one: JobSet, step: SearchStep) -> None:
+        """The input is processed if any point was evaluated, else it failed; there is no other attempt."""
+        task_id, set_id = held.task.task_id, one.job_set_id
+        left = await store_ranges.ranges_of_set(work, task_id, set_id, ("ready",))
+        unused = [point for point in left if point.attempt_nr > 0]
+        await store_ranges.move_ranges(work, task_id, unused, "cancelled", step.reason)
+        used_up = [point for point in left if point.attempt_nr == 0]
+        await store_ranges.move_ranges(work, task_id, used_up, "fatal", "has no attempt left")
+        has_result = step.then == "finish"
+        await store_sets.change(work, set_id, "finished" if has_result else "failed", step.reason)
+        await store_searches.end(work, set_id)
+        ended = Ended("finished") if has_result else Ended("failed", PAYLOAD, is_last=True)
+        await self._applying.end_search(work, held, set_id, ended)
+        await store.record_decision(work, task_id, "pass", step.reason)
