@@ -249,7 +249,7 @@ class Definition:
             split = any(one.wanted.events_per_unit for one in masters)
             counts = open_for_scouts(task.split_rule, [one.n_units for one in masters], split_by_events=split)
             opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
-        loaded = [Loaded(one.dataset_id, opened[one.dataset_id], one.state, one.n_older) for one in read]
+        loaded = [Loaded(i.dataset_id, opened[i.dataset_id], i.state, i.n_older, i.n_not_made) for i in read]
         await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
 
     async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:

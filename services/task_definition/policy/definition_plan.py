@@ -17,7 +17,8 @@ from shared.states.task import TaskStatus
 class InputDatasetPlan:
     """One input dataset: its row, and how its files become units.
 
-    `boundaries`: of each of `names`, where these come in an order of their own.
+    `boundaries`: of each of `names`, where these come in an order of their own. `made_by`: the task whose
+    finished output alone is taken.
     """
 
     name: str
@@ -36,6 +37,7 @@ class InputDatasetPlan:
     files_per_master_file: float | None = None
     token: str | None = None
     scope: str | None = None
+    made_by: int | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ class InputRead:
 
     `n_untaken`: no job has taken them; `n_opened`: they may be used. `state` as the catalogue has it now.
     `n_older`: attempts of files of which the dataset has newer ones; `n_off_index`: files whose index is not in all
-    datasets of the task that belong together by it.
+    datasets of the task that belong together by it; `n_not_made`: files that the parent has not finished.
     """
 
     dataset_id: int
@@ -37,6 +37,7 @@ class InputRead:
     names_not_there: Sequence[str] = ()
     n_older: int = 0
     n_off_index: int = 0
+    n_not_made: int = 0
 
     @property
     def n_taken(self) -> int:
@@ -95,7 +96,7 @@ def left_out(read: Sequence[InputRead], unusable: Mapping[FileStatus, int]) -> s
     return "; ".join([*told, *(line for one in read for line in _left_out_of(one))])
 
 
-def left_out_of(name: str, n_older: int, n_off_index: int) -> list[str]:
+def left_out_of(name: str, n_older: int, n_off_index: int, n_not_made: int) -> list[str]:
     """Why files of a dataset are no input, a sentence for each reason.
 
     Example: "3 files of mc.evnt are not used: it has newer attempts of them (usedup takes all)".
@@ -103,12 +104,13 @@ def left_out_of(name: str, n_older: int, n_off_index: int) -> list[str]:
     reasons = (
         (n_older, "it has newer attempts of them (usedup takes all)"),
         (n_off_index, "their index is not in all input that is indexConsistent (second and third field of the name)"),
+        (n_not_made, "the parent task has not finished them (check)"),
     )
     return [f"{count} files of {name} are not used: {why}" for count, why in reasons if count]
 
 
 def _left_out_of(one: InputRead) -> list[str]:
-    return left_out_of(one.wanted.name, one.n_older, one.n_off_index)
+    return left_out_of(one.wanted.name, one.n_older, one.n_off_index, one.n_not_made)
 
 
 def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough | None:

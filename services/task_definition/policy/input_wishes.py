@@ -25,6 +25,7 @@ class InputWish:
     than the task says, only whole jobs of so many are used (skipShortInput). `counts_in_file`: event numbers begin anew
     with each file (inFilePosEvtNum). `boundaries`: of each of `names`, which are read in this order (loadXML).
     `takes_older`: of files that differ in the number of their attempt only, all and not the newest alone (usedup).
+    `made_by`: only files that this task has finished as its output (check).
     `by_index`: only files whose index all such datasets of the task have are used (indexConsistent); where
     the task `makes_jobs` already, a new file of it is lost until all is read.
     """
@@ -58,6 +59,7 @@ class InputWish:
     units_per_job: int | None = None
     is_new: bool = False
     takes_older: bool = False
+    made_by: int | None = None
     by_index: bool = False
     makes_jobs: bool = False
 
@@ -158,6 +160,7 @@ def wish_for(
         units_per_job=plan.units_per_job,
         is_new=is_new,
         takes_older=bool(one.attributes.get("usedup")),
+        made_by=one.made_by,
         by_index=bool(one.attributes.get("indexConsistent")),
         makes_jobs=makes_jobs,
     )

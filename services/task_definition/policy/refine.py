@@ -182,6 +182,8 @@ def _input(
 ) -> InputDatasetPlan | DefinitionRefused:
     given, is_master = spec.parameters, position == 0 and not spec.no_input
     attributes = item.dataset_attributes()
+    if attributes.get("check") and given.parent_task_id is None:
+        return DefinitionRefused(f"attribute check of {facts.name} needs parent_tid: the task whose files it checks")
     unit = _events_per_unit(spec, facts) if is_master else None
     if isinstance(unit, DefinitionRefused):
         return unit
@@ -204,6 +206,7 @@ def _input(
         exclude=tuple(item.exclude or ()),
         files_per_master_file=follows,
         token=item.token,
+        made_by=given.parent_task_id if attributes.get("check") else None,
     )
 
 

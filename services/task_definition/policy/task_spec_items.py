@@ -39,14 +39,13 @@ REFUSED_ATTRIBUTES = {
     "cvmfs": _NO_MOVE,
     "nostaging": _NOT_MOVED,
     "objectstore": "is a token of outputs that jobs of the event service list, and they list their log alone",
-    "check": "is not supported by this version: it would leave out files that the parent task has not finished, and "
-    "here all files are used that the catalogue has of a parent's output",
     "pseudo": "is not supported by this version: give noInput",
 }
 #: attributes of some items only -> the param_type of those
 ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {
     "manytime": ("input",),
     "usedup": ("input",),
+    "check": ("input",),
     "indexConsistent": ("input",),
     "transient": FINAL_OUTPUT_TYPES,
     "num_records": ("pseudo_input",),

@@ -40,13 +40,15 @@ class NewDataset:
 class Loaded:
     """A dataset that is read: how many units are opened for use now, its state in the catalogue.
 
-    `n_older`: files of it that are not used, for it has newer attempts of them.
+    `n_older`: files of it that are not used, for it has newer attempts of them; `n_not_made`:
+    for the parent has not finished them.
     """
 
     dataset_id: int
     n_opened: int
     state: str
     n_older: int = 0
+    n_not_made: int = 0
 
 
 class DefinitionStore:
@@ -111,6 +113,7 @@ class DefinitionStore:
             opened=[one.n_opened for one in loaded],
             states=[one.state for one in loaded],
             older=[one.n_older for one in loaded],
+            not_made=[one.n_not_made for one in loaded],
             checked_for_s=checked_for_s,
             allowed=[*DATASET.sources("ready", _OWNER), "ready"],
         )

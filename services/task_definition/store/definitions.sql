@@ -48,12 +48,13 @@ UPDATE task_datasets d
    SET status = 'ready', n_files_to_be_used = least(d.n_files, d.n_files_to_be_used + n.opened),
        n_events_to_be_used = d.n_events,
        n_events_used = CASE WHEN d.n_events IS NULL THEN d.n_events_used ELSE coalesce(d.n_events_used, 0) END,
-       state = n.state, n_older = nullif(n.older, 0), state_check_time = orrery_now(), modification_time = orrery_now(),
+       state = n.state, n_older = nullif(n.older, 0), n_not_made = nullif(n.not_made, 0),
+       state_check_time = orrery_now(), modification_time = orrery_now(),
        state_check_expiration = orrery_now() + make_interval(secs => :checked_for_s::float8),
        contents_version = (SELECT l.contents_version FROM dataset_readings l
                             WHERE l.dataset_id = d.dataset_id AND NOT l.has_owned)
-  FROM unnest(:dataset_ids::bigint[], :opened::bigint[], :states::text[], :older::bigint[])
-       AS n (dataset_id, opened, state, older)
+  FROM unnest(:dataset_ids::bigint[], :opened::bigint[], :states::text[], :older::bigint[], :not_made::bigint[])
+       AS n (dataset_id, opened, state, older, not_made)
  WHERE d.dataset_id = n.dataset_id AND d.status = ANY(:allowed::text[]);
 
 -- name: put_off

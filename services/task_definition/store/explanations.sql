@@ -6,8 +6,9 @@ SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at
 
 -- name: unused_input
 -- Input datasets of which files were left out when they were read. Index task_datasets_task.
-SELECT dataset_name, coalesce(n_older, 0) AS n_older, coalesce(n_off_index, 0) AS n_off_index FROM task_datasets
- WHERE task_id = :task_id AND type = 'input' AND (n_older > 0 OR n_off_index > 0) ORDER BY dataset_id;
+SELECT dataset_name, coalesce(n_older, 0) AS n_older, coalesce(n_off_index, 0) AS n_off_index,
+       coalesce(n_not_made, 0) AS n_not_made FROM task_datasets
+ WHERE task_id = :task_id AND type = 'input' AND (n_older > 0 OR n_off_index > 0 OR n_not_made > 0) ORDER BY dataset_id;
 
 -- name: decisions_of_task
 -- The last about its nucleus and the last about its chunks, and besides the last about each kind of chunk: many of one

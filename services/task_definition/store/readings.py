@@ -39,11 +39,12 @@ class LoadedSlice:
     """What a slice added, and how many files of the catalogue it went through.
 
     `without_events`: ids of files that should have been cut by events and have none. `n_older`: attempts of files of
-    which there are newer ones.
+    which there are newer ones; `n_not_made`: files that the parent has not finished.
     """
 
     n_listed: int
     n_older: int
+    n_not_made: int
     after_block: int | None
     after_file: int
     n_units: int
@@ -144,6 +145,8 @@ class Readings:
             is_new=wanted.is_new,
             takes_older=wanted.takes_older,
             here=wanted.with_copy,
+            made_by=wanted.made_by,
+            name=wanted.name,
         )
         return LoadedSlice(**dict(row))
 
@@ -160,6 +163,7 @@ class Readings:
             after_file=one.after_file if loaded.after_file is None else loaded.after_file,
             n_files=loaded.n_files,
             n_older=loaded.n_older,
+            n_not_made=loaded.n_not_made,
             **counts,
         )
         if loaded.n_units:
@@ -188,6 +192,8 @@ class Readings:
             compares_events=one.wanted.compares_events,
             takes_older=one.wanted.takes_older,
             here=one.wanted.with_copy,
+            made_by=one.wanted.made_by,
+            name=one.wanted.name,
         )
         await SQL.run(connection, "join_by_hash", by_hash=False)
         return found
@@ -279,6 +285,7 @@ class Readings:
             tuple(absent),
             row["n_older"],
             row["n_off_index"],
+            row["n_not_made"],
         )
 
     async def unusable(self, connection: asyncpg.Connection, dataset_ids: Sequence[int]) -> dict[Any, int]:

@@ -10,7 +10,7 @@ SELECT :dataset_id, :task_id, :position, :stage, :request::jsonb,
        (SELECT c.contents_version FROM catalogue.datasets c WHERE c.name = :name)
 ON CONFLICT (dataset_id) DO UPDATE SET position = excluded.position, stage = excluded.stage, request = excluded.request,
        after_lfn = '', after_block = NULL, after_file = 0, contents_version = excluded.contents_version, n_units = 0,
-       n_files = 0, n_events = NULL, n_older = NULL, n_changed = 0, has_new = false, has_owned = false;
+       n_files = 0, n_events = NULL, n_older = NULL, n_not_made = NULL, n_changed = 0, has_new = false, has_owned = false;
 
 -- name: next_reading
 -- The task whose input waited longest for its next slice, held by one reader; never the row of the task itself.
@@ -53,7 +53,7 @@ SELECT coalesce(sum(l.n_files) FILTER (WHERE m.is_master), 0)::bigint AS files_o
 -- How the reading of each dataset of a task went, and what the dataset has now. One that changed behind the reader counts
 -- as open, though it was closed meanwhile: it is read again before its task can end.
 SELECT l.dataset_id, l.request, l.n_units, l.n_changed, coalesce(l.n_older, d.n_older, 0) AS n_older,
-       coalesce(d.n_off_index, 0) AS n_off_index, d.n_files AS units_of_dataset, d.n_files_to_be_used,
+       coalesce(d.n_off_index, 0) AS n_off_index, coalesce(l.n_not_made, d.n_not_made, 0) AS n_not_made, d.n_files AS units_of_dataset, d.n_files_to_be_used,
        greatest(0, d.n_files - d.n_files_used) AS n_untaken,
        CASE WHEN c.contents_version IS DISTINCT FROM l.contents_version AND c.state = 'frozen' THEN 'open' ELSE c.state
        END AS state
@@ -82,7 +82,7 @@ SELECT coalesce(array_agg(w.lfn ORDER BY w.lfn), '{}') FROM unnest(:names::text[
 UPDATE dataset_readings
    SET after_block = :after_block, after_file = :after_file, n_units = n_units + :n_units, n_files = n_files + :n_files,
        n_events = CASE WHEN :n_events::bigint IS NULL THEN n_events ELSE coalesce(n_events, 0) + :n_events END,
-       n_older = coalesce(n_older, 0) + :n_older, stage = :stage
+       n_older = coalesce(n_older, 0) + :n_older, n_not_made = coalesce(n_not_made, 0) + :n_not_made, stage = :stage
  WHERE dataset_id = :dataset_id;
 
 -- name: note_compared
@@ -168,7 +168,7 @@ WITH plain AS (
                          ELSE f.n_events / :skip_short_of::bigint * :skip_short_of::bigint END AS events
           FROM listed f),
      attempts AS MATERIALIZED (
-        SELECT f.*, o.is_older FROM counted f
+        SELECT f.*, o.is_older, :made_by::bigint IS NOT NULL AND w.is_made IS NULL AS is_not_made FROM counted f
           LEFT JOIN LATERAL (
               SELECT true AS is_older FROM catalogue.files n
                WHERE NOT :takes_older::boolean AND n.dataset_id = :catalogue_id AND n.lfn ~ '\.[0-9]+$'
@@ -177,7 +177,11 @@ WITH plain AS (
                      >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
                  AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
                       > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
-               LIMIT 1) o ON true),
+               LIMIT 1) o ON true
+          LEFT JOIN LATERAL (
+              SELECT true AS is_made FROM task_datasets made JOIN task_files p USING (dataset_id)
+               WHERE made.task_id = :made_by::bigint AND made.dataset_name = :name AND made.type IN ('output', 'log')
+                 AND p.lfn = f.lfn AND p.status = 'finished' LIMIT 1) w ON true),
      chosen AS MATERIALIZED (
         SELECT f.*, row_number() OVER in_order AS nth,
                sum(coalesce(f.events, 0)) OVER in_order - coalesce(f.events, 0) AS events_before
@@ -185,7 +189,7 @@ WITH plain AS (
           -- one look into the index for each file, whatever the planner thinks of how many there are
           LEFT JOIN LATERAL (SELECT true AS is_known FROM task_files t
                               WHERE NOT :is_new::boolean AND t.dataset_id = :dataset_id AND t.lfn = f.lfn LIMIT 1) k ON true
-         WHERE k.is_known IS NULL AND f.is_older IS NULL
+         WHERE k.is_known IS NULL AND f.is_older IS NULL AND NOT f.is_not_made
            AND (:skip_short_of::bigint IS NULL OR f.events IS DISTINCT FROM 0) AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
            AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
            AND NOT f.lfn ~ ANY(:exclude::text[])
@@ -226,7 +230,8 @@ WITH plain AS (
         RETURNING file_id, status, start_event, n_events),
      last AS (
         SELECT place, file_id FROM listed ORDER BY place DESC NULLS LAST, file_id DESC LIMIT 1)
-SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT count(is_older) FROM attempts) AS n_older, (SELECT file_id FROM last) AS after_file,
+SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT count(is_older) FROM attempts) AS n_older,
+       (SELECT count(*) FROM attempts WHERE is_older IS NULL AND is_not_made) AS n_not_made, (SELECT file_id FROM last) AS after_file,
        (SELECT place FROM last) AS after_block,
        count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
        sum(n_events)::bigint AS n_events,
@@ -278,8 +283,12 @@ WITH bound AS MATERIALIZED (
                  AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
                       > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
                LIMIT 1) o ON true
+          LEFT JOIN LATERAL (
+              SELECT true AS is_made FROM task_datasets made JOIN task_files p USING (dataset_id)
+               WHERE made.task_id = :made_by::bigint AND made.dataset_name = :name AND made.type IN ('output', 'log')
+                 AND p.lfn = f.lfn AND p.status = 'finished' LIMIT 1) w ON true
          WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text AND f.lfn <= (SELECT lfn FROM upto)
-           AND o.is_older IS NULL),
+           AND o.is_older IS NULL AND (:made_by::bigint IS NULL OR w.is_made)),
      held AS MATERIALIZED (
         SELECT t.lfn, t.file_id, t.status, t.fsize, t.checksum, t.n_events, t.start_event FROM task_files t
          WHERE t.dataset_id = :dataset_id AND t.lfn > :after_lfn::text AND t.lfn <= (SELECT lfn FROM upto)),

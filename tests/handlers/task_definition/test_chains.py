@@ -12,7 +12,7 @@ from shared.events import TaskCompleted, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.reading import look
-from tests.handlers.task_definition.steps import define, end_files, put, rows_of, task_row, value_of
+from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, production
 
 CATALOGUE = BuiltInCatalogue()
@@ -171,3 +171,46 @@ async def test_a_child_that_is_not_defined_yet_breaks_with_a_corrupted_parent_an
     emitted = await deliver(database, service, TaskRegistered(task_id=child))
     assert emitted == (TaskCompleted(task_id=child, status="broken"),)
     assert (await task_row(database, child))["error_dialog"] == f"parent task {parent} is {ended}"
+
+
+TOLD = "{} files of mc.parent are not used: the parent task has not finished them (check)"
+
+
+async def finish(database: Database, parent: int, name: str) -> None:
+    """The parent's file ends well, as the field's own record of it says."""
+    async with database.begin(reason="test") as work:
+        await work.connection.execute("SET LOCAL session_replication_role = replica")
+        await work.connection.execute(
+            "INSERT INTO task_files (dataset_id, task_id, lfn, type, status)"
+            " SELECT dataset_id, task_id, $2, 'output', 'finished' FROM task_datasets"
+            " WHERE task_id = $1 AND dataset_name = 'mc.parent'",
+            parent,
+            name,
+        )
+
+
+async def test_check_leaves_out_files_that_the_parent_has_not_finished_until_it_has(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    parent = await a_parent(database, service, producer)
+    await make(database, "mc.parent", "p.1.root", "p.2.root", "p.3.root")
+    await finish(database, parent, "p.1.root")
+    checked = an_input("mc.parent", check=True)
+    task = production("child", [checked], nucleus="ALPHA", nFilesPerJob=1, noWaitParent=True)
+    child, _ = await define(database, service, producer, task, parent_tid=parent)
+    row = await task_row(database, child)
+    assert (row["status"], row["error_dialog"]) == ("ready", TOLD.format(2))
+    assert await names(database, child) == ["p.1.root"]
+    data = (await producer.get("/api/v1/explain/task", params={"task_id": child})).json()["data"]
+    assert TOLD.format(2) in data["text"]
+    await finish(database, parent, "p.3.root")
+    async with database.begin(reason="the parent ends") as work:
+        await CATALOGUE.freeze(work.connection, ["mc.parent"])
+    await look(database)
+    assert await names(database, child) == ["p.1.root", "p.3.root"]
+
+
+async def test_check_needs_a_parent(producer: httpx.AsyncClient) -> None:
+    told = "attribute check of mc.evnt needs parent_tid: the task whose files it checks"
+    with pytest.raises(AssertionError, match=told):
+        await submit(producer, production("orphan", [an_input(check=True)], nucleus="ALPHA"))
