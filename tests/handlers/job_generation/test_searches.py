@@ -5,7 +5,8 @@ from __future__ import annotations
 from shared.events import TaskPointsOpened
 from tests.handlers.job_generation.ranges import ranges, spec_of
 from tests.handlers.job_generation.searches import begun, draw, evaluate, jobs_of, say, why
-from tests.handlers.job_generation.story import Story, generated_in
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+from tests.handlers.job_generation.test_no_queue_for_job_sets import grid_is
 
 
 async def test_jobs_of_a_search_are_told_so_and_write_their_own_outputs(story: Story) -> None:
@@ -108,3 +109,18 @@ async def test_killed_and_finished_tasks_make_no_more_jobs(story: Story) -> None
     assert generated_in(await story.end([first], "finished")) == []
     assert await story.files(task_id) == ["finished"]
     assert "no more jobs are made of the task" in await why(story, task_id)
+
+
+async def test_a_search_without_a_queue_is_brokered_again_and_keeps_its_points_and_the_number_of_its_jobs(
+    story: Story,
+) -> None:
+    task_id, [first] = await begun(story, "Q_ALPHA", maxNumJobs=2)
+    await evaluate(story, first, 2)
+    await grid_is(story, Q_ALPHA=None)
+    [chunk_id] = chunks_in(await story.end([first], "finished"))
+    [second] = generated_in(await story.broker(task_id, chunk_id, "Q_BETA"))
+    await story.move([second], "running")
+    assert await evaluate(story, second, 1) == [3]
+    assert generated_in(await story.end([second], "finished")) == []
+    assert sorted(await ranges(story, task_id)) == ["cancelled", "done", "done", "done"]
+    assert await story.status(task_id) == "prepared" and "2 jobs were made" in await why(story, task_id)
