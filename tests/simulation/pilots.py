@@ -15,6 +15,8 @@ from tests.simulation.ranges import REPORT, RangeWork
 from tests.simulation.services import Services
 
 PILOTS = 12
+#: with `visits_all`: after so long a pilot asks at its queue although no job waits there, as those of factories do
+VISITS_EVERY_S = 3600.0
 #: codes of the wire protocol: payload failed, stage-out failed, out of memory
 FAILURES = (1305, 1137, 1212)
 #: and one of merge jobs of event service: what they read is bad
@@ -30,7 +32,7 @@ class Pilot:
     key: str | None = None
     job: dict[str, Any] | None = None
     state: str = "idle"
-    asks_again_at_s: float = 0.0
+    asks_again_at_s: float = 0.0  # the first time that it may
     final: dict[str, Any] = field(default_factory=dict)
     ranges: RangeWork | None = None
 
@@ -56,8 +58,10 @@ class Pilots:
         clock: VirtualClock,
         queues: list[str],
         note: Callable[[str], None],
+        *,
+        visits_all: bool = False,
     ) -> None:
-        self._rng, self._clock, self._note = rng, clock, note
+        self._rng, self._clock, self._note, self._visits_all = rng, clock, note, visits_all
         self._client = services.client("job-dispatch", authority.issue("pilots", ["pilot"]))
         self._pilots = [Pilot(number, queues[number % len(queues)]) for number in range(PILOTS)]
         self._zombies: list[Zombie] = []
@@ -90,7 +94,8 @@ class Pilots:
             await self._report(pilot)
 
     def _asks(self, pilot: Pilot, now: float) -> bool:
-        return now >= pilot.asks_again_at_s and (pilot.queue in self.wanted_queues or pilot.key is not None)
+        visits = self._visits_all and now >= pilot.asks_again_at_s + VISITS_EVERY_S
+        return visits or (now >= pilot.asks_again_at_s and (pilot.queue in self.wanted_queues or pilot.key is not None))
 
     async def _acquire(self, pilot: Pilot) -> None:
         self._requests += 1
@@ -204,4 +209,6 @@ class Pilots:
         return reply.json()["data"]
 
     def _forget(self, pilot: Pilot) -> None:
+        if self._visits_all:
+            pilot.asks_again_at_s = self._clock.elapsed_s
         pilot.job, pilot.final, pilot.state, pilot.key, pilot.ranges = None, {}, "idle", None, None

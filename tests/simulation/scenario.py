@@ -27,18 +27,23 @@ PARAMETERS: list[dict[str, Any]] = [
     )
 ]
 
-#: jumbo jobs are for small tasks too, and the switcher finds one that asks for none
+#: jumbo jobs are for small tasks too, and the switcher finds one that asks for none; a task whose build fails wherever
+#: its input is waits for an hour and a half
 PARAMETERS_OF_OTHER_KINDS: list[dict[str, Any]] = [
-    {"app": "jedi", "component": "jumbo_dog", "key": key, "value": value}
-    for key, value in (
-        ("JUMBO_MIN_EVENTS_DISABLE", 40),
-        ("JUMBO_MIN_EVENTS_ENABLE", 300),
-        ("JUMBO_MAX_TASKS", 2),
-        ("JUMBO_MAX_CURR_PRIO", 10_000),
-        ("PERIOD_S", 60.0),
+    {"app": "jedi", "component": component, "key": key, "value": value}
+    for component, key, value in (
+        ("jumbo_dog", "JUMBO_MIN_EVENTS_DISABLE", 40),
+        ("jumbo_dog", "JUMBO_MIN_EVENTS_ENABLE", 300),
+        ("jumbo_dog", "JUMBO_MAX_TASKS", 2),
+        ("jumbo_dog", "JUMBO_MAX_CURR_PRIO", 10_000),
+        ("jumbo_dog", "PERIOD_S", 60.0),
+        ("watchdog", "PENDING_TIMEOUT_user", 1.5),
+        ("jobgen", "UNSPLITTABLE_RETRY_S", 600.0),
     )
 ]
 JUMBO_QUEUES = ("CA-IAAS-T3", "CERN-T0")
+#: the object store of every other queue, by its place among them
+OBJECT_STORES = (1, 2)
 
 
 def small_grid() -> dict[str, Any]:
@@ -65,12 +70,14 @@ def small_grid() -> dict[str, Any]:
 
 
 def grid_for_other_kinds() -> dict[str, Any]:
-    """The same grid, where every queue takes event service and two are kept for jumbo jobs."""
+    """The same grid, where every queue takes event service, two are kept for jumbo jobs, some name object stores."""
     grid = small_grid()
     queues = {}
-    for name, queue in _records(grid["queues"], "siteid").items():
+    for place, (name, queue) in enumerate(sorted(_records(grid["queues"], "siteid").items())):
+        stores = [] if place % 2 else [{"os_bucket_id": OBJECT_STORES[place // 2 % len(OBJECT_STORES)]}]
         options = [str(queue.get("catchall") or ""), *(["useJumboJobs"] if name in JUMBO_QUEUES else [])]
-        queues[name] = {**queue, "jobseed": "all", "catchall": ",".join(filter(None, options))}
+        queues[name] = {**queue, "jobseed": "all", "catchall": ",".join(filter(None, options)),
+                        "objectstores": stores}  # fmt: skip
     return {**grid, "queues": queues}
 
 

@@ -32,6 +32,8 @@ FEWEST_FAULTY_STEPS, MOST_FAULTY_STEPS = 150, 600
 #: and so many more with tasks of other kinds, whose first ranges and libraries come later
 MORE_WITH_OTHER_KINDS = 600
 LAST_STEP = 4_000
+#: and so many more with tasks of other kinds, of which there are more, and some wait for hours
+MORE_LAST_STEPS = 4_000
 CHECK_ALL_EVERY = 50
 #: steps that a failure tells about
 TRACED = 25
@@ -104,7 +106,10 @@ class Simulation:
         # whoever makes the input is none of the services: nothing dies there
         producer = SimulatedDatabase(pool, actor="producer", now=self.clock, crashes=Crashes(self.rng))
         self.inputs = Inputs(self.rng, producer, disk, GROWING_FILES, self._note, in_every_way=asks_all)
-        self.pilots = Pilots(self.rng, self.services, self._authority, self.clock, queue_names(), self._note)
+        self.pilots = Pilots(
+            self.rng, self.services, self._authority, self.clock, queue_names(), self._note,
+            visits_all=self._has_other_kinds,
+        )  # fmt: skip
         self.rounds = Rounds(self.rng, self.services, self.clock, self._note)
         try:
             await self.services.start()
@@ -136,7 +141,7 @@ class Simulation:
                 await self.inputs.settle()
                 if gives_every(self.report.seed):
                     await self.users.retry_all()
-            if self.report.steps >= LAST_STEP:
+            if self.report.steps >= LAST_STEP + MORE_LAST_STEPS * self._has_other_kinds:
                 await self._judge()
             await self._step(self._choose())
 

@@ -1,4 +1,4 @@
-"""Seeds 301 to 310: event service, jumbo jobs, builds and pre-processing.
+"""Seeds 301 to 310: event service (fine-grained, too), jumbo jobs, builds, pre-processing, and copies of jobs.
 
 In every other one users give every command of the table.
 """

@@ -23,7 +23,7 @@ from tests.simulation import simulation
 from tests.simulation.faults import Faults
 from tests.simulation.running import run
 from tests.simulation.simulation import InvariantBroken, NeverEnded
-from tests.simulation.workload import KIND_SEEDS
+from tests.simulation.workload import KIND_SEEDS, of_seed
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.simulation, pytest.mark.timeout(600)]
@@ -100,6 +100,13 @@ def test_a_failed_range_of_events_that_nobody_copies_is_found(monkeypatch: pytes
     monkeypatch.setattr(event_ranges, "copy_failed", no_copy)
     with pytest.raises(InvariantBroken, match=r"I1 i1_range_of_no_live_row"):
         run(KIND_SEEDS + 1, Faults(range_fails=0.3))
+
+
+def test_the_seeds_of_other_kinds_have_copies_fine_grained_processing_and_merges_at_object_stores() -> None:
+    tasks = [task for seed in range(KIND_SEEDS + 1, KIND_SEEDS + 11) for task in of_seed(seed).tasks]
+    assert {task.get("useJobCloning") for task in tasks} == {None, "runonce", "storeonce"}
+    for name in ("fineGrainedProc", "mergeEsOnOS", "nJumboJobs", "buildSpec", "preproSpec"):
+        assert any(name in task for task in tasks), name
 
 
 def test_an_inbox_that_lets_duplicates_through_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

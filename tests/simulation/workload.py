@@ -1,6 +1,6 @@
 """What users of the simulation submit: small versions of the kinds of task.
 
-Most seeds have plain ones; those above KIND_SEEDS have event service, jumbo jobs, builds and pre-processing.
+Most seeds have plain ones; those above KIND_SEEDS have event service, jumbo jobs, builds, pre-processing and copies.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from typing import Any
 
 from tests.simulation.scenario import GROWING
 
-#: seeds above this one have tasks of other kinds: event service, jumbo jobs, builds, pre-processing
+#: seeds above this one have tasks of other kinds: event service, jumbo jobs, builds, pre-processing, copies of jobs
 KIND_SEEDS = 300
 #: events of a job, as the pre-processing job returns them
 RETURNED_EVENTS = 100
+#: in the names of tasks with fine-grained processing, and so of their jobs
+FINE_GRAINED = "fine"
 Parameters = Mapping[str, Any]
 
 
@@ -46,8 +48,14 @@ def _plain() -> Workload:
 
 
 def _kinds(rng: random.Random) -> Workload:
-    """Event service with and without jumbo jobs, on whole and on growing input, a build, and pre-processing."""
-    tasks = [_events(rng), _jumbo(rng), _build(rng), _growing_events(rng), _child("HITS"), _pre_processed()]
+    """Event service with and without jumbo jobs, on whole and on growing input, a build, pre-processing, and copies.
+
+    Event service is fine-grained, and the growing input is that of copies, in some seeds.
+    """
+    parent = rng.choice((_events, _events, _fine_grained))(rng)
+    tasks = [parent, _jumbo(rng), _build(rng)]
+    growth = rng.choice((_growing_events, _growing_events, _growing_copies))(rng)
+    tasks += [growth, _child("HITS"), _pre_processed(), _copies(rng)]
     return Workload(tasks, parent=0, growth=3, child=4)
 
 
@@ -127,7 +135,7 @@ def _event_service(rng: random.Random) -> dict[str, Any]:
         "maxAttemptEsJob": rng.choice((2, 3, 10)),
         "maxAttemptES": rng.choice((3, 10)),
     }
-    for name in ("notDiscardEvents", "decAttOnFailedES", "resurrectConsumers", "inFilePosEvtNum"):
+    for name in ("notDiscardEvents", "decAttOnFailedES", "resurrectConsumers", "inFilePosEvtNum", "mergeEsOnOS"):
         if rng.random() < 0.5:
             found[name] = True
     return found
@@ -150,10 +158,35 @@ def _jumbo(rng: random.Random) -> dict[str, Any]:
                  jobParameters=[_input("simulation.EVNT"), _output("EVNT")])  # fmt: skip
 
 
+def _fine_grained(rng: random.Random) -> dict[str, Any]:
+    """Event service whose jobs report ranges that nobody gave them: 3 files of 200 events in ranges of 20."""
+    return _task(FINE_GRAINED, nEventsPerWorker=20, fineGrainedProc=True, **_event_service(rng),
+                 jobParameters=[_input("simulation.EVNT"), _output("HITS")])  # fmt: skip
+
+
 def _growing_events(rng: random.Random) -> dict[str, Any]:
     """Event service on input that changes until it is closed."""
-    return _task("growth", nEventsPerWorker=50, runUntilClosed=True, skipScout=True, **_event_service(rng),
+    name, fine_grained = rng.choice((("growth", {}), (f"growth.{FINE_GRAINED}", {"fineGrainedProc": True})))
+    return _task(name, nEventsPerWorker=50, runUntilClosed=True, skipScout=True, **_event_service(rng), **fine_grained,
                  jobParameters=[_input(GROWING), _output("GROWN")])  # fmt: skip
+
+
+def _cloned(rng: random.Random) -> dict[str, Any]:
+    """Copies of each job, of which one counts."""
+    found = {"useJobCloning": rng.choice(("runonce", "storeonce")), "nFilesPerJob": 1}
+    return {**found, **rng.choice(({}, {"nEsConsumers": 2}, {"nSitesPerJob": 3}))}
+
+
+def _growing_copies(rng: random.Random) -> dict[str, Any]:
+    """Copies of jobs on input that changes until it is closed."""
+    return _task("growth", runUntilClosed=True, skipScout=True, **_cloned(rng),
+                 jobParameters=[_input(GROWING), _output("GROWN")])  # fmt: skip
+
+
+def _copies(rng: random.Random) -> dict[str, Any]:
+    """Copies of three jobs, the first of them scouts in some seeds."""
+    return _task("copies", skipScout=rng.random() < 0.5, **_cloned(rng),
+                 jobParameters=[_input("simulation.EVNT"), _output("COPIES")])  # fmt: skip
 
 
 def _build(rng: random.Random) -> dict[str, Any]:

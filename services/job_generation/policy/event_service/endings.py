@@ -157,7 +157,7 @@ def waits_alone(end: ConsumerEnd, verdict: EndOfConsumer, most_attempts: int) ->
 
 
 def given_up(verdict: EndOfConsumer, reason: str) -> EndOfConsumer:
-    """The verdict where no job of the set may follow: it fails, and with it a job that would wait in merging.
+    """The verdict where no job of the set may follow: it fails, and a job that would wait in merging too.
 
     Example: a job processed 3 of 5 ranges, and its task was killed meanwhile: it is failed, not merging as es_retry.
     """
