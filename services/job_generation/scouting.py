@@ -186,9 +186,8 @@ class Scouting:
         return values
 
     def _limits(self, task: Task) -> ExhaustLimits:
-        label = task.prod_source_label
-        given = self._parameters.filled(ExhaustParameters, vo=task.vo, names={LABEL: label})
-        return exhaust_limits(given, label, self._parameters.filled(scouts.ScoutParameters).cpu_time_rank)
+        given = self._parameters.filled(ExhaustParameters, vo=task.vo, names={LABEL: task.prod_source_label})
+        return exhaust_limits(given, self._parameters.filled(scouts.ScoutParameters).cpu_time_rank)
 
     async def _sample(self, work: UnitOfWork, rows: Sequence[Any]) -> list[ScoutReport]:
         grid = await self._grid.grid(work.connection)

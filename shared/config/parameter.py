@@ -43,10 +43,11 @@ class Parameter(Generic[T]):
     None: it follows from something else (`kind` names the type then). `low` to `high` are allowed, in its unit (`high`
     None: what is sensible in that unit).
 
-    `suffixes`: what may stand behind the key, such as <gshare>; `only_family`: the key alone is not read. `also_in`:
-    other components that may hold it. `governs`: names of the checks of brokerage that compare with it. `choices`: the
-    only values of a text. `check` is asked when a value is set: it raises ValueError that names what is wrong inside it
-    and what is allowed. `per_vo`: a VO may have a value of its own (so may all that fill a dataclass with PER_VO).
+    `suffixes`: what may stand behind the key, such as <gshare>; `own_defaults`: names with a default of their own,
+    where nothing is set for the name or the key. `only_family`: the key alone is not read. `also_in`: other components
+    that may hold it. `governs`: names of the checks of brokerage that compare with it. `choices`: the only values of a
+    text. `check` is asked when a value is set: it raises ValueError that names what is wrong inside it and what is
+    allowed. `per_vo`: a VO may have a value of its own (so may all that fill a dataclass with PER_VO).
     """
 
     component: str
@@ -59,6 +60,7 @@ class Parameter(Generic[T]):
     _: dataclasses.KW_ONLY
     kind: str = ""
     suffixes: tuple[str, ...] = ()
+    own_defaults: tuple[tuple[str, T], ...] = ()
     only_family: bool = False
     also_in: tuple[str, ...] = ()
     app: str = JEDI
@@ -81,6 +83,17 @@ class Parameter(Generic[T]):
         """Every form of its name."""
         keys = (*(() if self.only_family else (self.key,)), *(f"{self.key}_{suffix}" for suffix in self.suffixes))
         return tuple(f"{component}.{key}" for component in (self.component, *self.also_in) for key in keys)
+
+    @property
+    def defaults(self) -> dict[str, T]:
+        """Every form of its name with what applies where nothing is set."""
+        own = {f"{self.name}_{name}": value for name, value in self.own_defaults}
+        return {**dict.fromkeys(self.names, self.default), **own}
+
+    def default_of(self, *names: str | None) -> T:
+        """What applies for the first of these names that has a default of its own, else for all."""
+        own = dict(self.own_defaults)
+        return next((own[name] for name in names if name in own), self.default)
 
     def fits(self, component: str, key: str) -> bool:
         """Whether this is the parameter of that name."""

@@ -97,7 +97,7 @@ class Parameters:
         every VO, an earlier one of `components` (as a rule the parameter's own) before a later one. What does not fit
         type or range is left out and logged.
         """
-        return next(self.found(parameter, *names, vo=vo, components=components), parameter.default)
+        return next(self.found(parameter, *names, vo=vo, components=components), parameter.default_of(*names))
 
     def found(
         self,

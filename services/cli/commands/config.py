@@ -62,14 +62,14 @@ def _with_defaults(rows: list[dict[str, Any]], component: str | None) -> list[di
         {
             "name": name,
             "value": values.pop(name, {}).get("value"),
-            "default": one.default,
+            "default": default,
             "type": one.kind,
             "unit": one.unit,
             "allowed": one.allowed,
             "meaning": one.means,
         }
         for one in declared_parameters()
-        for name in one.names
+        for name, default in one.defaults.items()
         if component in (None, name.partition(".")[0])
     ]
     return [*listed, *({"name": name, "value": row["value"], "type": row["type"]} for name, row in values.items())]
@@ -103,7 +103,8 @@ def _parameter(component: str, key: str, row: dict[str, Any] | None) -> dict[str
     row = row or {}
     return {
         "name": f"{component}.{key}", "set": bool(row), "value": row.get("value"),
-        "default": known.default if known else None, "type": row.get("type") or (known.kind if known else None),
+        "default": known.defaults.get(f"{component}.{key}", known.default) if known else None,
+        "type": row.get("type") or (known.kind if known else None),
         "allowed": known.allowed if known else None, "meaning": known.means if known else None,
         "app": row.get("app") or (known.app if known else None), "vo": row.get("vo"),
         "changed_at": row.get("changed_at"), "changed_by": row.get("changed_by"),

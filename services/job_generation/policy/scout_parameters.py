@@ -16,8 +16,9 @@ def _unless_negative(value: float) -> float | None:
     return None if value < 0 else value
 
 
-def _by_label(key: str, unit: str, means: str, default: float = NOT_SET) -> Any:
-    parameter = Parameter(DBPROXY, key, default, unit, means, low=NOT_SET, suffixes=(LABEL,))
+def _by_label(key: str, unit: str, means: str, default: float = NOT_SET, of_users: float | None = None) -> Any:
+    own = () if of_users is None else ((USER_LABEL, of_users),)
+    parameter = Parameter(DBPROXY, key, default, unit, means, low=NOT_SET, suffixes=(LABEL,), own_defaults=own)
     return set_by(parameter, _unless_negative)
 
 
@@ -27,9 +28,16 @@ class ExhaustParameters:
 
     PER_VO: ClassVar = True
 
-    short_min: float | None = _by_label("SCOUT_SHORT_EXECTIME", "min", "a job as short as that is short; 0: none is")
-    short_tenths: float | None = _by_label("SCOUT_NUM_SHORT", "", "so many tenths of short jobs exhaust a task")
-    short_jobs: float | None = _by_label("SCOUT_THR_SHORT", "jobs", "expected jobs from which short ones matter")
+    # JEDI: of user tasks 5 tenths, 4 minutes, 1000 jobs
+    short_min: float | None = _by_label(
+        "SCOUT_SHORT_EXECTIME", "min", "a payload that ran that long is short; 0: none is", 0.0, of_users=4.0
+    )
+    short_tenths: float | None = _by_label(
+        "SCOUT_NUM_SHORT", "", "so many tenths of short jobs exhaust a task", 5.0, of_users=5.0
+    )
+    short_jobs: float | None = _by_label(
+        "SCOUT_THR_SHORT", "jobs", "expected jobs from which short ones matter", 1000.0, of_users=1000.0
+    )
     changes_rules: bool = set_by(
         Parameter(DBPROXY, "SCOUT_CHANGE_SR", False, "", "rules that make jobs short go", suffixes=(LABEL,)),
         bool,
@@ -76,18 +84,13 @@ class ExhaustLimits:
     cpu_time_rank: float = 95.0
 
 
-#: JEDI: of user tasks 5 tenths, 4 minutes, 1000 jobs
-OF_USERS = (4.0, 5.0, 1000.0)
-OF_OTHERS = (0.0, 5.0, 1000.0)
-
-
-def exhaust_limits(given: ExhaustParameters, label: str, cpu_time_rank: float = 95.0) -> ExhaustLimits:
-    """The limits of a task with this label: what is set, else those of the document."""
-    minutes, tenths, jobs = OF_USERS if label == USER_LABEL else OF_OTHERS
+def exhaust_limits(given: ExhaustParameters, cpu_time_rank: float = 95.0) -> ExhaustLimits:
+    """The limits of a task; a negative number set for short jobs is no limit: no job is short."""
+    short = (given.short_min, given.short_tenths, given.short_jobs)
     return ExhaustLimits(
-        short_s=60 * (minutes if given.short_min is None else given.short_min),
-        short_tenths=tenths if given.short_tenths is None else given.short_tenths,
-        short_jobs=jobs if given.short_jobs is None else given.short_jobs,
+        short_s=0.0 if None in short else 60 * (given.short_min or 0),
+        short_tenths=given.short_tenths or 0,
+        short_jobs=given.short_jobs or 0,
         changes_rules=given.changes_rules,
         low_efficiency_percent=given.low_efficiency_percent,
         inefficient_tenths=given.inefficient_tenths,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from shared.events import TaskCommanded
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
@@ -201,3 +203,25 @@ async def test_the_first_100_jobs_after_the_scouts_are_measured_again_and_may_ex
     assert await story.value("SELECT measures_at FROM task_job_counts WHERE task_id = $1", task_id) is None
     outcomes = await story.fetch("SELECT outcome FROM generation_history ORDER BY decision_id")
     assert [row["outcome"] for row in outcomes] == ["scouts", "scouts", "exhausted"]
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "n_files", "label", "ends"),
+    [
+        (2, 1100, "user", "exhausted"),
+        (30, 1100, "user", "running"),  # later jobs take ten times the input, and that is 5 min
+        (2, 1000, "user", "running"),  # four are scouts: 996 are to come
+        (2, 1100, "managed", "running"),
+    ],
+)
+async def test_short_scouts_exhaust_a_user_task_of_more_than_1000_jobs_with_the_parameters_as_delivered(
+    story: Story, ran_s: int, n_files: int, label: str, ends: str
+) -> None:
+    rule = {"skipScout": False, "nFilesPerJob": None, "nMaxFilesPerJob": 1}
+    task_id = await story.task(n_files=n_files, opened=4, rule=rule, cpu_time=None, prod_source_label=label)
+    short = {**REPORT, "pilot_timing": f"1|10|{ran_s}|10|1|1", "cpu_consumption_time": 1}
+    await story.end((await story.jobs_of(task_id))[:2], "finished", report=short)
+    [task] = await story.fetch("SELECT status, error_dialog FROM tasks WHERE task_id = $1", task_id)
+    assert task["status"] == ends
+    if ends == "exhausted":
+        assert "short jobs: 2 of 2 took 4 min or less (5 tenths are too many)" in task["error_dialog"]

@@ -154,6 +154,17 @@ def test_all_parameters_are_listed_with_defaults_and_what_was_set(services, orre
     assert "space that a nucleus must have left" in orrery("config", "list", "--all").out
 
 
+def test_a_default_of_a_name_of_its_own_is_listed_and_shown(services, orrery):
+    services.says("config/list", [])
+    listed = json.loads(orrery("config", "list", "dbproxy", "--all", "--json").out)
+    defaults = {one["name"]: one["default"] for one in listed}
+    short = [f"dbproxy.SCOUT_{key}" for key in ("NUM_SHORT", "SHORT_EXECTIME", "THR_SHORT")]
+    assert [defaults[f"{name}_user"] for name in short] == [5, 4, 1000]
+    assert [defaults[name] for name in short] == [5, 0, 1000]
+    services.says("config/get", None)
+    assert json.loads(orrery("config", "get", f"{short[1]}_user", "--json").out)["default"] == 4
+
+
 def test_a_grid_folder_is_sent_whole(services, orrery, tmp_path):
     (tmp_path / "queues.json").write_text("{}")
     (tmp_path / "sites.json").write_text("{}")

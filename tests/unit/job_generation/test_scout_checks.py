@@ -11,11 +11,12 @@ import pytest
 from services.job_generation.policy import scout_checks, scout_sizes, scouts
 from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.scout_checks import JobsToCome, Measured, expected_jobs, longer_jobs, misfits
-from services.job_generation.policy.scout_parameters import ExhaustLimits, ExhaustParameters, exhaust_limits
+from services.job_generation.policy.scout_parameters import LABEL, ExhaustLimits, ExhaustParameters, exhaust_limits
 from services.job_generation.policy.scout_reports import ScoutReport, scout_report
+from shared.config.parameters import Parameters
 
 OFF = ExhaustLimits()
-USERS = exhaust_limits(ExhaustParameters(), "user")
+USERS = exhaust_limits(Parameters().filled(ExhaustParameters, names={LABEL: "user"}))
 GB = 1024**3
 
 
