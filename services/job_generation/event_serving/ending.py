@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 
-from services.job_generation.event_serving.announcing import announce
+from services.job_generation.event_serving.announcing import announce, end_merging
 from services.job_generation.event_serving.open_sets import NO_MORE_JOBS, TAKEN_BACK, Open
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.endings import (
@@ -97,7 +97,7 @@ class EndingJobSets:
         if held.task.rules.is_fine_grained:
             verdict = fine_grained(verdict)
         await store_sets.end_members(work, [(job.job_id, verdict.sub_status, n_processed)])
-        job = await self.moved(work, job, verdict)
+        job = await end_merging(work, job, verdict)
         await self.follow(work, held, at, job, verdict, changes)
 
     async def release(
@@ -154,15 +154,6 @@ class EndingJobSets:
         merges = [one.job_id for one in at.members.values() if one.role == "merge"]
         await self._close(work, held, at, merges, "es_killed", "events of its job set were taken back", changes)
         await store_sets.change(work, at.row.job_set_id, "open", "events were taken back")
-
-    async def moved(self, work: UnitOfWork, job: EndedJob, verdict: EndOfConsumer) -> EndedJob:
-        """The job in its final state, where it waits in merging and does not stay there."""
-        if job.status != "merging" or verdict.status == "merging":
-            return job
-        error = verdict.reason if verdict.status == "failed" else None
-        moved = await store_sets.end_live(work, [job.job_id], verdict.status, ("merging",), verdict.reason, error=error)
-        announce(work, moved)
-        return moved[0][0] if moved else job
 
     async def follow(
         self,
@@ -304,10 +295,7 @@ class EndingJobSets:
     async def _useless_merge(
         self, work: UnitOfWork, held: LockedTask, at: Open, job: EndedJob, changes: CounterChanges
     ) -> None:
-        """What it merged was taken back before its end was counted, or its set was given up: its end decides nothing.
-
-        Its output, if it made one, is not that of the set.
-        """
+        """What it merged was taken back, or its set was given up: neither its end nor its output counts."""
         await store_sets.end_members(work, [(job.job_id, "es_killed", 0)])
         if at.row.stage == "open":
             await store_sets.own_input(work, at.row.job_set_id, min(at.members, default=None))

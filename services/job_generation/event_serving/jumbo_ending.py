@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.job_generation.event_serving.announcing import announce
+from services.job_generation.event_serving.announcing import announce, end_merging
 from services.job_generation.event_serving.ending import EndingJobSets
 from services.job_generation.event_serving.open_sets import NO_MORE_JOBS, TAKEN_BACK, Open
 from services.job_generation.policy.counters import CounterChanges
@@ -118,7 +118,7 @@ class EndingEventService(EndingJobSets):
         job = await self._in_merging(work, first)
         await store_sets.end_members(work, [(job.job_id, verdict.sub_status, 0)])
         at = Open(row, {one.job_id: one for one in found if one is not first})
-        await self.follow(work, held, at, await self.moved(work, job, verdict), verdict, changes)
+        await self.follow(work, held, at, await end_merging(work, job, verdict), verdict, changes)
         return True
 
     async def _in_merging(self, work: UnitOfWork, member: Member) -> EndedJob:
