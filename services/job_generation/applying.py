@@ -14,6 +14,7 @@ from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
+from services.job_generation.policy.memory import JobMemory
 from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.retry.remedies import raised_ram_mb
 from services.job_generation.policy.values import Task
@@ -179,7 +180,8 @@ class Applying:
         reports = await store_results.reports(work, ids)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         decisions = await self._retrying.decide(work, task, jobs, ends, reports)
-        inputs = list(_inputs(files, ends, reports, task, limits.forgiven_attempts, decisions))
+        memory = await self._retrying.memory_of(work, decisions)
+        inputs = list(_inputs(files, ends, reports, task, limits.forgiven_attempts, decisions, memory))
         outputs = list(_outputs(files, ends, reports))
         await store_results.end_inputs(work, task.task_id, inputs, changes, "its job ended")
         await store_results.end_outputs(work, task.task_id, outputs, changes, "its job ended")
@@ -194,7 +196,7 @@ class Applying:
         await store_sets.own_input(work, set_id, job_id)
         files = await store_results.input_of_set(work, set_id)
         limits = generation_parameters(self._parameters, held.task.gshare, held.task.vo)
-        inputs = list(_inputs(files, {job_id: ended}, {}, held.task, limits.forgiven_attempts, {}))
+        inputs = list(_inputs(files, {job_id: ended}, {}, held.task, limits.forgiven_attempts, {}, {}))
         await store_results.end_inputs(work, held.task.task_id, inputs, changes, "its job set was given up")
 
 
@@ -212,6 +214,7 @@ def _inputs(
     task: Task,
     max_forgiven: int,
     decisions: Decisions,
+    memory: Mapping[int, JobMemory],
 ) -> Iterable[InputEnd]:
     """The outcome of each input that its job still owns."""
     n_inputs = {job_id: len(lfns) for job_id, lfns in _inputs_of_jobs(files).items()}
@@ -225,7 +228,8 @@ def _inputs(
             outcome = outcomes.of_input(ended, file.attempts, max_forgiven=max_forgiven)
             outcome = ended_by_rule(outcome, file, decision, n_inputs[file.job_id])
             if decision is not None:
-                ram = raised_ram_mb(decision, task.needs, task.rules, reports.get(file.job_id), file.ram_mb)
+                report, asked = reports.get(file.job_id), memory.get(file.job_id)
+                ram = raised_ram_mb(decision, task.needs, task.rules, report, file.ram_mb, asked)
         else:
             outcome = outcomes.FileOutcome("finished" if ended.succeeded else "ready", file.attempts)
             outcome = ended_by_rule(outcome, file, decision, n_inputs[file.job_id])

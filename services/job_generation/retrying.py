@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from services.job_generation.policy.kinds import kind_of
-from services.job_generation.policy.memory import ram_of_whole_task
+from services.job_generation.policy.memory import JobMemory, ram_of_whole_task
 from services.job_generation.policy.outcomes import Ended, FileOutcome
 from services.job_generation.policy.queue_facts import core_power_hs06
 from services.job_generation.policy.retry import remedies
@@ -15,6 +15,7 @@ from services.job_generation.policy.retry.engine import decide, errors_of
 from services.job_generation.policy.retry.types import FailedWork, RetryDecision
 from services.job_generation.policy.scouts import is_fixed
 from services.job_generation.policy.values import Task
+from services.job_generation.store import results as store_results
 from services.job_generation.store import retry_rules as store_rules
 from services.job_generation.store import scouts as store_scouts
 from services.job_generation.store import tasks as store
@@ -28,6 +29,7 @@ from shared.snapshot import KnownGrid
 
 Decisions = Mapping[int, RetryDecision]
 DECISIONS_AT_ONCE = 10_000
+MORE_MEMORY = frozenset({"increase_memory", "increase_memory_xtimes"})
 KEPT_FOR = timedelta(days=7)
 
 
@@ -60,6 +62,11 @@ class Retrying:
             if decision is not None:
                 found[job.job_id] = decision
         return found
+
+    async def memory_of(self, work: UnitOfWork, decisions: Decisions) -> Mapping[int, JobMemory]:
+        """What the jobs had that are to get more memory."""
+        wanted = [job_id for job_id, one in decisions.items() if one.action in MORE_MEMORY]
+        return await store_results.memory_of_jobs(work, wanted) if wanted else {}
 
     async def follow(
         self,

@@ -8,13 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from shared.model.job_report import JobReport
 from shared.model.needs import WorkNeeds
+from shared.model.resource_types import RAM_COMPENSATION
 
 RAM_STEPS_MB = (1000, 2000, 3000, 4000, 6000, 8000)
 #: of a task's input, by which memory is raised for the whole task
 WHOLE_TASK_SHARE = 0.3
+#: what a job asks for in all is rounded up by less than this
+ROUNDED_UP_BY_MB = 100
 
 
 @dataclass(frozen=True)
@@ -44,18 +48,47 @@ class RetryMemory:
 USUAL_STEPS = RetryMemory()
 
 
+class JobMemory(NamedTuple):
+    """What one job asked its slot for, and its cores."""
+
+    ram_mb: int
+    core_count: int
+
+
+def asked_ram_mb(needs: WorkNeeds, current_mb: int | None, job: JobMemory | None) -> int:
+    """What a failed job itself had asked for, in the task's unit, whatever the task asks for by now.
+
+    `current_mb`: what the memory of its units was raised to. The factor 0.9, the base and the cores are taken out of
+    what the job asked its slot for. Example: a job made for 1000 MB holds 900 MB, which are 1000 MB for the task, also
+    after the whole task was raised to 3000 MB. Source: JEDI, Memory increase in job retry.
+    """
+    present = max(current_mb or 0, needs.ram_mb)
+    if job is None:
+        return present
+    cores = max(1, job.core_count) if needs.ram_per_core else 1
+    unchanged = int((needs.base_ram_mb + present * cores) * RAM_COMPENSATION)
+    if 0 <= job.ram_mb - unchanged < ROUNDED_UP_BY_MB:
+        return present
+    return max(0, math.ceil((job.ram_mb / RAM_COMPENSATION - needs.base_ram_mb) / cores - 1e-6))
+
+
 def next_ram_mb(
-    needs: WorkNeeds, report: JobReport | None, current_mb: int | None, own: RetryMemory = USUAL_STEPS
+    needs: WorkNeeds,
+    report: JobReport | None,
+    current_mb: int | None,
+    own: RetryMemory = USUAL_STEPS,
+    asked_mb: int | None = None,
 ) -> int:
     """The first step above max(maxPSS, present request), of the task's own steps where it has any.
 
-    It is in the task's unit (MB for each core, or for the job), and never below what was asked for.
+    It is in the task's unit (MB for each core, or for the job), and never below what was asked for. `asked_mb`: what
+    the failed job itself asked for, where it is known; else what its units and the task ask for now.
 
     Above the last step nothing larger is asked for. Why steps: few different requests make few kinds of jobs. Example:
     a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next; with an offset of 2500 and steps of 500 MB too.
     Source: JEDI, Memory increase in job retry.
     """
-    present = max(current_mb or 0, needs.ram_mb)
+    present = max(current_mb or 0, needs.ram_mb) if asked_mb is None else asked_mb
     wanted = max(float(present), _used_mb(needs, report))
     if own.offset_mb is not None:
         return max(present, own.at_least(math.floor(wanted) + 1))
@@ -63,7 +96,11 @@ def next_ram_mb(
 
 
 def times_ram_mb(
-    needs: WorkNeeds, report: JobReport | None, current_mb: int | None, own: RetryMemory = USUAL_STEPS
+    needs: WorkNeeds,
+    report: JobReport | None,
+    current_mb: int | None,
+    own: RetryMemory = USUAL_STEPS,
+    asked_mb: int | None = None,
 ) -> int:
     """Present request x retryRamStep / the task's memory.
 
@@ -73,8 +110,8 @@ def times_ram_mb(
     where the task states no memory, the usual steps are taken. Source: PanDA, job retry module.
     """
     if not own.step_mb or needs.ram_mb <= 0:
-        return next_ram_mb(needs, report, current_mb, own)
-    present = max(current_mb or 0, needs.ram_mb)
+        return next_ram_mb(needs, report, current_mb, own, asked_mb)
+    present = max(current_mb or 0, needs.ram_mb) if asked_mb is None else asked_mb
     wanted = math.ceil(present * own.step_mb / needs.ram_mb)
     return max(present, wanted if own.max_mb is None else min(wanted, own.max_mb))
 

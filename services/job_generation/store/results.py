@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import asyncpg
 
 from services.job_generation.policy.counters import CounterChanges
+from services.job_generation.policy.memory import JobMemory
 from services.job_generation.policy.outcomes import Attempts, FileOutcome
 from services.job_generation.policy.values import Unit
 from services.job_generation.store import tasks as store
@@ -99,6 +100,12 @@ async def tasks_of_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[int]:
 async def lock_jobs(work: UnitOfWork, job_ids: Sequence[int]) -> list[EndedJob]:
     """Those of the jobs whose end was not counted, locked in order of id."""
     return [EndedJob(*row) for row in await SQL.rows(work.connection, "lock_jobs", job_ids=list(job_ids))]
+
+
+async def memory_of_jobs(work: UnitOfWork, job_ids: Iterable[int]) -> dict[int, JobMemory]:
+    """What these jobs asked their slots for."""
+    rows = await SQL.rows(work.connection, "memory_of_jobs", job_ids=sorted(job_ids))
+    return {row["job_id"]: JobMemory(row["ram_mb"], row["core_count"]) for row in rows}
 
 
 async def lock_jobs_with_producers(work: UnitOfWork, job_ids: Sequence[int]) -> list[EndedJob]:

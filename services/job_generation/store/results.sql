@@ -49,6 +49,11 @@ UPDATE jobs SET status = :to_status::text, state_change_time = orrery_now(),
  WHERE job_id = ANY(:job_ids::bigint[]) AND status = 'merging'
 RETURNING job_id, task_id, queue, resource_type, gshare, user_name, core_count;
 
+-- name: memory_of_jobs
+-- What these jobs asked their slots for.
+SELECT job_id, ram_mb, j.core_count FROM jobs j JOIN requirement_shapes USING (shape_id)
+ WHERE job_id = ANY(:job_ids::bigint[]);
+
 -- name: files_of_jobs
 -- Files of jobs with what decides what becomes of them: those they read, and those they are to write. Jobs of earlier
 -- versions have links to both. Indexes job_files_pkey, task_files_producer.

@@ -103,6 +103,33 @@ async def test_more_than_30_percent_of_the_input_out_of_memory_raises_the_whole_
     assert "from 1000 to 4000 MB: more than 30 % of 10 units" in reasons[0]["reason"]
 
 
+async def test_jobs_made_before_the_whole_task_was_raised_raise_their_files_above_their_own_request_only(
+    story: Story,
+) -> None:
+    """All ten jobs were made for 1000 MB: when the task has 2000 MB, the rest of them do not ask for 3000."""
+    task_id = await story.task(n_files=10)
+    jobs = await story.jobs_of(task_id)
+    needs = "SELECT ram_count FROM tasks WHERE task_id = $1"
+    await story.end(jobs[:4], "failed", source="payload", report=OUT_OF_MEMORY)
+    assert await story.value(needs, task_id) == 2000
+    await story.end(jobs[4:], "failed", source="payload", report=OUT_OF_MEMORY)
+    assert await story.value(needs, task_id) == 2000
+    asked = await story.fetch("SELECT DISTINCT ram_count FROM task_files WHERE type = 'input'")
+    assert asked == [{"ram_count": 2000}]
+    raised = await story.fetch("SELECT ram_mb, n_files FROM raised_memory WHERE task_id = $1", task_id)
+    assert raised == [{"ram_mb": 2000, "n_files": 10}]
+
+
+async def test_a_job_made_after_the_whole_task_was_raised_asks_for_more_than_that(story: Story) -> None:
+    task_id = await story.task(n_files=2)
+    jobs = await story.jobs_of(task_id)
+    [chunk_id, *_] = chunks_in(await story.end(jobs[:1], "failed", source="payload", report=OUT_OF_MEMORY))
+    assert await story.value("SELECT ram_count FROM tasks WHERE task_id = $1", task_id) == 2000
+    [again] = generated_in(await story.broker(task_id, chunk_id))
+    await story.end([again], "failed", source="payload", report=OUT_OF_MEMORY)
+    assert await story.value("SELECT max(ram_count) FROM task_files WHERE type = 'input'") == 3000
+
+
 async def test_memory_that_the_task_fixed_is_not_raised_for_the_whole_task(story: Story) -> None:
     task_id = await story.task(n_files=2, ram_unit="MBPerCoreFixed")
     await story.end(await story.jobs_of(task_id), "failed", source="payload", report=OUT_OF_MEMORY)

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from services.job_generation.policy.memory import (
     RAM_STEPS_MB,
+    JobMemory,
     RetryMemory,
+    asked_ram_mb,
     next_ram_mb,
     ram_of_whole_task,
     times_ram_mb,
@@ -201,6 +203,23 @@ def test_the_whole_task_gets_more_memory_once_more_than_30_percent_of_its_input_
     n_files: int, raised: dict[int, int], expected: int | None
 ) -> None:
     assert ram_of_whole_task(1000, n_files, raised) == expected
+
+
+@pytest.mark.parametrize(
+    ("needs", "current", "job", "expected"),
+    [
+        (WorkNeeds(ram_mb=1000), None, JobMemory(900, 1), 1000),
+        (WorkNeeds(ram_mb=3000), None, JobMemory(900, 1), 1000),
+        (WorkNeeds(ram_mb=3000), 4000, JobMemory(3600, 1), 4000),
+        (WorkNeeds(ram_mb=1950), None, JobMemory(1800, 1), 1950),  # it was rounded up by 45 MB
+        (WorkNeeds(ram_mb=3000, base_ram_mb=500, ram_per_core=True), None, JobMemory(14850, 8), 2000),
+        (WorkNeeds(ram_mb=3000), 2000, None, 3000),
+    ],
+)
+def test_what_a_failed_job_asked_for_is_its_own_request_in_the_unit_of_the_task(
+    needs: WorkNeeds, current: int | None, job: JobMemory | None, expected: int
+) -> None:
+    assert asked_ram_mb(needs, current, job) == expected
 
 
 def test_the_thirty_percent_are_the_fields_on_its_samples() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.job_generation.policy.memory import next_ram_mb, times_ram_mb
+from services.job_generation.policy.memory import JobMemory, asked_ram_mb, next_ram_mb, times_ram_mb
 from services.job_generation.policy.outcomes import FileOutcome, attempts_left
 from services.job_generation.policy.retry.types import FROM_ATTEMPT, RetryDecision
 from services.job_generation.policy.rules import SplitRules
@@ -37,13 +37,22 @@ def limited(outcome: FileOutcome, decision: RetryDecision) -> FileOutcome:
 
 
 def raised_ram_mb(
-    decision: RetryDecision, needs: WorkNeeds, rules: SplitRules, report: JobReport | None, current_mb: int | None
+    decision: RetryDecision,
+    needs: WorkNeeds,
+    rules: SplitRules,
+    report: JobReport | None,
+    current_mb: int | None,
+    job: JobMemory | None = None,
 ) -> int | None:
-    """The memory of the next attempt; the present one where the action is another."""
+    """The memory of the next attempt; the present one where the action is another.
+
+    `job`: what the failed one had.
+    """
+    asked_mb = asked_ram_mb(needs, current_mb, job)
     if decision.action == "increase_memory":
-        return next_ram_mb(needs, report, current_mb, rules.retry_memory)
+        return next_ram_mb(needs, report, current_mb, rules.retry_memory, asked_mb)
     if decision.action == "increase_memory_xtimes":
-        return times_ram_mb(needs, report, current_mb, rules.retry_memory)
+        return times_ram_mb(needs, report, current_mb, rules.retry_memory, asked_mb)
     return current_mb
 
 
