@@ -14,6 +14,7 @@ from services.job_generation.policy.scout_parameters import (
     exhaust_limits,
 )
 from services.job_generation.policy.scout_reports import ScoutReport, scout_report
+from services.job_generation.policy.scout_texts import measured_text
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.store import retry_rules as store_rules
 from services.job_generation.store import scouts as store_scouts
@@ -105,8 +106,10 @@ class Scouting:
         task = held.task
         sample = await self._sample(work, await store_scouts.reports(work, task.task_id))
         values = await self._keep(work, held, sample)
-        await store.record_decision(work, task.task_id, "scouts", reason, numbers=values)
-        if task.status == "scouting" and not told and await self._misfits(work, held, masters, sample, values, limits):
+        found = await self._found(work, held, masters, sample, values, limits)
+        why = f"{reason}; {measured_text(found)}"
+        await store.record_decision(work, task.task_id, "scouts", why, numbers=values)
+        if task.status == "scouting" and not told and await self._misfits(work, held, found):
             return
         await store_scouts.ask_to_measure_again(work, task.task_id, SECOND_SAMPLE)
         await store_units.open_all_files(work, task.task_id)
@@ -125,13 +128,14 @@ class Scouting:
         ram_mb, walltime_s = scout_sizes.merge_ram_mb(held.row, merged), scout_sizes.merge_walltime_s(merged)
         if ram_mb is not None or walltime_s is not None:
             await store_scouts.keep_measured_merging(work, task.task_id, ram_mb, walltime_s)
-        reason = f"measured again with {len(sample)} jobs that finished"
+        found = await self._found(work, held, await _masters(work, task), sample, values, self._limits(task))
+        reason = f"measured again with {len(sample)} jobs that finished; {measured_text(found)}"
         numbers = {**values, "merge_ram_mb": ram_mb, "merge_walltime_s": walltime_s}
         await store.record_decision(work, task.task_id, "scouts", reason, numbers=numbers)
-        await self._misfits(work, held, await _masters(work, task), sample, values, self._limits(task))
+        await self._misfits(work, held, found)
         return True
 
-    async def _misfits(
+    async def _found(
         self,
         work: UnitOfWork,
         held: LockedTask,
@@ -139,12 +143,16 @@ class Scouting:
         sample: Sequence[ScoutReport],
         values: Mapping[str, int | str],
         limits: ExhaustLimits,
-    ) -> bool:
-        """Exhaust a task that is not what it says, or make its jobs longer; whether it is exhausted."""
-        task, split_rule = held.task, held.row["split_rule"] or {}
-        left = await store_scouts.rest_of_input(work, task.task_id, [one.dataset_id for one in masters])
+    ) -> scout_checks.Measured:
+        """What was measured beside what the task said before, and how many jobs are to come."""
+        left = await store_scouts.rest_of_input(work, held.task.task_id, [one.dataset_id for one in masters])
         expected = scout_checks.expected_jobs(*left, sample)
-        found = scout_checks.misfits(scout_checks.Measured(held.row, task.rules, sample, values, expected, limits))
+        return scout_checks.Measured(held.row, held.task.rules, sample, values, expected, limits)
+
+    async def _misfits(self, work: UnitOfWork, held: LockedTask, measured: scout_checks.Measured) -> bool:
+        """Exhaust a task that is not what it says, or make its jobs longer; whether it is exhausted."""
+        task, split_rule, limits = held.task, held.row["split_rule"] or {}, measured.limits
+        found = scout_checks.misfits(measured)
         if not found:
             return False
         reason, numbers = "; ".join(one.reason for one in found), {one.check: dict(one.numbers) for one in found}

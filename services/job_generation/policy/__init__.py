@@ -21,6 +21,7 @@ No database, clock or random generator.
 `memory`            more memory for what ran out of it
 `scouts`            what the scouts measured, and whether enough of them succeeded
 `scout_checks`      what they measured that the task's definition does not expect
+`scout_texts`       what was measured beside what was stated, in words
 `scout_sizes`       what they say about the size of later jobs, and of merge jobs
 `merging`           groups of unmerged outputs
 `plugin`            what a VO may replace

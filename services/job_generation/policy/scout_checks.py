@@ -148,7 +148,7 @@ def short_jobs(found: Measured) -> Unexpected | None:
     if fewest < limits.short_jobs:
         return None
     scaled = max(short) * GROWTH_AFTER_SCOUTS
-    if not _has_fixed_size(found.rules) and not found.rules.copies_to_scratch and scaled > limits.short_s:
+    if not has_fixed_size(found.rules) and not found.rules.copies_to_scratch and scaled > limits.short_s:
         return None
     reason = (
         f"short jobs: {len(short)} of {len(times)} took {limits.short_s / 60:g} min or less "
@@ -223,7 +223,8 @@ def longer_jobs(found: Sequence[Unexpected], split_rule: Mapping[str, Any], rule
     return kept if kept != dict(split_rule) else None
 
 
-def _has_fixed_size(rules: SplitRules) -> bool:
+def has_fixed_size(rules: SplitRules) -> bool:
+    """Whether the rules of a task say how large each of its jobs is."""
     sizes = (rules.n_files_per_job, rules.n_gb_per_job, rules.n_events_per_job, rules.target_events_per_job)
     return any(one is not None for one in sizes)
 

@@ -118,7 +118,7 @@ async def test_half_of_the_scout_jobs_are_enough_although_they_had_few_of_the_fi
     await story.end([small], "finished", report=REPORT)
     assert await story.status(task_id) == "running"
     reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
-    assert reason == "1 of 2 scout jobs succeeded"
+    assert reason.startswith("1 of 2 scout jobs succeeded; measured: ")
 
 
 ABUSE = {**REPORT, "cpu_consumption_time": 40_000}
@@ -203,6 +203,12 @@ async def test_the_first_100_jobs_after_the_scouts_are_measured_again_and_may_ex
     assert await story.value("SELECT measures_at FROM task_job_counts WHERE task_id = $1", task_id) is None
     outcomes = await story.fetch("SELECT outcome FROM generation_history ORDER BY decision_id")
     assert [row["outcome"] for row in outcomes] == ["scouts", "scouts", "exhausted"]
+    told = await story.fetch("SELECT reason FROM generation_history WHERE outcome = 'scouts' ORDER BY decision_id")
+    assert told[0]["reason"].startswith(
+        "2 of 4 scout jobs succeeded; measured: CPU time 459 HS06 s for each event (none"
+    )
+    assert told[1]["reason"].startswith("measured again with 102 jobs that finished; measured: CPU time 459 HS06 s")
+    assert "memory 1800 MBPerCore (1500 stated, the limit between is 4000 MB)" in told[1]["reason"]
 
 
 @pytest.mark.parametrize(
