@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from services.task_definition.policy.input_read import UnitChange, Whereabouts, changed_unit, whereabouts
+from services.task_definition.store.older_files import know_older_files
 from services.task_definition.store.readings import DatasetReading, Readings
 from shared.db.unit_of_work import UnitOfWork
 from shared.snapshot import KnownGrid
@@ -28,6 +29,8 @@ FILES_OF_SLICE, SLICE_S = 8_000, 0.25
 FILES_OF_PIECE, FILES_AT_LEAST = 2_000, 500
 #: names that a piece compares; to compare so many takes as long as to load a fifth of them
 NAMES_OF_PIECE, COMPARED_LIKE_ONE_LOADED = 5_000, 5
+#: names that are compared with each other while the task's row is held
+MOST_NAMES_OF_HELD = 50_000
 #: seconds, from any time on
 Clock = Callable[[], float]
 #: units that jobs have, or are about to: what becomes of them is for their jobs
@@ -102,12 +105,22 @@ class ContentsReader:
 
         Limits count in the order of the datasets.
         """
+        if not await self._knows_older(work, one, is_held=is_held):
+            return _Part(0, is_read=False, got_on=False)
         if one.stage == COMPARE:
             return await self._compare(work, one, is_held=is_held)
         if one.catalogue_id is None:
             await self._readings.note_compared(work.connection, one, stage=READ)
             return _Part(1, is_read=True)
         return await self._load(work, one, size)
+
+    async def _knows_older(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> bool:
+        """Before the first piece: which files have newer attempts. That of many files is read without the task's row."""
+        is_begun = one.after_lfn != "" or one.after_file > 0 or one.after_block is not None
+        if is_begun or one.wanted.takes_older or one.catalogue_id is None:
+            return True
+        at_most = MOST_NAMES_OF_HELD if is_held else None
+        return await know_older_files(work.connection, one.catalogue_id, at_most=at_most)
 
     async def _load(self, work: UnitOfWork, one: DatasetReading, size: int) -> _Part:
         limits = one.wanted.limits(await self._readings.read_so_far(work.connection, one))

@@ -1,7 +1,7 @@
 -- name: keep_common_index
 -- Of datasets whose files belong together by their index, the second and third field of their names, files that not all
 -- of these datasets have are no units; one that was used before is lost. Files without such fields stay. Nothing of it
--- was given to a job meanwhile: the task's row is held. Indexes task_files_unit, files_dataset_id_lfn_key, files_by_attempt.
+-- was given to a job meanwhile: the task's row is held. Indexes task_files_unit, files_dataset_id_lfn_key, older_files_pkey.
 WITH marked AS MATERIALIZED (
         SELECT l.dataset_id, d.dataset_name, c.dataset_id AS catalogue_id,
                coalesce((l.request ->> 'takes_older')::boolean, false) AS takes_older
@@ -11,19 +11,11 @@ WITH marked AS MATERIALIZED (
      units AS MATERIALIZED (
         SELECT t.file_id, t.dataset_id, m.dataset_name, t.status,
                CASE WHEN t.lfn ~ '[.].*[.]' THEN split_part(t.lfn, '.', 2) || split_part(t.lfn, '.', 3) END AS place,
-               f.file_id IS NOT NULL AND NOT f.is_corrupted AND o.is_older IS NULL AS is_listed,
+               f.file_id IS NOT NULL AND NOT f.is_corrupted AND o.file_id IS NULL AS is_listed,
                t.attempt_nr > 0 OR EXISTS (SELECT FROM job_files j WHERE j.file_id = t.file_id) AS was_used
           FROM marked m JOIN task_files t USING (dataset_id)
           LEFT JOIN catalogue.files f ON f.dataset_id = m.catalogue_id AND f.lfn = t.lfn
-          LEFT JOIN LATERAL (
-              SELECT true AS is_older FROM catalogue.files n
-               WHERE NOT m.takes_older AND n.dataset_id = m.catalogue_id AND n.lfn ~ '\.[0-9]+$'
-                 AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
-                 AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                     >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                 AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                      > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
-               LIMIT 1) o ON true),
+          LEFT JOIN catalogue.older_files o ON NOT m.takes_older AND o.file_id = f.file_id),
      common AS MATERIALIZED (
         SELECT place FROM units WHERE place IS NOT NULL AND (is_listed OR status NOT IN ('lost', 'broken'))
          GROUP BY place HAVING count(DISTINCT dataset_id) = (SELECT count(*) FROM marked)),

@@ -62,20 +62,13 @@ SELECT l.dataset_id, l.request, l.n_units, l.n_changed, coalesce(l.n_older, d.n_
  WHERE l.task_id = :task_id ORDER BY l.position;
 
 -- name: names_not_there
--- Of the files that were named, those that the catalogue does not have, or has newer attempts of. Index files_by_attempt.
+-- Of the files that were named, those that the catalogue does not have, or has newer attempts of. Index older_files_pkey.
 SELECT coalesce(array_agg(w.lfn ORDER BY w.lfn), '{}') FROM unnest(:names::text[]) AS w (lfn)
  WHERE NOT EXISTS (SELECT FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
                      JOIN catalogue.files f ON f.dataset_id = c.dataset_id
-                     LEFT JOIN LATERAL (
-                         SELECT true AS is_older FROM catalogue.files n
-                          WHERE NOT :takes_older::boolean AND n.dataset_id = c.dataset_id AND n.lfn ~ '\.[0-9]+$'
-                            AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
-                            AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                                >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                            AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                                 > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
-                          LIMIT 1) o ON true
-                    WHERE d.dataset_id = :dataset_id AND f.lfn = w.lfn AND o.is_older IS NULL);
+                    WHERE d.dataset_id = :dataset_id AND f.lfn = w.lfn
+                      AND (:takes_older::boolean OR NOT EXISTS (
+                           SELECT FROM catalogue.older_files o WHERE o.file_id = f.file_id)));
 
 -- name: note_loaded
 -- How far a dataset is loaded, and what was added.
@@ -123,7 +116,7 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 -- name: load_slice
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block,
--- files_by_attempt.
+-- older_files_pkey.
 -- A file without events has nothing to cut: its one row is broken, and nobody waits for it.
 -- Files that were named with boundaries come in that order.
 -- Of files whose names differ in their last number only, attempts of one file, the newest is taken (takes_older: all).
@@ -169,15 +162,8 @@ WITH plain AS (
           FROM listed f),
      attempts AS MATERIALIZED (
         SELECT f.*, o.is_older, :made_by::bigint IS NOT NULL AND w.is_made IS NULL AS is_not_made FROM counted f
-          LEFT JOIN LATERAL (
-              SELECT true AS is_older FROM catalogue.files n
-               WHERE NOT :takes_older::boolean AND n.dataset_id = :catalogue_id AND n.lfn ~ '\.[0-9]+$'
-                 AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
-                 AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                     >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                 AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                      > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
-               LIMIT 1) o ON true
+          LEFT JOIN LATERAL (SELECT true AS is_older FROM catalogue.older_files n
+                              WHERE NOT :takes_older::boolean AND n.file_id = f.file_id LIMIT 1) o ON true
           LEFT JOIN LATERAL (
               SELECT true AS is_made FROM task_datasets made JOIN task_files p USING (dataset_id)
                WHERE made.task_id = :made_by::bigint AND made.dataset_name = :name AND made.type IN ('output', 'log')
@@ -260,7 +246,7 @@ UPDATE task_datasets d SET n_files = d.n_files - g.n
 -- name: compare_slice
 -- Units of a dataset whose state, or what is known of them, is not what the catalogue says now; both sides in the order
 -- of their names, so many of each. A unit that a job has is told too: if the job fails, it is as it was read before.
--- An older attempt of a file is not there. Indexes files_dataset_id_lfn_key, task_files_unit, files_by_attempt.
+-- An older attempt of a file is not there. Indexes files_dataset_id_lfn_key, task_files_unit, older_files_pkey.
 WITH bound AS MATERIALIZED (
         SELECT least((SELECT f.lfn FROM catalogue.files f
                        WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text
@@ -274,21 +260,13 @@ WITH bound AS MATERIALIZED (
                                  (SELECT max(t.lfn) FROM task_files t WHERE t.dataset_id = :dataset_id))) AS lfn),
      listed AS MATERIALIZED (
         SELECT f.lfn, f.file_id, f.size_bytes, f.checksum, f.n_events, f.is_corrupted FROM catalogue.files f
-          LEFT JOIN LATERAL (
-              SELECT true AS is_older FROM catalogue.files n
-               WHERE NOT :takes_older::boolean AND n.dataset_id = :catalogue_id AND n.lfn ~ '\.[0-9]+$'
-                 AND regexp_replace(n.lfn, '\.[0-9]+$', '') = regexp_replace(f.lfn, '\.[0-9]+$', '')
-                 AND coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                     >= coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                 AND (coalesce(substring(n.lfn FROM '\.([0-9]+)$')::numeric, -1)
-                      > coalesce(substring(f.lfn FROM '\.([0-9]+)$')::numeric, -1) OR n.file_id < f.file_id)
-               LIMIT 1) o ON true
+          LEFT JOIN catalogue.older_files o ON NOT :takes_older::boolean AND o.file_id = f.file_id
           LEFT JOIN LATERAL (
               SELECT true AS is_made FROM task_datasets made JOIN task_files p USING (dataset_id)
                WHERE made.task_id = :made_by::bigint AND made.dataset_name = :name AND made.type IN ('output', 'log')
                  AND p.lfn = f.lfn AND p.status = 'finished' LIMIT 1) w ON true
          WHERE f.dataset_id = :catalogue_id AND f.lfn > :after_lfn::text AND f.lfn <= (SELECT lfn FROM upto)
-           AND o.is_older IS NULL AND (:made_by::bigint IS NULL OR w.is_made)),
+           AND o.file_id IS NULL AND (:made_by::bigint IS NULL OR w.is_made)),
      held AS MATERIALIZED (
         SELECT t.lfn, t.file_id, t.status, t.fsize, t.checksum, t.n_events, t.start_event FROM task_files t
          WHERE t.dataset_id = :dataset_id AND t.lfn > :after_lfn::text AND t.lfn <= (SELECT lfn FROM upto)),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
 from typing import Any
 
 import httpx
 import pytest
 
 from services.task_definition.importing.files import import_catalogue
+from services.task_definition.store.older_files import know_older_files
 from shared.db import Database
 from shared.runtime.service import Service
 from tests.handlers.task_definition.reading import change, in_small_slices, look, read_all, registered, statuses
@@ -41,6 +44,10 @@ async def read(database: Database, producer: httpx.AsyncClient, **item: Any) -> 
         (["A.root", "A.root.1", "A.root.10", "A.root.9"], {"A.root.10"}),
         (["A.root.1", "AA.root.2", "A_root.3", "A.root.1.x"], {"A.root.1", "AA.root.2", "A_root.3", "A.root.1.x"}),
         (["A.root.02", "A.root.1"], {"A.root.02"}),
+        (["A.root.1", "B.root.1", "C.root.1", "B.root", "B.root.2", "C"], {"A.root.1", "B.root.2", "C.root.1", "C"}),
+        (["A", "A.1", "B", "12", "12.1", "12.2", "7"], {"A.1", "B", "12.2", "7"}),
+        (["A.1", "A.1.1", "A.1.2", "A.2"], {"A.1.2", "A.2"}),
+        (["A.1", "A.1.1"], {"A.1", "A.1.1"}),
         (["A.root.1", "A.root.1.3"], {"A.root.1", "A.root.1.3"}),
         ([f"A.root.{number}" for number in range(1, 30)], {"A.root.29"}),
     ],
@@ -106,3 +113,32 @@ async def test_usedup_is_of_input_alone(service: Service, producer: httpx.AsyncC
     task["jobParameters"][-1]["usedup"] = True
     with pytest.raises(AssertionError, match="attribute usedup: allowed: with param_type input only"):
         await submit(producer, task)
+
+
+def newest(names: list[str]) -> set[str]:
+    """The rule as its sentence says it: the name without its last number, and the largest of those numbers."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        base, number = re.fullmatch(r"(.+?)(?:\.([0-9]+))?", name).groups()  # type: ignore[union-attr]
+        found.setdefault(base, []).append((-1 if number is None else int(number), name))
+    return {max(attempts)[1] for attempts in found.values()}
+
+
+async def test_whatever_files_are_called_the_newest_attempt_of_each_is_left(database: Database) -> None:
+    pick = random.Random(1)
+    parts = ("A", "B", "root", "1", "2", "3", "10")
+    for number in range(150):
+        names = sorted({".".join(pick.choices(parts, k=pick.randint(1, 3))) for _ in range(pick.randint(1, 12))})
+        async with database.begin(reason="test") as work:
+            files = [{"lfn": name, "size_bytes": 1} for name in names]
+            dataset = {"scope": "mc", "name": f"mc.{number}", "state": "open", "files": files}
+            await import_catalogue(work.connection, {"format": "orrery-catalogue/1", "datasets": [dataset]})
+            fetch = work.connection.fetch
+            (found,) = await fetch("SELECT dataset_id FROM catalogue.datasets WHERE name = $1", f"mc.{number}")
+            assert await know_older_files(work.connection, found["dataset_id"], at_most=None)
+            left = await fetch(
+                "SELECT lfn FROM catalogue.files f WHERE dataset_id = $1"
+                " AND NOT EXISTS (SELECT FROM catalogue.older_files o WHERE o.file_id = f.file_id)",
+                found["dataset_id"],
+            )
+        assert {row["lfn"] for row in left} == newest(names), names
