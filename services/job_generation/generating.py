@@ -19,7 +19,7 @@ from services.job_generation.policy.event_service.elsewhere import Elsewhere
 from services.job_generation.policy.event_service.placing import without_jumbo
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import SCOUT, kind_of
-from services.job_generation.policy.picking import GENERATING
+from services.job_generation.policy.picking import GENERATING, needs_key
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import JobGeneration, SplitRequest
 from services.job_generation.policy.queue_facts import facts_of_candidates, queues_naming
@@ -131,7 +131,7 @@ class Generating:
                 await note_copies(work, definition, chunk, placed, job_ids)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
-        if not placement.jobs:
+        if not placement.jobs and chunk.needs_key in (None, needs_key(task.needs)):  # else it is offered again at once
             retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
             await self._no_jobs(work, task, chunk, placement, queues, min(retry_at, advertises_again_at or retry_at))
         return len(placement.jobs)

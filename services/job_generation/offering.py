@@ -10,7 +10,7 @@ from services.job_generation.gating import Gating, HeldGate
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
-from services.job_generation.policy.picking import GENERATING, Pick, next_pick, wants_scouts
+from services.job_generation.policy.picking import GENERATING, Pick, needs_key, next_pick, wants_scouts
 from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.store import searches as store_searches
@@ -171,6 +171,7 @@ class Offering:
             priority=task.priority,
             max_jobs=max_jobs,
             ram_mb=pick.ram_mb,
+            needs_key=needs_key(task.needs),
         )
         await store.apply_counters(work, changes)
         if whole:

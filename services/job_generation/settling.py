@@ -12,6 +12,7 @@ from services.job_generation.event_serving.serving import ServingJobSets
 from services.job_generation.event_serving.waiting import WaitingJobSets
 from services.job_generation.merging import Merging
 from services.job_generation.offering import Offering
+from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Dataset, Task
 from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.scouting import Scouting
@@ -80,6 +81,8 @@ class Settling:
         if not n_offered and await self._is_worked_on(work, held.task, datasets):
             await self._prepare(work, held.task, datasets)
             held = await self._again(work, held)
+        elif not n_offered and await self._wait_openly(work, held.task, datasets):
+            held = await self._again(work, held)
         if tell or held.task.status in ("defined", "registered"):
             await self.tell(work, held.task, datasets)
 
@@ -106,13 +109,27 @@ class Settling:
         if task.status not in ("running", "ready"):
             return False
         masters = [dataset for dataset in datasets if dataset.is_master]
-        if any(one.n_files_used > one.n_files_finished + one.n_files_failed for one in masters):
+        if any(one.n_files_used > one.n_files_ended for one in masters):
             return False
         if any(one.status == "toupdate" for one in masters):
             return False  # the catalogue is asked for more
         if await store_units.has_unfinished_input(work, [one.dataset_id for one in masters]):
             return False
         return await store.live_jobs(work, task.task_id) == 0
+
+    async def _wait_openly(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> bool:
+        """A task of which nothing runs any more, and whose input found no place, waits in pending and says why.
+
+        One that waits for its share only has found nothing wrong: it stays as it is.
+        """
+        masters = [dataset for dataset in datasets if dataset.is_master]
+        if task.status not in GENERATING or any(one.n_files_used > one.n_files_ended for one in masters):
+            return False
+        found = await store_units.why_it_waits(work, task.task_id)
+        if found is None or found[0] == "throttled" or await store.something_runs(work, task.task_id):
+            return False
+        _, reason, retry_at = found
+        return await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
 
     async def _prepare(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> None:
         """Nothing is left to do: outputs are complete, the final status can be decided.

@@ -5,11 +5,13 @@ Source: JEDI, Using scout jobs; Workflow for tasks with input datasets.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset
+from shared.model.needs import WorkNeeds
 from shared.states.task import TaskStatus
 
 GENERATING: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
@@ -26,6 +28,14 @@ class Pick:
     n_files: int
     kind: str
     ram_mb: int | None = None
+
+
+def needs_key(needs: WorkNeeds) -> int:
+    """A number that changes with what a task asks of a queue.
+
+    It shows whether a chunk was offered for what the task asks now.
+    """
+    return zlib.crc32(repr(needs).encode())
 
 
 def wants_scouts(status: TaskStatus, rules: SplitRules, *, scouts_made: bool, all_opened: bool) -> bool:

@@ -96,6 +96,7 @@ class _Placing:
         self.takes_known = not (self.master.has_own_needs or self.pools or task.rules.skips_short_output)
         self.position = 0
         self.refused: dict[str, str] = {}
+        self.unplaced: dict[str, tuple[int, str, int]] = {}
         self.short: tuple[str, Cut] | None = None
         self.waits = ""
         self.result = Placement()
@@ -243,10 +244,23 @@ class _Placing:
         unit = self.units[self.position]
         n_together = self.master.inseparable(self.position)
         what = unit.lfn if n_together == 1 else f"boundary {unit.boundary_id} ({n_together} units from {unit.lfn} on)"
-        self.result.note(f"{what} fits no queue ({self._why_refused()})")
+        self._note_unplaced(what)
         self.result.leftover.extend(self.units[self.position : self.position + n_together])
         self.position += n_together
         self.refused = {}
+
+    def _note_unplaced(self, what: str) -> None:
+        """The reason of the first, and how many others have the same one."""
+        why, reasons = self._why_refused(), self.result.reasons
+        if why not in self.unplaced:
+            self.unplaced[why] = len(reasons), what, 0
+            self.result.note(f"{what} fits no queue ({why})")
+            return
+        place, first, others = self.unplaced[why]
+        self.unplaced[why] = place, first, others + 1
+        also = "does 1 other" if others == 0 else f"do {others + 1} others"
+        if place < len(reasons):
+            reasons[place] = f"{first} fits no queue ({why}), nor {also}"
 
 
 def lacking(job: JobInput, rules: SplitRules) -> str:

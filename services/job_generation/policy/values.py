@@ -105,6 +105,11 @@ class Dataset:
         return is_input and self.master_id in (None, self.dataset_id)
 
     @property
+    def n_files_ended(self) -> int:
+        """Units that nothing works on any more."""
+        return self.n_files_finished + self.n_files_failed
+
+    @property
     def is_processed(self) -> bool:
         """Whether every unit of this master is finished, and the catalogue adds no more files."""
         return self.is_master and not self.is_open and 0 < self.n_files <= self.n_files_finished

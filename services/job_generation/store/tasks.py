@@ -45,7 +45,7 @@ class Chunk:
 
     `max_jobs`: what the throttle of its share lets it make (None: any number); `ram_mb`: what the memory of its units
     was raised to, None for the task's. `is_for_waiting`: it holds no files, job sets that wait for real co-jumbo jobs
-    have them.
+    have them. `needs_key`: what the task asked for at its offer.
     """
 
     chunk_id: int
@@ -56,6 +56,7 @@ class Chunk:
     max_jobs: int | None = None
     ram_mb: int | None = None
     is_for_waiting: bool = False
+    needs_key: int | None = None
 
 
 async def lock_tasks(work: UnitOfWork, task_ids: Sequence[int]) -> list[LockedTask]:
@@ -207,12 +208,13 @@ async def pick_files(work: UnitOfWork, task: Task, chunk_id: int, pick: Pick) ->
 async def insert_chunk(
     work: UnitOfWork, chunk_id: int, task_id: int, kind: str, picked: PickedFiles, *, dataset_id: int | None,
     queue: str | None = None, priority: int = 0, max_jobs: int | None = None, ram_mb: int | None = None,
+    needs_key: int | None = None,
 ) -> None:  # fmt: skip
     """A chunk that is offered from now on, with what its picked files are of each dataset."""
     await SQL.run(
         work.connection, "insert_chunk", chunk_id=chunk_id, task_id=task_id, kind=kind, dataset_id=dataset_id,
         n_files=len(picked.ids), n_events=picked.n_events, input_bytes=picked.n_bytes, queue=queue, priority=priority,
-        max_jobs=max_jobs, ram_mb=ram_mb,
+        max_jobs=max_jobs, ram_mb=ram_mb, needs_key=needs_key,
     )  # fmt: skip
 
 

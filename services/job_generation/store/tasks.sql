@@ -59,7 +59,7 @@ DELETE FROM generation_history
 
 -- name: open_chunks
 -- Chunks of a task that are being brokered. Index chunks_task.
-SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting FROM chunks
+SELECT chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting, needs_key FROM chunks
  WHERE task_id = :task_id AND status = 'offered' ORDER BY chunk_id;
 
 -- name: scouts_were_made
@@ -70,9 +70,9 @@ SELECT EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND kind = 'scout' AN
 -- Its files are picked already. What it holds of each dataset stays when they leave it: a file that was cut into ranges
 -- of events counts once. Where a boundary is one job, the most files, events and bytes that one has are kept too.
 INSERT INTO chunks (chunk_id, task_id, kind, status, dataset_id, n_files, n_events, input_bytes, queue, priority, max_jobs,
-                    ram_mb, inputs, largest_boundary)
+                    ram_mb, needs_key, inputs, largest_boundary)
 VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events, :input_bytes, :queue, :priority,
-        :max_jobs, :ram_mb, (
+        :max_jobs, :ram_mb, :needs_key, (
     SELECT coalesce(jsonb_agg(jsonb_build_object('dataset_id', dataset_id, 'n_files', n_files, 'n_bytes', n_bytes,
                                                  'n_events', n_events) ORDER BY dataset_id), '[]')
       FROM (SELECT dataset_id, count(*) AS n_files, sum(n_bytes) AS n_bytes, sum(n_events) AS n_events
@@ -96,7 +96,7 @@ VALUES (:chunk_id, :task_id, :kind, 'offered', :dataset_id, :n_files, :n_events,
 -- An offered chunk is used or goes back, once.
 UPDATE chunks SET status = :to_status::text, ended_at = orrery_now(), reason = :reason
  WHERE chunk_id = :chunk_id AND task_id = :task_id AND status = 'offered'
-RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting;
+RETURNING chunk_id, kind, dataset_id, queue, n_files, max_jobs, ram_mb, is_for_waiting, needs_key;
 
 -- name: return_chunk
 -- A chunk of which no job was made was not used.

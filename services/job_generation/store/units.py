@@ -135,6 +135,12 @@ async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | No
     return {tuple(row) for row in await SQL.rows(work.connection, "held_memory", task_id=task_id)}
 
 
+async def why_it_waits(work: UnitOfWork, task_id: int) -> tuple[str, str, datetime] | None:
+    """What made a task wait, why, and until when; None: it does not wait for a time."""
+    row = await SQL.row(work.connection, "why_it_waits", task_id=task_id)
+    return None if row is None else (row["outcome"], row["reason"], row["retry_at"])
+
+
 async def release_memory(work: UnitOfWork, task_id: int, ram_mb: int | None = None) -> None:
     """Units of one raised memory, or of any, need not wait longer."""
     await SQL.run(work.connection, "release_memory", task_id=task_id, ram_mb=ram_mb)

@@ -11,6 +11,18 @@ SELECT DISTINCT dataset_id, ram_mb FROM chunks WHERE task_id = :task_id AND retr
 UPDATE chunks SET retry_at = NULL
  WHERE task_id = :task_id AND retry_at IS NOT NULL AND (:ram_mb::bigint IS NULL OR ram_mb = :ram_mb::bigint);
 
+-- name: why_it_waits
+-- Until when a task of which nothing runs is left alone, and what the last decision that made it wait said.
+-- Indexes jobs_task, chunks_task.
+SELECT h.outcome, h.reason, least(t.retry_at, held.retry_at) AS retry_at
+  FROM tasks t
+  CROSS JOIN LATERAL (SELECT outcome, reason FROM generation_history
+                       WHERE task_id = t.task_id AND outcome IN ('throttled', 'unplaceable', 'unsplittable')
+                       ORDER BY decision_id DESC LIMIT 1) h
+  CROSS JOIN LATERAL (SELECT min(retry_at) AS retry_at FROM chunks
+                       WHERE task_id = t.task_id AND retry_at > orrery_now()) held
+ WHERE t.task_id = :task_id AND (t.retry_at > orrery_now() OR held.retry_at IS NOT NULL);
+
 -- name: open_all_files
 -- All input of a task may be used.
 UPDATE task_datasets SET n_files_to_be_used = n_files, modification_time = orrery_now()

@@ -22,6 +22,7 @@ from shared.events import (
     JobsMerging,
     QueueChoice,
     TaskReady,
+    TaskReleased,
 )
 from shared.runtime.service import Context, Service
 from tests import rows
@@ -286,6 +287,14 @@ class Story:
             said = list(work.emitted)
         await self.check()
         return said
+
+    async def released(self, task_id: int) -> Sequence[Event]:
+        """What the watchdog does with a pending task whose time has come."""
+        async with self.database.begin(reason="the test plays the watchdog") as work:
+            await work.connection.execute(
+                "UPDATE tasks SET status = old_status, old_status = NULL, retry_at = NULL WHERE task_id = $1", task_id
+            )
+        return await self.hear(TaskReleased(task_id=task_id, status="running", reason="waited long enough"))
 
     async def status(self, task_id: int) -> str:
         return str(await self.value("SELECT status FROM tasks WHERE task_id = $1", task_id))

@@ -50,6 +50,7 @@ async def test_a_file_that_is_larger_than_any_disk_is_told(story: Story) -> None
     [chunk_id] = await story.ready(task_id)
     reason = await told(story, task_id, chunk_id)
     assert "mc.input._00000.root fits no queue" in reason
+    assert reason.endswith("nor does 1 other") and "_00001" not in reason
     assert "bytes of scratch space, Q_ALPHA has" in reason and "bytes of scratch space, Q_BETA has" in reason
 
 

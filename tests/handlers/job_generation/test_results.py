@@ -211,10 +211,10 @@ async def test_memory_that_no_queue_has_lets_the_other_units_go_on_and_is_tried_
     assert [row[1:] for row in await chunks_of(story, task_id)][-1] == (None, 1, "offered"), "the others go on"
     await story.end([*jobs[2:], *generated_in(await story.broker(task_id, ordinary))], "finished")
     assert await story.files(task_id) == ["ready", "finished", "finished", "finished"]
-    assert await story.status(task_id) == "running", "one unit still waits for memory"
-    async with story.database.begin(reason="an hour later") as work:
-        await work.connection.execute("UPDATE chunks SET retry_at = retry_at - interval '1 hour'")
-    await story.look_at_idle_tasks()
+    [task] = await story.fetch("SELECT status, error_dialog, retry_at FROM tasks WHERE task_id = $1", task_id)
+    assert (task["status"], task["error_dialog"]) == ("pending", "no queue is online"), "one unit waits for memory"
+    assert task["retry_at"] is not None
+    await story.released(task_id)
     [(_, ram_mb, n_files, _)] = [row for row in await chunks_of(story, task_id) if row[3] == "offered"]
     assert (ram_mb, n_files) == (8000, 1)
 
@@ -228,6 +228,33 @@ async def test_splitting_leaves_out_a_queue_whose_slots_have_less_memory_than_wa
     assert "needs 7200 MB of memory" in reason
     [(*_, status)] = [row for row in await chunks_of(story, task_id) if row[0] == raised]
     assert status == "returned", "no job was made of it"
+
+
+async def test_a_chunk_that_was_offered_before_its_task_got_more_memory_is_offered_again_at_once(story: Story) -> None:
+    task_id = await story.task(n_files=12)
+    jobs = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end(jobs[:1], "failed", source="payload"))
+    said = await story.end(jobs[1:5], "failed", source="payload", report=OUT_OF_MEMORY | {"max_pss": 1_500 * 1024})
+    assert chunks_in(said) == []  # the chunk is under way
+    await story.fetch("UPDATE tasks SET ram_count = 8000 WHERE task_id = $1 RETURNING task_id", task_id)
+    [again] = chunks_in(await story.broker(task_id, chunk_id))
+    assert await story.status(task_id) == "running"
+    assert chunks_in(await story.broker(task_id, again)) == [], "it was offered for what the task asks for now"
+    [*_, last] = await chunks_of(story, task_id)
+    assert last[0] == again and last[2:] == (5, "returned")
+
+
+async def test_a_task_whose_last_job_ends_while_its_other_input_waits_says_why(story: Story) -> None:
+    task_id = await story.task(n_files=3)
+    jobs = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end(jobs[:1], "failed", source="payload"))
+    await story.unplaceable(task_id, chunk_id)
+    assert await story.status(task_id) == "running"
+    await story.end(jobs[1:], "finished")
+    [task] = await story.fetch("SELECT status, error_dialog, retry_at FROM tasks WHERE task_id = $1", task_id)
+    assert (task["status"], task["error_dialog"]) == ("pending", "no queue is online")
+    assert task["retry_at"] is not None
+    assert len(chunks_in(await story.released(task_id))) == 1
 
 
 async def test_ended_and_counted_jobs_leave_the_hot_table(story: Story) -> None:
