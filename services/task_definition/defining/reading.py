@@ -115,7 +115,7 @@ class ContentsReader:
         return await self._load(work, one, size)
 
     async def _knows_older(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> bool:
-        """Before the first piece: which files have newer attempts. That of many files is read without the task's row."""
+        """Before the first piece: which files have newer attempts; of many files without the task row."""
         is_begun = one.after_lfn != "" or one.after_file > 0 or one.after_block is not None
         if is_begun or one.wanted.takes_older or one.catalogue_id is None:
             return True
