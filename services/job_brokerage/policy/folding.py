@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared.events.jobs import JobMove, ShareMove
@@ -17,6 +17,8 @@ WAITED_FOR_A_PILOT: frozenset[JobStatus] = frozenset({"activated", "sent", "star
 
 StatisticsKey = tuple[str, str, str, str, str]
 OutcomeKey = tuple[datetime, str, str, int]
+#: audits in a row that have to find the same difference of a row that changed meanwhile
+AUDITS_OF_BUSY_ROWS = 5
 OUTCOMES = ("started", "finished", "failed", "closed", "cancelled")
 
 
@@ -80,11 +82,37 @@ def outcomes_of(moves: Iterable[JobMove], at: datetime) -> dict[OutcomeKey, dict
     return dict(sorted(found.items()))
 
 
-def confirmed_drift(
-    before: dict[StatisticsKey, tuple[int, int]], now: dict[StatisticsKey, tuple[int, int]]
-) -> list[Change]:
-    """Differences that two audits in a row found alike.
+@dataclass(frozen=True)
+class Drift:
+    """By how much table jobs differs from one row of the statistics, and which version of the row that is.
 
-    A difference of one audit may only be an event on its way: correcting it would count that event twice.
+    `n_times`: audits in a row that found it.
     """
-    return [Change(key, *value) for key, value in sorted(now.items()) if before.get(key) == value]
+
+    n_jobs: int
+    n_cores: int
+    version: int = 0
+    n_times: int = 1
+
+
+def seen_again(before: Mapping[StatisticsKey, Drift], now: Mapping[StatisticsKey, Drift]) -> dict[StatisticsKey, Drift]:
+    """What an audit found, with how many audits in a row found it alike."""
+    found = {}
+    for key, one in now.items():
+        known = before.get(key)
+        alike = known is not None and (known.n_jobs, known.n_cores) == (one.n_jobs, one.n_cores)
+        found[key] = replace(one, n_times=known.n_times + 1) if known is not None and alike else one
+    return found
+
+
+def confirmed_drift(before: Mapping[StatisticsKey, Drift], found: Mapping[StatisticsKey, Drift]) -> list[Change]:
+    """Differences that are none of events on their way: correcting those would count the events twice.
+
+    Two audits found them alike and nothing was counted in between; where jobs come and go all the time two audits may
+    each meet one event on its way, and it takes more of them.
+    """
+    return [
+        Change(key, one.n_jobs, one.n_cores)
+        for key, one in sorted(found.items())
+        if one.n_times >= (2 if key in before and before[key].version == one.version else AUDITS_OF_BUSY_ROWS)
+    ]

@@ -18,11 +18,13 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from services.job_brokerage.policy.folding import (
     OUTCOMES,
     Change,
+    Drift,
     StatisticsKey,
     changes_of,
     changes_of_shares,
     confirmed_drift,
     outcomes_of,
+    seen_again,
     signs_of_life,
 )
 from shared.brokerage.load import Activity
@@ -40,6 +42,8 @@ PUBLISH_EVERY_S = 0.5  # who waits for room at a queue waits for this
 PUBLISHED_TIMES = 3
 COUNT_WORKERS_EVERY_S = 30.0
 AUDIT, AUDIT_EVERY_S = "queue_statistics_audit", 180.0
+# Corrected rows that a warning names.
+MOST_TOLD = 10
 # Longer ago than this, a period was left out.
 AUDIT_VALID_S = 1.5 * AUDIT_EVERY_S
 MEASURE_DISK_IO_EVERY_S = 60.0
@@ -60,7 +64,7 @@ class QueueStatistics:
         self._cache = cache
         self._changed: dict[str, int] = {}
         self._chunks: dict[int, int] = {}
-        self._drift_before: dict[StatisticsKey, tuple[int, int]] = {}
+        self._drift_before: dict[StatisticsKey, Drift] = {}
         self._audited_at: datetime | None = None
         self._drift = Gauge(
             "orrery_queue_statistics_drift_jobs",
@@ -102,29 +106,28 @@ class QueueStatistics:
         self._chunks = {chunk_id: times - 1 for chunk_id, times in self._chunks.items() if times > 1}
 
     async def audit(self, work: UnitOfWork) -> None:
-        """Periodic, on one replica: compare with table jobs and correct what two audits found.
+        """Periodic, on one replica: compare with table jobs and correct what audits found again and again.
 
         The difference is exported.
         """
-        now = {
-            (row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"]): (
-                row["n_jobs"],
-                row["n_cores"],
-            )
-            for row in await SQL.rows(work.connection, "drift")
-        }
-        confirmed = confirmed_drift(await self._last_audit(work), now)
-        self._drift.set(sum(abs(jobs) for jobs, _ in now.values()))
+        before = await self._last_audit(work)
+        now = seen_again(before, {_key(row): _drift(row) for row in await SQL.rows(work.connection, "drift")})
+        confirmed = confirmed_drift(before, now)
+        self._drift.set(sum(abs(one.n_jobs) for one in now.values()))
         await self._add(work, confirmed)
         self.mark(change.key[0] for change in confirmed)
         self._corrected.inc(sum(abs(change.n_jobs) for change in confirmed))
         if confirmed:
-            log.warning("queue statistics: %d rows differed from table jobs twice and were corrected", len(confirmed))
+            log.warning(
+                "queue statistics: %d rows differed from table jobs in audit after audit and were corrected: %s",
+                len(confirmed),
+                "; ".join(f"{'/'.join(one.key)} {one.n_jobs:+d} jobs" for one in confirmed[:MOST_TOLD]),
+            )
         done = {change.key for change in confirmed}
         self._audited_at = work.now
         self._drift_before = {key: value for key, value in now.items() if key not in done}
 
-    async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, tuple[int, int]]:
+    async def _last_audit(self, work: UnitOfWork) -> dict[StatisticsKey, Drift]:
         """What this replica found a period ago; nothing if another audited since, or nobody did for longer.
 
         Two differences that happen to be alike, far apart, may be two events on their way.
@@ -207,3 +210,11 @@ class QueueStatistics:
             statistics_key(queue): {"jobs": jobs[queue], "activity": activity_to_json(activity[queue])}
             for queue in queues
         }
+
+
+def _key(row: Any) -> StatisticsKey:
+    return row["queue"], row["resource_type"], row["gshare"], row["user_name"], row["status"]
+
+
+def _drift(row: Any) -> Drift:
+    return Drift(row["n_jobs"], row["n_cores"], row["version"])

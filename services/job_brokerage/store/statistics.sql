@@ -87,7 +87,7 @@ SELECT coalesce(j.queue, s.queue) AS queue, coalesce(j.resource_type, s.resource
        coalesce(j.gshare, s.gshare) AS gshare, coalesce(j.user_name, s.user_name) AS user_name,
        coalesce(j.status, s.status) AS status,
        (coalesce(j.n_jobs, 0) - coalesce(s.n_jobs, 0))::bigint AS n_jobs,
-       (coalesce(j.n_cores, 0) - coalesce(s.n_cores, 0))::bigint AS n_cores
+       (coalesce(j.n_cores, 0) - coalesce(s.n_cores, 0))::bigint AS n_cores, coalesce(s.version, 0) AS version
 FROM (SELECT queue, resource_type, gshare, user_name, status, count(*) AS n_jobs, sum(core_count)::bigint AS n_cores
       FROM jobs WHERE status NOT IN ('finished', 'failed', 'closed', 'cancelled') AND queue IS NOT NULL
       GROUP BY queue, resource_type, gshare, user_name, status) j

@@ -101,8 +101,11 @@ SELECT queue, resource_type FROM (
 -- name: end_live
 -- Jobs of sets that are needed no more, or ended otherwise than by their pilots. The end time that a pilot's report set
 -- stays: the wait for the merge used no core. This transaction may have begun before the last change of the job: the end
--- is not before it.
-WITH before AS MATERIALIZED (SELECT job_id, status AS was FROM jobs WHERE job_id = ANY(:job_ids::bigint[]))
+-- is not before it. The lock comes first: who changes a job at this moment changes the state that it ends from, which
+-- the statistics of queues count.
+WITH before AS MATERIALIZED (
+    SELECT job_id, status AS was FROM jobs WHERE job_id = ANY(:job_ids::bigint[]) AND status = ANY(:allowed::text[])
+     ORDER BY job_id FOR NO KEY UPDATE)
 UPDATE jobs j SET status = :to_status::text, state_change_time = orrery_now(),
        end_time = coalesce(j.end_time, greatest(orrery_now(), j.state_change_time)),
        error_source = coalesce(j.error_source, :error_source), error_code = coalesce(j.error_code, :error_code::int),

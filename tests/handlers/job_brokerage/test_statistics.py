@@ -198,6 +198,16 @@ async def test_what_was_found_more_than_a_period_ago_confirms_nothing(database, 
     assert await counts(database) == {("Q_ALPHA", "activated"): 2}, "it is not an event on its way after all"
 
 
+async def test_two_events_on_their_way_in_two_audits_of_a_busy_row_are_not_counted_twice(database, statistics) -> None:
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics)
+    await its_event_comes(database, statistics)
+    await an_event_is_on_its_way(database)
+    await audit(database, statistics, minutes_later=3)
+    await its_event_comes(database, statistics)
+    assert await counts(database) == {("Q_ALPHA", "activated"): 2}
+
+
 async def test_workers_are_counted_and_forgotten(database, statistics) -> None:
     async with database.begin(reason="test") as work:
         await work.connection.execute(

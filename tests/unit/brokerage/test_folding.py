@@ -5,7 +5,16 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_brokerage.policy.folding import changes_of, confirmed_drift, outcomes_of, signs_of_life
+from services.job_brokerage.policy.folding import (
+    AUDITS_OF_BUSY_ROWS,
+    Drift,
+    StatisticsKey,
+    changes_of,
+    confirmed_drift,
+    outcomes_of,
+    seen_again,
+    signs_of_life,
+)
 from shared.events import JobMove
 
 AT = datetime(2026, 3, 1, 12, 34, 56, tzinfo=UTC)
@@ -71,6 +80,18 @@ def test_outcomes_are_counted_by_the_hour_and_a_job_starts_once() -> None:
 
 def test_only_a_difference_that_two_audits_find_alike_is_corrected() -> None:
     same, moving, gone = (("Q", "S", "M", "u", state) for state in ("running", "sent", "defined"))
-    before = {same: (2, 16), moving: (1, 8), gone: (5, 40)}
-    now = {same: (2, 16), moving: (3, 24)}
+    before = {same: Drift(2, 16), moving: Drift(1, 8), gone: Drift(5, 40)}
+    now = seen_again(before, {same: Drift(2, 16), moving: Drift(3, 24)})
     assert [(one.key, one.n_jobs, one.n_cores) for one in confirmed_drift(before, now)] == [(same, 2, 16)]
+
+
+def test_a_row_that_changes_between_audits_takes_more_of_them() -> None:
+    """Two audits may each meet one event on its way."""
+    key = ("Q", "S", "M", "u", "holding")
+    before: dict[StatisticsKey, Drift] = {}
+    confirmed = []
+    for version in range(AUDITS_OF_BUSY_ROWS):
+        now = seen_again(before, {key: Drift(1, 8, version)})
+        confirmed.append(len(confirmed_drift(before, now)))
+        before = now
+    assert confirmed == [0, 0, 0, 0, 1]
