@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from services.task_definition.policy.input_read import UnitChange, Whereabouts, changed_unit, whereabouts
+from services.task_definition.policy.input_wishes import InputWish
 from services.task_definition.store.older_files import know_older_files
 from services.task_definition.store.readings import DatasetReading, Readings
 from shared.db.unit_of_work import UnitOfWork
@@ -137,7 +138,7 @@ class ContentsReader:
                 ids=loaded.without_events,
                 from_status=None,
                 to_status="broken",
-                reason=f"it has no events, and files of {one.wanted.name} are cut by events",
+                reason=f"it has no events, and files of {one.wanted.name} are {_use_of_events(one.wanted)}",
             )
         is_last = loaded.n_listed < n_files
         await self._readings.note_loaded(work.connection, one, loaded, READ if is_last else LOAD)
@@ -172,7 +173,8 @@ class ContentsReader:
 
     async def _forget_eventless(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> bool:
         """Files that were read before their events were known are cut when they are; False: others have the task."""
-        if one.wanted.events_per_unit is None or one.after_lfn:
+        wants_events = one.wanted.needs_events or one.wanted.events_per_unit is not None
+        if not wants_events or one.after_lfn:
             return True
         known_now = await self._readings.with_events_now(work.connection, one)
         if not known_now:
@@ -208,3 +210,7 @@ class ContentsReader:
                 to_status=status,
                 reason=f"the catalogue says so of {one.wanted.name}",
             )
+
+
+def _use_of_events(wanted: InputWish) -> str:
+    return "cut by events" if wanted.events_per_unit is not None else "handed out in ranges of events"

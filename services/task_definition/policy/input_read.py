@@ -13,7 +13,7 @@ from shared.model.storage import Storage
 from shared.states.file import FileStatus
 
 NAMES_SHOWN = 5
-_BROKEN = "corrupted, or without events to be cut by"
+_BROKEN = "corrupted, or without events to be cut or handed out by"
 _MEANS: Mapping[FileStatus, str] = {"broken": f"broken ({_BROKEN})"}
 
 
@@ -89,7 +89,7 @@ def not_enough(
 def left_out(read: Sequence[InputRead], unusable: Mapping[FileStatus, int]) -> str:
     """What a task that goes on says of input that it never uses; empty where it uses all.
 
-    Example: "2 units of its input are not used: corrupted, or without events to be cut by".
+    Example: "2 units of its input are not used: corrupted, or without events to be cut or handed out by".
     """
     count = unusable.get("broken", 0)
     told = [f"{count} units of its input are not used: {_BROKEN}"] if count else []

@@ -16,7 +16,8 @@ class InputWish:
     """Kept with the reading of a dataset, so that each slice is read by the same rules.
 
     `events_per_unit`: files are split into ranges of so many events (event-level splitting), one row for each; None:
-    one row for each file. `events_per_file`: counts for every file instead of what the catalogue knows. `max_files` and
+    one row for each file. `needs_events`: events are handed out in ranges (event service).
+    `events_per_file`: counts for every file instead of what the catalogue knows. `max_files` and
     `max_events` are limits of the whole task, of which `files_used` and `events_used` were used before this reading.
     `first_event`: the running number of the task's first event. `files_per_master_file`: of a secondary dataset that
     follows a ratio. `units_per_file`: about so many rows for each file. `without_copy`: the state of a file that the
@@ -40,6 +41,7 @@ class InputWish:
     events_used: int = 0
     first_event: int = 1
     events_per_unit: int | None = None
+    needs_events: bool = False
     events_per_file: int | None = None
     units_per_file: int = 1
     names: tuple[str, ...] | None = None
@@ -143,8 +145,7 @@ def wish_for(
     `makes_jobs`: the task may do so already.
     """
     rule = plan.split_rule
-    # a boundary is a luminosity block, unless the task states its own
-    by_boundary = bool(rule.get("groupBoundaryID")) and one.boundaries is None
+    by_boundary = bool(rule.get("groupBoundaryID")) and one.boundaries is None  # by luminosity block, not by its own
     stages = bool(rule.get("inputPreStaging"))
     elsewhere: FileStatus = "staging" if stages else "pending" if parent_works else "missing"
     common = InputWish(
@@ -176,6 +177,7 @@ def wish_for(
         events_used=used[1],
         first_event=plan.first_event,
         events_per_unit=one.events_per_unit,
+        needs_events=bool(rule.get("nEventsPerWorker")),
         events_per_file=one.events_per_file,
         units_per_file=one.units_per_file,
         skip_files_used_by=tuple(rule.get("skipFilesUsedBy") or ()),

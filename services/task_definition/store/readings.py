@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import asyncpg
@@ -38,7 +38,8 @@ class DatasetReading:
 class LoadedSlice:
     """What a slice added, and how many files of the catalogue it went through.
 
-    `without_events`: ids of files that should have been cut by events and have none. `n_older`: attempts of files of
+    `without_events`: ids of files that should be cut by events, or handed out in ranges of them, and have none.
+    `n_older`: attempts of files of
     which there are newer ones; `n_not_made`: files that the parent has not finished.
     """
 
@@ -122,12 +123,11 @@ class Readings:
             size=size,
             after_block=one.after_block,
             after_file=one.after_file,
-            max_files=limits.max_files,
-            max_events=limits.max_events,
-            first_event=limits.first_event,
+            **asdict(limits),
             max_attempt=wanted.max_attempt,
             max_failure=wanted.max_failure,
             events_per_unit=wanted.events_per_unit,
+            needs_events=wanted.needs_events,
             events_per_file=wanted.events_per_file,
             names=None if wanted.names is None else list(wanted.names),
             boundaries=None if wanted.boundaries is None else list(wanted.boundaries),

@@ -117,7 +117,8 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block,
 -- older_files_pkey.
--- A file without events has nothing to cut: its one row is broken, and nobody waits for it.
+-- A file without events has nothing to cut, or to hand out in ranges (needs_events): its one row is broken, and nobody
+-- waits for it.
 -- Files that were named with boundaries come in that order.
 -- Of files whose names differ in their last number only, attempts of one file, the newest is taken (takes_older: all).
 -- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
@@ -203,7 +204,8 @@ WITH plain AS (
         INSERT INTO task_files (dataset_id, task_id, lfn, guid, type, fsize, checksum, scope, status, max_attempt,
                                 max_failure, n_events, start_event, end_event, first_event, boundary_id, lumi_block_nr)
         SELECT :dataset_id, :task_id, lfn, guid, 'input', size_bytes, checksum, scope,
-               CASE WHEN is_corrupted OR (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL) THEN 'broken'
+               CASE WHEN is_corrupted OR (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL)
+                         OR (:needs_events::boolean AND coalesce(events, 0) <= 0) THEN 'broken'
                     WHEN :is_here::boolean OR EXISTS (
                          SELECT FROM catalogue.file_replicas r
                           WHERE r.file_id = units.file_id AND NOT r.storage = ANY(:not_at::text[])) THEN :here::text
@@ -222,14 +224,15 @@ SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT count(is_older) FROM a
        count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
        sum(n_events)::bigint AS n_events,
        coalesce(array_agg(file_id ORDER BY file_id) FILTER (
-           WHERE :events_per_unit::bigint IS NOT NULL AND start_event IS NULL), '{}') AS without_events FROM added;
+           WHERE (:events_per_unit::bigint IS NOT NULL AND start_event IS NULL)
+              OR (:needs_events::boolean AND coalesce(n_events, 0) <= 0)), '{}') AS without_events FROM added;
 
 -- name: join_by_hash
 -- The planner expects one name on each side of a slice, and would compare each with each.
 SELECT set_config('enable_nestloop', CASE WHEN :by_hash::boolean THEN 'off' ELSE 'on' END, true);
 
 -- name: with_events_now
--- Units that had nothing to cut when they were read, and of which the catalogue knows the events now. Index
+-- Units that had no events when they were read, and of which the catalogue knows the events now. Index
 -- task_files_state.
 SELECT t.file_id FROM task_files t JOIN catalogue.files f ON f.dataset_id = :catalogue_id AND f.lfn = t.lfn
  WHERE t.dataset_id = :dataset_id AND t.status = 'broken' AND t.start_event IS NULL AND f.n_events > 0

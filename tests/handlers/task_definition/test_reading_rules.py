@@ -8,6 +8,8 @@ import httpx
 import pytest
 
 from shared.db import Database
+from shared.runtime.service import Service
+from tests.handlers.grids import a_record, load_grid, small_grid
 from tests.handlers.task_definition.reading import change, in_small_slices, lfn, look, read_all, registered
 from tests.handlers.task_definition.steps import rows_of, submit, task_row
 from tests.handlers.task_definition.world import an_input, production
@@ -97,7 +99,10 @@ async def test_a_file_without_events_is_no_input_of_a_task_that_cuts_files_by_ev
     [task] = await rows_of(database, "SELECT task_id, error_dialog FROM tasks")
     files = await rows_of(database, "SELECT file_id, lfn FROM task_files WHERE status = 'broken'")
     assert [one["lfn"] for one in files] == [lfn(3)] and len(found) == 39
-    assert task["error_dialog"] == "1 units of its input are not used: corrupted, or without events to be cut by"
+    assert (
+        task["error_dialog"]
+        == "1 units of its input are not used: corrupted, or without events to be cut or handed out by"
+    )
     log = "SELECT reason FROM transition_log WHERE entity = $1 AND to_status = $2"
     [of_file] = await rows_of(database, log, "file", "broken")
     assert of_file["reason"] == "it has no events, and files of mc.evnt are cut by events"
@@ -130,7 +135,7 @@ async def test_a_task_of_which_no_file_has_events_is_broken_with_the_reason(
     await registered(database, definition, task_id)
     await read_all(database, definition)
     row = await task_row(database, task_id)
-    told = "none of 20 units of input can be used: 20 broken (corrupted, or without events to be cut by)"
+    told = "none of 20 units of input can be used: 20 broken (corrupted, or without events to be cut or handed out by)"
     assert (row["status"], row["error_dialog"]) == ("broken", told)
 
 
@@ -140,3 +145,50 @@ async def test_files_without_events_need_no_secondary_files(database: Database, 
     inputs = [an_input(), an_input("mc.minbias", "MINBIAS", ratio=1)]
     found = await read(database, producer, nEventsPerJob=500, inputs=inputs)
     assert len([row for row in found if row["start_event"] is not None]) == 8
+
+
+@pytest.fixture
+async def with_event_service(service: Service, database: Database) -> None:
+    """The small grid, and a queue that takes event service."""
+    grid = small_grid()
+    grid["queues"]["E_ALPHA"] = a_record("E_ALPHA", "ALPHA", jobseed="es")
+    await load_grid(database, grid)
+
+
+_RANGES = {"nEventsPerWorker": 100, "nFilesPerJob": 1}
+
+
+@pytest.mark.usefixtures("with_event_service")
+async def test_a_file_without_events_is_no_input_of_a_task_with_event_service_and_says_so(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    await change(database, _EVENTS, lfn(3), None)
+    await change(database, _EVENTS, lfn(4), 0)
+    found = await read(database, producer, **_RANGES, runUntilClosed=True)
+    [task] = await rows_of(database, "SELECT error_dialog FROM tasks")
+    told = "2 units of its input are not used: corrupted, or without events to be cut or handed out by"
+    assert task["error_dialog"] == told and len(found) == 20
+    files = await rows_of(database, "SELECT lfn FROM task_files WHERE status = 'broken' ORDER BY lfn")
+    assert [one["lfn"] for one in files] == [lfn(3), lfn(4)]
+    log = "SELECT DISTINCT reason FROM transition_log WHERE entity = 'file' AND to_status = 'broken'"
+    [of_files] = await rows_of(database, log)
+    assert of_files["reason"] == "it has no events, and files of mc.evnt are handed out in ranges of events"
+    await change(database, _EVENTS, lfn(3), 1000)
+    await look(database)
+    units = "SELECT status, n_events FROM task_files WHERE lfn = $1"
+    assert [tuple(row) for row in await rows_of(database, units, lfn(3))] == [("ready", 1000)]
+
+
+@pytest.mark.usefixtures("with_event_service")
+async def test_a_task_with_event_service_of_which_no_file_has_events_is_broken_at_its_definition(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    for number in range(21):
+        await change(database, _EVENTS, lfn(number), 0)
+    definition = in_small_slices()
+    task_id = await submit(producer, production("rules", **_RANGES))
+    await registered(database, definition, task_id)
+    await read_all(database, definition)
+    row = await task_row(database, task_id)
+    told = "none of 20 units of input can be used: 20 broken (corrupted, or without events to be cut or handed out by)"
+    assert (row["status"], row["error_dialog"]) == ("broken", told)
