@@ -60,6 +60,7 @@ class Explanation:
                 for line in left_out_of(*row.values())
             ],
             "jobs": listed["jobs"],
+            "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],

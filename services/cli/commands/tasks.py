@@ -22,7 +22,7 @@ COLUMNS = (
     ("user", "user_name"),
     ("changed", lambda task: age(task.get("state_change_time"))),
     ("name", "task_name"),
-    ("says", lambda task: says(task.get("error_dialog") or "", console().width)),
+    ("says", lambda task: says(task.get("error_dialog") or task.get("held_back") or "", console().width)),
 )
 #: what is left out where a name beside it would have no room, and the characters that all columns need
 ONLY_WHERE_WIDE, WIDE = ("priority", "share", "user"), 120

@@ -7,6 +7,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
+from services.task_definition.policy.generation_texts import generation_lines, latest_line, moment
 from services.task_definition.policy.large_numbers import written_out
 from services.task_definition.policy.outside import request_line
 from services.task_definition.policy.position import Position
@@ -31,11 +32,6 @@ SHOWN_CHOSEN = 5
 OF_THE_TASK = frozenset(
     check.name for check in (RUNNING_JOBS, QUEUED_JOBS, RUNNING_CORES, QUEUED_CORES, DISK_QUOTA, SHARE_USAGE)
 )
-
-
-def moment(value: Any) -> str:
-    """A time to the second."""
-    return "" if value is None else str(value)[:19] + " UTC"
 
 
 def counts(numbers: Mapping[str, int]) -> str:
@@ -77,10 +73,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines.append(f"  jobs: {counts(found['jobs'])}")
     generation = found.get("generation")
     if generation:
-        lines.append(f"  job generation at {moment(generation['decided_at'])}: {generation['reason']}")
-        if generation["outcome"] == "throttled" and generation["retry_at"]:
-            at = f"{str(generation['retry_at'])[11:16]} UTC"
-            lines.append(f"    waits for: fewer queued jobs of share {task['gshare']} or {at}")
+        lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
     lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
@@ -179,17 +172,6 @@ def rule_line(ruled: Facts, n_jobs: int) -> str:
     """What a retry rule decided about failed jobs, with the reason of one of them."""
     jobs = f"{n_jobs} job{'s' * (n_jobs != 1)}"
     return f"retry rule about {jobs}{', for example' * (n_jobs != 1)}: {ruled['reason']}"
-
-
-def generation_lines(history: Sequence[Facts]) -> list[str]:
-    """What was decided before the latest decision, the latest first; a wait that goes on is one line."""
-    if len(history) < 2:
-        return []
-    return ["  before that:"] + [
-        f"    {moment(one['first_at'])} {one['outcome']}"
-        f"{' ({} times)'.format(one['n_times']) if one['n_times'] > 1 else ''}: {one['reason']}"
-        for one in history[1:]
-    ]
 
 
 def latest_first(history: Sequence[Facts]) -> list[Facts]:

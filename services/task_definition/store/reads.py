@@ -13,12 +13,15 @@ import asyncpg
 from services.task_definition.policy.file_status import FileInTask, shown_status
 from shared.db.queries import Queries
 from shared.states.event_range import STATUS_OF_CODE
+from shared.waits.store import STATES
 
 SQL = Queries.beside(__file__)
 FILES_PER_DATASET = 1000
 MAX_TASKS = 1000
 #: jobs of a task, and ranges of its events, that are counted by kind
 MOST_COUNTED = 100_000
+#: states in which a task may wait for room in its share
+MAY_BE_HELD = frozenset(STATES["share"])
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,10 @@ class Reading:
     async def tasks(
         self, connection: asyncpg.Connection, wanted: TaskFilter, *, counts: bool = True
     ) -> list[dict[str, Any]]:
-        """Tasks, the newest first, with `files` of their master inputs and `jobs` by state."""
+        """Tasks, the newest first, with `files` of their master inputs and `jobs` by state.
+
+        `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
+        """
         pattern = None
         if wanted.name is not None:
             escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -65,8 +71,13 @@ class Reading:
             skip=wanted.skip,
         )
         tasks = [dict(row) for row in rows]
+        ids = [task["task_id"] for task in tasks]
+        may_be_held = [task["task_id"] for task in tasks if task["status"] in MAY_BE_HELD and task["retry_at"]]
+        held = await SQL.rows(connection, "held_back", task_ids=may_be_held) if may_be_held else []
+        reasons = {row["task_id"]: row["reason"] for row in held}
+        for task in tasks:
+            task["held_back"] = reasons.get(task["task_id"])
         if counts and tasks:
-            ids = [task["task_id"] for task in tasks]
             files, jobs = await self._files(connection, ids), await self.jobs(connection, ids)
             for task in tasks:
                 task["files"] = files.get(task["task_id"], {})

@@ -16,6 +16,14 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
 
+-- name: held_back
+-- Why no jobs are made of these tasks now: their share has enough, and they have open input that no job has.
+SELECT g.task_id, g.reason FROM generation_decisions g JOIN tasks t USING (task_id)
+ WHERE g.task_id = ANY(:task_ids::bigint[]) AND g.outcome = 'throttled' AND t.retry_at IS NOT NULL
+   AND EXISTS (SELECT FROM task_datasets d
+                WHERE d.task_id = g.task_id AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.master_id IS NULL
+                  AND d.n_files_used < least(d.n_files, d.n_files_to_be_used));
+
 -- name: files_by_task
 -- Files of the master inputs.
 SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint AS opened,

@@ -9,7 +9,7 @@ from shared.runtime.service import Service
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
-from tests.rows import archived_job, insert, job
+from tests.rows import archived_job, change, insert, job
 
 DECISION = {
     "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen",
@@ -190,3 +190,37 @@ async def test_where_a_job_runs_is_told_to_its_owner_and_to_production_alone(
         for who, may in ((owner, True), (producer, True), (user, False)):
             answer = await who.get("/api/v1/explain/job/9")
             assert answer.json()["data"]["job"]["status"] == "running" and ("node7" in answer.text) == may
+
+
+async def test_a_task_is_said_to_wait_for_its_share_only_while_it_does(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    reason = "21 queued jobs are more than the cap 5"
+    async with database.read() as connection:
+        row = {"task_id": task_id, "outcome": "throttled", "reason": reason}
+        await insert(connection, "generation_decisions", row)
+        await change(
+            connection,
+            "UPDATE generation_decisions SET retry_at = orrery_now() + interval '1 hour' WHERE task_id = $1", task_id,
+        )  # fmt: skip
+        for status in ("assigning", "ready"):
+            await change(
+                connection,
+                "UPDATE tasks SET status = $2, retry_at = orrery_now() + interval '1 hour' WHERE task_id = $1",
+                task_id, status,
+            )  # fmt: skip
+
+    async def told() -> tuple[str, str | None]:
+        found = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+        listed = (await producer.get("/api/v1/task/list")).json()["data"]
+        return found["text"], next(one["held_back"] for one in listed if one["task_id"] == task_id)
+
+    text, listed = await told()
+    assert f"{reason}\n    waits for: fewer queued jobs of share" in text and listed == reason
+    async with database.read() as connection:
+        used = "UPDATE task_datasets SET n_files_used = n_files WHERE task_id = $1 AND type = 'input'"
+        await change(connection, used, task_id)
+    text, listed = await told()
+    assert "waits for: fewer queued jobs" not in text and listed is None
+    assert "job generation was held back last at" in text and "and is not any more: 21 queued jobs" in text

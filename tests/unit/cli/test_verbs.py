@@ -399,3 +399,14 @@ def test_a_parameter_has_one_shape_set_or_not_as_text_and_as_json(services, orre
     assert (is_set["set"], is_set["value"], is_set["default"]) == (True, "60", unset["default"])
     assert (unset["set"], unset["value"]) == (False, None)
     assert re.search(r"name +taskbrokerage.RETRY_S", text) and re.search(r"default +1,?800", text) and "60" in text
+
+
+def test_a_task_that_its_share_holds_back_says_so_in_the_list(services, orrery):
+    held = {
+        "task_id": 7,
+        "status": "ready",
+        "error_dialog": None,
+        "held_back": "21 queued jobs are more than the cap 5",
+    }
+    services.says("task/list", [held])
+    assert "21 queued jobs are more than the cap 5" in orrery("tasks").out

@@ -10,11 +10,11 @@ import pytest
 from services.task_definition.policy.explaining import (
     decision_lines,
     failure_lines,
-    generation_lines,
     job_waits_for,
     latest_first,
     task_meaning,
 )
+from services.task_definition.policy.generation_texts import generation_lines
 from services.task_definition.policy.large_numbers import written_out
 
 
