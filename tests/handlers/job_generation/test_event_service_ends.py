@@ -336,3 +336,19 @@ async def deletable(story: Story, task_id: int) -> list[str | None]:
         "SELECT file_not_deleted FROM event_ranges WHERE task_id = $1 ORDER BY event_range_id", task_id
     )
     return [row["file_not_deleted"] for row in found]
+
+
+async def test_of_a_task_that_is_to_finish_no_job_follows_one_that_was_taken_back_where_events_can_be_merged(
+    story: Story,
+) -> None:
+    task_id, [job_id] = await begun(story)
+    await process(story, job_id, 3)
+    [again] = generated_in(await story.end([job_id], "merging"))
+    async with story.database.begin(reason="finish") as work:
+        await work.connection.execute("UPDATE tasks SET status = 'finishing' WHERE task_id = $1", task_id)
+    [merge_id] = generated_in(await story.end([again], "closed", source="user"))
+    assert await ends(story, again) == [("closed", "es_unused")]
+    assert await story.value("SELECT role FROM job_set_jobs WHERE job_id = $1", merge_id) == "merge"
+    assert await ranges(story, task_id) == ["done"] * 3 + ["fatal"] * 2
+    await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["finished"]

@@ -127,11 +127,12 @@ def _for_the_rest(end: ConsumerEnd, state: SetState, most_attempts: int, *, acce
             return "wait", f"{left}; {state.n_live} other jobs take them"
         if not state.n_done and not state.n_held:
             return "give_back", f"{left}, none was processed: another queue is chosen"
-        return "retry", f"{left}; the job was taken back before it ran"
     if accepts_partial and state.n_done and not state.n_live:
         if state.n_held:
             return "wait", f"other jobs have {state.n_held} ranges"
         return "merge", f"{left}, and the task is to finish"
+    if end.outcome == "unused":
+        return "retry", f"{left}; the job was taken back before it ran"
     if end.attempt < most_attempts:
         return "retry", f"{left}; attempt {end.attempt} of {most_attempts}"
     if state.n_live:
