@@ -35,6 +35,14 @@ class Hastening:
         if parent not in policy.COMPLETED:
             return
         await SQL.run(work.connection, "hasten_task", task_id=task.task_id, priority=policy.PRIORITY, gshare=gshare)
+        await work.log_files(
+            entity="order",
+            task_id=task.task_id,
+            ids=[task.task_id],
+            from_status=f"priority {task.current_priority}, share {task.gshare}",
+            to_status=f"priority {max(task.current_priority, policy.PRIORITY)}, share {gshare}",
+            reason=policy.told(progress.files_total, ended, progress.live_jobs),
+        )
         if not is_raised:
             work.emit(TaskCommanded(task_id=task.task_id, command="change_priority", status=task.status))
         if gshare != task.gshare:

@@ -120,14 +120,14 @@ class UnitOfWork:
     async def log_files(
         self,
         *,
-        entity: Literal["file", "event_range"],
+        entity: Literal["file", "event_range", "order"],
         task_id: int,
         ids: Sequence[int],
         from_status: str | None,
         to_status: str,
         reason: str,
     ) -> None:
-        """One line of the transition log for a batch of files or event ranges that changed together."""
+        """One line of the transition log for a batch of files or event ranges, or the order of a task."""
         if not ids:
             return
         await self.connection.execute(

@@ -33,6 +33,17 @@ def is_near_its_end(
     return max(live_jobs, -(-left // per_job)) < FEW_JOBS
 
 
+def told(n_files: int, n_ended: int, live_jobs: int) -> str:
+    """Why a task is hurried, with the numbers.
+
+    Example: "near its end: 98 of 100 files are worked on (from 95 % on), 2 jobs live (fewer than 100 are left)".
+    """
+    return (
+        f"near its end: {n_ended} of {n_files} files are worked on (from {NEAR_PERCENT} % on), "
+        f"{live_jobs} jobs live (fewer than {FEW_JOBS} are left)"
+    )
+
+
 def express_share(nodes: Sequence[ShareNode], vo: str) -> str | None:
     """The leaf Express, if there is one that takes tasks of the VO."""
     parents = {node.parent for node in nodes}

@@ -67,9 +67,9 @@ SELECT consumer, reason, NULL, NULL, parked_at, parked_at FROM parked_messages
  ORDER BY at DESC LIMIT 5;
 
 -- name: history_of_task
--- Changes of the task itself, the latest first.
+-- Changes of the task itself and of its order (priority and share), the latest first.
 SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
- WHERE task_id = :task_id AND entity = 'task' ORDER BY at DESC LIMIT :at_most::int;
+ WHERE task_id = :task_id AND entity IN ('task', 'order') ORDER BY at DESC LIMIT :at_most::int;
 
 -- name: open_chunks
 -- The last chunks of a task. Index chunks_latest.

@@ -10,6 +10,7 @@ import pytest
 
 from services.task_definition.policy.hastening import express_share, is_near_its_end
 from services.task_definition.policy.shares import ShareNode
+from services.watchdog.checking.run import run_checks
 from shared.db import Database
 from shared.events import Event, TaskCommanded, TaskProgressed
 from shared.runtime.service import Service
@@ -79,6 +80,13 @@ async def test_a_task_near_its_end_is_raised_once_with_its_waiting_jobs_and_a_re
     ]
     assert await raised(database, task_id) == (900, 500, "Express")
     assert await progressed(database, service, task_id) == ()
+    found = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    assert (
+        "priority 500, share MC -> priority 900, share Express by test: near its end: 98 of 100 files are "
+        "worked on (from 95 % on), 2 jobs live (fewer than 100 are left)"
+    ) in found["text"]
+    async with database.read() as connection:
+        assert [one for one in await run_checks(connection) if one.entity == "order"] == []
     await end_files(database, task_id, finished=17, failed=3)
     await put(database, task_id, "finished")
     assert (await producer.post("/api/v1/task/retry", json={"task_id": task_id})).json()["success"]

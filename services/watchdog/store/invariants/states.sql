@@ -32,13 +32,13 @@ SELECT l.task_id, l.entity, coalesce(l.entity_id, l.entity_ids[1]) AS entity_id,
                     WHERE a.target IN (l.task_id::text, 'task ' || l.task_id, 'task:' || l.task_id) AND a.at <= l.at);
 
 -- name: i5_transition_not_in_graph
--- Only the published transitions occur.
+-- Only the published transitions occur; the order of a task (its priority and share) is no state.
 SELECT l.task_id, l.entity, l.entity_id,
        format('%s %s went from %s to %s at %s, which the graph does not have (%s: %s)', l.entity, l.entity_id,
               coalesce(l.from_status, '(inserted)'), l.to_status, l.at, l.actor, l.reason) AS sentence
   FROM (SELECT task_id, entity, coalesce(entity_id, entity_ids[1]) AS entity_id, at, from_status, to_status, actor,
                reason
-          FROM transition_log WHERE task_id = ANY(:task_ids::bigint[]) AND entity <> 'job'
+          FROM transition_log WHERE task_id = ANY(:task_ids::bigint[]) AND entity NOT IN ('job', 'order')
         UNION ALL
         SELECT task_id, 'job', job_id, at, from_status, to_status, actor, reason
           FROM transitions_of_jobs(:task_ids::bigint[])) l
