@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from services.job_generation.event_serving.cloning import note_copies
 from services.job_generation.instantiating import at_sites
+from services.job_generation.lacking import RAN_OUT, is_given_up
 from services.job_generation.matching import take_matches, take_more
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
@@ -131,7 +132,8 @@ class Generating:
                 await note_copies(work, definition, chunk, placed, job_ids)
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
-        if not placement.jobs and chunk.needs_key in (None, needs_key(task.needs)):  # else it is offered again at once
+        is_current = chunk.needs_key in (None, needs_key(task.needs))  # else its input is offered again at once
+        if not placement.jobs and is_current and not await is_given_up(work, definition, placement):
             retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
             await self._no_jobs(work, task, chunk, placement, queues, min(retry_at, advertises_again_at or retry_at))
         return len(placement.jobs)
@@ -286,17 +288,14 @@ class Generating:
         """No job fits anywhere although queues were ranked: wait until something may bring another, and say why."""
         why = "; ".join(placement.reasons) or "none of the ranked queues exists any more"
         reason = f"no job could be made for {len(queues)} ranked queues: {why}"
-        await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
-        await note_wait(
-            work,
-            "queue",
-            task.task_id,
-            causes_of_no_fit(),
-            retry_at,
-            chunk_id=chunk.chunk_id,
-            world_version=self._grid.version,
-            config_version=self._parameters.version,
+        numbers = {RAN_OUT: placement.ran_out} if placement.ran_out else None
+        await store.record_decision(
+            work, task.task_id, "unsplittable", reason[:4000], numbers=numbers, retry_at=retry_at
         )
+        await note_wait(
+            work, "queue", task.task_id, causes_of_no_fit(), retry_at, chunk_id=chunk.chunk_id,
+            world_version=self._grid.version, config_version=self._parameters.version,
+        )  # fmt: skip
         await self.hold(work, task, chunk, reason, retry_at)
 
     async def hold(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str, retry_at: datetime) -> None:

@@ -81,7 +81,7 @@ class Settling:
         if not n_offered and await self._is_worked_on(work, held.task, datasets):
             await self._prepare(work, held.task, datasets)
             held = await self._again(work, held)
-        elif not n_offered and await self._wait_openly(work, held.task, datasets):
+        elif not n_offered and await self._wait_openly(work, held, datasets):
             held = await self._again(work, held)
         if tell or held.task.status in ("defined", "registered"):
             await self.tell(work, held.task, datasets)
@@ -117,19 +117,22 @@ class Settling:
             return False
         return await store.live_jobs(work, task.task_id) == 0
 
-    async def _wait_openly(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> bool:
+    async def _wait_openly(self, work: UnitOfWork, held: LockedTask, datasets: Sequence[Dataset]) -> bool:
         """A task of which nothing runs any more, and whose input found no place, waits in pending and says why.
 
-        One that waits for its share only has found nothing wrong: it stays as it is.
+        One that waits for its share only has found nothing wrong: it stays as it is. One that lacks secondary files is
+        cut again at once: jobs that failed may have given some back, and without any it may end.
         """
+        task = held.task
         masters = [dataset for dataset in datasets if dataset.is_master]
         if task.status not in GENERATING or any(one.n_files_used > one.n_files_ended for one in masters):
             return False
         found = await store_units.why_it_waits(work, task.task_id)
-        if found is None or found[0] == "throttled" or await store.something_runs(work, task.task_id):
+        if found is None or found.outcome == "throttled" or await store.something_runs(work, task.task_id):
             return False
-        _, reason, retry_at = found
-        return await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
+        if found.ran_out and await self._offering.offer(work, held, force=True):
+            return False
+        return await store.move_task(work, task, "pending", reason=found.reason, retry_at=found.retry_at, keep=True)
 
     async def _prepare(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> None:
         """Nothing is left to do: outputs are complete, the final status can be decided.

@@ -176,7 +176,8 @@ class Completion:
             if moved:
                 work.emit(TaskCompleted(task_id=task.task_id, status="exhausted"))
             return
-        await self._end(work, task, end.status, end.reason)
+        why = await SQL.value(work.connection, "why_left_out", task_id=task.task_id)
+        await self._end(work, task, end.status, end.reason if why is None else f"{end.reason}; {why}")
 
     async def _facts(self, connection: asyncpg.Connection, task: TaskRow, status: TaskStatus) -> TaskEnd:
         row = await SQL.one(connection, "end_facts", timeout_s=600, task_id=task.task_id)

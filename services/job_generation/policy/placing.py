@@ -49,13 +49,15 @@ def _jobs_at(queue: QueueFacts, parts: Iterable[tuple[Unit, ...]]) -> Iterable[P
 class Placement:
     """Jobs in order of their input, units not used in their order, and why they were not.
 
-    `left_out`: units that no job is ever made of, because a rule of the task says so.
+    `left_out`: units that no job is ever made of, because a rule of the task says so. `ran_out`: the
+    secondary dataset that had no file left for the next job.
     """
 
     jobs: list[PlacedJob] = field(default_factory=list)
     leftover: list[Unit] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     left_out: list[Unit] = field(default_factory=list)
+    ran_out: str = ""
 
     def note(self, reason: str) -> None:
         """Keep a reason; the first few are told."""
@@ -117,6 +119,7 @@ class _Placing:
                     self._make_do()
         except NoSecondaryLeft as shortage:
             self.result.note(shortage.reason)
+            self.result.ran_out = shortage.dataset
         if self.waits:
             self.result.note(self.waits)
         self.result.leftover.extend(self.units[self.position :])

@@ -18,6 +18,7 @@ class NoSecondaryLeft(Exception):
     """A secondary dataset has no file left for the next job; `reason` says which."""
 
     def __init__(self, dataset: str) -> None:
+        self.dataset = dataset
         self.reason = f"secondary dataset {dataset} has not enough unused files for another job"
         super().__init__(self.reason)
 

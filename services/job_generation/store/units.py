@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.values import Task, Unit
@@ -135,10 +136,24 @@ async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | No
     return {tuple(row) for row in await SQL.rows(work.connection, "held_memory", task_id=task_id)}
 
 
-async def why_it_waits(work: UnitOfWork, task_id: int) -> tuple[str, str, datetime] | None:
-    """What made a task wait, why, and until when; None: it does not wait for a time."""
+async def has_files_under_way(work: UnitOfWork, dataset_ids: Sequence[int]) -> bool:
+    """Whether files of these datasets may become ready without anybody adding any."""
+    return bool(await SQL.value(work.connection, "has_files_under_way", dataset_ids=list(dataset_ids)))
+
+
+class StatedWait(NamedTuple):
+    """What made a task wait, why, and until when; `ran_out`: a secondary dataset has no file left."""
+
+    outcome: str
+    reason: str
+    retry_at: datetime
+    ran_out: bool
+
+
+async def why_it_waits(work: UnitOfWork, task_id: int) -> StatedWait | None:
+    """None: it does not wait for a time."""
     row = await SQL.row(work.connection, "why_it_waits", task_id=task_id)
-    return None if row is None else (row["outcome"], row["reason"], row["retry_at"])
+    return None if row is None else StatedWait(*row)
 
 
 async def release_memory(work: UnitOfWork, task_id: int, ram_mb: int | None = None) -> None:

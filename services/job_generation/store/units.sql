@@ -14,9 +14,9 @@ UPDATE chunks SET retry_at = NULL
 -- name: why_it_waits
 -- Until when a task of which nothing runs is left alone, and what the last decision that made it wait said.
 -- Indexes jobs_task, chunks_task.
-SELECT h.outcome, h.reason, least(t.retry_at, held.retry_at) AS retry_at
+SELECT h.outcome, h.reason, least(t.retry_at, held.retry_at) AS retry_at, h.numbers ? 'ran_out' AS ran_out
   FROM tasks t
-  CROSS JOIN LATERAL (SELECT outcome, reason FROM generation_history
+  CROSS JOIN LATERAL (SELECT outcome, reason, numbers FROM generation_history
                        WHERE task_id = t.task_id AND outcome IN ('throttled', 'unplaceable', 'unsplittable')
                        ORDER BY decision_id DESC LIMIT 1) h
   CROSS JOIN LATERAL (SELECT min(retry_at) AS retry_at FROM chunks
@@ -104,6 +104,11 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
 -- Whether some file of these datasets waits or is worked on. Index task_files_state.
 SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])
                   AND status IN ('ready', 'picked', 'running', 'pending', 'staging'));
+
+-- name: has_files_under_way
+-- Whether files of these datasets may become ready again, or for the first time. Index task_files_state.
+SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])
+                  AND status IN ('picked', 'running', 'pending', 'staging'));
 
 -- name: end_processed_inputs
 -- Closed masters of which every unit is finished are done.

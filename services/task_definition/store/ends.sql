@@ -8,6 +8,11 @@ SELECT c.n_files, c.n_files_finished, c.permille,
                                             AND status <> 'removed') AS has_only_preprocessing
   FROM orrery_completeness(:task_id) c;
 
+-- name: why_left_out
+-- Why input of a task was given up that no job could ever be made of, as the last decision about it says.
+SELECT reason FROM generation_history WHERE task_id = :task_id AND numbers ? 'left_out'
+ ORDER BY decision_id DESC LIMIT 1;
+
 -- name: work_left
 -- Whether jobs of the task are not final, or ended without having been counted, or a chunk is being brokered.
 SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from services.job_generation.app import build
+from shared.events import Event
 from shared.runtime.service import Context
 from tests.handlers.events import started
-from tests.handlers.job_generation.story import Story
+from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 
 _TAKEN = (
     "SELECT array_agg(f.lfn ORDER BY f.lfn) AS names FROM job_files jf JOIN task_files f USING (file_id)"
@@ -82,3 +83,59 @@ async def test_one_chunk_has_all_the_secondary_files_that_its_jobs_take_by_the_r
     [chunk_id] = await story.ready(task_id)
     await story.broker(task_id, chunk_id)
     assert [len(row["names"]) for row in await story.fetch(_TAKEN, task_id)] == expected
+
+
+async def short_of_secondaries(story: Story, *, failed: int = 0, is_open: bool = False) -> tuple[int, Sequence[Event]]:
+    """A task of 20 files, of which each job takes one of 7 secondary files; its first jobs ended, some failed."""
+    task_id = await story.task(n_files=20, secondary={"n_files": 7, "nFilesPerJob": 1})
+    async with story.database.read() as connection:
+        state = "UPDATE task_datasets SET state = $2 WHERE task_id = $1 AND type = 'input'"
+        await connection.execute(state, task_id, "open" if is_open else "closed")
+    jobs = await story.jobs_of(task_id)
+    assert len(jobs) == 7 and await story.status(task_id) == "running"
+    if failed:
+        await story.end(jobs[:failed], "failed", source="payload")
+    return task_id, await story.end(jobs[failed:], "finished")
+
+
+async def test_a_task_whose_secondary_dataset_ran_out_ends_with_what_it_has_once_its_last_job_ended(
+    story: Story,
+) -> None:
+    task_id, said = await short_of_secondaries(story)
+    [chunk_id] = chunks_in(said)
+    assert generated_in(await story.broker(task_id, chunk_id)) == []
+    assert await story.status(task_id) == "prepared"
+    found = await story.fetch(
+        "SELECT f.status FROM task_files f JOIN task_datasets d USING (dataset_id)"
+        " WHERE d.task_id = $1 AND d.type = 'input' AND d.master_id IS NULL ORDER BY file_id",
+        task_id,
+    )
+    assert [row["status"] for row in found] == ["finished"] * 7 + ["failed"] * 13
+    reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", task_id)
+    assert reason == (
+        f"secondary dataset mc.minbias.{task_id} has not enough unused files for another job, and nothing adds files to"
+        " it: 13 units of input are left out"
+    )
+
+
+async def test_secondary_files_of_jobs_that_failed_are_used_before_the_task_ends(story: Story) -> None:
+    task_id, said = await short_of_secondaries(story, failed=2)
+    [chunk_id] = chunks_in(said)
+    again = generated_in(await story.broker(task_id, chunk_id))
+    assert len(again) == 2 and await story.status(task_id) == "running"
+
+
+async def test_a_task_whose_open_secondary_dataset_ran_out_is_pending_with_the_reason_and_waits_from_then_on(
+    story: Story,
+) -> None:
+    task_id, said = await short_of_secondaries(story, is_open=True)
+    [chunk_id] = chunks_in(said)
+    since = []
+    for _ in range(2):
+        assert generated_in(await story.broker(task_id, chunk_id)) == []
+        [task] = await story.fetch("SELECT status, error_dialog, frozen_time FROM tasks WHERE task_id = $1", task_id)
+        assert task["status"] == "pending"
+        assert f"secondary dataset mc.minbias.{task_id} has not enough unused files" in task["error_dialog"]
+        since.append(task["frozen_time"])
+        [chunk_id] = chunks_in(await story.released(task_id))
+    assert since[0] is not None and since[0] == since[1]

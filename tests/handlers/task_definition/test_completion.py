@@ -65,6 +65,23 @@ async def test_a_part_of_the_input_makes_it_finished_and_none_of_it_failed(
     assert await value_of(database, inputs, none) == "failed"
 
 
+async def test_input_that_was_left_out_is_told_at_the_end(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id = await prepared(database, service, producer, finished=12, failed=8)
+    async with database.read() as connection:
+        await connection.execute(
+            "INSERT INTO generation_history (task_id, outcome, reason, numbers)"
+            " VALUES ($1, 'unsplittable', 'secondary dataset x has not enough unused files', $2)",
+            task_id,
+            {"left_out": 8},
+        )
+    await deliver(database, service, TaskPrepared(task_id=task_id))
+    row = await task_row(database, task_id)
+    assert row["status"] == "finished"
+    assert "; secondary dataset x has not enough unused files" in row["error_dialog"]
+
+
 async def test_ami_is_to_know_of_a_task_that_is_done_or_finished(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
