@@ -23,6 +23,7 @@ _FILES_TOGETHER = 500
 _STREAMS_ARE_OF = {"jobParameters", "log", "mergeSpec", "esmergeSpec", "buildSpec"}
 #: for fields that every task needs and no placeholder reads
 _STAND_INS = {"taskName": "a", "vo": "a", "prodSourceLabel": "managed", "taskType": "prod"}
+_FIELDS_OF_ITEMS = [field.alias or name for name, field in Item.model_fields.items()]
 _FILE_NAMES = TypeAdapter(list[FileName])
 
 
@@ -63,7 +64,7 @@ def _item(prefix: str, given: Any, wrong: list[FieldProblem]) -> Steps[Item | No
     try:
         item = Item.model_validate({**given, "files": checked[:1]} if is_long else given)
     except ValidationError as error:
-        wrong += problems_of_task(error, _every_field(), prefix)
+        wrong += problems_of_task(error, _FIELDS_OF_ITEMS, prefix, model=Item)
         return None
     if len(wrong) > n_wrong:
         return None
@@ -80,7 +81,7 @@ def model_of(rest: Mapping[str, Any], wrong: list[FieldProblem]) -> tuple[TaskPa
         model = TaskParameters.model_validate(rest)
         others = []
     except ValidationError as error:
-        others = problems_of_task(error, _every_field())
+        others = problems_of_task(error, known_fields(), model=TaskParameters)
     if not wrong and model is not None:
         return model, []
     items_told = any(one.field.startswith("jobParameters") for one in wrong)
@@ -105,8 +106,3 @@ def readable_part(rest: Mapping[str, Any], wrong: Iterable[FieldProblem]) -> Tas
         return TaskParameters.model_validate({**_STAND_INS, **readable})
     except ValidationError:
         return None
-
-
-def _every_field() -> frozenset[str]:
-    items = frozenset(field.alias or name for name, field in Item.model_fields.items())
-    return known_fields() | items

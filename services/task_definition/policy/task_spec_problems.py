@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
+from shared.model.known_fields import known_fields
 from shared.model.problems import FieldProblem
-from shared.model.task_spec_problems import problem_of_error
+from shared.model.task_spec_problems import problem, problem_of_error
+
+#: fields inside of structured ones that the field's clients know, and this version does not carry out
+_NOT_TAKEN = {
+    (
+        "segmentSpecs",
+        "datasets",
+    ): "not taken by this version: a segment lists its files, in `files`; allowed: name, files, id"
+}
 
 
 class InvalidTask(ValueError):
@@ -23,14 +33,29 @@ class InvalidTask(ValueError):
 
 
 def problems_of_task(
-    error: ValidationError, known_fields: Iterable[str], prefix: str = "", first: int = 0
+    error: ValidationError, known: Iterable[str], prefix: str = "", first: int = 0, model: type[BaseModel] | None = None
 ) -> list[FieldProblem]:
-    """Every error of a pydantic validation; an unknown field names the nearest known one.
+    """Every error of a pydantic validation; an unknown field names the nearest one of its own object.
 
-    `first`: the place in its list of the first member that was checked.
+    `first`: the place in its list of the first member that was checked. `model`: what was validated, whose structured
+    fields have fields of their own.
     """
-    known, found = sorted(known_fields), []
+    outermost, found = sorted(known), []
     for one in error.errors(include_url=False):
         place = tuple(part + first if isinstance(part, int) and not n else part for n, part in enumerate(one["loc"]))
-        found.append(problem_of_error({**one, "loc": place}, known, prefix))
+        if one["type"] == "extra_forbidden" and len(place) > 1:
+            found.append(_unknown_inside(place, one["input"], known_fields(model, place[:-1]) if model else [], prefix))
+        else:
+            found.append(problem_of_error({**one, "loc": place}, outermost, prefix))
     return found
+
+
+def _unknown_inside(place: Sequence[str | int], value: Any, known: list[str], prefix: str) -> FieldProblem:
+    """A field that a structured field does not have, with all that it has."""
+    field, name = prefix + ".".join(map(str, place)), str(place[-1])
+    if (place[0], name) in _NOT_TAKEN:
+        return problem(field, value, _NOT_TAKEN[str(place[0]), name])
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    listed = f"{'' if near else ';'} allowed: {', '.join(known)}" if known else ""
+    return problem(field, value, f"unknown field{hint}{listed}")

@@ -56,6 +56,18 @@ def test_names_ids_and_files_of_segments_are_there_once(segments: Any, told: str
     assert told in problems_of(segmented(segments))["segmentSpecs"]
 
 
+def test_an_unknown_field_of_a_segment_lists_those_of_a_segment() -> None:
+    found = problems_of(segmented([{"name": "arms", "dataset": "mc.evnt", "files": ["f1"]}]))
+    assert found["segmentSpecs.0.dataset"] == "'mc.evnt' unknown field; allowed: name, files, id"
+    found = problems_of(segmented([{"nam": "arms", "files": ["f1"]}]))
+    assert found["segmentSpecs.0.nam"] == "'arms' unknown field; did you mean name? allowed: name, files, id"
+
+
+def test_a_segment_of_whole_datasets_is_refused_with_what_is_taken() -> None:
+    found = problems_of(segmented([{"name": "arms", "datasets": ["mc.evnt"]}]))
+    assert "not taken by this version: a segment lists its files" in found["segmentSpecs.0.datasets"]
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("respectLB", True), ("addNthFieldToLFN", "2"), ("mergeOutput", True), ("nEventsPerWorker", 5)]
 )
