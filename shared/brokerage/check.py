@@ -72,7 +72,7 @@ class Check:
             return "unknown"
         if self.words:
             return self.words[int(number)] if 0 <= int(number) < len(self.words) else str(int(number))
-        return f"{number:.6g} {self.unit}".rstrip()
+        return f"{plain(number)} {self.unit}".rstrip()
 
     def describe(self) -> dict[str, object]:
         """The stored form, so that an old decision can be read without this code."""
@@ -87,6 +87,11 @@ class Check:
             "parameters": list(self.parameters),
             "lifts": [lift.value for lift in self.lifts],
         }
+
+
+def plain(number: float) -> str:
+    """A number without an exponent where it is large: 976562500000, 0.25, 1500."""
+    return f"{number:.0f}" if abs(number) >= 1_000_000 else f"{number:.6g}"
 
 
 def compared(found: str, wanted: str) -> str:

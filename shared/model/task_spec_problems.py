@@ -56,7 +56,7 @@ def problem(field: str, value: Any, allowed: str) -> FieldProblem:
     if isinstance(value, (list, dict)) and len(value) > _SHOWN_MEMBERS:
         text = f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
     else:
-        text = "" if value is None else repr(value)
+        text = "" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
     if len(text) > SHOWN_VALUE_LENGTH:
         text = f"{text[:SHOWN_VALUE_LENGTH]}... ({len(str(value))} characters)"
     shown = field.encode("utf-8", "backslashreplace").decode()

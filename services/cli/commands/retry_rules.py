@@ -14,7 +14,7 @@ COLUMNS = (
     ("rule", "rule_id"),
     ("source", "source"),
     ("code", "code"),
-    ("text", "pattern"),
+    ("pattern", "pattern"),
     ("action", "action"),
     ("parameters", lambda row: ", ".join(f"{name}={value}" for name, value in (row.get("parameters") or {}).items())),
     ("architecture", "architecture"),
@@ -49,7 +49,7 @@ def list_all(as_json: Json = False) -> None:
     if as_json:
         print_json(rows)
     else:
-        print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="text")
+        print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="pattern")
 
 
 def load(file: File, as_json: Json = False) -> None:

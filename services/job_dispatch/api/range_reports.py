@@ -138,7 +138,7 @@ def _refused(value: str, allowed: str, field: str = "event_ranges") -> BadReques
 def _group(entry: Any) -> list[RangeReport]:
     """The ranges of a group; a range alone; one that is refused for what is neither."""
     if not isinstance(entry, dict) or not isinstance(entry.get("eventRanges"), list):
-        return [_one(entry if isinstance(entry, dict) else {}, {}, None)]
+        return [_one(entry, {}, None)]
     for field, kind in (("zipFile", "zip"), ("esOutput", "output")):
         if isinstance(entry.get(field), dict):
             return [_one(one, entry[field], kind) for one in entry["eventRanges"]]
@@ -151,9 +151,12 @@ def _one(entry: Any, file: Mapping[str, Any], kind: str | None) -> RangeReport:
     store = _number(said.get("objstoreID"), LARGEST_INT4)
     diag = absent(said.get("errorDiag"))
     return RangeReport(
-        name=str(said.get("eventRangeID")),
+        name=str(said.get("eventRangeID"))
+        if "eventRangeID" in said
+        else f"range {str(entry)[:80]} without eventRangeID",
         range_id=range_id,
         status=STATES.get(str(said.get("eventStatus"))),
+        said_status=str(said.get("eventStatus"))[:80],
         error_code=_number(said.get("errorCode"), LARGEST_INT4),
         error_diag=None if diag is None else str(diag)[:LONGEST_DIAG],
         obj_store_id=store if store is not None else _number(file.get("objstoreID"), LARGEST_INT4),

@@ -270,5 +270,5 @@ def _problem_of(error: Any, known: list[str], sent: Mapping[str, str]) -> FieldP
 
 def shown(value: Any) -> str:
     """A value as a problem repeats it."""
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -60,12 +60,13 @@ class NotTheJobs(Exception):
 class RangeReport(NamedTuple):
     """One range in a pilot's report; `range_id` is None where the name of the range is none.
 
-    `status` is None for a state that pilots cannot report.
+    `status` is None for a state that pilots cannot report, which is then what they said.
     """
 
     name: str
     range_id: RangeId | None
     status: ReportedRangeStatus | None
+    said_status: str = ""
     error_code: int | None = None
     error_diag: str | None = None
     obj_store_id: int | None = None
@@ -170,8 +171,7 @@ class EventRanges:
     ) -> RangeVerdict:
         """The verdict; what it changes is seen by the reports after it."""
         if report.range_id is None or report.status is None:
-            wrong = "there is no such id" if report.range_id is None else "pilots do not report that state"
-            return RangeVerdict((), False, f"{report.name[:120]}: {wrong}")
+            return RangeVerdict((), False, f"{report.name[:120]}: {_wrong_form(report)}")
         found, refused = rows.get(report.range_id), why_not[report.range_id.job_id, report.range_id.task_id]
         verdict = judge_range(report.status, report.range_id, found, refused, version)
         if found is not None and verdict.steps:
@@ -241,6 +241,13 @@ class _Changes:
             waves.setdefault(key, {})[event_range_id] = details
             made[event_range_id] += 1
         return [(key[1:], waves[key]) for key in sorted(waves)]
+
+
+def _wrong_form(report: RangeReport) -> str:
+    """What is no id of a range, or no state that pilots report."""
+    if report.range_id is None:
+        return "there is no such id; allowed: eventRangeID as it was given out, <task>-<job>-<file>-<number>-<attempt>"
+    return f"eventStatus {report.said_status!r} is not allowed; allowed: running, transferring, finished, failed, fatal"
 
 
 def _by_task(ids: Sequence[int], tasks: Mapping[int, int]) -> dict[int, list[int]]:

@@ -33,6 +33,11 @@ async def test_ranges_are_counted_taken_reported_and_shown(rows: Rows, pilot: ht
     report = orjson.dumps([{"eventRangeID": ids[0], "eventStatus": "finished"}, {"eventRangeID": "x"}]).decode()
     told = (await pilot.post(f"{V1}/update_event_ranges", json={"event_ranges": report, "version": 0})).json()
     assert told["data"] == {"Returns": [True, False], "Commands": {}} and "there is no such id" in told["message"]
+    wrong = orjson.dumps([5, {"eventRangeID": ids[1], "eventStatus": "cooked"}]).decode()
+    refused = (await pilot.post(f"{V1}/update_event_ranges", json={"event_ranges": wrong, "version": 0})).json()
+    assert "range 5 without eventRangeID: there is no such id; allowed: eventRangeID as it was" in refused["message"]
+    states = "allowed: running, transferring, finished, failed, fatal"
+    assert f"{ids[1]}: eventStatus 'cooked' is not allowed; {states}" in refused["message"]
     one = {"event_range_id": ids[1], "event_range_status": "failed", "core_count": 8, "cpu_consumption_time": 1.5}
     assert (await pilot.post(f"{V1}/update_single_event_range", json=one)).json()["data"] == {"Command": None}
     pairs = orjson.dumps([{"task_id": 1, "panda_id": job_id}]).decode()

@@ -139,3 +139,8 @@ def test_the_checks_that_have_a_limit_say_so(name: str) -> None:
     ]
     check = next(one for one in (*asked, *NUCLEI) if one.name == name)
     assert ", wanted: " in compared(f"{check.found} 1", f"{check.wanted} 2")
+
+
+def test_large_numbers_are_told_without_an_exponent() -> None:
+    assert capability.SCRATCH_DISK.text(976_562_500_000.0) == "976562500000 MB"
+    assert capability.SCRATCH_DISK.text(0.25) == "0.25 MB"

@@ -14,6 +14,7 @@ from services.task_definition.policy.task_parameters.table import known_fields
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.names import bare_name, scope_of
+from shared.model.task_spec_problems import problem
 from tests.handlers.task_definition.world import an_input, log, output, production
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "deploy" / "examples" / "tasks").glob("*.json"))
@@ -397,3 +398,7 @@ def test_a_log_of_merge_jobs_is_taken_whether_a_task_is_drawn_to_use_event_servi
 def test_esmerge_spec_says_whether_merge_jobs_of_events_copy_their_input() -> None:
     task = production(nEventsPerWorker=10, esmergeSpec={"transPath": "M", "useLocalIO": True})
     assert rules_of(parse_task(task).split_rule()).merges_from_scratch is True
+
+
+def test_truth_values_are_told_as_they_are_written_in_json() -> None:
+    assert problem("noInput", True, "allowed: a text").value == "true"
