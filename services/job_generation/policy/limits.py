@@ -122,6 +122,11 @@ def memory_refusal(needs: WorkNeeds, queue: QueueFacts, raised_mb: int | None) -
     return f"needs {needed} MB of memory, {queue.queue} has {queue.max_rss_mb}"
 
 
+def _size(n_bytes: float) -> str:
+    """Bytes in MB for people; in GB from ten of these on."""
+    return f"{n_bytes / 1e9:.1f} GB" if n_bytes >= 10e9 else f"{n_bytes / 1e6:.0f} MB"
+
+
 def refusal(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: QueueFacts, *, first: bool) -> str | None:
     """Why these totals are too much for one job at this queue; None if they fit.
 
@@ -137,14 +142,18 @@ def refusal(totals: Totals, limits: JobSizeLimits, needs: WorkNeeds, queue: Queu
         if limits.max_events is not None and totals.n_events > limits.max_events:
             return f"more than {limits.max_events} events"
         if output > limits.output_bytes:
-            return f"output above {limits.output_bytes:g} bytes"
+            return f"output above {_size(limits.output_bytes)}"
         job_bytes = totals.input_bytes + max(output, OUTPUT_RESERVE_BYTES) + needs.work_dir_bytes
         if limits.job_bytes is not None and job_bytes > limits.job_bytes:
-            return f"input, output and work directory above {limits.job_bytes:g} bytes"
+            reserved = max(output, OUTPUT_RESERVE_BYTES)
+            return (
+                f"input {_size(totals.input_bytes)}, output (or what is kept free for it) {_size(reserved)} and work "
+                f"directory {_size(needs.work_dir_bytes)} would be above {_size(limits.job_bytes)} in all"
+            )
         if limits.direct_input_bytes is not None and totals.input_bytes > limits.direct_input_bytes:
-            return f"input read directly above {limits.direct_input_bytes:g} bytes"
+            return f"input read directly above {_size(limits.direct_input_bytes)}"
         if limits.input_bytes is not None and not limits.reads_directly and totals.input_bytes > limits.input_bytes:
-            return f"input above the queue's {limits.input_bytes:g} bytes"
+            return f"input above the queue's {_size(limits.input_bytes)}"
     copied = 0 if limits.reads_directly else totals.input_bytes
     scratch = scratch_bytes(needs, output, copied, is_analysis=limits.is_analysis)
     if limits.scratch_bytes is not None and scratch > limits.scratch_bytes:

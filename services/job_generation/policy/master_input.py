@@ -60,6 +60,15 @@ class MasterInput:
         """The place where a job from `position` on must end at the latest."""
         return len(self.units) if self.ends is None else self.ends[position]
 
+    def why_parted(self, position: int) -> str:
+        """Why the unit there is in no job with the one before it, for people."""
+        previous, unit = self.units[position - 1], self.units[position]
+        if previous.boundary_id != unit.boundary_id or previous.lumi_block != unit.lumi_block:
+            return "another boundary or luminosity block follows"
+        if previous.lfn != unit.lfn:
+            return f"file {previous.lfn} ends"
+        return "a gap between events follows"
+
     def inseparable(self, position: int) -> int:
         """How many units from there on must be in one job."""
         return 1 if self.together is None else self.together[position]

@@ -191,7 +191,7 @@ class Cutter:
         if last >= len(master):
             return "the input ends"
         if last >= master.end_of(position):
-            return "another boundary or luminosity block follows, or a gap between events"
+            return master.why_parted(last)
         totals = master.totals(position, n_units)
         if n_units >= limits.max_files:
             return f"{limits.max_files} files are the most of a job"
