@@ -11,6 +11,7 @@ from services.task_definition.policy.generation_texts import generation_lines, l
 from services.task_definition.policy.large_numbers import written_out
 from services.task_definition.policy.outside import request_line
 from services.task_definition.policy.position import Position
+from services.task_definition.policy.sub_statuses import job_meaning
 from services.task_definition.policy.waiting import REAL_CO_JUMBO, queues_among, waits_for
 from shared.brokerage.check import compared
 from shared.brokerage.filters.analysis import (
@@ -23,7 +24,6 @@ from shared.brokerage.filters.analysis import (
 )
 from shared.config.timeouts import SENT_TIMEOUT
 from shared.model.co_jumbo import shown_queue
-from shared.states.job import MEANINGS as JOB_MEANINGS
 from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
@@ -209,9 +209,10 @@ def history_lines(history: Sequence[Facts]) -> list[str]:
 def job_text(found: Facts, *, everything: bool = False) -> str:
     """The explanation of a job."""
     job = found["job"]
+    means = job_meaning(job["status"], job.get("sub_status"))
     archived = " (archived)" if job["archived"] else ""
     lines = [
-        f"job {job['job_id']} of task {job['task_id']}{archived}: {job['status']}, {JOB_MEANINGS[job['status']]}",
+        f"job {job['job_id']} of task {job['task_id']}{archived}: {job['status']}, {means}",
         f"  at {shown_queue(job['queue'])}/{job['resource_type']}, attempt {job['attempt_number']}, priority "
         f"{job['current_priority']}, share {job['gshare']}; since {moment(job['state_change_time'])}",
     ]

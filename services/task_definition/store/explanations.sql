@@ -103,7 +103,8 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
 
 -- name: job_facts
 -- A job, live or archived, and its task's VO.
-SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo FROM (
+SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo,
+       (SELECT m.sub_status FROM job_set_jobs m WHERE m.job_id = found.job_id) AS sub_status FROM (
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
        heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, order_key_id, false AS archived

@@ -224,3 +224,23 @@ async def test_a_task_is_said_to_wait_for_its_share_only_while_it_does(
     text, listed = await told()
     assert "waits for: fewer queued jobs" not in text and listed is None
     assert "job generation was held back last at" in text and "and is not any more: 21 queued jobs" in text
+
+
+SET_OF_JOBS = {
+    "job_set_id": 1, "chunk_id": 1, "status": "open", "kind": "normal", "n_files": 1, "n_ranges": 1, "n_consumers": 1,
+    "serials": {}, "queues": [],
+}  # fmt: skip
+
+
+async def test_a_closed_job_of_a_job_set_that_ran_is_told_in_the_words_of_its_sub_status(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with database.read() as connection:
+        await archived_job(connection, task_id, job_id=9, queue="Q", status="closed")
+        await insert(connection, "job_sets", SET_OF_JOBS | {"task_id": task_id})
+        row = {"job_set_id": 1, "job_id": 9, "task_id": task_id, "role": "consumer", "attempt": 1}
+        row["sub_status"] = "es_noevent"
+        await insert(connection, "job_set_jobs", row)
+    text = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]["text"]
+    assert "closed, it ran and got no event: other jobs of its job set had them all (es_noevent)" in text
