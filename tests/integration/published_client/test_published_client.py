@@ -208,7 +208,7 @@ def test_input_of_the_catalogue_is_split_as_prun_says(system: LiveSystem, ada: P
     [
         (["--inDS", "user.ada.nothing"], "a dataset or container of the catalogue"),
         (["--nJobs", "1", "--site", "NOWHERE"], "site = 'NOWHERE': allowed: a site or queue of the grid"),
-        (["--nJobs", "1", "--osMatching"], "osMatching = True: "),
+        (["--nJobs", "1", "--osMatching"], "osMatching = true: "),
         (["--nJobs", "1", "--priority", "5000"], "needs the role production; allowed: at most 1000"),
     ],
 )
