@@ -10,9 +10,9 @@ from services.task_definition.policy import job_xml
 from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
 from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.catalogue.port import DatasetFacts
 from tests.handlers.task_definition.world import an_input, output, production
+from tests.unit.task_spec.refusals import sentences_of
 
 JOBS = """<submission><command>run.sh</command><output>hist.root</output>
   <job><inds><name>mc.evnt</name><file>b</file><file>a</file></inds>
@@ -31,12 +31,6 @@ def described(text: str = JOBS, *more: dict[str, Any], **changes: Any) -> dict[s
         *more,
     ]
     return production(jobParameters=items, loadXML=text, **{"nFilesPerJob": None, **changes})
-
-
-def problems_of(parameters: Any) -> dict[str, str]:
-    with pytest.raises(InvalidTask) as refused:
-        parse_task(parameters)
-    return {one.field: f"{one.value} {one.allowed}" for one in refused.value.problems}
 
 
 def facts(*names: str, container: str | None = None) -> DefinitionFacts:
@@ -86,7 +80,7 @@ def test_a_container_stands_for_the_one_dataset_in_it(in_container: tuple[str, .
     ],
 )  # fmt: skip
 def test_what_would_cut_or_choose_the_input_otherwise_is_not_allowed_beside_it(field: str, value: Any) -> None:
-    assert "loadXML" in problems_of(described(**{field: value}))[field]
+    assert "loadXML" in sentences_of(described(**{field: value}))[field]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +99,7 @@ def test_what_would_cut_or_choose_the_input_otherwise_is_not_allowed_beside_it(f
     ],
 )  # fmt: skip
 def test_xml_that_does_not_fit_the_task_is_refused_with_field_value_and_what_is_allowed(text: str, told: str) -> None:
-    assert told in problems_of(described(text))["loadXML"]
+    assert told in sentences_of(described(text))["loadXML"]
 
 
 def test_names_of_what_all_jobs_write_are_judged_once_for_each_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,21 +115,21 @@ def test_names_of_what_all_jobs_write_are_judged_once_for_each_prefix(monkeypatc
     jobs = [job.format(n, option * (n > 2)) for n in range(5)]
     last = job.format(5, option + "<output>own</output>")
     text = f"<submission><command>r</command><output>a</output><output>b</output>{''.join(jobs)}{last}</submission>"
-    assert "'job 6' writes 'own' under" in problems_of(described(text))["loadXML"]
+    assert "'job 6' writes 'own' under" in sentences_of(described(text))["loadXML"]
     assert asked == ["a", "b", "tag.x.a", "tag.x.b", "tag.x.own"]
 
 
 def test_outputs_are_named_by_the_jobs_and_not_by_the_command_line() -> None:
     given = described()
     given["jobParameters"][2] = output("hists")
-    assert "use ${XML_OUTMAP}" in problems_of(given)["jobParameters.2.hidden"]
-    assert "one, for all" in problems_of(described(JOBS, output("more", hidden=True)))["jobParameters"]
+    assert "use ${XML_OUTMAP}" in sentences_of(given)["jobParameters.2.hidden"]
+    assert "one, for all" in sentences_of(described(JOBS, output("more", hidden=True)))["jobParameters"]
     assert (
-        "OUTPUT0" in problems_of(described(JOBS, {"type": "constant", "value": "${OUTPUT0}"}))["jobParameters.4.value"]
+        "OUTPUT0" in sentences_of(described(JOBS, {"type": "constant", "value": "${OUTPUT0}"}))["jobParameters.4.value"]
     )
 
 
 @pytest.mark.parametrize("name", ["XML_OUTMAP", "XML_EXESTR"])
 def test_placeholders_of_the_xml_need_it(name: str) -> None:
     items = [an_input(), {"type": "constant", "value": f"${{{name}}}"}]
-    assert name in problems_of(production(jobParameters=items))["jobParameters.1.value"]
+    assert name in sentences_of(production(jobParameters=items))["jobParameters.1.value"]

@@ -10,10 +10,10 @@ from services.job_generation.policy.rules import rules_of
 from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.submitting.rights import rights_missing
 from shared.auth import Caller
 from shared.catalogue.port import DatasetFacts
+from tests.unit.task_spec.refusals import problems_of
 
 OUT_DS = "user.ada.hpo.first/"
 TRAINING = DatasetFacts("mc.training", "mc", "dataset", "frozen", 20, 20_000, 20_000)
@@ -64,12 +64,6 @@ def training(given: dict[str, Any]) -> dict[str, Any]:
         {"type": "constant", "value": "--inMap \"{'IN_DATA': ${IN_DATA/T}}\""},
     ]  # fmt: skip
     return {**given, "jobParameters": [*given["jobParameters"], *items]}
-
-
-def problems_of(given: dict[str, Any]) -> dict[str, str]:
-    with pytest.raises(InvalidTask) as refused:
-        parse_task(given)
-    return {one.field: one.allowed for one in refused.value.problems}
 
 
 def test_what_phpo_submits_is_taken_and_says_how_points_are_searched() -> None:

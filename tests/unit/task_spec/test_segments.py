@@ -9,21 +9,15 @@ import pytest
 from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused, Refined
 from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.catalogue.port import DatasetFacts
 from tests.handlers.task_definition.world import an_input, output, production
+from tests.unit.task_spec.refusals import sentences_of
 
 SEGMENTS = [{"name": "arms", "files": ["f1", "f3"], "id": 0}, {"name": "legs", "files": ["f2"], "id": 1}]
 
 
 def segmented(segments: Any = SEGMENTS, **changes: Any) -> dict[str, Any]:
     return production(segmentSpecs=segments, segmentedWork=True, **{"nFilesPerJob": None, **changes})
-
-
-def problems_of(parameters: Any) -> dict[str, str]:
-    with pytest.raises(InvalidTask) as refused:
-        parse_task(parameters)
-    return {one.field: f"{one.value} {one.allowed}" for one in refused.value.problems}
 
 
 def test_the_files_of_segments_are_read_in_their_order_and_jobs_cross_no_border() -> None:
@@ -53,18 +47,18 @@ def test_segments_lie_in_one_dataset() -> None:
     ],
 )
 def test_names_ids_and_files_of_segments_are_there_once(segments: Any, told: str) -> None:
-    assert told in problems_of(segmented(segments))["segmentSpecs"]
+    assert told in sentences_of(segmented(segments))["segmentSpecs"]
 
 
 def test_an_unknown_field_of_a_segment_lists_those_of_a_segment() -> None:
-    found = problems_of(segmented([{"name": "arms", "dataset": "mc.evnt", "files": ["f1"]}]))
+    found = sentences_of(segmented([{"name": "arms", "dataset": "mc.evnt", "files": ["f1"]}]))
     assert found["segmentSpecs.0.dataset"] == "'mc.evnt' unknown field; allowed: name, files, id"
-    found = problems_of(segmented([{"nam": "arms", "files": ["f1"]}]))
+    found = sentences_of(segmented([{"nam": "arms", "files": ["f1"]}]))
     assert found["segmentSpecs.0.nam"] == "'arms' unknown field; did you mean name? allowed: name, files, id"
 
 
 def test_a_segment_of_whole_datasets_is_refused_with_what_is_taken() -> None:
-    found = problems_of(segmented([{"name": "arms", "datasets": ["mc.evnt"]}]))
+    found = sentences_of(segmented([{"name": "arms", "datasets": ["mc.evnt"]}]))
     assert "not taken by this version: a segment lists its files" in found["segmentSpecs.0.datasets"]
 
 
@@ -72,17 +66,17 @@ def test_a_segment_of_whole_datasets_is_refused_with_what_is_taken() -> None:
     ("field", "value"), [("respectLB", True), ("addNthFieldToLFN", "2"), ("mergeOutput", True), ("nEventsPerWorker", 5)]
 )
 def test_what_would_join_segments_is_not_allowed_beside_them(field: str, value: Any) -> None:
-    assert "segmentSpecs" in problems_of(segmented(**{field: value}))[field]
+    assert "segmentSpecs" in sentences_of(segmented(**{field: value}))[field]
 
 
 def test_segmented_work_needs_its_segments_and_they_an_input() -> None:
-    assert "needs segmentSpecs" in problems_of(production(segmentedWork=True))["segmentedWork"]
+    assert "needs segmentSpecs" in sentences_of(production(segmentedWork=True))["segmentedWork"]
     inputs = [an_input("mc.a,mc.b"), output("o")]
-    assert "one dataset" in problems_of(segmented(jobParameters=inputs))["segmentSpecs"]
+    assert "one dataset" in sentences_of(segmented(jobParameters=inputs))["segmentSpecs"]
 
 
 @pytest.mark.parametrize("name", ["SEGMENT_NAME", "SEGMENT_ID"])
 def test_placeholders_of_segments_need_them(name: str) -> None:
     items = [an_input(), {"type": "constant", "value": f"${{{name}}}"}]
-    assert name in problems_of(production(jobParameters=items))["jobParameters.1.value"]
+    assert name in sentences_of(production(jobParameters=items))["jobParameters.1.value"]
     assert parse_task(segmented(jobParameters=items))
