@@ -19,6 +19,7 @@ from shared.db import Database
 from shared.runtime.service import Context
 from tests import servers
 from tests.databases import Databases
+from tests.drawn import of_push
 
 # how long an example takes says something about the machine and what else it does, nothing about the code
 settings.register_profile("orrery", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -31,7 +32,14 @@ shared.db.database.IDLE_IN_TRANSACTION_S = 120.0
 LONGEST_FIRST = ("simulation", "integration", "handlers", "contracts", "unit")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--night", action="store_true", help="run every seed, kill and published program, and new seeds")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items[:], left = of_push(config, items)
+    config.hook.pytest_deselected(items=left)
+
     def place(item: pytest.Item) -> int:
         folder = item.path.relative_to(servers.ROOT / "tests").parts[0]
         return LONGEST_FIRST.index(folder) if folder in LONGEST_FIRST else len(LONGEST_FIRST)

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
+from deploy.local.scaling import scale
 from deploy.local.servers import VARIABLE_OF, ensure_servers, named_servers, processes_of, running_servers, stop_servers
 from deploy.local.supervisor import Supervisor
 from deploy.local.system import LocalSystem, start_system
+from shared.model.log_lines import one_line
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -34,17 +36,30 @@ def _up(options: argparse.Namespace) -> int:
     system = LocalSystem(options.directory)
     if system.is_running():
         _say("already up; `down` stops it")
+        if options.replicas is not None and not system.one_process:
+            for line in scale(system, dict.fromkeys(services.SERVICES, options.replicas)):
+                _say(line)
         return _status(options)
     system = start_system(
         options.directory,
-        replicas=options.replicas,
+        replicas=options.replicas or 1,
         embedded=options.embedded,
         durable=not options.volatile,
         owner_pid=options.owner_pid,
         say=_say,
     )
+    n, name = options.replicas or 1, "one process has all services" if system.one_process else ""
+    _say(f"up: {name or f'{n} of each of {len(services.SERVICES)} services, and a gateway'}")
     _print_processes(system)
     _say(f"logs: {system.directory / 'logs'}    stop: python -m deploy.local down (make down)")
+    return 0
+
+
+def _scale(options: argparse.Namespace) -> int:
+    system = LocalSystem(options.directory)
+    for line in scale(system, {options.service: options.copies}):
+        _say(line)
+    _print_processes(system, only=options.service)
     return 0
 
 
@@ -72,8 +87,23 @@ def _status(options: argparse.Namespace) -> int:
     return 0 if system.state == "ready" else 1
 
 
-def _print_processes(system: LocalSystem) -> None:
+def _print_processes(system: LocalSystem, *, only: str | None = None) -> None:
     """A line for the supervisor, each server and each copy of a service: name, state, process id, address."""
+    if only is None:
+        _print_servers(system)
+    for entry in system.record.get("processes", []):
+        if only not in (None, entry["service"]):
+            continue
+        identity = processes.ProcessIdentity.from_dict(entry["process"])
+        alive = processes.is_alive(identity)
+        state = "ready" if alive and services.is_ready(entry["url"]) else "running" if alive else "down"
+        pid = identity.pid if identity and alive else None
+        _say(_line(entry["name"], state, pid, f"{entry['url']}  restarts {entry['restarts']}"))
+    if system.gateway and only is None:
+        _say(f"pilots and clients call {system.gateway}: every path of every service")
+
+
+def _print_servers(system: LocalSystem) -> None:
     record, servers, named = system.record, processes_of(system.directory), named_servers(system.directory)
     supervisor = system.supervisor
     if supervisor and processes.is_alive(supervisor):
@@ -82,14 +112,6 @@ def _print_processes(system: LocalSystem) -> None:
         url, identity = record.get("servers", {}).get(variable), servers.get(name)
         state = "running" if identity else "none" if not url else "named" if name in named else "down"
         _say(_line(name, state, identity.pid if identity else None, f"{_without_password(url or '')}  {variable}"))
-    for entry in record.get("processes", []):
-        identity = processes.ProcessIdentity.from_dict(entry["process"])
-        alive = processes.is_alive(identity)
-        state = "ready" if alive and services.is_ready(entry["url"]) else "running" if alive else "down"
-        pid = identity.pid if identity and alive else None
-        _say(_line(entry["name"], state, pid, f"{entry['url']}  restarts {entry['restarts']}"))
-    if system.gateway:
-        _say(f"pilots and clients call {system.gateway}: every path of every service")
 
 
 def _line(name: str, state: str, pid: int | None, more: str = "") -> str:
@@ -157,7 +179,7 @@ def _supervise(options: argparse.Namespace) -> int:
         raise LocalError(f"there is no process {options.owner_pid} to run for")
     return Supervisor(
         options.directory,
-        replicas=options.replicas,
+        replicas=options.replicas or 1,
         embedded=options.embedded,
         durable=not options.volatile,
         owner=owner,
@@ -178,6 +200,7 @@ def _note(text: str) -> None:
 
 
 def _log_line(text: str) -> None:
+    text = one_line(text)
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", flush=True)
 
 
@@ -208,13 +231,16 @@ def _parser() -> argparse.ArgumentParser:
         ("supervise", _supervise, "the same in the foreground (`up` runs this)"),
     ):
         command = add(name, run, text)
-        command.add_argument("--replicas", type=_replicas, default=1, help="copies of each service (1)")
+        command.add_argument("--replicas", type=_replicas, help="copies of each service (1; if it runs: as they are)")
         command.add_argument(
             "--embedded", action="store_true", help="PostgreSQL from a wheel, all services in one process"
         )
         command.add_argument("--volatile", action="store_true", help="do not wait for the disk (tests)")
         command.add_argument("--owner-pid", type=int, help="stop when this process ends")
         command.set_defaults(json=False)
+    command = add("scale", _scale, "have so many copies of a service, while the system runs")
+    command.add_argument("service", help=f"one of {', '.join(services.SERVICES)}")
+    command.add_argument("copies", type=_replicas, help="how many, 1 to 20")
     add("down", _down, "stop all that was started here, and nothing else")
     status = add("status", _status, "what runs, where, since when; exit code 0 only if all is ready")
     status.add_argument("--json", action="store_true", help="the whole record, passwords included")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.local.errors import LocalError
 from deploy.local.ports import LOOPBACK
 from deploy.local.servers import ServerAddresses
 
@@ -28,6 +29,11 @@ ONE_PROCESS = "orrery"
 #: one address for every path of every service; the one process is that already
 GATEWAY = "gateway"
 TOKEN_KEY = "token_key.pem"
+SECRETS_KEYS = "secrets.keys"
+SOURCE_KEY = "source_key"
+#: other machines reach it where these say so
+GATEWAY_HOST, GATEWAY_PORT = "ORRERY_GATEWAY_HOST", "ORRERY_GATEWAY_PORT"
+GATEWAY_HOSTS = (LOOPBACK, "0.0.0.0")
 #: where everybody reads what runs where, and the variable that names it
 RECORD, RECORD_VARIABLE = "run.json", "ORRERY_RUN_FILE"
 
@@ -86,7 +92,31 @@ def environment_of(copy: Copy, addresses: ServerAddresses, directory: Path) -> d
     own = {"ORRERY_HTTP_HOST": LOOPBACK, "ORRERY_HTTP_PORT": str(copy.port)}
     if copy.service == GATEWAY:
         own[RECORD_VARIABLE] = str(directory / RECORD)
+        own["ORRERY_HTTP_HOST"] = gateway_host()
+    elif copy.service != ONE_PROCESS and "ORRERY_FORWARDERS" not in os.environ:
+        own["ORRERY_FORWARDERS"] = LOOPBACK  # the gateway says whose calls it hands on
     return base_environment(addresses, directory) | own
+
+
+def gateway_host() -> str:
+    """Where the gateway listens: for this machine alone, unless ORRERY_GATEWAY_HOST says otherwise.
+
+    Raises LocalError.
+    """
+    host = os.environ.get(GATEWAY_HOST) or LOOPBACK
+    if host not in GATEWAY_HOSTS:
+        raise LocalError(f"{GATEWAY_HOST}={host!r}: allowed are {' and '.join(GATEWAY_HOSTS)} (every address)")
+    return host
+
+
+def gateway_port() -> int | None:
+    """The port that ORRERY_GATEWAY_PORT asks for; None: a free one. Raises LocalError."""
+    text = os.environ.get(GATEWAY_PORT, "")
+    if not text:
+        return None
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise LocalError(f"{GATEWAY_PORT}={text!r}: allowed are 1 to 65535")
+    return int(text)
 
 
 def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, str]:
@@ -100,6 +130,8 @@ def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, s
             "PYTHONPATH": path,
             "PYTHONUNBUFFERED": "1",
             "ORRERY_TOKEN_KEY_FILE": str(directory / TOKEN_KEY),
+            "ORRERY_SECRETS_KEY_FILE": str(directory / SECRETS_KEYS),
+            "ORRERY_SOURCE_KEY_FILE": str(directory / SOURCE_KEY),
             "TZ": "UTC",
         }
     )

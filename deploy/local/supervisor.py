@@ -19,11 +19,13 @@ from pathlib import Path
 
 from deploy.local import processes, services
 from deploy.local.errors import LocalError
-from deploy.local.ports import free_port
+from deploy.local.ports import free_port, is_free
 from deploy.local.private_server import PrivateServer
 from deploy.local.processes import ProcessIdentity
 from deploy.local.records import read_record, write_record
 from deploy.local.running import BackOff, RunningCopy
+from deploy.local.scaling import Scaling
+from deploy.local.scraping import TARGETS, write_targets
 from deploy.local.servers import Servers
 from deploy.local.services import RECORD, Copy
 
@@ -52,6 +54,7 @@ class Supervisor:
         self._say = say
         self.servers = Servers(self.directory, durable=durable, embedded=embedded, say=say)
         self._server_back_off: dict[str, BackOff] = {}
+        self._scaling = Scaling(self.directory)
         self.copies: list[RunningCopy] = []
         self.state = "starting"
         self.problem: str | None = None
@@ -85,6 +88,7 @@ class Supervisor:
 
     def _start(self) -> None:
         before = read_record(self.directory / RECORD, self.directory)
+        self._scaling.begin()
         self._save()
         self.servers.start(with_database=self._migrate)
         if self.servers.embedded:
@@ -95,7 +99,8 @@ class Supervisor:
         ports = {entry["name"]: int(entry["port"]) for entry in before.get("processes", [])}
         taken = {server.port for server in self.servers.private}
         for service, replica in services.planned(replicas=self.replicas, embedded=self.servers.embedded):
-            port = free_port(preferred=ports.get(f"{service}-{replica}"), taken=taken)
+            port = self._port_of_gateway() if service == services.GATEWAY else None
+            port = port or free_port(preferred=ports.get(f"{service}-{replica}"), taken=taken)
             copy = Copy(service, replica, port)
             self.copies.append(RunningCopy(copy, self.directory / "logs" / f"{copy.name}.log"))
         self._say(
@@ -103,17 +108,29 @@ class Supervisor:
         )
         self._save()
 
+    def _port_of_gateway(self) -> int | None:
+        """The one that is asked for, if it is free. Raises LocalError."""
+        services.gateway_host()
+        port = services.gateway_port()
+        if port is not None and not is_free(port):
+            raise LocalError(f"{services.GATEWAY_PORT}={port}: another program has this port")
+        return port
+
     def _migrate(self) -> None:
-        """Bring the schema up to date before any service looks at it; also makes the development issuer's key, once."""
+        """Bring the schema up to date before any service looks at it; also makes the keys of this system, once."""
         if self._must_stop():
             return
         environment = services.base_environment(self.servers.addresses, self.directory)
         self._run_once("migrating the database", ["-m", "shared.db.migrate"], environment)
-        if (self.directory / services.TOKEN_KEY).exists():
+        if not (self.directory / services.SOURCE_KEY).exists():
+            self._run_once("making the source key", ["-m", "shared.signed_sources.keys"], environment)
+        if all((self.directory / name).exists() for name in (services.TOKEN_KEY, services.SECRETS_KEYS)):
             return
-        key = "from pathlib import Path; from shared.auth import Authority; import os; "
-        key += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE']))"
-        self._run_once("making the token key", ["-c", key], environment)
+        keys = "from pathlib import Path; from shared.auth import Authority; import os; "
+        keys += "from shared.auth.keyring import create_key_file; "
+        keys += "Authority.create_file(Path(os.environ['ORRERY_TOKEN_KEY_FILE'])); "
+        keys += "create_key_file(Path(os.environ['ORRERY_SECRETS_KEY_FILE']))"
+        self._run_once("making the keys of tokens and secrets", ["-c", keys], environment)
 
     def _run_once(self, what: str, arguments: list[str], environment: dict[str, str]) -> None:
         self._say(what)
@@ -133,7 +150,7 @@ class Supervisor:
         """Look at every process once; start again what ended and may be started."""
         now = time.monotonic()
         seen = [self._watch_server(server, now) for server in self.servers.private]
-        changed = any(seen)
+        changed = any(seen) | self._scaled(now)
         may_start = self._servers_answer() if any(not running.is_running() for running in self.copies) else False
         for running in self.copies:
             changed |= self._watch_copy(running, now, may_start)
@@ -142,6 +159,14 @@ class Supervisor:
             self._say("ready")
         if changed:
             self._save()
+
+    def _scaled(self, now: float) -> bool:
+        """Have as many copies as `scale` wants; whether that changed some."""
+        ports = {server.port for server in self.servers.private} | {one.copy.port for one in self.copies}
+        said = self._scaling.follow(self.copies, ports, now)
+        for one in said:
+            self._say(one)
+        return bool(said)
 
     def _servers_answer(self) -> bool:
         """Whether it makes sense to start a service: asked once for all that wait."""
@@ -216,7 +241,8 @@ class Supervisor:
         self.state = "stopping" if self.problem is None else "failed"
         self._say("stopping")
         self._save()
-        alive = [running for running in self.copies if running.is_running() and running.child is not None]
+        every = [*self.copies, *self._scaling.leaving()]
+        alive = [running for running in every if running.is_running() and running.child is not None]
         for running in alive:
             running.child.terminate()  # type: ignore[union-attr]
         deadline = time.monotonic() + _STOP_GRACE_S
@@ -247,11 +273,14 @@ class Supervisor:
             "supervisor": _own_identity().as_dict(),
             "servers": self.servers.addresses.environment() if started else {},
             "token_key_file": str(self.directory / services.TOKEN_KEY),
+            "secrets_key_file": str(self.directory / services.SECRETS_KEYS),
             "urls": urls,
             "gateway": next((one.copy.url for one in self.copies if one.copy.answers_every_path), None),
             "processes": [running.record() for running in self.copies],
+            "leaving": [running.record() for running in self._scaling.leaving()],
         }
         write_record(self.directory / RECORD, self.directory, record)
+        write_targets(self.directory / TARGETS, [one.copy for one in self.copies])
 
 
 def _own_identity() -> ProcessIdentity:

@@ -126,7 +126,8 @@ class LocalSystem:
         if processes.is_alive(supervisor):
             processes.terminate(supervisor, grace_s=STOP_TIMEOUT_S)
         left = []
-        for entry in self.record.get("processes", []):
+        record = self.record
+        for entry in (*record.get("processes", []), *record.get("leaving", [])):
             identity = ProcessIdentity.from_dict(entry["process"])
             if processes.is_alive(identity):
                 processes.terminate(identity, grace_s=10.0)

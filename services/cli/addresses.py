@@ -1,7 +1,9 @@
-"""Finds the services: `ORRERY_<SERVICE>_URL` wins over `.local/run.json`, which the supervisor writes.
+"""Finds the services.
 
-The record is looked for in the current directory and those above it, then in the clone that the command was installed
-from, so that `orrery` works from anywhere in it.
+`ORRERY_<SERVICE>_URL` says where one is, `ORRERY_URL`, `.local/run.json` or the last login where all are.
+
+The record, which the supervisor writes, is looked for in the current directory and those above it, then in the clone
+that the command was installed from, so that `orrery` works from anywhere in it. A login counts where no system runs.
 """
 
 from __future__ import annotations
@@ -13,7 +15,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from services.cli.failures import Unreachable, WrongUsage
+from services.cli.logins import SystemLogin, read_logins
 
 SERVICES = (
     "task_definition",
@@ -28,15 +33,23 @@ SERVICES = (
 PROJECT = Path(__file__).resolve().parents[2]
 RECORD = Path(".local") / "run.json"
 RUN_FILE_VARIABLE = "ORRERY_RUN_FILE"
+URL_VARIABLE = "ORRERY_URL"
+KEY_VARIABLE = "ORRERY_TOKEN_KEY_FILE"
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """The services' URLs as far as they are known, and the file with the development issuer's key."""
+    """The services' URLs as far as they are known, and the file with the development issuer's key.
+
+    `elsewhere`: the one address of a system that is not this machine's, and the login there, if there was one. A token
+    that the key of this machine signed is never sent there.
+    """
 
     urls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     token_key_file: Path | None = None
     record: Path | None = None
+    elsewhere: str | None = None
+    login: SystemLogin | None = None
 
     def urls_of(self, service: str) -> tuple[str, ...]:
         """Where the copies of this service answer. Raises Unreachable where no address is known."""
@@ -44,7 +57,8 @@ class Addresses:
         if not urls:
             where = f"{self.record} does not name it" if self.record else f"there is no {RECORD}"
             raise Unreachable(
-                f"{service}: address unknown ({where}; {variable_of(service)} is not set). Is the system up? `make up`"
+                f"{service}: address unknown ({where}; {variable_of(service)} is not set). Is the system up? `make up` "
+                f"starts it; for one at another machine set {URL_VARIABLE}, or log in: `orrery login URL`"
             )
         return urls
 
@@ -56,19 +70,39 @@ def variable_of(service: str) -> str:
 
 def find_addresses(start: Path | None = None) -> Addresses:
     """Read the environment and the supervisor's record. Raises WrongUsage for a record that is not one."""
-    record, content = _record(start or Path.cwd())
-    urls: dict[str, tuple[str, ...]] = {}
+    one = os.environ.get(URL_VARIABLE)
+    record, content = (None, {}) if one else _record(start or Path.cwd())
+    logins = read_logins()
+    if not one and not content.get("urls"):
+        one = logins.last
+    if one:
+        elsewhere = checked_url(one, URL_VARIABLE)
+        urls = dict.fromkeys(SERVICES, (elsewhere,)) | _named()
+        key = os.environ.get(KEY_VARIABLE)
+        return Addresses(urls, Path(key) if key else None, None, elsewhere, logins.of.get(elsewhere))
+    urls = {}
     for name, value in (content.get("urls") or content.get("services") or {}).items():
         found = [value] if isinstance(value, str) else value
         urls[str(name).replace("-", "_")] = tuple(str(url).rstrip("/") for url in found)
-    for service in SERVICES:
-        named = os.environ.get(variable_of(service))
-        if named:
-            if not named.startswith(("http://", "https://")):
-                raise WrongUsage(f"{variable_of(service)}={named!r}: must start with http:// or https://")
-            urls[service] = (named.rstrip("/"),)
-    key = os.environ.get("ORRERY_TOKEN_KEY_FILE") or content.get("token_key_file")
-    return Addresses(urls, Path(key) if key else None, record)
+    key = os.environ.get(KEY_VARIABLE) or content.get("token_key_file")
+    return Addresses(urls | _named(), Path(key) if key else None, record)
+
+
+def _named() -> dict[str, tuple[str, ...]]:
+    """Services that have a variable of their own."""
+    given = ((service, os.environ.get(variable_of(service))) for service in SERVICES)
+    return {service: (checked_url(url, variable_of(service)),) for service, url in given if url}
+
+
+def checked_url(url: str, where: str) -> str:
+    """An address as it is called. Raises WrongUsage for what is none."""
+    try:
+        is_one = url.startswith(("http://", "https://")) and httpx.URL(url).host
+    except httpx.InvalidURL:
+        is_one = False
+    if not is_one:
+        raise WrongUsage(f"{where}={url!r}: must start with http:// or https://, and name a host")
+    return url.rstrip("/")
 
 
 def _record(start: Path) -> tuple[Path | None, dict[str, Any]]:

@@ -28,11 +28,16 @@ from services.cli.commands import (
     explain,
     grid,
     invariants,
+    job,
     jobs,
+    login,
     periodic,
     retry_rules,
+    secrets,
+    settings,
     shares,
     slots,
+    status,
     submission,
     system,
     task_commands,
@@ -43,7 +48,7 @@ from services.cli.commands import (
     work_queues,
 )
 from services.cli.failures import CommandFailure
-from services.cli.output import print_failure
+from services.cli.output import print_failure, say, warn
 
 INTERRUPTED = 130
 PREFIX = "ORRERY_"
@@ -62,7 +67,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"orrery {version('orrery')}")
+        say(f"orrery {version('orrery')}")
         raise typer.Exit
 
 
@@ -75,11 +80,38 @@ def everything(
     """What all verbs have in common."""
 
 
-for module in (submission, tasks, jobs, explain, task_commands, watching, grid, shares, task_queues, cordons, slots):
+for module in (
+    submission,
+    tasks,
+    jobs,
+    job,
+    explain,
+    task_commands,
+    watching,
+    grid,
+    shares,
+    task_queues,
+    cordons,
+    slots,
+):
     module.register(app)
-for module in (accounts, work_queues, retry_rules, periodic):
+for module in (accounts, secrets, work_queues, retry_rules, periodic):
     module.register(app)
-for module in (catalogue, config, bus, invariants, pilots, system, demonstration, documents, dry_runs, task_parameters):
+for module in (
+    login,
+    settings,
+    status,
+    catalogue,
+    config,
+    bus,
+    invariants,
+    pilots,
+    system,
+    demonstration,
+    documents,
+    dry_runs,
+    task_parameters,
+):
     module.register(app)
 
 
@@ -120,4 +152,4 @@ def _warn_of_variables() -> None:
         from shared.config.variables import unknown_variables  # what most commands need not wait for
 
         for line in unknown_variables(os.environ):
-            sys.stderr.write(f"warning: {line}\n")
+            warn(line)

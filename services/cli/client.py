@@ -6,6 +6,7 @@ Every refusal becomes one `CommandFailure` that carries each problem the service
 from __future__ import annotations
 
 import json as json_text
+import ssl
 from collections.abc import Mapping
 from typing import Any
 
@@ -79,8 +80,10 @@ class Client:
         if self._http is None:
             token = self._token or token_for(self.addresses)
             headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-            # trust_env: a proxy meant for the outside world must not see calls to our own services
-            self._http = httpx.Client(headers=headers, transport=self._transport, trust_env=False)
+            # a proxy meant for the outside world must not see calls to services of this machine
+            is_elsewhere = self.addresses.elsewhere is not None
+            verify = ssl.create_default_context() if is_elsewhere else True  # SSL_CERT_FILE, SSL_CERT_DIR
+            self._http = httpx.Client(headers=headers, transport=self._transport, trust_env=is_elsewhere, verify=verify)
         return self._http
 
 

@@ -130,6 +130,7 @@ async def _run(settings: Settings) -> None:
         host=settings.http_host,
         port=settings.http_port,
         graceful_stop_s=settings.graceful_stop_s,
+        connections=process.connections,
     )
     try:
         await process.start()

@@ -1,21 +1,26 @@
-"""Tables for people, JSON for programs, problems on standard error."""
+"""Tables for people, JSON for programs, problems on standard error.
+
+All that a verb prints goes through here: what others wrote is text, whatever is in it (`visible`), and no markup.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from services.cli.failures import CommandFailure
+from shared.model.visible_text import visible
 
 Column = tuple[str, str | Callable[[Mapping[str, Any]], Any]]
 
@@ -41,7 +46,19 @@ COLOURS = {
 }
 
 
-def console(*, error: bool = False) -> Console:
+class Screen(Console):
+    """A console on which texts are texts: no markup, no names of pictures, no character that is not seen."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As every console does it; only its own colours and movements of the cursor are left as they are."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text, lines=True), style, control)
+
+
+def console(*, error: bool = False) -> Screen:
     """A console as wide as the terminal.
 
     Tables for a program are as wide as COLUMNS says, or 200 columns where that is not set; other lines for a program
@@ -49,15 +66,36 @@ def console(*, error: bool = False) -> Console:
     """
     stream = sys.stderr if error else sys.stdout
     if stream.isatty():
-        return Console(file=stream, highlight=False)
+        return Screen(file=stream)
     columns = "" if error else os.environ.get("COLUMNS", "")
     width = int(columns) if columns.isdecimal() and int(columns) > 0 else 200
-    return Console(file=stream, width=width, highlight=False, soft_wrap=True)
+    return Screen(file=stream, width=width, soft_wrap=True)
+
+
+def say(text: Any = "") -> None:
+    """One line on standard output, whatever the text is."""
+    say_lines(visible(str(text)))
+
+
+def say_lines(text: str) -> None:
+    """A text of several lines on standard output, with the tabs in it; a reader of a pipe gets it at once."""
+    sys.stdout.write(visible(text, lines=True) + "\n")
+    sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """A line on standard error that the command goes on after."""
+    sys.stderr.write(f"warning: {visible(text)}\n")
 
 
 def print_json(value: Any) -> None:
-    """Exactly one JSON document on standard output."""
-    sys.stdout.write(json.dumps(value, indent=1, default=str) + "\n")
+    """Exactly one JSON document on standard output, in which all but ASCII is an escape."""
+    say_lines(json_text(value, indent=1))
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """JSON without a character that is not seen."""
+    return json.dumps(value, indent=indent, default=str).replace("\x7f", r"\u007f")
 
 
 def told(answer: Mapping[str, Any], as_json: bool = False) -> None:
@@ -65,19 +103,26 @@ def told(answer: Mapping[str, Any], as_json: bool = False) -> None:
     if as_json:
         print_json({"message": answer.get("message") or "done", "data": answer.get("data")})
     else:
-        typer.echo(answer.get("message") or "done")
+        say(answer.get("message") or "done")
 
 
 def print_ids(rows: Iterable[Mapping[str, Any]], key: str) -> None:
     """One id per line, for other verbs to read; nothing where there is none."""
-    sys.stdout.writelines(f"{row.get(key)}\n" for row in rows)
+    for row in rows:
+        say(row.get(key))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], *, title: str | None = None) -> None:
     """Rows under headings; a column is a key of the row or a function of it."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=None if title is None else visible(title),
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+    )
     for heading, _ in columns:
-        table.add_column(heading, overflow="fold")
+        table.add_column(visible(heading), overflow="fold")
     for row in rows:
         table.add_row(*(cell(row.get(what) if isinstance(what, str) else what(row)) for _, what in columns))
     console().print(table)
@@ -92,7 +137,7 @@ def print_fitting(
     if that is not enough, the texts of the column `cut` end in "...".
     """
     found = {
-        heading: [Text.from_markup(cell(row.get(what) if isinstance(what, str) else what(row))) for row in rows]
+        heading: [cell(row.get(what) if isinstance(what, str) else what(row)) for row in rows]
         for heading, what in columns
     }
     shown, width = console(), console().width
@@ -103,10 +148,16 @@ def print_fitting(
     found[cut] = [text if len(text) <= room else text[: room - 3].append("...") for text in found[cut]]
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in found:
-        table.add_column(heading, no_wrap=True)
+        table.add_column(visible(heading), no_wrap=True)
     for texts in zip(*found.values(), strict=True):
         table.add_row(*texts)
     shown.print(table)
+
+
+def print_withheld(rows: Sequence[Mapping[str, Any]]) -> None:
+    """How many of the rows show their state alone, and to whom the rest is told: one line for each VO."""
+    for text, n_rows in Counter(row["withheld"] for row in rows if row.get("withheld")).items():
+        say(f"of {n_rows} the state alone: {text}")
 
 
 def _longest(heading: str, texts: Sequence[Text]) -> int:
@@ -125,12 +176,17 @@ def print_facts(facts: Iterable[tuple[str, Any]]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts:
         if value not in (None, "", [], {}):
-            table.add_row(name, cell(value))
+            table.add_row(visible(name), cell(value))
     console().print(table)
 
 
-def cell(value: Any) -> str:
+def cell(value: Any) -> Text:
     """One value as people read it; states are coloured."""
+    text = visible(_in_words(value))
+    return Text(text, style=COLOURS.get(text, "") if isinstance(value, str) else "")
+
+
+def _in_words(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -138,9 +194,8 @@ def cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
     if isinstance(value, Mapping | list | tuple):
-        return escape(json.dumps(value, default=str))
-    text = escape(str(value))
-    return f"[{COLOURS[text]}]{text}[/]" if text in COLOURS else text
+        return json_text(value)
+    return str(value)
 
 
 def age(value: Any, now: datetime | None = None) -> str:
@@ -172,9 +227,9 @@ def print_failure(failure: CommandFailure, *, as_json: bool = False) -> None:
         print_json({"success": False, "message": failure.message, "problems": problems})
         return
     shown = console(error=True)
-    shown.print(f"[bold red]orrery:[/] {escape(failure.message)}")
+    shown.print(Text.assemble(("orrery:", "bold red"), " ", visible(failure.message)))
     for problem in failure.problems:
-        shown.print(f"  - {escape(str(problem))}")
+        shown.print(f"  - {visible(str(problem))}")
 
 
 def fail(failure: CommandFailure, *, as_json: bool = False) -> typer.Exit:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-import sys
 import time
 import uuid
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ import typer
 
 from services.cli.addresses import find_addresses
 from services.cli.failures import Refused, WrongUsage
-from services.cli.output import print_json
+from services.cli.output import print_json, say
 from services.cli.simulated_pilots.profile import Profile, rates_from
 from services.cli.tokens import issue, token_for
 
@@ -105,7 +104,7 @@ async def run(options: FleetOptions, *, duration_s: float = 0.0, quiet: bool = F
             if timer is not None:
                 timer.cancel()
         if not quiet:
-            _say(_line(fleet, connection))
+            say(_line(fleet, connection))
     return tally
 
 
@@ -113,17 +112,12 @@ async def _tell(fleet: Fleet, connection: Connection, *, quiet: bool) -> None:
     started = time.monotonic()
     while not quiet:
         await asyncio.sleep(PROGRESS_EVERY_S)
-        _say(_line(fleet, connection, time.monotonic() - started))
+        say(_line(fleet, connection, time.monotonic() - started))
 
 
 def _line(fleet: Fleet, connection: Connection, elapsed_s: float = 0.0) -> str:
     told = fleet.tally.line(fleet.options.count, elapsed_s)
     return f"{told}; {connection.n_calls} calls, {connection.n_unanswered} without an answer"
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
 
 
 def _as_dict(tally: Tally) -> dict[str, object]:

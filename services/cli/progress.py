@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from services.cli.client import Client
+from services.task_definition.policy.said import said_now
 from shared.model.dataset_types import INPUT_TYPES
 from shared.states.task import TaskStatus
 
@@ -62,18 +63,21 @@ def progress_of(details: Mapping[str, Any]) -> TaskCounts:
         row for row in details.get("datasets") or [] if row.get("type") in INPUT_TYPES and not row.get("master_id")
     ]
 
-    def total(name: str) -> int:
-        return sum(int(row.get(name) or 0) for row in masters)
+    # of a task of others the files are told without the datasets
+    told = details.get("files") if isinstance(details.get("files"), Mapping) else {}
+
+    def total(name: str, of_all: str) -> int:
+        return sum(int(row.get(name) or 0) for row in masters) if masters else int((told or {}).get(of_all) or 0)
 
     jobs = details.get("jobs") if isinstance(details.get("jobs"), Mapping) else {}
     return TaskCounts(
         task_id=int(task["task_id"]),
-        name=str(task.get("task_name", "")),
+        name=str(task.get("task_name") or ""),
         status=cast(TaskStatus, str(task.get("status", ""))),
-        files_total=total("n_files"),
-        files_finished=total("n_files_finished"),
-        files_failed=total("n_files_failed"),
-        files_used=total("n_files_used"),
+        files_total=total("n_files", "total"),
+        files_finished=total("n_files_finished", "finished"),
+        files_failed=total("n_files_failed", "failed"),
+        files_used=total("n_files_used", "used"),
         jobs={str(state): int(count) for state, count in (jobs or {}).items()},
-        says=str(task.get("error_dialog") or ""),
+        says=said_now(task) or str(task.get("withheld") or ""),
     )

@@ -17,6 +17,7 @@ from services.cli.commands.task_commands import command_table
 from services.cli.drawings import event_table, service_map
 from services.cli.state_drawings import drawn, verb_table
 from shared.states import GRAPHS
+from shared.web.panda_paths import path_table
 
 README = PROJECT / "README.md"
 
@@ -42,6 +43,7 @@ def _with_article(entity: str) -> str:
 #: the parts of each document, by name
 DOCUMENTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     README: {"services": services_part},
+    PROJECT / "deploy" / "panda_api.md": {"paths": path_table},
     PROJECT / "shared" / "events" / "README.md": {"events": event_table},
     PROJECT / "shared" / "states" / "README.md": {"commands": command_table, "states": states_part},
 }

@@ -1,17 +1,25 @@
-"""As whom the command line calls: `ORRERY_TOKEN`, or a token made with the development issuer's key."""
+"""As whom the command line calls.
+
+`ORRERY_TOKEN`, the token of a login, or one made with the development issuer's key.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
+import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
-from services.cli.addresses import PROJECT, Addresses
-from services.cli.failures import WrongUsage
+from services.cli.addresses import KEY_VARIABLE, PROJECT, Addresses
+from services.cli.failures import Refused, WrongUsage
+from services.cli.logins import SystemLogin, read_logins, write_logins
 
 TOKEN_VARIABLE = "ORRERY_TOKEN"  # noqa: S105 - the name of a variable
 LIFETIME_S = 3600.0
+#: a token of a login is renewed so long before it expires, so that it lives through the command
+RENEWED_BEFORE_S = 60.0
 
 
 def token_for(addresses: Addresses) -> str:
@@ -19,7 +27,30 @@ def token_for(addresses: Addresses) -> str:
     given = os.environ.get(TOKEN_VARIABLE)
     if given:
         return given.strip()
+    if addresses.elsewhere is not None and addresses.token_key_file is None:
+        return _of_login(addresses.elsewhere, addresses.login)
     return issue(addresses, caller_name(), ("operator",), lifetime_s=LIFETIME_S)
+
+
+def _of_login(url: str, login: SystemLogin | None) -> str:
+    """The token with which somebody logged in at another machine, a new one where it is about to expire."""
+    if login is None:
+        raise WrongUsage(f"no token for {url}: log in (`orrery login {url}`), or set {TOKEN_VARIABLE}")
+    if not login.expires_at or time.time() < login.expires_at - RENEWED_BEFORE_S:
+        return login.token
+    if login.renews:
+        from services.cli.device_flow import renewed
+
+        try:
+            login = renewed(login)
+        except Refused as refusal:
+            raise WrongUsage(f"{refusal.message}; log in again: `orrery login {url}`") from None
+        write_logins(read_logins().renewed(url, login))
+        return login.token
+    if time.time() >= login.expires_at:
+        at = datetime.fromtimestamp(login.expires_at, UTC)
+        raise WrongUsage(f"the token for {url} expired at {at:%Y-%m-%d %H:%M} UTC: log in again (`orrery login {url}`)")
+    return login.token
 
 
 def issue(
@@ -52,7 +83,7 @@ def issue(
             raise WrongUsage(f"right: value {right!r}: allowed are {', '.join(RIGHTS)}")
     path = key_file(addresses)
     if path is None:
-        raise WrongUsage(f"no token: set {TOKEN_VARIABLE}, or ORRERY_TOKEN_KEY_FILE to the development issuer's key")
+        raise WrongUsage(f"no token: set {TOKEN_VARIABLE}, or {KEY_VARIABLE} to the development issuer's key")
     try:
         audience = KEY_AUDIENCE if is_key else AUDIENCE
         authority = Authority.from_file(path)
@@ -89,6 +120,8 @@ def key_file(addresses: Addresses) -> Path | None:
 
     The one the record names, else those of the current directory and of the clone.
     """
+    if addresses.elsewhere is not None:
+        return addresses.token_key_file  # a key of this machine is none of another's
     candidates = [addresses.token_key_file, Path(".local/token_key.pem"), PROJECT / ".local" / "token_key.pem"]
     return next((path for path in candidates if path is not None and path.exists()), None)
 

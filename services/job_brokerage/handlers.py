@@ -142,6 +142,7 @@ class ChunkHandlers:
             work.connection,
             task_id=row["task_id"],
             user_name=row["user_name"] or "",
+            vo=row["vo"] or "",
             working_group=row["working_group"] or "",
         )
         return analysis_input(row, history, usage, own, self._parameters)

@@ -14,7 +14,8 @@ from shared.config.parameter import SHARE, Parameter
 from shared.config.parameters import Parameters
 
 SLOT_SETTERS: Parameter[Any] = Parameter(
-    "job_brokerage", "SLOT_SETTERS", None, "", "{queue or *: [subject]} that may set its slots",
+    "job_brokerage", "SLOT_SETTERS", None, "",
+    "{queue or *: [subject]} that may set its slots, besides production of all its VOs",
     check=check_named,
 )  # fmt: skip
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from services.job_brokerage.store.statistics import QueueStatistics
 from services.job_brokerage.store.usage import UsageSnapshot
@@ -19,9 +20,9 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import StatisticsChanged, TasksWoken
 from shared.snapshot import Snapshot
-from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex
+from shared.waits.index import DISK_QUOTA, USER, WORKING_GROUP, Group, WaitIndex, owner_name, vo_and_name
 from shared.waits.replicas import ReplicaNews
-from shared.waits.store import Wake
+from shared.waits.store import Part, Wake
 from shared.waits.waker import AT_ONCE, SLICE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 from shared.waits.wide import Wide, WideChanges
 
@@ -100,7 +101,7 @@ class QueueWaking:
         given = Counter[str]()
         need = await self._need(index, work, given)
         taken, in_slices = self._taken(index, now)
-        chosen: dict[int, Wake] = {}
+        chosen: dict[Part, Wake] = {}
         for label in sorted(self._waker.dirty):
             row = world.columns.row_of_label.get(label)
             left = 0.0 if row is None else self._choose(label, row, index, need, taken, given, chosen, now)
@@ -109,9 +110,9 @@ class QueueWaking:
             if len(chosen) >= AT_ONCE:
                 break
         for wake in await self._of_caps(index, work, need, taken):
-            chosen.setdefault(wake.task_id, wake)
+            chosen.setdefault(wake.key, wake)
         for wake in self._wide.wakes(index, await self._state(index, work), need, now, at_most=SLICE - in_slices):
-            chosen.setdefault(wake.task_id, wake)
+            chosen.setdefault(wake.key, wake)
         return list(chosen.values())
 
     def _choose(
@@ -122,7 +123,7 @@ class QueueWaking:
         need: Callable[[str], float],
         taken: Counter[str],
         given: Counter[str],
-        chosen: dict[int, Wake],
+        chosen: dict[Part, Wake],
         now: datetime,
     ) -> float:
         """Tasks for the room at one row, in order, until it is taken; the room that there was, 0 if nobody is held."""
@@ -139,8 +140,8 @@ class QueueWaking:
             n_held += 1
             if taken[label] >= most or len(chosen) >= AT_ONCE:
                 break
-            if one.task_id not in chosen:
-                chosen[one.task_id] = Wake(one.task_id, one.wake_nr, ROOM, since, label)
+            if one.key not in chosen:
+                chosen[one.key] = Wake(one.key, one.wake_nr, ROOM, since, label)
                 taken[label] += one.n_jobs
                 given[one.gshare] += one.n_jobs
         return most if n_held else 0.0
@@ -155,7 +156,7 @@ class QueueWaking:
                 one.placed_chunk_id in self._counted_chunks or self._snapshot.expects(one.placed_chunk_id)
             )
             if at is None or now - at > limit or is_seen:
-                index.drop(one.task_id)
+                index.drop(one.key)
             elif one.woken_for is not None:
                 taken[one.woken_for] += one.n_jobs
             else:
@@ -183,7 +184,7 @@ class QueueWaking:
                 if taken[owner] >= min(left, SLICE) or len(found) >= AT_ONCE:
                     break
                 cause = SHARE if any(name == SHARE_USAGE for name, _ in one.causes.caps) else CAP
-                found.append(Wake(one.task_id, one.wake_nr, cause, work.now, owner))
+                found.append(Wake(one.key, one.wake_nr, cause, work.now, owner))
                 taken[owner] += one.n_jobs
         return found
 
@@ -201,13 +202,10 @@ class QueueWaking:
 
     async def _read_usage(self, held: Iterable[Group], work: UnitOfWork) -> None:
         owners = sorted({group.owner for group in held})
-        users = [one.removeprefix(USER) for one in owners if one.startswith(USER)]
-        groups = [one.removeprefix(WORKING_GROUP) for one in owners if one.startswith(WORKING_GROUP)]
-        rows = [(USER, row) for row in await SQL.rows(work.connection, "usage_of_users", users=users)]
-        self._quotas = {USER + row["user_name"]: row["disk_quota_gb"] for _, row in rows}
-        if groups:
-            rows += [(WORKING_GROUP, row) for row in await SQL.rows(work.connection, "usage_of_groups", groups=groups)]
-        self._capped = {f"{kind}{row[0]}:{name}": row[column] for kind, row in rows for name, column in _USED.items()}
+        rows = await _usage_of(work, "usage_of_users", USER, owners)
+        self._quotas = {owner: row["disk_quota_gb"] for owner, row in rows.items()}
+        rows |= await _usage_of(work, "usage_of_groups", WORKING_GROUP, owners)
+        self._capped = {f"{owner}:{name}": row[column] for owner, row in rows.items() for name, column in _USED.items()}
         if any(name == SHARE_USAGE for group in held for name, _ in group.causes.caps):
             self._capped[SHARE_USAGE] = share_usage(await self._usage.current(work.connection))
 
@@ -259,3 +257,13 @@ class QueueWaking:
             return False
         self._looked_at[what] = now
         return True
+
+
+async def _usage_of(work: UnitOfWork, query: str, kind: str, owners: Iterable[str]) -> dict[str, Any]:
+    """What those of the owners use that are of this kind."""
+    wanted = [vo_and_name(one, kind) for one in owners if one.startswith(kind)]
+    if not wanted:
+        return {}
+    vos, names = [vo for vo, _ in wanted], [name for _, name in wanted]
+    rows = await SQL.rows(work.connection, query, vos=vos, names=names)
+    return {owner_name(kind, row["vo"], row["name"]): row for row in rows}

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import Claims
 from services.job_dispatch.acquire.identity import Identity
+from services.job_dispatch.acquire.job_secrets import JobSecrets
 from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader
 from services.job_dispatch.acquire.no_match import NoMatch
@@ -30,7 +31,7 @@ from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.advert import AdvertApi
 from services.job_dispatch.api.body import BODY_SIZES, IDS
 from services.job_dispatch.api.body_sizes import BodySizes
-from services.job_dispatch.api.call_limits import CallLimits
+from services.job_dispatch.api.call_limits import PilotLimits
 from services.job_dispatch.api.debugging import DebugApi
 from services.job_dispatch.api.event_ranges import EventRangesApi
 from services.job_dispatch.api.factory import FactoryApi
@@ -42,14 +43,16 @@ from services.job_dispatch.api.legacy_credentials import LegacyCredentials
 from services.job_dispatch.api.pilot import PilotApi
 from services.job_dispatch.api.priorities import PriorityApi
 from services.job_dispatch.api.relays import relays
-from services.job_dispatch.api.secrets import JobSecrets, SecretsApi
+from services.job_dispatch.api.secrets import SecretsApi
+from services.job_dispatch.api.sources import SignedSources
 from services.job_dispatch.api.task_queues import TaskQueueApi
 from services.job_dispatch.api.web import make_web
 from services.job_dispatch.api.worker_nodes import WorkerNodes
 from services.job_dispatch.coalescing import CoalescerLimits
-from services.job_dispatch.environment import DispatchSettings
+from services.job_dispatch.environment import DispatchSettings, keyring_of
 from services.job_dispatch.handlers import Handlers, NewsHandlers
 from services.job_dispatch.lifecycle.balancing import Balancing
+from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.command_slices import SLICE, CommandSlices
 from services.job_dispatch.lifecycle.commanding import Commanding
 from services.job_dispatch.lifecycle.event_ranges import EventRanges
@@ -64,6 +67,7 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.reading import WindowLimits
 from services.job_dispatch.store.job_reads import JobQueries
 from services.job_dispatch.store.jobs import Store
+from shared.auth.keyring import Keyring
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
 from shared.db.database import Database
@@ -112,6 +116,24 @@ def build(context: Context) -> Service:
     return build_parts(context, clock=context.database.monotonic).service
 
 
+def _handlers(
+    store: Store, lifecycle: Lifecycle, room: CapRoom, grid: KnownGrid, *, simulated: bool
+) -> tuple[CommandSlices, Reordering, Handlers]:
+    """What answers events, with the work that it does in slices; these are small where it is simulated."""
+    commands = CommandSlices(store, lifecycle, room, size=SIMULATED_SLICE if simulated else SLICE)
+    reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
+    inputs, outputs = Inputs(store, lifecycle, grid, room), Outputs(store, lifecycle, grid)
+    return commands, reordering, Handlers(store, inputs, outputs, commands, reordering)
+
+
+def _beside_jobs(
+    context: Context, parameters: Parameters, keyring: Keyring, metrics: DispatchMetrics
+) -> tuple[JobSecrets, SignedSources]:
+    """What a job gets when it is handed out: secrets and logins, and the permission to fetch its sources."""
+    secrets = JobSecrets(context.database, parameters, keyring, metrics.unreadable_secrets.inc)
+    return secrets, SignedSources(context.source_keys, parameters)
+
+
 def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic) -> Parts:
     """Everything, for those who need more than the service.
 
@@ -135,24 +157,22 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
     report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
-    activity = PilotActivity(database, parameters, grid, clock)
-    lifecycle = Lifecycle(store)
-    commands = CommandSlices(store, lifecycle, size=SIMULATED_SLICE if simulated else SLICE)
-    reordering = Reordering(size=SIMULATED_SLICE if simulated else REORDER_SLICE)
-    handlers = Handlers(store, Inputs(store, lifecycle, grid), Outputs(store, lifecycle, grid), commands, reordering)
+    activity, lifecycle = PilotActivity(database, parameters, grid, clock), Lifecycle(store)
+    commands, reordering, handlers = _handlers(store, lifecycle, CapRoom(parameters), grid, simulated=simulated)
     upkeep = Upkeep(windows, activity, parameters, metrics, grid, queues, identity=identity, clock=clock)
     no_match = NoMatch(windows, sites, activity, parameters, metrics, clock)
-    call_limits = CallLimits(parameters, metrics, clock)
-    acquiring = Acquiring(claims, activity, no_match, JobSecrets(database, parameters), metrics, call_limits)
+    keyring, call_limits = keyring_of(settings), PilotLimits(parameters, metrics, clock)
+    beside = _beside_jobs(context, parameters, keyring, metrics)
+    acquiring = Acquiring(claims, activity, no_match, *beside, metrics, call_limits)
 
     async def close() -> None:
         for one in (reporting, activity, claims, reads):
             await one.close()
 
-    credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory)
+    credentials = LegacyCredentials(database, grid, parameters, settings.credentials_directory, keyring)
     web = _web(database, store, lifecycle, parameters, acquiring, reporting, activity, credentials, call_limits)
-    adverts = AdvertApi(database, sites, parameters, grid)
-    for api in (adverts, PriorityApi(database, store, reordering), TaskQueueApi(database, queues.orders.copy)):
+    adverts, orders = AdvertApi(database, sites, parameters, grid), TaskQueueApi(database, queues.orders.copy)
+    for api in (adverts, PriorityApi(database, store, reordering), orders, SecretsApi(database, keyring)):
         web.include_router(api.router())
     of_users = [UserCaps(lifecycle, parameters).periodic(), Balancing(reordering).periodic()]
     news, upkeep_news = NewsHandlers(windows, upkeep), UpkeepNews(database, upkeep, activity)
@@ -182,7 +202,7 @@ def _web(
     reporting: Reporting,
     activity: PilotActivity,
     credentials: LegacyCredentials,
-    limits: CallLimits,
+    limits: PilotLimits,
 ) -> FastAPI:
     """Both interfaces of pilots, and what people ask about jobs."""
     jobs, commanding = JobQueries(database), Commanding(database, store)
@@ -198,7 +218,6 @@ def _web(
     web.include_router(ClientJobApi(jobs).router())
     web.include_router(FactoryApi(activity).router())
     web.include_router(DebugApi(database, commanding).router())
-    web.include_router(SecretsApi(database).router())
     web.include_router(credentials.router())
     return web
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 from pydantic import Field
 
-from shared.config.settings import Settings
+from shared.auth.keyring import VARIABLE, Keyring
+from shared.config.settings import Settings, SettingsError
+
+log = logging.getLogger(__name__)
 
 
 class DispatchSettings(Settings):
@@ -18,3 +22,18 @@ class DispatchSettings(Settings):
     report_sessions: int = Field(2, ge=1, le=16, description="transactions that store reports at the same time")
     report_batch_limit: int = Field(200, ge=1, le=2000, description="reports in one transaction")
     credentials_directory: Path | None = Field(None, description="folder with proxies/ and key_pairs/ for pilots")
+    secrets_key_file: Path | None = Field(None, description="keys of secrets; absent: none are kept")
+
+
+def keyring_of(settings: DispatchSettings) -> Keyring:
+    """The keys of secrets. Raises SettingsError."""
+    path = settings.secrets_key_file
+    if path is None:
+        log.warning("no secrets are kept: %s names no file with keys", VARIABLE)
+    try:
+        return Keyring(path)
+    except OSError as error:
+        made = "`orrery secrets add-key FILE` makes one"
+        raise SettingsError(f"{VARIABLE}={path}: {error.strerror}; {made}") from None
+    except ValueError as error:
+        raise SettingsError(f"{VARIABLE}={path}: {error}") from None

@@ -33,6 +33,11 @@ class DispatchMetrics:
             ["answer"],
             registry=registry,
         )
+        self.unreadable_secrets = Counter(
+            "orrery_secrets_unreadable",
+            "Secrets that no known key decrypts: their jobs go without",
+            registry=registry,
+        )
         self.reports = Counter(
             "orrery_job_reports", "Reports of pilots, by effect and command", ["effect", "command"], registry=registry
         )

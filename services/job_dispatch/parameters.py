@@ -63,7 +63,7 @@ KEY_PAIR_RECIPIENTS: Parameter[Any] = Parameter(
 )  # fmt: skip
 PILOT_SECRETS: Parameter[Any] = Parameter(
     COMPONENT, "PILOT_SECRETS", None, "",
-    "{queue or *: subject} whose secrets pilots get with every job (pilotSecrets)",
+    "{queue or *: subject} whose secrets for pilots, of the VO of each job, go with it (pilotSecrets)",
     check=check_one_named,
 )  # fmt: skip
 RENEWED_TOKEN_S = Parameter(

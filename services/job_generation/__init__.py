@@ -27,6 +27,7 @@ transactions do not wait in a circle.
 `waking`            tasks held by the throttle go on when their share has room
 `generating`        a brokered chunk -> jobs, in one transaction; what does not fit goes back
 `pooling`           what the jobs of a chunk may take of secondary datasets
+`numbering`         random seeds, and places in a sequence, one for each job
 `compiling`         the sources of a task -> a library for each site, which its other jobs wait for
 `merging`           unmerged outputs -> merge jobs -> the end of the jobs that made them
 `applying`          ended jobs -> files, once for each job

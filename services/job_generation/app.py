@@ -82,7 +82,7 @@ def build(context: Context) -> Service:
         name="job-generation",
         work=[
             (events.TaskReady, handlers.on_task_ready),
-            (events.TaskReleased, handlers.on_task_released),
+            (events.TaskReleased, handlers.releasing.on_task_released),
             (events.TaskCommanded, handlers.on_task_commanded),
             (events.TaskJumboSwitched, handlers.on_task_jumbo_switched),
             (events.TaskPointsOpened, handlers.on_task_points_opened),
@@ -96,7 +96,8 @@ def build(context: Context) -> Service:
             (events.JobsMerging, handlers.on_jobs_ended),
         ],
         periodic=[
-            Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.look_at_idle_tasks),
+            Periodic("look-at-idle-tasks", LOOK_EVERY_S, handlers.releasing.look_at_idle_tasks),
+            Periodic("look-at-merges", LOOK_EVERY_S, handlers.releasing.look_at_merges),
             Periodic("wake", WAKE_EVERY_S, waking.look, lease=False),
             Periodic("forget-waits", FORGET_WAITS_EVERY_S, forget_waits_of_shares),
             Periodic("archive-jobs", ARCHIVE_EVERY_S, handlers.archive),

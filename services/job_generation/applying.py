@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from services.job_generation import merging
 from services.job_generation.compiling import Compiling
 from services.job_generation.event_serving.cloning import EndingCopies
 from services.job_generation.event_serving.evaluating import EndingEvaluations
 from services.job_generation.event_serving.jumbo_ending import EndingEventService
 from services.job_generation.merging import Merging
 from services.job_generation.parameters import generation_parameters
+from services.job_generation.policy import merging as merge_policy
 from services.job_generation.policy import outcomes
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
@@ -127,9 +127,12 @@ class Applying:
         ends = {job.job_id: Ended(job.status, job.error_source) for job in jobs}
         if task.rules.merge_output:
             outputs = await store_results.unmerged_outputs(work, task.task_id, [job.job_id for job in jobs])
-            waiting = {job_id for job_id, rows in outputs.items() if merging.waits_for_merge(rows)}
+            waiting = {job_id for job_id, rows in outputs.items() if merge_policy.waits_for_merge(rows)}
             jobs = [job for job in jobs if job.job_id not in waiting or job.status == "finished"]
-            ends = {job.job_id: merging.ended_by_merge(job, outputs.get(job.job_id, ())) for job in jobs}
+            ends = {
+                job.job_id: merge_policy.ended_by_merge(job.status, job.error_source, outputs.get(job.job_id, ()))
+                for job in jobs
+            }
         else:
             await self._finish(work, task, [job for job in jobs if job.status == "finished"], changes)
             jobs = [job for job in jobs if job.status != "finished"]

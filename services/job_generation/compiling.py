@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
+from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.build_jobs import BuildDecision, decide, refused_for_failures
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import BUILD
-from services.job_generation.policy.placing import PlacedJob
-from services.job_generation.policy.plugin import GreedyGeneration
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts, Task
 from services.job_generation.store import builds as store_builds
 from services.job_generation.store import jobs as store_jobs
@@ -53,22 +53,37 @@ class Compiling:
         builds = await store_builds.builds(work, held.task.task_id)
         queues = await self._generating.queues(work, definition.task, candidates)
         decision = decide(queues, builds)
+        refused, again = await self._begin(work, definition, decision.build_at)
         if decision.usable:
             names = {one.key for one in decision.usable}
             chosen = [one for one in candidates if f"{one.queue}/{one.resource_type}" in names]
             begin = self._job_sets.begin
             return await self._generating.generate(work, held, chunk, chosen, builds, begin_sets=begin)
-        if decision.build_at is not None:
-            await self._build(work, _Place(definition, decision.build_at))
-        await self._wait(work, held.task, chunk, decision)
+        await self._wait(work, held.task, chunk, replace(decision, reason=refused or decision.reason), again)
         return 0
+
+    async def _begin(
+        self, work: UnitOfWork, definition: JobSource, queue: QueueFacts | None
+    ) -> tuple[str, datetime | None]:
+        """The build job at a queue; why its site takes none, and when it may be asked again."""
+        if queue is None:
+            return "", None
+        place = Placement([PlacedJob(queue, JobInput(()))])
+        again = await take_matches(work, definition.task, place, BUILD.name)
+        if place.jobs:
+            await self._build(work, _Place(definition, queue))
+        return "; ".join(place.reasons), again
 
     async def release(self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str) -> None:
         """The input of a chunk is ready again."""
         await store.give_back(work, task.task_id, chunk_id, changes, reason)
 
-    async def _wait(self, work: UnitOfWork, task: Task, chunk: Chunk, decision: BuildDecision) -> None:
+    async def _wait(
+        self, work: UnitOfWork, task: Task, chunk: Chunk, decision: BuildDecision, again: datetime | None
+    ) -> None:
         """The input goes back until the build has ended, which takes the time away, or until the time has come.
+
+        `again`: when the site that did not take the build advertises itself again.
 
         Where it failed too often at all sites nothing is waited for: then the task may be pending.
         """
@@ -77,6 +92,7 @@ class Compiling:
         await store.apply_counters(work, changes)
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
+        retry_at = min(retry_at, again or retry_at)
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
         if decision.is_refused:
             await self._generating.hold(work, task, chunk, reason, retry_at)
@@ -95,7 +111,7 @@ class Compiling:
         )
         chunk = await store.end_chunk(work, chunk_id, task.task_id, "used", None)
         assert chunk is not None
-        [job] = self._generating.built(GreedyGeneration(), await self._request(work, place))
+        [job] = self._generating.built(self._generating.plugin_of(task), await self._request(work, place))
         await self._generating.insert(work, place.definition, chunk, [place.definition.for_pilot(BUILD, job)], changes)
         await store.apply_counters(work, changes)
         await store_builds.begin(work, task.task_id, place.queue.site, job.job_id)

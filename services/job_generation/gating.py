@@ -46,6 +46,7 @@ from services.job_generation.store.gates import GateRow
 from services.job_generation.store.statistics import ResourceQueue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.urgency import URGENT_PROCESSING
 from shared.waits.index import Waiting
 
 COUNTS_ARE_FRESH_FOR = timedelta(seconds=5)
@@ -108,11 +109,16 @@ class Gating:
         gate.known = await self._read(work, gate.scope, gate.row.counted_at)
 
     async def decide(self, work: UnitOfWork, gate: HeldGate, task: Task) -> ThrottleDecision:
-        """What the gate lets through for a task."""
+        """What the gate lets through for a task.
+
+        Urgent work ignores fairshare (JEDI: Express transfers).
+        """
         limits = throttle_limits(self._parameters, gate.known.name, task.resource_type, analysis=task.is_analysis)
         applies = gate.known.throttled and task.prod_source_label not in UNTHROTTLED_LABELS
         jumps = task.prod_source_label != USER_LABEL
         decision = await self._judged(work, gate, limits, applies=applies, jumps=jumps)
+        if applies and task.processing_type != URGENT_PROCESSING:
+            decision = scaled(decision, await self._fair_factor(work, gate.scope))
         return for_task(decision, task.priority)
 
     async def turn_of(
@@ -149,7 +155,8 @@ class Gating:
             await self._about(work, scope, work.now),
         )
         limits = throttle_limits(self._parameters, gate.known.name, scope.resource_type, analysis=analysis)
-        return await self._judged(work, gate, limits, applies=gate.known.throttled, jumps=not analysis)
+        decision = await self._judged(work, gate, limits, applies=gate.known.throttled, jumps=not analysis)
+        return scaled(decision, await self._fair_factor(work, scope)) if gate.known.throttled else decision
 
     async def order(self, work: UnitOfWork, gshare: str, cap: str, waiting: Sequence[Waiting]) -> list[Waiting]:
         """Waiting tasks of a gate in the order in which it serves them."""
@@ -157,9 +164,9 @@ class Gating:
         queue = (await self._queues(work)).get(scope.work_queue_id) if scope.work_queue_id is not None else None
         rule = cycle_rule(self._parameters, queue.name if queue else gshare)
         cycle = await store.cycle_of_gate(work, scope)
-        by_id = {one.task_id: one for one in waiting}
+        by_id = {one.key.task_id: one for one in waiting}
         tasks = [
-            WaitingTask(one.task_id, one.priority, _group(rule, one.user, one.working_group), one.since, one.n_jobs)
+            WaitingTask(one.key.task_id, one.priority, _group(rule, one.user, one.working_group), one.since, one.n_jobs)
             for one in waiting
         ]
         return [by_id[one.task_id] for one in in_turn(tasks, cycle, rule)]
@@ -206,7 +213,7 @@ class Gating:
             if known.priorities is None:
                 known.priorities = await store_statistics.highest_priorities(work, scope, queues)
             decision = with_priorities(decision, limits, *known.priorities)
-        return scaled(decision, await self._fair_factor(work, scope)) if applies else decision
+        return decision
 
     async def _count(self, work: UnitOfWork, scope: ThrottleScope) -> dict[CountedStatus, int]:
         if scope.work_queue_id is None:

@@ -11,6 +11,7 @@ from services.job_generation.event_serving.cloning import note_copies
 from services.job_generation.instantiating import at_sites
 from services.job_generation.lacking import RAN_OUT, is_given_up
 from services.job_generation.matching import take_matches, take_more
+from services.job_generation.numbering import seeds_for, seeds_told, sequence_told
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.build_jobs import SiteBuild, with_libraries
@@ -32,7 +33,7 @@ from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
 from services.job_generation.store.jobs import Batch, Seeds, ShapeIds
 from services.job_generation.store.tasks import Chunk, LockedTask
-from services.job_generation.waking import causes_of_no_fit
+from services.job_generation.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, JobsGenerated, QueueChoice, moves_of
@@ -42,7 +43,6 @@ from shared.model.dataset_types import OUTPUT_TYPES
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
-from shared.waits.store import note_wait
 
 FindPlugin = Callable[[str, str], JobGeneration]
 BeginSets = Callable[
@@ -163,7 +163,7 @@ class Generating:
         text, templates = definition.text_for(kind), definition.templates_for(kind)
         definition = await at_sites(work, definition, templates, placed)
         n_jobs = len(placed)
-        seeds = await self.seeds(work, definition, text, n_jobs)
+        seeds = await seeds_for(work, definition, text, n_jobs)
         request = BuildRequest(
             task=task,
             kind=chunk.kind,
@@ -176,6 +176,7 @@ class Generating:
             serials=await store_jobs.take_serials(work, [one.template_id for one in templates], n_jobs),
             guid_seed=self._random.getrandbits(SEED_BITS),
             seeds=seeds_told(task, seeds),
+            sequence=sequence_told(seeds),
             owner=await store_jobs.standing_of_owner(work, task),
             at_site=definition.at_site,
         )
@@ -238,15 +239,6 @@ class Generating:
                 )
             )
 
-    async def seeds(self, work: UnitOfWork, definition: JobSource, text: str, n_jobs: int) -> Seeds | None:
-        """Random seeds, where the command line asks for them."""
-        if "RNDMSEED" not in command_line.placeholders(text):
-            return None
-        for dataset in definition.datasets.values():
-            if dataset.type == "random_seed":
-                return await store_jobs.take_seeds(work, dataset, n_jobs)
-        raise Undefinable("the command line asks for ${RNDMSEED}, but the task has no dataset of type random_seed")
-
     async def start_task(self, work: UnitOfWork, task: Task, chunk: Chunk) -> None:
         """The first jobs: ready -> scouting or running; output datasets are filled from now on."""
         if task.status != "ready":
@@ -292,28 +284,22 @@ class Generating:
         await store.record_decision(
             work, task.task_id, "unsplittable", reason[:4000], numbers=numbers, retry_at=retry_at
         )
-        await note_wait(
-            work, "queue", task.task_id, causes_of_no_fit(), retry_at, chunk_id=chunk.chunk_id,
-            world_version=self._grid.version, config_version=self._parameters.version,
-        )  # fmt: skip
         await self.hold(work, task, chunk, reason, retry_at)
 
+    @property
+    def versions(self) -> tuple[int, int]:
+        """Of the grid and of the runtime parameters by which jobs are made."""
+        return self._grid.version, self._parameters.version
+
     async def hold(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str, retry_at: datetime) -> None:
-        """Input of which no job can be made is tried again later.
+        """Input of which no job can be made is tried later, or when something may bring another queue.
 
         A task of which nothing runs is pending until then, which may last for its time-out and no longer.
         """
+        await note_no_fit(work, task.task_id, chunk.chunk_id, retry_at, self.versions)
         if chunk.ram_mb is not None:
-            await store_units.hold_memory(work, chunk.chunk_id, retry_at)
+            await store_units.hold_chunk(work, chunk.chunk_id, retry_at)
         elif task.status in GENERATING and not await store.something_runs(work, task.task_id):
             await store.move_task(work, task, "pending", reason=reason, retry_at=retry_at, keep=True)
         else:
             await store.set_retry_at(work, task.task_id, retry_at)
-
-
-def seeds_told(task: Task, seeds: Seeds | None) -> list[int] | None:
-    """The seeds in the command lines of jobs, shifted by the dataset's or the task's offset."""
-    if seeds is None:
-        return None
-    offset = int(seeds.dataset.attributes.get("offset") or task.rules.seed_offset or 0)
-    return [number + offset for number in seeds.numbers]

@@ -25,14 +25,15 @@ from services.job_generation.policy.kinds import (
     MERGEABLE,
     NORMAL,
     PREPROCESS,
-    PREPROCESSING,
     SCOUT,
     kind_of,
 )
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
 from services.job_generation.preprocessing import Preprocessing
+from services.job_generation.releasing import Releasing
 from services.job_generation.settling import Settling
+from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import jumbo as store_jumbo
 from services.job_generation.store import results as store_results
@@ -50,12 +51,10 @@ from shared.events import (
     TaskCommanded,
     TaskEvent,
     TaskReady,
-    TaskReleased,
 )
 from shared.states import TASK
 from shared.states.job import FINAL
 
-IDLE_TASKS_AT_ONCE = 20
 SPECS_AT_ONCE = 50_000
 BREAKABLE = frozenset(TASK.sources("tobroken", store.OWNER))
 
@@ -96,15 +95,12 @@ class Handlers:
             MERGE.name: merges,
             PREPROCESS.name: preprocessing,
         }
+        self.releasing = Releasing(settling, waiting_sets)
         self._waiting_sets, self.copies = waiting_sets, DecidingCopies(applying, settling)
         self._co_jumbo_after = store_jumbo.FIRST_SLICE
 
     async def on_task_ready(self, event: TaskReady, work: UnitOfWork) -> None:
         """A nucleus is known, or none is needed."""
-        await self._look_at(event, work)
-
-    async def on_task_released(self, event: TaskReleased, work: UnitOfWork) -> None:
-        """Waited long enough, or found idle."""
         await self._look_at(event, work)
 
     async def on_task_jumbo_switched(self, event: TaskEvent, work: UnitOfWork) -> None:
@@ -178,7 +174,7 @@ class Handlers:
         )
         only_memory_waits = chunk.ram_mb is not None and not kind.reads_outputs and task.status in GENERATING
         if only_memory_waits:
-            await store_units.hold_memory(work, chunk.chunk_id, event.retry_at)
+            await store_units.hold_chunk(work, chunk.chunk_id, event.retry_at)
             await self._settle_again(work, task.task_id)  # units that need less go on
         if task.status in kind.task_is_held_from and not await store.something_runs(work, task.task_id):
             retry_at = await self._earliest(work, task, event.retry_at) if only_memory_waits else event.retry_at
@@ -187,10 +183,12 @@ class Handlers:
             return
         elif chunk.is_for_waiting:
             await self._waiting_sets.unplaceable(work, task, event.retry_at)
+        elif kind.reads_outputs:
+            await store_units.hold_chunk(work, chunk.chunk_id, event.retry_at)
         elif task.status in kind.chunks_wanted_while:
             await store.set_retry_at(work, task.task_id, event.retry_at)
-        if task.status not in GENERATING:
-            await self._settle_again(work, task.task_id)
+        if task.status not in GENERATING or (task.rules.merge_output and not kind.reads_outputs):
+            await self._settle_again(work, task.task_id)  # what was merged with its outputs waits for them no longer
 
     async def _wait_for_jumbo(
         self, work: UnitOfWork, held: LockedTask, event: ChunkUnplaceable, places: Sequence[QueueChoice]
@@ -199,6 +197,7 @@ class Handlers:
         chunk = await store.end_chunk(work, event.chunk_id, event.task_id, "used", None)
         assert chunk is not None
         await self._make_jobs(work, held, chunk, places)
+        await store_held.wait_as_job_sets(work, event.task_id, event.chunk_id)
         await store.record_decision(
             work, event.task_id, "unplaceable", f"its events are left to jumbo jobs: {event.reason}"[:4000],
             numbers={"decision_id": event.decision_id, "chunk_id": event.chunk_id}, retry_at=event.retry_at,
@@ -240,24 +239,13 @@ class Handlers:
         if held.task.status not in GENERATING:
             await self._withdraw(work, held.task)
             await store_units.release_memory(work, event.task_id)
+            await store_held.release_merges(work, event.task_id)
         if event.command == "retry":
             await discard_if_wanted(work, event.task_id)
         if event.command == "change_share":
             await self._rekeying.share_changed(work, event.task_id, held.task.vo)
         go = event.command == "avalanche"
         await self._settle_again(work, event.task_id, force=True, go=go)
-
-    async def look_at_idle_tasks(self, work: UnitOfWork) -> None:
-        """Periodic: tasks that were held back and whose time has come."""
-        idle = await store.idle_tasks(work, IDLE, IDLE_TASKS_AT_ONCE)
-        waiting = await self._waiting_sets.due(work, IDLE_TASKS_AT_ONCE)
-        for held in await store.lock_tasks(work, sorted({*idle, *waiting})):
-            if held.task.task_id in waiting:
-                await self._waiting_sets.offer(work, held)
-            if held.task.task_id in idle:
-                await store.set_retry_at(work, held.task.task_id, None)
-                await store_units.release_memory(work, held.task.task_id)
-        await self._settling.settle_all(work, idle, force=True, tell=False)
 
     async def finish_co_jumbo_jobs(self, work: UnitOfWork) -> bool:
         """Periodic: co-jumbo jobs end for which no range is left; whether there are more of them.
@@ -314,6 +302,3 @@ async def _note_jumbo_queues(work: UnitOfWork, task: Task, queues: Sequence[Queu
     """Where jumbo jobs of the task may be, as the newest brokerage says it; None: no brokerage decided about them."""
     if task.uses_jumbo and queues is not None:
         await store_jumbo.note_queues(work, task.task_id, [(one.queue, one.resource_type) for one in queues])
-
-
-IDLE = (*(status for status in MERGEABLE if status not in ("pending", "throttled")), *PREPROCESSING)

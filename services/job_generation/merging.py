@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 
 from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy import merging as policy
-from services.job_generation.policy import outcomes
 from services.job_generation.policy.build_jobs import library_streams, with_libraries
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import MERGE, MERGEABLE
+from services.job_generation.policy.picking import GENERATING, has_open_input
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import MergeRequest
 from services.job_generation.policy.rules import MERGE_ATTEMPTS
 from services.job_generation.policy.values import JobInput, Task, Unit
 from services.job_generation.store import builds as store_builds
+from services.job_generation.store import held as store_held
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
-from services.job_generation.store.results import EndedJob, JobFile, OutputEnd, Row
+from services.job_generation.store.results import EndedJob, JobFile, OutputEnd
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
+from services.job_generation.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import IDS_OF_EVENT, ChunkOffered, JobsFailed, JobsFinished, QueueChoice, moves_of
@@ -82,7 +85,7 @@ class Merging:
             )
         await store_results.end_outputs(work, task.task_id, ends, changes, "produced; waits to be merged")
         outputs = await store_results.unmerged_outputs(work, task.task_id, producers)
-        empty = [job for job in producers if _all_merged(outputs.get(job, ()))]
+        empty = [job for job in producers if policy.all_merged(outputs.get(job, ()))]
         ended = await store_results.end_merging_jobs(work, empty, "finished", "it wrote nothing to be merged")
         _announce(work, JobsFinished, ended, "finished")
         return ended
@@ -102,11 +105,13 @@ class Merging:
         written = {file.job_id for file in files if file.is_registered and file.dataset_id in merged}
         return doubtful - written if merged else set()
 
-    async def offer(self, work: UnitOfWork, held: LockedTask, *, force: bool = False) -> int:
-        """Offer a chunk of merge jobs for each queue that has a full group, or whose other jobs all ended."""
+    async def offer(self, work: UnitOfWork, held: LockedTask) -> int:
+        """Offer a chunk of merge jobs for each queue that has a full group, or to which no more outputs come.
+
+        Merges that no queue took wait at their queue, whatever the task waits for.
+        """
         task = held.task
-        waits = held.retry_at and held.retry_at > work.now and not force
-        if not task.rules.merge_output or task.status not in MERGEABLE or waits:
+        if not task.rules.merge_output or task.status not in MERGEABLE:
             return 0
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         at_most = policy.most_producers(task.rules, limits.merge_jobs_of_chunk)
@@ -114,20 +119,31 @@ class Merging:
         if not waiting:
             return 0
         busy = await store_results.queues_with_unmerged_work(work, task.task_id, sorted(waiting), BEFORE_MERGING)
+        on_hold = await store_held.held_merges(work, task.task_id)
+        more_comes = busy.issuperset(waiting) or await self._more_comes(work, task)
         plugin, n_offered = self._generating.plugin_of(task), 0
         for queue in sorted(waiting):
             producers = policy.producers_of(waiting[queue])
-            is_complete = queue not in busy and len(producers) != at_most
+            is_complete = queue not in busy and not more_comes and len(producers) != at_most
             groups = plugin.merge_groups(MergeRequest(task, producers, is_complete))
             for ram_mb, units in policy.by_memory(groups[: limits.merge_jobs_of_chunk]).items():
-                await self._offer_chunk(work, task, queue, units, ram_mb)
-                n_offered += 1
+                if (queue, ram_mb) not in on_hold:
+                    await self._offer_chunk(work, task, queue, units, ram_mb)
+                    n_offered += 1
         return n_offered
+
+    async def _more_comes(self, work: UnitOfWork, task: Task) -> bool:
+        """Whether input is on its way to jobs, whose outputs may fill the last group of any queue."""
+        if task.status not in GENERATING:
+            return False
+        opened = [one.dataset_id for one in await store.datasets(work, task.task_id) if has_open_input(one)]
+        return await store_held.more_output_comes(work, task.task_id, opened, BEFORE_MERGING)
 
     async def _offer_chunk(
         self, work: UnitOfWork, task: Task, queue: str, units: Sequence[Unit], ram_mb: int | None
     ) -> None:
         [chunk_id] = await work.next_ids("chunk_ids", 1)
+        await store_held.release_merges(work, task.task_id, queue)
         changes = CounterChanges()
         reason = f"taken into merge chunk {chunk_id}"
         ids = await store.pick_named(work, task.task_id, chunk_id, [unit.file_id for unit in units], changes, reason)
@@ -151,8 +167,8 @@ class Merging:
     ) -> int:
         """Merge jobs of a brokered chunk at its best queue; without a queue the files wait again.
 
-        A merge job is a match of its site like any other. What the site does not take waits, too, and the task is
-        looked at again as soon as the site must have advertised again (`retry_at`, at most five minutes).
+        A merge job is a match of its site like any other. What the site does not take waits, too, until the site
+        advertises again or its advertisement ends (at most five minutes).
         """
         definition = await self._generating.definition(work, held.task)
         task, changes = definition.task, CounterChanges()
@@ -169,6 +185,9 @@ class Merging:
         if not queues or not groups:
             await self.release(work, task, chunk.chunk_id, changes, "no queue can run the merge jobs")
             await store.apply_counters(work, changes)
+            if not queues:
+                limits = generation_parameters(self._parameters, task.gshare, task.vo)
+                await self._hold_back(work, task, chunk, work.now + timedelta(seconds=limits.unsplittable_retry_s))
             return 0
         inputs = (JobInput(tuple(unit for producer in group for unit in producer.files)) for group in groups)
         placement = Placement([PlacedJob(queues[0], one) for one in inputs])
@@ -195,7 +214,12 @@ class Merging:
         await self.release(work, task, chunk.chunk_id, changes, reason[:1000], ids)
         await store.apply_counters(work, changes)  # they are given back even if no job can be defined after this
         await store.record_decision(work, task.task_id, "unplaceable", reason[:4000], retry_at=retry_at)
-        await store.set_retry_at(work, task.task_id, retry_at)
+        await self._hold_back(work, task, chunk, retry_at)
+
+    async def _hold_back(self, work: UnitOfWork, task: Task, chunk: Chunk, retry_at: datetime) -> None:
+        """Merges of the chunk wait by themselves, until what brings a queue that takes them wakes them."""
+        await store_units.hold_chunk(work, chunk.chunk_id, retry_at)
+        await note_no_fit(work, task.task_id, chunk.chunk_id, retry_at, self._generating.versions)
 
     async def _still_waiting(self, work: UnitOfWork, producers: Sequence[policy.Producer]) -> set[int]:
         """Producers that are in state merging; their rows stay locked, so that none is killed unnoticed."""
@@ -248,7 +272,7 @@ class Merging:
         """
         touched = sorted({file.out_job_id for files in merge_files.values() for file in files if file.out_job_id})
         outputs = await store_results.unmerged_outputs(work, task.task_id, touched)
-        merged = [job for job in touched if _all_merged(outputs.get(job, ()))]
+        merged = [job for job in touched if policy.all_merged(outputs.get(job, ()))]
         given_up = [job for job in touched if any(row["status"] == "failed" for row in outputs.get(job, ()))]
         ended = await store_results.end_merging_jobs(work, merged, "finished", "its outputs were merged")
         why = f"its outputs could not be merged in {MERGE_ATTEMPTS} attempts"
@@ -263,26 +287,6 @@ class Merging:
         _announce(work, JobsFinished, ended, "finished")
         _announce(work, JobsFailed, cancelled, "cancelled")
         return [*ended, *cancelled]
-
-
-def waits_for_merge(outputs: Sequence[Row]) -> bool:
-    """Whether a live merge job works on outputs of a job that was killed meanwhile.
-
-    Its end must wait for that one's.
-    """
-    return any(row["status"] == "running" and row["boundary_id"] is not None for row in outputs)
-
-
-def ended_by_merge(job: EndedJob, outputs: Sequence[Row]) -> outcomes.Ended:
-    """How the input of a killed job ended: processed if all its outputs were merged after all."""
-    if outputs and _all_merged(outputs):
-        return outcomes.Ended("finished")
-    return outcomes.Ended(job.status, job.error_source)
-
-
-def _all_merged(outputs: Sequence[Row]) -> bool:
-    """Whether nothing that the job wrote waits for a merge job any more, or was given up."""
-    return all(row["status"] in ("finished", "nooutput") for row in outputs)
 
 
 def _must_merge_something(definition: JobSource, placed: Sequence[PlacedJob]) -> None:

@@ -10,9 +10,18 @@ from services.job_generation.gating import Gating, HeldGate
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
-from services.job_generation.policy.picking import GENERATING, Pick, needs_key, next_pick, wants_scouts
+from services.job_generation.policy.picking import (
+    GENERATING,
+    Pick,
+    has_open_input,
+    needs_key,
+    next_pick,
+    open_files,
+    wants_scouts,
+)
 from services.job_generation.policy.throttle import ThrottleDecision
 from services.job_generation.policy.values import Dataset, Task
+from services.job_generation.store import held as store_held
 from services.job_generation.store import searches as store_searches
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
@@ -21,7 +30,6 @@ from services.job_generation.waking import causes_of_share
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered
-from shared.model.dataset_types import INPUT_TYPES
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
 
@@ -45,7 +53,7 @@ class Offering:
         if not limits.is_on or await self._waits_for_points(work, task):
             return 0
         datasets, scouts = await self._opened(work, task)
-        open_input = [dataset.dataset_id for dataset in datasets if _has_open_input(dataset)]
+        open_input = [dataset.dataset_id for dataset in datasets if has_open_input(dataset)]
         if not open_input or not await store_units.has_ready(work, open_input):
             return 0
         gate = await self._gating.hold(work, task)
@@ -67,6 +75,7 @@ class Offering:
             await store.set_retry_at(work, task.task_id, None)
         if held.retry_at and n_offered:
             self._wakes.placed(await note_placed(work, "share", task.task_id))
+            await store_held.leave_gate(work, task.task_id)
         return n_offered
 
     async def _waits_for_points(self, work: UnitOfWork, task: Task) -> bool:
@@ -142,7 +151,7 @@ class Offering:
 
     async def _awaited(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> set[int]:
         """Masters of which more files are waited for, where that decides whether a job is made of fewer."""
-        if task.rules.takes_input_at_once or (task.rules.n_files_per_job or 1) == 1:
+        if task.rules.files_to_wait_for == 1:
             return set()
         return await store_units.awaited_datasets(work, [one.dataset_id for one in datasets if one.is_master])
 
@@ -193,15 +202,7 @@ class Offering:
         await store.record_decision(
             work, task.task_id, "throttled", decision.reason, numbers=decision.numbers, retry_at=retry_at
         )
-        n_files = sum(_open_files(dataset) for dataset in datasets if _has_open_input(dataset))
+        n_files = sum(open_files(dataset) for dataset in datasets if has_open_input(dataset))
         n_jobs = max(1, min(limits.jobs_of_chunk, n_files // (task.rules.n_files_per_job or 1)))
         causes = causes_of_share(gate.scope.cap, analysis=task.is_analysis)
         self._wakes.futile(await note_wait(work, "share", task.task_id, causes, retry_at, n_jobs=n_jobs))
-
-
-def _open_files(dataset: Dataset) -> int:
-    return min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
-
-
-def _has_open_input(dataset: Dataset) -> bool:
-    return dataset.type in INPUT_TYPES and dataset.is_master and dataset.status == "ready" and _open_files(dataset) > 0

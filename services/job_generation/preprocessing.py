@@ -17,7 +17,6 @@ from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import PREPROCESS, PREPROCESSING
 from services.job_generation.policy.placing import PlacedJob, Placement
-from services.job_generation.policy.plugin import GreedyGeneration
 from services.job_generation.policy.values import JobInput, Task
 from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import preprocessing as store_preprocessing
@@ -27,6 +26,7 @@ from services.job_generation.store import units as store_units
 from services.job_generation.store.preprocessing import PreprocessUnit
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
+from services.job_generation.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, QueueChoice, TaskPrepared
@@ -104,9 +104,10 @@ class Preprocessing:
             await store.apply_counters(work, changes)
             await store.record_decision(work, task.task_id, "unplaceable", reason[:4000], retry_at=retry_at)
             await store.set_retry_at(work, task.task_id, retry_at)
+            await note_no_fit(work, task.task_id, chunk.chunk_id, retry_at, self._generating.versions)
             return 0
         request = await self._request(work, definition, chunk, placement.jobs)
-        jobs = self._generating.built(GreedyGeneration(), request)
+        jobs = self._generating.built(self._generating.plugin_of(task), request)
         await self._generating.insert(
             work, definition, chunk, [definition.for_pilot(PREPROCESS, one) for one in jobs], changes
         )

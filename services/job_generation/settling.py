@@ -69,7 +69,7 @@ class Settling:
             held = await self._again(work, held)
         elif await self._preprocessing.look(work, held, force=force):
             held = await self._again(work, held)
-        n_offered = await self._merges.offer(work, held, force=force)
+        n_offered = await self._merges.offer(work, held)
         n_offered += await self._job_sets.serve(work, held)
         n_offered += await self._jumbo_jobs.serve(work, held)
         n_offered += await self._waiting_sets.offer(work, held)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TasksWoken
 from shared.waits.causes import Causes
 from shared.waits.index import Group, WaitIndex, Waiting
-from shared.waits.store import Wake
+from shared.waits.store import Wake, note_wait
 from shared.waits.waker import AT_ONCE, WOKEN_COUNTS_FOR, WakeMetrics, Waker
 
 SHARE = "room in the share"
@@ -48,9 +48,23 @@ def causes_of_share(cap: str, *, analysis: bool) -> Causes:
 def causes_of_no_fit() -> Causes:
     """What may bring a queue that the jobs of a chunk fit, when those that were ranked do not.
 
-    Another grid may, or a parameter of a check that left other queues out.
+    Another grid may, an advertisement of a site, or a parameter of a check that left other queues out.
     """
-    return Causes(lifts=frozenset({Lift.GRID}), parameters=_OF_CHECKS)
+    return Causes(lifts=frozenset({Lift.GRID, Lift.ADVERTISEMENT}), parameters=_OF_CHECKS)
+
+
+async def note_no_fit(
+    work: UnitOfWork, task_id: int, chunk_id: int, retry_at: datetime, versions: tuple[int, int]
+) -> None:
+    """What may bring a queue that takes what was in a chunk wakes that part of the task.
+
+    `versions`: of the grid and of the runtime parameters that it was tried with.
+    """
+    world_version, config_version = versions
+    await note_wait(
+        work, "queue", task_id, causes_of_no_fit(), retry_at, chunk_id=chunk_id,
+        world_version=world_version, config_version=config_version,
+    )  # fmt: skip
 
 
 class ShareWaking:
@@ -85,7 +99,7 @@ class ShareWaking:
             for one in await self._order(work, gshare, cap, first):
                 if left <= 0:
                     break
-                found.append(Wake(one.task_id, one.wake_nr, SHARE, work.now, one.gshare))
+                found.append(Wake(one.key, one.wake_nr, SHARE, work.now, one.gshare))
                 left -= one.n_jobs
         return found
 
@@ -97,7 +111,7 @@ class ShareWaking:
                 (one.woken_at, WOKEN_COUNTS_FOR) if one.placed_at is None else (one.placed_at, OFFERED_COUNTS_FOR)
             )
             if at is None or work.now - at > limit:
-                index.drop(one.task_id)
+                index.drop(one.key)
             else:
                 taken[one.gshare, one.resource_type] += one.n_jobs
         return taken

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 BUCKET_S = 300
 #: buckets are kept a little longer than the longest slice reads
 KEEP_LONGER_S = 86_400.0
+#: and at least so long, for people who ask what was used (`orrery shares --hours`)
+HISTORY_S = 7 * 86_400.0
 COMPARE, COMPARE_EVERY_S, FORGET_EVERY_S = "usage_compared", 300.0, 3600.0
 
 
@@ -68,7 +70,7 @@ class UsageCollection:
 
     async def forget(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: buckets that no slice reads any more."""
-        await store.forget(work.connection, self._longest_span_s() + KEEP_LONGER_S)
+        await store.forget(work.connection, max(self._longest_span_s(), HISTORY_S) + KEEP_LONGER_S)
 
     async def _core_powers(self, work: UnitOfWork) -> Mapping[str, float]:
         """HS06 of a core at the queues that have a benchmark."""

@@ -43,7 +43,7 @@ class NucleusWaking:
         in_slices = 0
         for one in list(index.woken.values()):
             if one.placed_at is not None or one.woken_at is None or work.now - one.woken_at > WOKEN_COUNTS_FOR:
-                index.drop(one.task_id)
+                index.drop(one.key)
             else:
                 in_slices += 1
         wide = await self._state(index, work)

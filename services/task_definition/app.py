@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import FastAPI
 
@@ -13,15 +13,20 @@ from services.task_definition.api.command import command_routes
 from services.task_definition.api.config import config_routes
 from services.task_definition.api.explain import explain_routes
 from services.task_definition.api.file_server import UPLOAD, FileServer
+from services.task_definition.api.login import login_routes
 from services.task_definition.api.periodic_task import periodic_routes
+from services.task_definition.api.scopes import scope_routes
 from services.task_definition.api.system import system_routes
 from services.task_definition.api.task import submission_routes, task_routes
 from services.task_definition.api.task_files import task_file_routes
 from services.task_definition.api.token import token_routes
 from services.task_definition.api.work_queues import work_queue_routes
 from services.task_definition.api.workflow import workflow_routes
+from services.task_definition.cataloguing.hearing import Hearing
 from services.task_definition.cataloguing.moving import OutsideMoving
 from services.task_definition.cataloguing.reading import OutsideReading
+from services.task_definition.cataloguing.staging import Staging
+from services.task_definition.cataloguing.staging_outside import OutsideStaging
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.cataloguing.working import RequestWorker
 from services.task_definition.cataloguing.writing import OutsideWriting
@@ -36,6 +41,8 @@ from services.task_definition.environment import TaskDefinitionSettings
 from services.task_definition.expiring import Expiring
 from services.task_definition.explaining import Explanation
 from services.task_definition.handlers import Handlers
+from services.task_definition.metrics import DefinitionMetrics
+from services.task_definition.queue_explaining import QueueExplanation
 from services.task_definition.reclassifying import Reclassifying
 from services.task_definition.registering import Data
 from services.task_definition.sandboxing import Sandboxes
@@ -47,12 +54,16 @@ from services.task_definition.store.task_files import TaskFiles
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.periodic import PeriodicTasks
 from services.task_definition.submitting.resubmission import Resubmission
+from services.task_definition.submitting.secret_requests import SecretRequests
 from services.task_definition.submitting.submission import Submission
+from services.task_definition.telling import Telling
 from shared.catalogue import BuiltInCatalogue
 from shared.catalogue.catalogues import open_catalogue, read_catalogues
 from shared.catalogue.outside import OutsideCatalogue
 from shared.config.parameters import Parameters
 from shared.config.settings import load_settings
+from shared.messaging.messages_outside import MessagesOutside
+from shared.messaging.topology import Topology
 from shared.runtime.service import Context, Periodic, Service, with_parameters
 from shared.snapshot import KnownGrid
 from shared.web.json_text import BodyLimits
@@ -70,6 +81,7 @@ BODY_LIMITS = {
     "/api/v1/catalogue/import": BodyLimits(16 * 2**20, n_values=1_000_000),
     UPLOAD: BodyLimits(streamed=True),
 }
+REOPENINGS_EVERY_S, STAGE_INS_EVERY_S = 1.0, 5.0
 FORGET_SANDBOXES_EVERY_S, FORGET_REQUESTS_EVERY_S, EXPIRED_DATA_EVERY_S = 3600.0, 60.0, 60.0
 
 
@@ -85,23 +97,29 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     wishes = Wishes(catalogues, parameters)
     expiring = Expiring(catalogue, wishes, parameters)
     completion = Completion(tasks, catalogue, Comparing(catalogue, grid), parameters, wishes, expiring)
-    commands = Commands(tasks, CommandStore(), completion.settle, catalogue, wishes, grid, parameters)
+    secrets = SecretRequests(context.database, tasks, context.metrics)
+    changes = Changes(tasks, CommandStore(), secrets.count)
+    commands = Commands(tasks, CommandStore(), changes, completion.settle, catalogue, wishes, grid, parameters)
     data = Data(catalogue, parameters, context.random, grid, wishes)
-    again = Resubmission(tasks, Changes(tasks, CommandStore()), commands)
+    again = Resubmission(tasks, changes, commands)
     submission = Submission(tasks, catalogue, grid, parameters, again, wishes.vos)
-    series = PeriodicTasks(tasks, submission)
+    series = PeriodicTasks(tasks, submission, parameters)
     readings = Readings()
     reader = ContentsReader(readings, grid)
-    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes)
-    checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes)
-    worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks)
+    staging = Staging(tasks, catalogue, wishes, grid, parameters)
+    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes, staging)
+    checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes, definition.compare_unknown)
+    worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks, staging)
     handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))
     sandboxes = Sandboxes(context.database, parameters)
+    files = FileServer(sandboxes, context.database, commands, context.source_keys, parameters)
     service = Service(
         name="task-definition",
         work=handlers.work(),
         periodic=[
             Periodic("transfers", settings.transfers_every_s, data.look_after_transfers),
+            Periodic("reopenings", REOPENINGS_EVERY_S, commands.work_off),
+            Periodic("stage-ins", STAGE_INS_EVERY_S, staging.look),
             Periodic("contents", settings.contents_every_s, definition.read_on),
             Periodic("input-checks", settings.input_checks_every_s, checks.look),
             Periodic("left-overs", settings.left_overs_every_s, completion.settle_left_overs),
@@ -110,11 +128,21 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
             Periodic("sandboxes", FORGET_SANDBOXES_EVERY_S, sandboxes.forget_unused),
             Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
         ],
-        background=[worker.run] if catalogues else [],
-        web=_web(context, commands, tasks, submission, parameters, grid, sandboxes, wishes),
+        background=[worker.run, *_hearing(context, settings, wishes)] if catalogues else [],
+        web=_web(context, commands, tasks, submission, secrets, parameters, grid, files, wishes),
         body_limits=BODY_LIMITS,
     )
     return with_parameters(parameters, context.database, service)
+
+
+def _hearing(context: Context, settings: TaskDefinitionSettings, wishes: Wishes) -> list[Callable[[], Awaitable[None]]]:
+    """What reads the messages of catalogues, where there is a broker that they are sent to."""
+    if settings.rabbitmq_url is None:
+        return []
+    hear = Hearing(context.database, wishes).hear
+    topology = Topology(settings.bus_namespace)
+    topic, queue = settings.catalogue_topic, "catalogue-messages"
+    return [MessagesOutside(settings.rabbitmq_url, topic, queue, hear, topology).run]
 
 
 def _worker(
@@ -126,12 +154,14 @@ def _worker(
     parameters: Parameters,
     grid: KnownGrid,
     tasks: TaskStore,
+    staging: Staging,
 ) -> RequestWorker:
     database = context.database
     moving = OutsideMoving(database, BuiltInCatalogue(), parameters, wishes)
     writing = OutsideWriting(database, data, grid)
     reading = OutsideReading(database, BuiltInCatalogue(), tasks)
     carry_out = {"read": reading.read, "move": moving.move, "release": moving.release, **writing.kinds()}
+    carry_out["stage"] = OutsideStaging(staging, wishes, parameters).stage
     return RequestWorker(database, catalogues, wishes, carry_out, definition.hold_unread)
 
 
@@ -140,28 +170,32 @@ def _web(
     commands: Commands,
     tasks: TaskStore,
     submission: Submission,
+    secrets: SecretRequests,
     parameters: Parameters,
     grid: KnownGrid,
-    sandboxes: Sandboxes,
+    files: FileServer,
     wishes: Wishes,
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition", version="1")
-    reading = Reading()
-    web.include_router(submission_routes(context.database, submission, tasks))
+    reading, telling = Reading(), Telling(context.database, DefinitionMetrics.of(context.metrics))
+    web.include_router(submission_routes(context.database, submission, tasks, secrets, telling))
     web.include_router(task_routes(context.database, tasks, reading))
     web.include_router(command_routes(context.database, commands))
-    web.include_router(periodic_routes(context.database, PeriodicTasks(tasks, submission)))
+    series = PeriodicTasks(tasks, submission, parameters)
+    web.include_router(periodic_routes(context.database, series, secrets))
     web.include_router(task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid))
-    web.include_router(catalogue_routes(context.database, tasks, grid))
+    web.include_router(catalogue_routes(context.database, tasks, grid, telling))
+    web.include_router(scope_routes(context.database, tasks, BuiltInCatalogue()))
     web.include_router(request_routes(context.database, wishes))
     web.include_router(config_routes(context.database, tasks))
     web.include_router(token_routes(context.database, tasks))
-    web.include_router(explain_routes(context.database, Explanation(reading, grid, parameters)))
+    explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid)
+    web.include_router(explain_routes(context.database, explanation, queues))
     web.include_router(account_routes(context.database, tasks))
     web.include_router(work_queue_routes(context.database, tasks))
     web.include_router(system_routes())
+    web.include_router(login_routes())
     web.include_router(workflow_routes())
-    files = FileServer(sandboxes, context.database, commands)
     web.include_router(files.router())
     web.router.routes.extend(files.routes())
     return web

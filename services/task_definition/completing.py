@@ -213,11 +213,13 @@ class Completion:
 
     async def _close_datasets(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
         connection, task_id = work.connection, task.task_id
-        outputs: dict[str, bool] = {}
+        outputs, is_step = dict[str, bool](), bool(task.split_rule.get("intermediateTask"))
         for row in await _datasets(connection, task_id):
             n_files = row["n_files"]
             if row["type"] in OUTPUT_TYPES:
-                outputs[row["dataset_name"]] = row["is_transient"]
+                outputs[row["dataset_name"]] = (
+                    row["is_transient"] or is_step
+                )  # what a next step reads is kept by no rule
                 found: DatasetStatus = output_dataset_status(status, n_files, row["n_files_finished"])
                 n_files = row["n_files_finished"]
             elif row["type"] in INPUT_TYPES:

@@ -17,4 +17,7 @@ class TaskDefinitionSettings(Settings):
     left_overs_every_s: float = Field(30.0, gt=0, le=3600, description="how often tasks on their way out are settled")
     contents_every_s: float = Field(1.0, gt=0, le=3600, description="how often input that is not read is read on")
     input_checks_every_s: float = Field(1.0, gt=0, le=3600, description="how often due input is looked at again")
+    catalogue_topic: str = Field(
+        "rucio.events", min_length=1, max_length=200, description="RabbitMQ's topic that Rucio's hermes sends to"
+    )
     catalogues_file: Path | None = Field(None, description="TOML: which VO has its data in which catalogue outside")

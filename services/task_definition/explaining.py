@@ -21,10 +21,13 @@ from services.task_definition.policy.explaining import (
 )
 from services.task_definition.policy.input_read import left_out_of
 from services.task_definition.policy.position import Position, ShareBeside, position_of
-from services.task_definition.policy.range_reports import refused_line
+from services.task_definition.policy.range_reports import fatal_line, refused_line
+from services.task_definition.policy.state_texts import job_state_text, task_state_text
 from services.task_definition.store.explanations import SQL
 from services.task_definition.store.reads import Reading, TaskFilter
 from shared.auth import Caller
+from shared.auth.access import DETAILS, Whose
+from shared.auth.state_view import JOB_COLUMNS, TASK_COLUMNS, WITHHELD, state_of
 from shared.brokerage.matchmaking import Advert, JobFacts, at_dispatch, refusal
 from shared.config.parameters import Parameters
 from shared.config.timeouts import SENT_TIMEOUT
@@ -42,13 +45,19 @@ class Explanation:
         self._reading, self._grid, self._parameters = reading, grid, parameters or Parameters()
 
     async def task(
-        self, connection: asyncpg.Connection, task_id: int, *, everything: bool = False
+        self, connection: asyncpg.Connection, task_id: int, caller: Caller, *, everything: bool = False
     ) -> dict[str, Any] | None:
-        """Everything known about one task's progress; with `everything` each queue of each decision."""
+        """Everything known about one task's progress; with `everything` each queue of each decision.
+
+        To others than those who may have its details its state, files and jobs by state alone.
+        """
         task = await SQL.row(connection, "task_facts", task_id=task_id)
         if task is None:
             return None
-        [listed] = await self._reading.tasks(connection, TaskFilter(task_ids=[task_id], at_most=1))
+        [listed] = await self._reading.tasks(connection, TaskFilter(task_ids=[task_id], at_most=1), caller)
+        if WITHHELD in listed:
+            state = {"task": state_of(dict(task), TASK_COLUMNS), "files": listed["files"], "jobs": listed["jobs"]}
+            return {**state, "text": task_state_text(state)}
         decisions = await SQL.rows(connection, "decisions_of_task", task_id=task_id, chunk_id=None, at_most=DECISIONS)
         generation = await SQL.row(connection, "generation_decision", task_id=task_id)
         found: dict[str, Any] = {
@@ -63,6 +72,7 @@ class Explanation:
             "held_back": listed["held_back"],
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),
+            "waits": [_part(row) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
             "queues": [
                 {**row, "queue": shown_queue(row["queue"])}
@@ -80,6 +90,9 @@ class Explanation:
             "refused_ranges": [
                 refused_line(dict(row)) for row in await SQL.rows(connection, "refused_ranges_of_task", task_id=task_id)
             ],
+            "fatal_ranges": [
+                fatal_line(dict(row)) for row in await SQL.rows(connection, "fatal_ranges_of_task", task_id=task_id)
+            ],
             "generation_history": [
                 dict(row) for row in await SQL.rows(connection, "generation_history", task_id=task_id)
             ],
@@ -93,15 +106,14 @@ class Explanation:
     async def job(
         self, connection: asyncpg.Connection, job_id: int, caller: Caller, *, everything: bool = False
     ) -> dict[str, Any] | None:
-        """The same for a job, live or archived; where it runs for its owner, production and operators."""
+        """The same for a job, live or archived."""
         row = await SQL.row(connection, "job_facts", job_id=job_id)
         if row is None:
             return None
         job = dict(row)
-        vo = job["vo"]
-        is_told = caller.may_for(vo, "production") or (caller.is_of(vo) and caller.name == job["user_name"])
-        if not is_told:
-            job["worker"] = None
+        if not DETAILS.allows(caller, Whose.of(job["owner"], job["vo"])):
+            state = {"job": state_of(job, JOB_COLUMNS)}
+            return {**state, "text": job_state_text(state)}
         decisions = await SQL.rows(
             connection, "decisions_of_task", task_id=job["task_id"], chunk_id=job["chunk_id"], at_most=DECISIONS
         )
@@ -111,7 +123,7 @@ class Explanation:
         found: dict[str, Any] = {
             "job": job,
             "retry_rule": None if ruled is None else dict(ruled),
-            "waits_for": [] if job["archived"] else await self._waits_for(connection, job, is_told=is_told),
+            "waits_for": [] if job["archived"] else await self._waits_for(connection, job),
             "transfers": [dict(one) for one in await SQL.rows(connection, "transfers_of_job", job_id=job_id)],
             "decisions": _unpacked([*unplaceable, *about]),
             "history": latest_first(
@@ -129,7 +141,7 @@ class Explanation:
         last = await SQL.row(connection, "last_decision_about_merging", task_id=job["task_id"])
         return [last] if last is not None and last["outcome"] == "none" else []
 
-    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any], *, is_told: bool) -> list[str]:
+    async def _waits_for(self, connection: asyncpg.Connection, job: dict[str, Any]) -> list[str]:
         if job["status"] == "activated":
             queue = await self._queue_now(connection, job["queue"])
             starts = await SQL.value(connection, "starts_at_queue", queue=job["queue"])
@@ -139,7 +151,7 @@ class Explanation:
             got_nothing = [dict(one) for one in rows]
             return [*refused, *job_waits_for(job, queue, position, starts), *without_a_job(got_nothing)]
         sent_at_most_h = self._parameters.read(SENT_TIMEOUT)
-        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"]) if is_told else None
+        said = await SQL.row(connection, "progress_of_job", job_id=job["job_id"])
         told = [] if said is None else [pilot_says(said["progress"], said["reported_at"])]
         return [*job_waits_for(job, None, None, 0, sent_at_most_h), *told]
 
@@ -178,6 +190,14 @@ async def _position(connection: asyncpg.Connection, job: dict[str, Any]) -> Posi
         )
     ]
     return position_of(job["gshare"], in_lane, in_share, shares, is_drawn=job["order_key_id"] != 0)
+
+
+def _part(row: asyncpg.Record) -> dict[str, Any]:
+    """What a part of a task waits for, with the queues of the decision about it."""
+    kept = ("waits_for", "work", "part", "since", "retry_at", "n_futile", "not_before", "woken_by", "decision_id",
+            "outcome")  # fmt: skip
+    queues = explain_row(dict(row)) if row["decision_id"] is not None else []
+    return {**{name: row[name] for name in kept}, "lifts": row["causes"].get("lifts", []), "queues": queues}
 
 
 def _unpacked(rows: Sequence[asyncpg.Record]) -> list[dict[str, Any]]:

@@ -37,6 +37,23 @@ SANDBOX_KEPT_DAYS = Parameter(
 SANDBOX_OF_USER_GB = Parameter(
     "taskrefiner", "SANDBOX_OF_USER_GB", 10.0, "GB", "that the uploaded files of one person may take together"
 )
+SERIES_SUBMITTER_SEEN_DAYS = Parameter(
+    "taskrefiner",
+    "SERIES_SUBMITTER_SEEN_DAYS",
+    30.0,
+    "days",
+    "without a token of who submitted a periodic series, until it pauses",
+    1,
+)
+SANDBOX_UPLOADS_AT_ONCE = Parameter(
+    "taskrefiner",
+    "SANDBOX_UPLOADS_AT_ONCE",
+    4,
+    "uploads",
+    "of files that one person may send at the same time",
+    1,
+    1000,
+)
 ANALYSIS_SCRIPTS_URL = Parameter(
     "taskrefiner",
     "ANALYSIS_SCRIPTS_URL",
@@ -56,15 +73,20 @@ ANALYSIS_SCRIPTS: Parameter[dict[str, str]] = Parameter(
         "build athena": "buildJob-00-00-03",
         "merge run": "runMerge-00-00-02",
         "merge athena": "runMerge-00-00-02",
+        "prepare grl": "preGoodRunList-00-00-01",
     },
     "",
-    "which script runs the work of PanDA's client, by the word after jedi in processingType, its build and merge jobs",
+    "which script runs the work of PanDA's client, by the word after jedi in processingType, its build, merge and "
+    "pre-processing jobs",
 )
 READ_FRESH_FOR_S = Parameter(
     "catalogue", "READ_FRESH_FOR_S", 300.0, "s", "for which a dataset of a catalogue outside needs no other reading", 1
 )
 RULE_LOOK_UP_S = Parameter(
     "catalogue", "RULE_LOOK_UP_S", 3600.0, "s", "until a rule is looked at of which nothing was said", 1
+)
+STAGING_LOOK_UP_S = Parameter(
+    "catalogue", "STAGING_LOOK_UP_S", 300.0, "s", "until a rule that stages input, and what it brought, is looked at", 1
 )
 ONE_TIME_COPY_DAYS = Parameter(
     "catalogue", "ONE_TIME_COPY_DAYS", 7.0, "days", "for which input is kept where it was brought for one task"

@@ -219,7 +219,10 @@ def _copy(row: asyncpg.Record) -> tuple[str, str, str]:
 def _written(
     grid: Grid, jobs: Mapping[int, asyncpg.Record], rows: Sequence[asyncpg.Record]
 ) -> list[tuple[asyncpg.Record, ReportedFile, str | None]]:
-    """Each output that its pilot listed, with its storage; of a job that failed the log alone."""
+    """Each output that its pilot listed, with its storage; of a job that failed the log alone.
+
+    What would be another VO's by its name is registered nowhere.
+    """
     reported = {job_id: _reported(job["report"]) for job_id, job in jobs.items()}
     listed = []
     for row in rows:
@@ -227,7 +230,7 @@ def _written(
         if found is not None and (row["is_log"] or job["reported_state"] != "failed"):
             analysis = is_analysis(job["task_type"], job["prod_source_label"])
             written_at = storage_of_file(grid, job["queue"], found.storage, row["token"], analysis=analysis)
-            listed.append((row, found, written_at))
+            listed.append((row, found, None if row["is_foreign"] else written_at))
     return listed
 
 

@@ -3,20 +3,25 @@
 Source: PanDA client, sandbox files: an archive of the working directory is uploaded before the task is submitted, and
 not again where the same person uploaded the same bytes before; the payload fetches it from `<sourceURL>/cache/<name>`.
 
-Each part is a transaction of its own: no session waits for a slow sender, and nothing of a file that did not come to
-its end is ever given to anybody.
+Names are their owner's: two people may have files of one name. An upload reserves its room before its first byte is
+read. Each part is a transaction of its own: no session waits for a slow sender, and nothing of a file that did not come
+to its end is ever given to anybody.
 """
 
 from __future__ import annotations
 
+import asyncio
+import re
 import struct
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import asyncpg
 
-from services.task_definition.parameters import SANDBOX_KEPT_DAYS, SANDBOX_OF_USER_GB
+from services.task_definition.parameters import SANDBOX_KEPT_DAYS, SANDBOX_OF_USER_GB, SANDBOX_UPLOADS_AT_ONCE
 from services.task_definition.store.sandboxes import SQL
+from shared.auth import Caller, access
+from shared.auth.access import Whose
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -28,10 +33,15 @@ PART_BYTES = 1024 * 1024
 MIB = 1024 * 1024
 #: sources are what a build job compiles; other archives go to every job (PanDA client: size limits)
 SOURCES, MOST_OF_SOURCES_BYTES, MOST_OF_OTHERS_BYTES = "sources.", 768 * MIB, 10 * MIB
-#: an upload that adds nothing for so long has stopped
-STOPPED_S = 3600.0
+#: an upload takes at most so long for a part, and for all of them
+SLOWEST_PART_S, SLOWEST_UPLOAD_S = 60.0, 7200.0
+#: an upload that adds nothing for so long has stopped with its process: its room is free again
+STOPPED_S = 3 * SLOWEST_PART_S
 FORGOTTEN_AT_ONCE = 20
 _FOOTER_BYTES = 8
+_ARCHIVE = re.compile(r"\.(gz|tgz|tar)$")
+#: a name in the JSON of a task ends at whatever no name has in it, or begins after an escaped line end or tab
+_WORD = r"(^|[^A-Za-z0-9._+-]|\\[nrt]){name}([^A-Za-z0-9._+-]|$)"
 
 
 @dataclass(frozen=True)
@@ -39,9 +49,15 @@ class KnownSandbox:
     """A complete file."""
 
     sandbox_id: int
-    user_name: str
+    whose: Whose
     size_bytes: int
     checksum: int | None
+    is_use_to_tell: bool
+
+    @classmethod
+    def of_row(cls, row: asyncpg.Record) -> KnownSandbox:
+        whose = Whose.of(row["user_name"], row["vo"])
+        return cls(row["sandbox_id"], whose, row["size_bytes"], row["checksum"], row["is_use_to_tell"])
 
 
 class Sandboxes:
@@ -50,80 +66,127 @@ class Sandboxes:
     def __init__(self, database: Database, parameters: Parameters) -> None:
         self._database, self._parameters = database, parameters
 
-    async def same(self, user_name: str, size_bytes: int, checksum: int) -> str | None:
+    async def same(self, caller: Caller, size_bytes: int, checksum: int) -> str | None:
         """The name of the person's own file of this size and checksum; it is kept as if it was new."""
-        async with self._database.begin(reason=f"sandbox of {user_name} used again") as work:
+        vos = None if caller.vos is None else sorted(caller.vos)
+        async with self._database.begin(reason=f"sandbox of {caller.name} used again") as work:
             found = await SQL.row(
-                work.connection, "same", user_name=user_name, size_bytes=size_bytes, checksum=checksum
+                work.connection, "same", user_name=caller.name, vos=vos, size_bytes=size_bytes, checksum=checksum
             )
             if found is None:
                 return None
             await SQL.run(work.connection, "used", sandbox_id=found["sandbox_id"])
         return str(found["name"])
 
-    async def take(self, user_name: str, file: UploadedFile) -> None:
-        """Store a file. Raises WrongRequest where it is too large, or another file has its name.
+    async def take(self, caller: Caller, file: UploadedFile, size_bytes: int | None) -> None:
+        """Store a file of at most `size_bytes`, if that is known before.
 
-        The same file once more is no trouble: the client sends it again when it has lost the answer.
+        The same file once more is no trouble: the client sends it again when it has lost the answer. Raises
+        WrongRequest where the file is too large or comes too slowly, its owner has no room, too many uploads under way
+        or another file of this name.
         """
-        room = await self._room(user_name, file.name)
-        async with self._database.begin(reason=f"sandbox {file.name} of {user_name}") as work:
-            sandbox_id = int(await SQL.value(work.connection, "begin", name=file.name, user_name=user_name))
+        owner = caller.name
+        sandbox_id = await self._begin(caller, file.name, size_bytes)
         is_kept = False
         try:
-            size, checksum = await self._store(sandbox_id, file, room)
-            is_kept = await self._completed(sandbox_id, checksum, user_name, file.name)
+            size, checksum = await self._store(sandbox_id, file)
+            is_kept = await self._completed(sandbox_id, checksum, owner, file.name)
             if not is_kept:
-                await self._check_same(user_name, file.name, size, checksum)
+                await self._check_same(owner, file.name, size, checksum)
         finally:
             if not is_kept:
                 async with self._database.begin(reason=f"sandbox {file.name} is not kept") as work:
                     await SQL.run(work.connection, "forget", sandbox_id=sandbox_id)
 
-    async def _room(self, user_name: str, name: str) -> int:
-        """How many bytes the file may have. Raises WrongRequest where the person has no room left."""
-        async with self._database.read() as connection:
-            held = int(await SQL.value(connection, "held_bytes", user_name=user_name))
+    async def _begin(self, caller: Caller, name: str, size_bytes: int | None) -> int:
+        """The row of an upload, with room reserved: what several send at once fits together. Raises WrongRequest."""
+        owner, largest = caller.name, largest_of(name)
+        wanted = largest if size_bytes is None else min(size_bytes, largest)
         most = int(self._parameters.read(SANDBOX_OF_USER_GB) * 1024 * MIB)
-        if held >= most:
-            said = f"files of {user_name} take {held} bytes; allowed: {most} together ({SANDBOX_OF_USER_GB.name})"
-            raise WrongRequest([problem("file", name, said)])
-        return MOST_OF_SOURCES_BYTES if name.startswith(SOURCES) else MOST_OF_OTHERS_BYTES
+        async with self._database.begin(reason=f"sandbox {name} of {owner}") as work:
+            await SQL.run(work.connection, "hold_uploads", user_name=owner)
+            found = await SQL.row(work.connection, "standing", user_name=owner, stopped_s=STOPPED_S)
+            assert found is not None
+            if found["n_under_way"] >= (n_at_once := self._parameters.read(SANDBOX_UPLOADS_AT_ONCE)):
+                said = f"{found['n_under_way']} uploads of {owner} are under way"
+                raise _refused(name, f"{said}; allowed: {n_at_once} at once ({SANDBOX_UPLOADS_AT_ONCE.name})")
+            if found["held_bytes"] + wanted > most:
+                said = f"files of {owner} take {found['held_bytes']} bytes, this one up to {wanted}"
+                raise _refused(name, f"{said}; allowed: {most} together ({SANDBOX_OF_USER_GB.name})")
+            vo = next(iter(caller.vos)) if caller.vos is not None and len(caller.vos) == 1 else None
+            return int(
+                await SQL.value(work.connection, "begin", name=name, user_name=owner, vo=vo, reserved_bytes=wanted)
+            )
 
-    async def _store(self, sandbox_id: int, file: UploadedFile, room: int) -> tuple[int, int | None]:
-        """Size and checksum of what came."""
-        size, end, part = 0, b"", 0
-        async for piece in file.pieces(PART_BYTES):
-            size += len(piece)
-            if size > room:
-                raise WrongRequest([problem("file", file.name, f"is larger than allowed; allowed: {room} bytes")])
-            async with self._database.begin(reason=f"part {part} of sandbox {file.name}") as work:
-                await SQL.run(work.connection, "add_part", sandbox_id=sandbox_id, part=part, content=piece)
-            part, end = part + 1, (end + piece)[-_FOOTER_BYTES:]
-        return size, checksum_of(end)
-
-    async def _completed(self, sandbox_id: int, checksum: int | None, user_name: str, name: str) -> bool:
+    async def _store(self, sandbox_id: int, file: UploadedFile) -> tuple[int, int | None]:
+        """Size and checksum of what came. Raises WrongRequest."""
+        size, end, part, largest = 0, b"", 0, largest_of(file.name)
+        pieces = aiter(file.pieces(PART_BYTES))
         try:
-            async with self._database.begin(reason=f"sandbox {name} of {user_name} is complete") as work:
+            async with asyncio.timeout(SLOWEST_UPLOAD_S):
+                while True:
+                    async with asyncio.timeout(SLOWEST_PART_S):
+                        piece = await anext(pieces, b"")
+                    if not piece:
+                        return size, checksum_of(end)
+                    size += len(piece)
+                    if size > largest or not await self._added(sandbox_id, part, piece):
+                        raise _refused(file.name, f"is larger than allowed; allowed: {largest} bytes")
+                    part, end = part + 1, (end + piece)[-_FOOTER_BYTES:]
+        except TimeoutError:
+            allowed = f"{PART_BYTES} bytes in {SLOWEST_PART_S:g} s, all of it in {SLOWEST_UPLOAD_S:g} s"
+            raise _refused(file.name, f"came too slowly; allowed: {allowed}") from None
+
+    async def _added(self, sandbox_id: int, part: int, piece: bytes) -> bool:
+        async with self._database.begin(reason=f"part {part} of sandbox {sandbox_id}") as work:
+            return bool(await SQL.run(work.connection, "add_part", sandbox_id=sandbox_id, part=part, content=piece))
+
+    async def _completed(self, sandbox_id: int, checksum: int | None, owner: str, name: str) -> bool:
+        try:
+            async with self._database.begin(reason=f"sandbox {name} of {owner} is complete") as work:
                 return bool(await SQL.run(work.connection, "complete", sandbox_id=sandbox_id, checksum=checksum))
         except asyncpg.UniqueViolationError:  # one of this name came to its end at the same time
             return False
 
-    async def _check_same(self, user_name: str, name: str, size: int, checksum: int | None) -> None:
-        known = await self.named(name)
-        if known is None or (known.user_name, known.size_bytes, known.checksum) != (user_name, size, checksum):
-            raise WrongRequest([problem("file", name, "a file of this name is there; allowed: another name")])
-
-    async def named(self, name: str) -> KnownSandbox | None:
-        """The complete file of a name; that it is used is noted once a day."""
+    async def _check_same(self, owner: str, name: str, size: int, checksum: int | None) -> None:
         async with self._database.read() as connection:
-            row = await SQL.row(connection, "named", name=name)
-        if row is None:
-            return None
-        if row["is_use_to_tell"]:
-            async with self._database.begin(reason=f"sandbox {name} is used") as work:
-                await SQL.run(work.connection, "used", sandbox_id=row["sandbox_id"])
-        return KnownSandbox(row["sandbox_id"], row["user_name"], row["size_bytes"], row["checksum"])
+            known = await SQL.row(connection, "own", name=name, user_name=owner)
+        if known is None or (known["size_bytes"], known["checksum"]) != (size, checksum):
+            raise _refused(name, f"another file of {owner} has this name; allowed: another name")
+
+    async def of_caller(self, name: str, caller: Caller) -> KnownSandbox | None:
+        """The complete file of a name that a caller may read, their own before others (rule SOURCES)."""
+        found = [one for one in await self._named(name) if access.SOURCES.allows(caller, one.whose)]
+        found.sort(key=lambda one: not access.OWN.allows(caller, one.whose))
+        return await self._noted(found[0] if found else None)
+
+    async def of_task(self, name: str, task_id: int) -> KnownSandbox | None:
+        """The complete file of a name that a task names, if it is of who submitted the task."""
+        stem = name.removesuffix(".gz")
+        whole = re.escape(name) if stem == name or _ARCHIVE.search(stem) else rf"{re.escape(stem)}(\.gz)?"
+        word = _WORD.format(name=whole)
+        async with self._database.read() as connection:
+            row = await SQL.row(connection, "of_task", name=name, task_id=task_id, word=word)
+        return await self._noted(None if row is None else KnownSandbox.of_row(row))
+
+    async def of_anybody(self, name: str) -> KnownSandbox | None:
+        """The complete file of a name, for whoever knows the name: where source URLs are not signed.
+
+        None where several people have one: a payload must not get what somebody else put under its owner's name.
+        """
+        found = await self._named(name)
+        return await self._noted(found[0] if len(found) == 1 else None)
+
+    async def _named(self, name: str) -> list[KnownSandbox]:
+        async with self._database.read() as connection:
+            return [KnownSandbox.of_row(row) for row in await SQL.rows(connection, "named", name=name)]
+
+    async def _noted(self, found: KnownSandbox | None) -> KnownSandbox | None:
+        """The same; that it is used is noted once a day."""
+        if found is not None and found.is_use_to_tell:
+            async with self._database.begin(reason=f"sandbox {found.sandbox_id} is used") as work:
+                await SQL.run(work.connection, "used", sandbox_id=found.sandbox_id)
+        return found
 
     async def content(self, sandbox: KnownSandbox) -> AsyncIterator[bytes]:
         """All its bytes, part by part: no session waits for a slow reader."""
@@ -141,6 +204,15 @@ class Sandboxes:
             at_most=FORGOTTEN_AT_ONCE,
         )
         return forgotten == FORGOTTEN_AT_ONCE
+
+
+def largest_of(name: str) -> int:
+    """The most bytes of a file of this name."""
+    return MOST_OF_SOURCES_BYTES if name.startswith(SOURCES) else MOST_OF_OTHERS_BYTES
+
+
+def _refused(name: str, said: str) -> WrongRequest:
+    return WrongRequest([problem("file", name, said)])
 
 
 def checksum_of(end: bytes) -> int | None:

@@ -259,8 +259,9 @@ class Watchdog:
                     reason=reason,
                     allowed=store.THROTTLEABLE,
                 )
-        waiting = sorted(one.user_name for one in moved if too_much(one, limits, ENDS_BELOW))
-        await store.SQL.run(work.connection, "end_pauses", users=waiting)
+        waiting = [one for one in moved if too_much(one, limits, ENDS_BELOW)]
+        users, vos = [one.user_name for one in waiting], [one.vo for one in waiting]
+        await store.SQL.run(work.connection, "end_pauses", users=users, vos=vos)
 
     async def _release_throttled(self, work: UnitOfWork) -> None:
         await work.because("its throttling is over")

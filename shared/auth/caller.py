@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
+from shared.model.visible_text import visible
+
 Role = Literal["user", "pilot", "production", "operator"]
 ROLES: tuple[str, ...] = get_args(Role)
 #: what a token may be limited to; one that names none of them has all that its roles allow
@@ -20,12 +22,47 @@ READ_SCOPE = "compute.read"
 ANYBODY = "*"
 
 
+#: how long after its end a token still tells what became of a job: as long as a job is kept without a sign of life
+EXPIRED_WITHIN_S = 2 * 3600.0
+
+
 class NotAuthenticated(Exception):
     """The token is missing, malformed, expired, revoked, or signed by somebody else; the text says which."""
 
 
+class TokenExpired(NotAuthenticated):
+    """The token was good until its time was over."""
+
+
 class ClaimRefused(NotAuthenticated):
     """The caller is known, but claims a VO or role that the token does not have."""
+
+
+@dataclass(frozen=True)
+class NamesOfSource:
+    """Which names a source can give: they begin with `prefix`, and like those of no other source.
+
+    The names of this installation's own tokens have no prefix. Without both every name can be theirs (shares_names).
+    """
+
+    prefix: str = ""
+    of_others: tuple[str, ...] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether a name is one of them.
+
+        Example: with the prefix "" and others' "cms:", ada is one and cms:ada is none.
+        """
+        return name.startswith(self.prefix) and not name.startswith(self.of_others)
+
+    @property
+    def meaning(self) -> str:
+        """What they look like, for refusals."""
+        others = f" that do not begin with {', '.join(map(repr, self.of_others))}" if self.of_others else ""
+        return (f"names that begin with {self.prefix!r}" if self.prefix else "names") + others
+
+
+ANY_NAMES = NamesOfSource()
 
 
 @dataclass(frozen=True)
@@ -34,7 +71,9 @@ class Caller:
 
     `roles`: those that are held in every VO of the caller; `roles_in`: all that are held in each VO, where groups of
     several VOs give others. `is_of_every_vo`: what holds for a caller without groups. `rights` None: all that the roles
-    allow.
+    allow. `names`: of the people whom the caller's source knows. `source`: who said so, "" for this installation's own
+    tokens. `has_expired`: the token has, a while ago; such a caller tells the end of jobs that it acquired, and may
+    nothing else.
     """
 
     name: str
@@ -44,6 +83,9 @@ class Caller:
     is_of_every_vo: bool = True
     rights: frozenset[str] | None = None
     roles_in: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    names: NamesOfSource = ANY_NAMES
+    source: str = ""
+    has_expired: bool = False
 
     def may(self, *wanted: str) -> bool:
         """Whether one of the wanted roles is held; an operator holds all."""
@@ -85,6 +127,16 @@ def vo_of(group: str) -> str:
     return group.partition("/")[0]
 
 
+def check_name(name: str) -> str:
+    """A name of a person, service or group, as it is. Raises ValueError for one that is not seen whole."""
+    if name != name.strip() or visible(name) != name:
+        raise ValueError(
+            f"the name '{visible(name[:100])}'; allowed: without control characters, bidirectional marks and others "
+            "that are not seen, and without blanks around it"
+        )
+    return name
+
+
 def rights_of(scopes: Iterable[str]) -> frozenset[str] | None:
     """The rights that scopes limit a token to; None where none of them is about computing.
 
@@ -111,6 +163,8 @@ class Credential:
     expires_at: float = 0.0
     token_ids: tuple[str, ...] = ()
     is_of_every_vo: bool = True
+    names: NamesOfSource = ANY_NAMES
+    source: str = ""
 
     def acting(self, origin: str | None) -> Caller:
         """The caller of a request with this header `Origin`: `<vo>`, `<vo>.<role>` or `<vo>:<role>`.
@@ -146,11 +200,11 @@ class Credential:
         vos = frozenset(map(vo_of, groups))
         if len(vos) < 2:
             roles = self.roles | roles_of(groups, self.roles_of_group)
-            return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights)
+            return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights, names=self.names)
         own = {vo: frozenset(group for group in groups if vo_of(group) == vo) for vo in vos}
         roles_in = {vo: self.roles | roles_of(own[vo], self.roles_of_group) for vo in vos}
         roles = frozenset.intersection(*roles_in.values())
-        return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights, roles_in)
+        return Caller(self.name, roles, groups, None, self.is_of_every_vo, self.rights, roles_in, self.names)
 
 
 def roles_of(groups: Iterable[str], mapping: Mapping[str, Iterable[str]]) -> frozenset[str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
-from ipaddress import ip_address
 
-from shared.auth.caller import Credential, NotAuthenticated
-from shared.auth.configuration import Network, ProxySection, SubjectSection, name_of_source
+from shared.auth.addresses import is_inside
+from shared.auth.caller import Credential, NotAuthenticated, check_name
+from shared.auth.configuration import IdentityFile, ProxySection, SubjectSection, name_of_source
 
 DN_HEADER, VERIFY_HEADER, FQAN_HEADER = b"x-ssl-client-s-dn", b"x-ssl-client-verify", b"x-ssl-client-fqan"
 HEADERS = frozenset({DN_HEADER, VERIFY_HEADER, FQAN_HEADER})
@@ -107,9 +108,13 @@ def group_of_fqan(fqan: str) -> str | None:
 class Certificates:
     """Holders of certificates, by the configuration."""
 
-    def __init__(self, section: ProxySection, of_others: tuple[str, ...] = ()) -> None:
+    def __init__(self, section: ProxySection, identity: IdentityFile) -> None:
         self._section = section
-        self._of_others = of_others
+        names = identity.names_of(section.prefix)
+        # without common names all that they give begins with the slash of a distinguished name
+        is_plain = section.common_names or identity.shares_names
+        self._names = names if is_plain else replace(names, prefix=f"{section.prefix}/")
+        self._names_like = identity.names_like
         self._subjects: Mapping[str, SubjectSection] = {normalised(dn): one for dn, one in section.subjects.items()}
         self.trusts = lru_cache(10_000)(lambda host: is_inside(host, section.networks))
 
@@ -124,11 +129,11 @@ class Certificates:
         if given.get(VERIFY_HEADER, "").strip().upper() != "SUCCESS":
             raise NotAuthenticated("certificate refused: the proxy did not verify it")
         try:
-            dn = normalised(given.get(DN_HEADER, ""))
+            dn = check_name(normalised(given.get(DN_HEADER, "")))
+            groups = {group_of_fqan(check_name(one.strip())) for one in given.get(FQAN_HEADER, "").split(",")} - {None}
         except ValueError as error:
             raise NotAuthenticated(f"certificate refused: {error}") from None
         known = self._subjects.get(dn, SubjectSection())
-        groups = {group_of_fqan(one) for one in given.get(FQAN_HEADER, "").split(",")} - {None}
         return Credential(
             name=known.name or self._name_of(dn),
             roles=frozenset(known.roles),
@@ -137,31 +142,14 @@ class Certificates:
             expires_at=now + BELIEVED_S,
             token_ids=(dn,),
             is_of_every_vo=False,
+            names=self._names_like(known.name) if known.name else self._names,
+            source="certificates",
         )
 
     def _name_of(self, dn: str) -> str:
         """What the configuration does not name. Raises NotAuthenticated for a name that another source could give."""
         name = common_name(dn) if self._section.common_names else dn
         try:
-            return name_of_source(name, self._section.prefix, self._of_others)
+            return name_of_source(name, self._section.prefix, self._names.of_others)
         except ValueError as error:
             raise NotAuthenticated(f"certificate refused: {error}, or a name for it among the subjects") from None
-
-    def address(self, peer: str, forwarded: str) -> str:
-        """The address of the caller behind trusted proxies: the last one in the list that is none of them."""
-        if not self.trusts(peer):
-            return peer
-        for one in reversed([part.strip() for part in forwarded.split(",") if part.strip()]):
-            if not self.trusts(one):
-                return one
-        return peer
-
-
-def is_inside(host: str, networks: Iterable[Network]) -> bool:
-    """Whether an address is in one of the networks; an IPv4 address in IPv6 form counts as what it is."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return any((mapped or address) in network for network in networks)

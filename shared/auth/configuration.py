@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from shared.auth.caller import Role
+from shared.auth.caller import NamesOfSource, Role, check_name
 
 Network = IPv4Network | IPv6Network
 #: signatures with a private key only: a public key must never be taken for the secret of an HMAC
@@ -39,6 +39,19 @@ class _Source(_Section):
     prefix: Annotated[str, Field(max_length=50)] = ""
 
 
+class LoginSection(_Section):
+    """The client of the issuer with which people log in at a terminal (RFC 8628).
+
+    It is told to whoever asks: a secret that all copies of a program have is none (RFC 8252, section 8.5). `vos`: whose
+    members log in here; none is everybody. `audience` is sent where an issuer gives tokens for what is asked for.
+    """
+
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: str = ""
+    audience: str = ""
+    vos: tuple[str, ...] = ()
+
+
 class IssuerSection(_Source):
     """An OpenID Connect issuer. `audience`: one of them must be in a token.
 
@@ -53,11 +66,21 @@ class IssuerSection(_Source):
     group_claims: tuple[str, ...] = ("groups", "wlcg.groups")
     roles: RolesOfGroup = USUAL_ROLES
     keys_kept_s: Annotated[float, Field(ge=10, le=86_400)] = 3600.0
+    login: LoginSection | None = None
 
     @field_validator("issuer")
     @classmethod
     def _is_encrypted(cls, value: str) -> str:
         return encrypted(value)
+
+    @model_validator(mode="after")
+    def _tokens_of_a_login_are_believed(self) -> IssuerSection:
+        if self.login is not None and self.login.client_id not in self.audience:
+            raise ValueError(
+                f"login.client_id: value {self.login.client_id!r} is not in audience: the ID tokens of the "
+                f"login name it there, and would be refused; allowed: {', '.join(self.audience)}"
+            )
+        return self
 
 
 class SubjectSection(_Section):
@@ -122,7 +145,23 @@ class IdentityFile(_Section):
         """
         if self.shares_names:
             return ()
-        return tuple(one.prefix for one in self._sources() if one.prefix != prefix and one.prefix.startswith(prefix))
+        found = {one.prefix for one in self._sources() if one.prefix != prefix and one.prefix.startswith(prefix)}
+        return tuple(sorted(found))
+
+    def names_of(self, prefix: str) -> NamesOfSource:
+        """The names that the source with a prefix can give."""
+        return NamesOfSource("" if self.shares_names else prefix, self.prefixes_of_others(prefix))
+
+    def names_like(self, name: str) -> NamesOfSource:
+        """The names of the source that a name belongs to, whoever chose it."""
+        found = [one.prefix for one in self._sources() if name.startswith(one.prefix)]
+        return self.names_of(max(found, key=len, default=""))
+
+    def login_of(self, vo: str) -> IssuerSection | None:
+        """Where members of a VO log in: the issuer that names the VO, else the first that names none."""
+        found = [one for one in self.issuers if one.login is not None]
+        named = (one for one in found if one.login is not None and vo in one.login.vos)
+        return next(named, next((one for one in found if one.login is not None and not one.login.vos), None))
 
     @classmethod
     def from_file(cls, path: Path) -> IdentityFile:
@@ -139,9 +178,10 @@ def name_of_source(name: str, prefix: str, of_others: Iterable[str]) -> str:
 
     Raises ValueError for one that another source could give.
 
-    A name that is too long is refused: cut off, it would be somebody else's.
+    A name that is too long is refused: cut off, it would be somebody else's. So is one with characters that are not
+    seen: it would read like somebody else's.
     """
-    whole = prefix + name
+    whole = prefix + check_name(name)
     if len(whole) > LONGEST_NAME:
         raise ValueError(f"a name of {len(whole)} characters; allowed: at most {LONGEST_NAME}")
     if taken := next((one for one in of_others if whole.startswith(one)), None):

@@ -15,12 +15,22 @@ import httpx
 import jwt
 import orjson
 
-from shared.auth.caller import Credential, NotAuthenticated, digest_of, rights_of
+from shared.auth.caller import (
+    ANY_NAMES,
+    Credential,
+    NamesOfSource,
+    NotAuthenticated,
+    TokenExpired,
+    check_name,
+    digest_of,
+    rights_of,
+)
 from shared.auth.configuration import IssuerSection, encrypted, name_of_source
+from shared.auth.leeway import CLOCK_LEEWAY_S, EXPIRED_LEEWAY_S, check_expiry
+from shared.auth.refusals import shown_id, why_refused
 
 log = logging.getLogger(__name__)
 
-CLOCK_LEEWAY_S = 60
 FETCH_TIMEOUT_S = 5.0
 #: tokens with keys that nobody knows, which anybody can make, cause one question in this time
 ASK_AGAIN_AFTER_S = 5.0
@@ -47,19 +57,19 @@ class KeysWanted(NotAuthenticated):
 class OidcIssuer:
     """One issuer and its keys; `on_change` is called when they are others than before.
 
-    `of_others`: the beginnings of names that other sources give.
+    `names`: those that it can give.
     """
 
     def __init__(
         self,
         section: IssuerSection,
         *,
-        of_others: tuple[str, ...] = (),
+        names: NamesOfSource = ANY_NAMES,
         clock: Callable[[], float] = time.monotonic,
         on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.section = section
-        self._of_others = of_others
+        self._names = names
         self._clock = clock
         self._on_change = on_change
         self._keys: dict[str | None, tuple[jwt.PyJWK, tuple[str, ...]]] = {}
@@ -68,12 +78,17 @@ class OidcIssuer:
         self._asked_at = float("-inf")
         self._reading: asyncio.Task[None] | None = None
 
-    def credential(self, token: str, header: Mapping[str, Any]) -> Credential:
-        """Who holds the token. Raises KeysWanted where its key is not known, NotAuthenticated."""
+    def credential(self, token: str, header: Mapping[str, Any], *, leeway_s: float = EXPIRED_LEEWAY_S) -> Credential:
+        """Who holds the token; `leeway_s`: so long it may have expired.
+
+        Raises KeysWanted where its key is not known, NotAuthenticated.
+        """
         key, algorithms = self._key_for(header)
         allowed = [one for one in algorithms if one in self.section.algorithms]
         if header.get("alg") not in allowed:
-            raise NotAuthenticated(f"token refused: the algorithm {header.get('alg')!r} is not allowed for its key")
+            raise NotAuthenticated(
+                f"token refused: its algorithm is not allowed for its key; allowed: {', '.join(allowed) or 'none'}"
+            )
         try:
             claims = jwt.decode(
                 token,
@@ -81,11 +96,14 @@ class OidcIssuer:
                 algorithms=allowed,
                 audience=self.section.audience,
                 issuer=self.section.issuer,
-                leeway=CLOCK_LEEWAY_S,
+                leeway=max(leeway_s, CLOCK_LEEWAY_S),
                 options={"require": ["exp"]},
             )
-        except jwt.InvalidTokenError as error:
-            raise NotAuthenticated(f"token refused: {error}") from None
+            check_expiry(claims, leeway_s)
+        except jwt.ExpiredSignatureError as error:
+            raise TokenExpired(f"token refused: {why_refused(error)}") from None
+        except (jwt.InvalidTokenError, ValueError, RecursionError) as error:
+            raise NotAuthenticated(f"token refused: {why_refused(error)}") from None
         return self._credential_of(claims, token)
 
     def _key_for(self, header: Mapping[str, Any]) -> tuple[jwt.PyJWK, tuple[str, ...]]:
@@ -95,7 +113,7 @@ class OidcIssuer:
             (found,) = self._keys.values()
         if found is not None:
             return found
-        said = f"token refused: its issuer {self.section.issuer} has no key {str(key_id)[:100]!r}"
+        said = f"token refused: its issuer {self.section.issuer} has no key {shown_id(key_id)}"
         if self._clock() - self._asked_at >= ASK_AGAIN_AFTER_S or self._reading is not None:
             raise KeysWanted(self, said)
         raise NotAuthenticated(said if self._keys else f"token refused: {self.section.issuer} cannot be asked for keys")
@@ -103,11 +121,12 @@ class OidcIssuer:
     def _credential_of(self, claims: Mapping[str, Any], token: str) -> Credential:
         section = self.section
         names = (claims.get(name) for name in section.name_claims)
-        name = next((one.strip() for one in names if isinstance(one, str) and one.strip()), "")
+        name = next((one for one in names if isinstance(one, str) and one.strip()), "")
         if not name:
             raise NotAuthenticated(f"token refused: it has none of the claims {', '.join(section.name_claims)}")
         try:
-            name = name_of_source(name, section.prefix, self._of_others)
+            name = name_of_source(name, section.prefix, self._names.of_others)
+            groups = groups_of(claims, section.group_claims)
         except ValueError as error:
             raise NotAuthenticated(f"token refused: {error}") from None
         scope = claims.get("scope")
@@ -115,13 +134,15 @@ class OidcIssuer:
         ids = (f"{section.issuer}#{token_id}",) if isinstance(token_id, str) and token_id else ()
         return Credential(
             name=name,
-            groups=groups_of(claims, section.group_claims),
+            groups=groups,
             roles_of_group=section.roles,
             rights=rights_of(scope.split()) if isinstance(scope, str) else None,
             issued_at=_number(claims.get("iat")),
             expires_at=_number(claims.get("exp")),
             token_ids=(*ids, digest_of(token)),
             is_of_every_vo=False,
+            names=self._names,
+            source=section.issuer,
         )
 
     async def read_keys(self) -> None:
@@ -200,12 +221,15 @@ def keys_of(document: Mapping[str, Any]) -> dict[str | None, tuple[jwt.PyJWK, tu
 
 
 def groups_of(claims: Mapping[str, Any], names: tuple[str, ...]) -> frozenset[str]:
-    """Groups without the slash in front that some issuers write: atlas/production of /atlas/production."""
+    """Groups without the slash in front that some issuers write: atlas/production of /atlas/production.
+
+    Raises ValueError for one whose name is not seen whole.
+    """
     found = set[str]()
     for name in names:
         listed = claims.get(name)
         found |= {str(one).strip("/") for one in listed} if isinstance(listed, list) else set()
-    return frozenset(one for one in found if one)
+    return frozenset(check_name(one) for one in found if one)
 
 
 def _number(value: Any) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import asyncpg
 
-from shared.auth.caller import Credential
+from shared.auth.caller import EXPIRED_WITHIN_S, Credential
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
@@ -42,7 +42,7 @@ class Revocations:
         version = await SQL.value(connection, "revocations_version") or 0
         if version == self._version:
             return False
-        rows = await SQL.rows(connection, "revocations")
+        rows = await SQL.rows(connection, "revocations", expired_within_s=EXPIRED_WITHIN_S)
         self._tokens = {row["name"]: row["until"] for row in rows if row["kind"] == "token"}
         self._subjects = {row["name"]: (row["revoked_at"], row["until"]) for row in rows if row["kind"] == "subject"}
         self._version = version

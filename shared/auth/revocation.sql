@@ -3,6 +3,7 @@
 SELECT version FROM versions WHERE name = 'revocations';
 
 -- name: revocations
--- What is revoked and not over; times in seconds since the epoch.
+-- What is revoked and not over, nor was when a token could expire that is still believed about the end of jobs; times in
+-- seconds since the epoch.
 SELECT kind, name, extract(epoch FROM revoked_at)::float8 AS revoked_at, extract(epoch FROM until)::float8 AS until
-  FROM revocations WHERE until > orrery_now();
+  FROM revocations WHERE until > orrery_now() - make_interval(secs => :expired_within_s);

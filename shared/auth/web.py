@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from fastapi import HTTPException
 from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.types import Scope
 
+from shared.auth.access import AccessRule
 from shared.auth.authentication import Authentication
 from shared.auth.authority import Authority
 from shared.auth.caller import RIGHTS, ROLES, Caller, ClaimRefused, NotAuthenticated
@@ -33,7 +34,7 @@ def authentication_of(scope: Any) -> Authentication:
 async def identify(scope: Any) -> None:
     """Look at who sent a request; waits only where the keys of the token's issuer have to be read first.
 
-    Called before a request is handed to its route: then `caller_of` never waits.
+    Called before a request is handed to its route: then `caller_of` never waits. Raises TooManyCalls.
     """
     if CALLER not in scope:
         try:
@@ -44,6 +45,19 @@ async def identify(scope: Any) -> None:
                 scope[CALLER] = await authentication.authenticated(scope)
         except NotAuthenticated as error:
             scope[CALLER] = error
+
+
+def identify_expired(scope: Any) -> None:
+    """The same for a request whose token has expired, not too long ago. Raises NotAuthenticated."""
+    scope[CALLER] = authentication_of(scope).expired_caller(scope)
+
+
+class Asks(NamedTuple):
+    """What a route asks of its caller: the rule about what it tells or changes, roles, and a right."""
+
+    rule: AccessRule
+    roles: tuple[str, ...]
+    right: str | None
 
 
 class HasScope(Protocol):
@@ -68,10 +82,11 @@ def caller_of_scope(scope: Any) -> Caller:
     return known
 
 
-def require(*roles: str, right: str | None = None) -> Callable[[HTTPConnection], Caller]:
+def require(rule: AccessRule, *roles: str, right: str | None = None) -> Callable[[HTTPConnection], Caller]:
     """A dependency: the caller, if they hold one of `roles` and the right; else 401 or 403.
 
-    An operator holds every role. A token that is limited to other rights does not have it, whatever its roles.
+    An operator holds every role. A token that is limited to other rights does not have it, whatever its roles. `rule`
+    says to whom the route answers, or for whom it acts: the endpoint asks it of what it found.
     """
     for role in roles:
         if role not in ROLES:
@@ -92,5 +107,5 @@ def require(*roles: str, right: str | None = None) -> Callable[[HTTPConnection],
             raise HTTPException(403, f"{caller.name} needs the right {right}, to which the token is not limited")
         return caller
 
-    dependency.asks_for = (roles, right)  # type: ignore[attr-defined]  # for the contract of endpoints
+    dependency.asks_for = Asks(rule, roles, right)  # type: ignore[attr-defined]  # for the contract of endpoints
     return dependency

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.brokerage.zero_share import Policy, policy_of
+from shared.model.names import WILDCARD, matching
 from shared.model.queue import TASK_DECIDES, Connectivity, Queue, QueueStatus, QueueType
 from shared.model.resource_types import QueuePart, ResourceType
 
@@ -91,16 +92,21 @@ class QueueColumns:
     def rows_named(self, names: Sequence[str]) -> Flags:
         """Rows of the queues with these names, or of all queues of a site; `NAME/TYPE`: of one resource type.
 
-        A name that is both a queue's and a site's is the queue's.
+        A name that is both a queue's and a site's is the queue's. `OPQ*` names all whose names begin so.
         """
         mask = np.zeros(len(self), bool)
         for name in names:
             place, _, resource_type = name.partition("/")
-            rows = self.rows_of_queue.get(place)
-            for row in np.flatnonzero(self.at_site(place)) if rows is None else rows:
-                if not resource_type or self.resource_types[row] in ("", resource_type):
-                    mask[row] = True
+            for one in self._places(place) if WILDCARD in place else (place,):
+                rows = self.rows_of_queue.get(one)
+                for row in np.flatnonzero(self.at_site(one)) if rows is None else rows:
+                    if not resource_type or self.resource_types[row] in ("", resource_type):
+                        mask[row] = True
         return mask
+
+    def _places(self, pattern: str) -> list[str]:
+        """Queues and sites that a name with wildcards stands for."""
+        return matching(pattern, dict.fromkeys((*self.rows_of_queue, *self.sites)))
 
     def parts_for(self, task_cores: int) -> dict[int, QueuePart | None]:
         """The slots of `open_rows` for a task of so many cores (0: any); None where the type does not fit."""

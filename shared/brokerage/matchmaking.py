@@ -8,14 +8,15 @@ at CurrentJobs and grows by one with each of them; an advertisement sets it back
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import classad2
 import orjson
+
+from shared.brokerage.requirements_text import problem_of
 
 NATIVE, FORWARDING = "native", "forwarding"
 #: A site advertises every five minutes; one that does not is no longer believed.
@@ -27,8 +28,8 @@ LONGEST_TEXT = 300
 VALUES = "text, true, false or a number, a whole one from -2^63 to 2^63 - 1"
 #: of a task that states no label
 DEFAULT_LABEL = "managed"
-# ClassAds match patterns with an engine that backtracks, for a fifth of a second in each call; `eval` would hide them.
-_SLOW_FUNCTIONS = re.compile(r"\b(?P<name>regexp\w*|stringlist_?regexpmember|replace(?:all)?|eval)\s*\(", re.IGNORECASE)
+#: of an advertisement: each expression may ask for each of them, again and again
+MOST_ATTRIBUTES, LONGEST_ATTRIBUTE = 100, 500
 _ACCEPTS_MORE_JOBS = "(CurMatches < MaxJobs)"
 _ACCEPTS_MORE_SUBMISSIONS = "((JobsMatchedSinceLastAdvertisement + CurrentSubmittingJobs) < MaxSubmittingJobs)"
 
@@ -67,19 +68,28 @@ class Advert:
         return str(self.attributes.get("Station") or "")
 
 
+class RefusedRequirements(ValueError):
+    """An expression that cannot be used; `reason` says why and what is allowed."""
+
+    def __init__(self, requirements: str, reason: str) -> None:
+        super().__init__(f"requirements: {shortened(requirements)!r}: {reason}")
+        self.reason = reason
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
+
+
 def parsed(requirements: str) -> Any:
-    """A Requirements expression. Raises ValueError saying what is wrong."""
+    """A Requirements expression, whose cost is bounded. Raises RefusedRequirements."""
+    problem = problem_of(requirements)
+    if problem is not None:
+        raise RefusedRequirements(requirements, problem)
     try:
-        expression = classad2.ExprTree(requirements)
+        return classad2.ExprTree(requirements)
     except Exception as error:
-        raise ValueError(f"requirements: {requirements!r} is not a ClassAd expression: {error}") from None
-    slow = _SLOW_FUNCTIONS.search(str(expression))
-    if slow is not None:
-        raise ValueError(
-            f"requirements: {requirements!r}: function {slow['name']} is not allowed, as nothing bounds its time; "
-            "allowed: comparisons, and functions without patterns such as member or substr"
-        )
-    return expression
+        raise RefusedRequirements(requirements, f"not a ClassAd expression: {error}") from None
 
 
 def requirements_in(rules: Mapping[str, Any]) -> str:
@@ -108,6 +118,7 @@ def site_ad(advert: Advert) -> Any:
         "JobsMatchedSinceLastAdvertisement": advert.current_matches - advert.current_jobs,
     }  # fmt: skip
     stated = {key: value for key, value in advert.attributes.items() if value is not None}
+    _not_too_much(stated)
     ad = _ad_of({**stated, **{key: value for key, value in known.items() if value is not None}})
     ad["Requirements"] = parsed(requirements_of(advert))
     return ad
@@ -120,6 +131,15 @@ def unreadable(advert: Advert) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def _not_too_much(attributes: Mapping[str, Any]) -> None:
+    if len(attributes) > MOST_ATTRIBUTES:
+        raise ValueError(f"{len(attributes)} attributes are not allowed; allowed: at most {MOST_ATTRIBUTES}")
+    for name, value in attributes.items():
+        if len(str(value)) > LONGEST_ATTRIBUTE:
+            allowed = f"at most {LONGEST_ATTRIBUTE} characters"
+            raise ValueError(f"attribute {name}: {len(str(value))} characters are not allowed; allowed: {allowed}")
 
 
 def _ad_of(attributes: Mapping[str, Any]) -> Any:
@@ -222,11 +242,19 @@ def refusal(advert: Advert, job: JobFacts) -> Mismatch | None:
         other = job_ad(job)
     except ValueError as error:
         return Mismatch("task", str(error))
-    if not other.matches(site):
+    if not _holds(other.matches, site):
         return Mismatch("site", f"site {advert.site} asks for {_in_words(site, other)}")
-    if not site.matches(other):
+    if not _holds(site.matches, other):
         return Mismatch("task", f"the task asks for {_in_words(other, site)}")
     return None
+
+
+def _holds(asked: Callable[[Any], bool], other: Any) -> bool:
+    """What the library has no answer for does not hold; it raises errors of any kind."""
+    try:
+        return bool(asked(other))
+    except Exception:
+        return False
 
 
 def _in_words(ad: Any, target: Any) -> str:
@@ -243,8 +271,7 @@ def _in_words(ad: Any, target: Any) -> str:
         if name:
             values[name] = first.get(name, then.get(name))
     told = ", ".join(f"{name} {'not stated' if value is None else value}" for name, value in values.items())
-    text = str(expression)
-    return (text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...") + (f" ({told})" if told else "")
+    return shortened(" ".join(str(expression).split())) + (f" ({told})" if told else "")
 
 
 def matches(advert: Advert, job: JobFacts) -> bool:
@@ -266,7 +293,7 @@ def accepted(advert: Advert, jobs: Sequence[JobFacts]) -> list[bool]:
     for job in jobs:
         site["CurMatches"] = advert.current_matches + taken
         site["JobsMatchedSinceLastAdvertisement"] = advert.current_matches + taken - advert.current_jobs
-        fits = job not in refused and bool(site.symmetricMatch(ads[job]))
+        fits = job not in refused and _holds(site.symmetricMatch, ads[job])
         if fits:
             taken += 1
         else:

@@ -19,7 +19,9 @@ from shared.model.grid import Grid
 from shared.model.queue import Queue
 from shared.model.storage import Storage
 
-_DESTINATION, _DISTRIBUTED = "dst:", "ddd:"
+_DESTINATION = "dst:"
+#: files stay where they are written
+DISTRIBUTED = "ddd:"
 #: the token of files that merge jobs read; no storage is of this kind
 UNMERGED = "TOMERGE"
 #: types too general to be the end of another kind's name
@@ -43,8 +45,8 @@ def token_of(text: str | None) -> OutputToken:
     for part in (one.strip() for one in (text or "").split(",")):
         if part.startswith(_DESTINATION):
             destination = part.removeprefix(_DESTINATION).partition("/")[0] or None
-        elif part.startswith(_DISTRIBUTED):
-            is_distributed, stays_at = True, part.removeprefix(_DISTRIBUTED).partition("/")[0] or None
+        elif part.startswith(DISTRIBUTED):
+            is_distributed, stays_at = True, part.removeprefix(DISTRIBUTED).partition("/")[0] or None
         elif part and part != UNMERGED:
             kind = part
     return OutputToken(kind, destination, is_distributed, stays_at)

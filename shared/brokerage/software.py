@@ -213,15 +213,13 @@ def _has_release(published: QueueSoftware, needs: SoftwareNeeds) -> bool:
 def _platforms_with_release(published: QueueSoftware, needs: SoftwareNeeds) -> tuple[str, ...]:
     """The platforms at which the queue has the release; the task's own where the queue needs none to be named.
 
-    The document resolves an expression among `cmtconfigs` and asks tags for an equal platform. Taken: an expression
-    that becomes none of them has no release anywhere, since its jobs could be told no platform; a tag counts if its
-    platform is the task's own or one of those that the expression became; a release without sw_platform is in no list,
-    so that only a container or a tag without a platform has it.
+    The document resolves an expression among `cmtconfigs` and asks tags for an equal platform. Taken: where containers
+    are from cvmfs no platform is asked for, and an expression that is none of the queue's stays as it is; a tag counts
+    if its platform is the task's own or one of those that the expression became; a release without sw_platform is in no
+    list, so that only a container or a tag without a platform has it.
     """
     wanted = needs.architecture.sw_platform
     known = _platforms_among(wanted, tuple(published.cmtconfigs)) if wanted else ()
-    if needs.architecture.is_expression and not known:
-        return ()
     tag_of_cvmfs = NIGHTLIES if needs.nightly else ATLAS
     named = bool(needs.project or needs.release or needs.nightly)
     if not named or "any" in published.cvmfs or tag_of_cvmfs in published.cvmfs:

@@ -87,6 +87,8 @@ class UsageRows:
     level_1: Mapping[str, str] = field(default_factory=dict)
     users: Mapping[str, UserUsage] = field(default_factory=dict)
     groups: Mapping[str, GroupUsage] = field(default_factory=dict)
+    users_of_vos: Mapping[tuple[str, str], UserUsage] = field(default_factory=dict)
+    groups_of_vos: Mapping[tuple[str, str], GroupUsage] = field(default_factory=dict)
 
     def shared(self) -> Usage:
         """What all decisions share."""
@@ -105,13 +107,18 @@ class UsageRows:
             self.level_1,
         )
 
-    def own(self, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
-        """What is one task's own."""
+    def own(self, *, task_id: int, user_name: str, working_group: str, vo: str = "") -> OwnUsage:
+        """What is one task's own.
+
+        Counts of users have no VO in a world file: those of all VOs of a name are one.
+        """
+        disk = self.users_of_vos.get((user_name, vo)) or self.users.get(user_name, UserUsage())
+        group = self.groups_of_vos.get((working_group, vo)) or self.groups.get(working_group, GroupUsage())
         return OwnUsage(
             [row for row in self.statistics if row.user_name == user_name],
             [row for row in self.history.outcomes if row.task_id == task_id],
-            self.users.get(user_name, UserUsage()),
-            self.groups.get(working_group, GroupUsage()),
+            disk,
+            GroupUsage.model_validate({name: getattr(group, name) for name in GroupUsage.model_fields}),
         )
 
 

@@ -9,15 +9,45 @@ import asyncpg
 
 from shared.catalogue.port import DatasetFacts, NewFile, OneUse, Replica
 from shared.db.queries import Queries
+from shared.model.names import WILDCARD, scope_of
 
 SQL = Queries.beside(__file__)
+#: what the field's client asks for (pathena --dbRelease LATEST), and the names of all releases
+LATEST_RELEASE, _DATABASE_RELEASES = "DBR_LATEST", "ddo.*DBRelease*"
+
+
+def _stands_for_others(name: str) -> bool:
+    return WILDCARD in name or name == LATEST_RELEASE
+
+
+def _as_container(name: str, datasets: Sequence[str]) -> DatasetFacts:
+    """A name that stands for others is read as a container of them."""
+    return DatasetFacts(name, scope_of(name), "container", "frozen", constituents=tuple(datasets))
 
 
 class BuiltInCatalogue:
     """`shared.catalogue.port.Catalogue` on PostgreSQL; stateless."""
 
-    async def find(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, DatasetFacts]:
-        rows = await SQL.rows(connection, "find_datasets", names=list(names))
+    async def find(
+        self, connection: asyncpg.Connection, names: Sequence[str], vo: str | None = None
+    ) -> dict[str, DatasetFacts]:
+        patterns = {name: await self._matching(connection, name, vo) for name in names if _stands_for_others(name)}
+        stood_for = [one for found in patterns.values() for one in found]
+        known = await self._find(connection, [*(name for name in names if name not in patterns), *stood_for], vo)
+        return known | {name: _as_container(name, found) for name, found in patterns.items() if found}
+
+    async def _matching(self, connection: asyncpg.Connection, name: str, vo: str | None) -> list[str]:
+        """The datasets that a name with wildcards stands for, and the newest database release."""
+        pattern = _DATABASE_RELEASES if name == LATEST_RELEASE else name
+        like = pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_").replace(WILDCARD, "%")
+        rows = await SQL.rows(connection, "matching_datasets", pattern=like, vo=vo)
+        names = [str(row["name"]) for row in rows]
+        return names[-1:] if name == LATEST_RELEASE else names
+
+    async def _find(
+        self, connection: asyncpg.Connection, names: Sequence[str], vo: str | None
+    ) -> dict[str, DatasetFacts]:
+        rows = await SQL.rows(connection, "find_datasets", names=list(names), vo=vo)
         return {
             row["name"]: DatasetFacts(
                 row["name"],
@@ -29,6 +59,9 @@ class BuiltInCatalogue:
                 row["n_events"],
                 tuple(row["constituents"] or ()),
                 row["attributes"],
+                row["of_vo"],
+                row["owner"],
+                row["readable_by_all"],
             )
             for row in rows
         }

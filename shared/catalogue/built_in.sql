@@ -1,17 +1,34 @@
 -- name: find_datasets
--- The named datasets and containers, and the datasets of those containers.
+-- The named datasets and containers, and the datasets of those containers. Of those that belong to a VO, only what the
+-- VO :vo may read; NULL: all.
+-- told by: MEMBERS
 WITH named AS (SELECT dataset_id FROM catalogue.datasets WHERE name = ANY(:names::text[])),
      wanted AS (
         SELECT dataset_id FROM named
-        UNION SELECT c.dataset_id FROM catalogue.containers c JOIN named n ON n.dataset_id = c.container_id)
-SELECT d.name, d.scope, d.kind, d.state, d.n_files, d.n_bytes, d.n_events, d.attributes,
+        UNION SELECT c.dataset_id FROM catalogue.containers c JOIN named n ON n.dataset_id = c.container_id),
+     told AS (
+        SELECT d.*, coalesce(d.vo, s.vo, '') AS of_vo, coalesce(s.owner, '') AS owner
+          FROM wanted JOIN catalogue.datasets d USING (dataset_id)
+          LEFT JOIN catalogue.scopes s ON s.scope = d.owning_scope
+         WHERE :vo::text IS NULL OR d.readable_by_all OR coalesce(d.vo, s.vo, '') IN ('', :vo))
+SELECT d.name, d.scope, d.kind, d.state, d.n_files, d.n_bytes, d.n_events, d.attributes, d.of_vo, d.owner,
+       d.readable_by_all,
        (SELECT array_agg(part.name ORDER BY c.position, part.name) FROM catalogue.containers c
-          JOIN catalogue.datasets part ON part.dataset_id = c.dataset_id
+          JOIN told part ON part.dataset_id = c.dataset_id
          WHERE c.container_id = d.dataset_id) AS constituents
-  FROM catalogue.datasets d JOIN wanted USING (dataset_id) ORDER BY d.name;
+  FROM told d ORDER BY d.name;
+
+-- name: matching_datasets
+-- The datasets whose names are like a pattern, of what VO :vo may read; NULL: of all. In order of name.
+-- told by: MEMBERS
+SELECT d.name FROM catalogue.datasets d LEFT JOIN catalogue.scopes s ON s.scope = d.owning_scope
+ WHERE d.kind = 'dataset' AND d.name LIKE :pattern
+   AND (:vo::text IS NULL OR d.readable_by_all OR coalesce(d.vo, s.vo, '') IN ('', :vo))
+ ORDER BY d.name LIMIT 5000;
 
 -- name: find_replicas
 -- The copies of datasets, whole or in part.
+-- told by: MEMBERS
 SELECT d.name, r.storage, r.n_files, r.n_bytes, r.complete
   FROM catalogue.datasets d JOIN catalogue.dataset_replicas r USING (dataset_id)
  WHERE d.name = ANY(:names::text[]) ORDER BY d.name, r.storage;

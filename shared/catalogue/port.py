@@ -16,7 +16,10 @@ OPEN, FROZEN = "open", "frozen"
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """A dataset, or a container with the names of its datasets in order."""
+    """A dataset, or a container with the names of its datasets in order.
+
+    `vo`: to which it belongs ("": to none), `owner`: the person, where it is somebody's.
+    """
 
     name: str
     scope: str
@@ -27,6 +30,9 @@ class DatasetFacts:
     n_events: int = 0
     constituents: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    vo: str = ""
+    owner: str = ""
+    readable_by_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,8 +73,13 @@ class OneUse:
 class CatalogueReader(Protocol):
     """What every service may ask."""
 
-    async def find(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, DatasetFacts]:
-        """The known ones among `names`, and the datasets of the containers among them."""
+    async def find(
+        self, connection: asyncpg.Connection, names: Sequence[str], vo: str | None = None
+    ) -> dict[str, DatasetFacts]:
+        """The known ones among `names`, and the datasets of the containers among them.
+
+        With `vo` those that this VO may read: its own, nobody's, and what was opened for all.
+        """
 
     async def replicas(self, connection: asyncpg.Connection, names: Sequence[str]) -> dict[str, tuple[Replica, ...]]:
         """Where datasets are, by dataset, storages in order of name; datasets without a copy are left out."""

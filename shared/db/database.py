@@ -16,12 +16,13 @@ import asyncpg
 
 from shared.cancelling import cancellations_of_others_are_errors
 from shared.db.codecs import prepare_connection
+from shared.db.holders import Turns
+from shared.db.places import ACQUIRE_TIMEOUT_S, Places
 from shared.db.unit_of_work import InboxKey, UnitOfWork
-from shared.db.waits import LockWaits, RowHeld, SessionsBusy
+from shared.db.waits import RowHeld, SessionsBusy
 
 log = logging.getLogger(__name__)
 
-ACQUIRE_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 120.0
 #: no statement waits longer for a row: what could not be done is tried again later
 LOCK_TIMEOUT_S = 2.0
@@ -92,44 +93,12 @@ async def _reset(connection: asyncpg.Connection) -> None:
         await connection.reset(timeout=5.0)
 
 
-class Places:
-    """How many transactions of one process may be open at once, by whom.
-
-    Messages leave two sessions of the pool to others, whoever may wait for a row leaves one to the relay, which never
-    does.
-    """
-
-    def __init__(self, size: int, read: Callable[[], Any]) -> None:
-        self._anybody = asyncio.Semaphore(max(1, size - 1))
-        self._messages = asyncio.Semaphore(max(1, size - 2))
-        self.size = size
-        self.waits = LockWaits(read)
-
-    @asynccontextmanager
-    async def taken(self, *, for_message: bool) -> AsyncIterator[None]:
-        """A place, as long as the block runs.
-
-        A message waits for its turn; others give up. Raises SessionsBusy.
-        """
-        async with self._messages if for_message else contextlib.nullcontext():
-            try:
-                async with asyncio.timeout(None if for_message else ACQUIRE_TIMEOUT_S):
-                    await self._anybody.acquire()
-            except TimeoutError:
-                text = f"all {self.size} sessions for transactions have been in use for {ACQUIRE_TIMEOUT_S:.0f} s"
-                raise SessionsBusy(text) from None
-            try:
-                yield
-            finally:
-                self._anybody.release()
-
-
 class Database:
     """Two pools; `actor` is written into every line of the transition log made through it.
 
-    Reads have sessions of their own. Of those for transactions, handlers of messages never take the last two, and
-    nothing that may wait for a row takes the last one, which is the relay's: a row that is held for long delays those
-    who need that row.
+    Reads have sessions of their own. One caller has half of these, and half of those for transactions. Of the latter
+    handlers of messages never take the last two, and nothing that may wait for a row takes the last one, which is the
+    relay's: a row that is held for long delays those who need that row.
 
     `on_commit` is called (synchronously, after the commit) each time a transaction that emitted events committed.
     `now` replaces the database's clock in simulations: every transaction sets `orrery.now` from it.
@@ -143,12 +112,14 @@ class Database:
         now: Callable[[], datetime] | None = None,
         reads: asyncpg.Pool | None = None,
         places: Places | None = None,
+        turns: Turns | None = None,
     ) -> None:
         self.pool = pool
         self.actor = actor
         self.on_commit: list[Callable[[], None]] = []
         self._now = now
         self._reads = reads or pool
+        self._turns = turns or Turns(self._reads.get_max_size(), "reads", wait_s=ACQUIRE_TIMEOUT_S)
         self._places = places or Places(pool.get_max_size(), self.read)
 
     @classmethod
@@ -182,7 +153,9 @@ class Database:
 
     def acting_as(self, actor: str) -> Database:
         """The same pool under another name: several services in one process, each with its own actor."""
-        other = Database(self.pool, actor=actor, now=self._now, reads=self._reads, places=self._places)
+        other = Database(
+            self.pool, actor=actor, now=self._now, reads=self._reads, places=self._places, turns=self._turns
+        )
         other.on_commit = self.on_commit
         return other
 
@@ -235,8 +208,11 @@ class Database:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection in autocommit for reads. In a simulation it sees the simulated clock."""
-        async with self._lend(self._reads) as connection:
+        """A connection in autocommit for reads. In a simulation it sees the simulated clock.
+
+        Raises TooManyOfOne where others of the same caller are in the way, SessionsBusy where anybody's are.
+        """
+        async with self._turns.taken(), self._lend(self._reads) as connection:
             if self._now is not None:
                 await connection.execute("SELECT set_config('orrery.now', $1, false)", self._now().isoformat())
             yield connection

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -18,6 +18,8 @@ import asyncpg
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.7
+#: the log tells of a transaction that others wait for once it has been open for so long
+LONG_S = 5.0
 
 # The end of the chain of those who wait for one another is the session that really holds the row: the first one in the
 # queue waits for the holder's transaction, the others for the first one.
@@ -73,6 +75,7 @@ class LockWaits:
         self._read = read
         self._open: set[int] = set()
         self._texts: dict[int, str] = {}
+        self._told: set[int] = set()
         self._looking: asyncio.Task[None] | None = None
 
     @asynccontextmanager
@@ -113,8 +116,16 @@ class LockWaits:
                     self._texts = {row["waiting"]: await _described(connection, row) for row in rows}
             except Exception as error:
                 log.debug("what transactions wait for is not known: %s", error)
-            for text in sorted(set(self._texts.values())):
+            else:
+                self._log(rows)
+
+    def _log(self, rows: Sequence[Any]) -> None:
+        """Each session that holds up others for long is told once; who waits for a moment is what a busy system has."""
+        holders = {row["session"]: self._texts[row["waiting"]] for row in rows if row["held_s"] >= LONG_S}
+        for session, text in sorted(holders.items()):
+            if session not in self._told:
                 log.info("%s", text)
+        self._told = set(holders)
 
 
 async def _described(connection: asyncpg.Connection, row: Any) -> str:

@@ -32,7 +32,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(task.TaskCommanded, (_TD, _WD), (_JG, _JD)),
     Entry(task.TaskReleased, (_WD, _TD), (_TD, _TB, _JG)),
     Entry(task.TasksWoken, (_JB, _TB, _JG), (_WD,)),
-    Entry(task.TaskJumboSwitched, (_JW,), (_JG,)),
+    Entry(task.TaskJumboSwitched, (_JW, _TD), (_JG,)),
     Entry(task.TaskPointsOpened, (_JD,), (_JG,)),
     Entry(chunk.ChunkOffered, (_JG, _WD), (_JB,)),
     Entry(chunk.ChunkBrokered, (_JB,), (_JG,)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import itemgetter
+from typing import Any
 
 import asyncpg
 
@@ -92,6 +94,11 @@ WITH chosen AS (
     ON CONFLICT (consumer, event_id) DO UPDATE SET attempts = 0, waits = 0, retry_at = excluded.retry_at
 )
 SELECT parked_id FROM chosen ORDER BY parked_id
+"""
+
+_DROP = """
+DELETE FROM parked_messages WHERE parked_id = ANY($1) AND replayed_at IS NULL
+RETURNING parked_id, event_id, consumer, routing_key, task_ids, left(reason, 500) AS reason
 """
 
 _OPEN = """
@@ -209,3 +216,8 @@ async def parked(connection: asyncpg.Connection, limit: int = 100) -> list[Parke
 async def replay(connection: asyncpg.Connection, ids: Sequence[int], *, by: str) -> list[int]:
     """Send parked messages to their consumers again; the numbers of open ones with an event id."""
     return [row["parked_id"] for row in await connection.fetch(_REPLAY, list(ids), by)]
+
+
+async def drop(connection: asyncpg.Connection, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Forget parked messages; what those were that were still open."""
+    return sorted(map(dict, await connection.fetch(_DROP, list(ids))), key=itemgetter("parked_id"))

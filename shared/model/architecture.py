@@ -4,9 +4,9 @@ Source: PanDA brokerage, CPU and/or GPU hardware.
 
 `sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>`, where host_cpu_spec is `architecture<-vendor<-instr>>`
 (several joined by `|`), and host_gpu_spec is `vendor<-model>` with requirements such as `:cuda>=12.0:vram>=40960`
-behind it; or the same as JSON: {"sw_platform", "base_platform", "cpu_specs", "gpu_spec", "cpu_pref"}. The platform and
-each architecture may be regular expressions in RE2's syntax. Without host_cpu_spec the first part of sw_platform is the
-architecture.
+and `:model=PATTERN` or `:model!=PATTERN` behind it; or the same as JSON: {"sw_platform", "base_platform", "cpu_specs",
+"gpu_spec", "cpu_pref"}. The platform and each architecture may be regular expressions in RE2's syntax. Without
+host_cpu_spec the first part of sw_platform is the architecture.
 """
 
 from __future__ import annotations
@@ -27,9 +27,15 @@ _STRING = re.compile(
     r"(?P<platform>[^@#&]*)(@(?P<base>[^#&]*))?(?P<has_cpu>#(?P<cpu>[^&]*))?(&(?P<gpu>.*))?", re.DOTALL
 )
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z_]+)(?P<bound>(?:>=|<=|==|!=|>|<)[0-9.]+)")
+_MODEL = re.compile(r"model(?P<excluded>!)?=(?P<model>.+)")
+# an image behind a platform, and the option of a command line that names one
+_IMAGE_BEHIND = re.compile(r"(?P<platform>.*?)\+(?P<image>[A-Za-z][\w.-]*:?/.+)", re.DOTALL)
+_IMAGE_OPTION = re.compile(r"--containerImage[ =]+(?P<image>[^\s\"']+)")
 # Names that the text form of a GPU requirement has for attributes.
 _GPU_ATTRIBUTES = {"cuda": "version", "version": "version", "driver": "driver_version", "vram": "vram"}
 _KEYS = {"sw_platform", "base_platform", "cpu_specs", "gpu_spec", "cpu_pref"}
+#: what the field's client repeats beside the others, and nobody reads
+_REPEATED = {"encoded_platform"}
 
 
 class InvalidArchitecture(ValueError):
@@ -91,6 +97,21 @@ def parse_architecture(text: str | None) -> Architecture:
     return found
 
 
+def platform_and_image(text: str) -> tuple[str, str | None]:
+    """A platform and the image of a container that stands behind it.
+
+    Example: "x86_64-el9-gcc13-opt+docker://repo/img:1" is ("x86_64-el9-gcc13-opt", "docker://repo/img:1").
+    """
+    found = None if text.startswith("{") else _IMAGE_BEHIND.fullmatch(text)
+    return (text, None) if found is None else (found["platform"], found["image"])
+
+
+def image_of_command_line(text: str) -> str | None:
+    """The image that a command line names by its option (PanDA client: prun --containerImage)."""
+    found = _IMAGE_OPTION.search(text)
+    return None if found is None else found["image"]
+
+
 def _check_expression(expression: str) -> None:
     try:
         parse_expression(expression)
@@ -147,14 +168,18 @@ def _cpu_spec(text: str) -> CpuSpec:
 def _gpu_spec(text: str) -> GpuSpec:
     name, *bounds = text.split(":")
     vendor, _, model = name.partition("-")
-    requirements = []
+    requirements, excluded = [], False
     for bound in bounds:
+        pattern = _MODEL.fullmatch(bound)
+        if pattern is not None:
+            model, excluded = pattern["model"], bool(pattern["excluded"])
+            continue
         match = _REQUIREMENT.fullmatch(bound)
         if match is None or match["name"] not in _GPU_ATTRIBUTES:
-            allowed = ", ".join(f"{one}>=NUMBER" for one in _GPU_ATTRIBUTES)
+            allowed = ", ".join([*(f"{one}>=NUMBER" for one in _GPU_ATTRIBUTES), "model=PATTERN", "model!=PATTERN"])
             raise InvalidArchitecture(f"GPU requirement {bound!r} is unknown; allowed: {allowed}")
         requirements.append((_GPU_ATTRIBUTES[match["name"]], match["bound"]))
-    return GpuSpec(vendor or ANY, model or ANY, requirements=tuple(requirements))
+    return GpuSpec(vendor or ANY, model or ANY, excluded, tuple(requirements))
 
 
 def _from_json(text: str) -> Architecture:
@@ -162,7 +187,7 @@ def _from_json(text: str) -> Architecture:
         given = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         raise InvalidArchitecture(f"is not JSON: {error}") from error
-    unknown = sorted(given.keys() - _KEYS)
+    unknown = sorted(given.keys() - _KEYS - _REPEATED)
     if unknown:
         raise InvalidArchitecture(f"keys {', '.join(unknown)} are unknown; allowed: {', '.join(sorted(_KEYS))}")
     gpu, preference = given.get("gpu_spec"), given.get("cpu_pref") or {}

@@ -2,25 +2,23 @@
 
 A template is cut once into pieces; each job then only fills them in. Known are: streams (`${IN}`, `${OUTPUT0}`,
 `${LOG0}`, joined `${A,B}`, sliced `${IN[0:2]}`) with the decorators /L (comma; /LS or /S blank; /A quoted), /T (list
-as text), /E (URL-decoded), /F (tmpin_DATASET, the file that lists the names), /M[formula with #] (arithmetic); numbers
-(`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`, `${FIRSTEVENT}`); `${SURL}`, `${ATTEMPTNR}`,
-`$JEDITASKID`, `$ORIGINPANDAID` (the job's own id, for each attempt is a job of its own); and for merge jobs pairs of
-streams (`${TRN_OUTPUT:OUTPUT}`).
+as text), /E (comma, URL-decoded), /F (tmpin_DATASET, the file that lists the names), /M[formula with #] (arithmetic);
+numbers (`${SN}`, `${SN/P}`, `${RNDMSEED}`, `${MAXEVENTS}`, `${SKIPEVENTS}`, `${FIRSTEVENT}`); `${SURL}`,
+`${ATTEMPTNR}`, `$JEDITASKID`, `$ORIGINPANDAID` (the job's own id, for each attempt is a job of its own); and for merge
+jobs pairs of streams (`${TRN_OUTPUT:OUTPUT}`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from urllib.parse import unquote
 
-from shared.model.placeholders import computed, formula_of
+from shared.model.placeholders import OF_EVENT_SERVICE, computed, formula_of
 
-_PLACEHOLDER = re.compile(
-    r"\$\{([^${}]+)\}|\$(JEDITASKID|ORIGINPANDAID)\b|<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL
-)
+_PLACEHOLDER = re.compile(rf"\$\{{([^${{}}]+)\}}|\$(JEDITASKID|ORIGINPANDAID)\b|{OF_EVENT_SERVICE}", re.DOTALL)
 _SLICE = re.compile(r"^(.*?)\[(-?\d*):(-?\d*)\]$")
 _DIGITS = re.compile(r"\d+")
 _ATTEMPT = re.compile(r"\.\d+$")
@@ -37,6 +35,11 @@ TEXTS_OF_XML = ("XML_OUTMAP", "XML_EXESTR")
 #: texts of a job that reads one segment of the task's input
 TEXTS_OF_SEGMENTS = ("SEGMENT_NAME", "SEGMENT_ID")
 LIST_FILE = "F"
+#: the field's client writes it where no database release is asked for (prun: %DB in --exec): the text stays
+_STAYS = frozenset({"DBR"})
+#: what is merged into the log of merge jobs (PanDA client: --mergeLog): the logs of all streams
+_ALL_LOGS = {"TRN_LOG_MERGE": "TRN_LOG"}
+_LOGS = ("TRN_LOG", *_ALL_LOGS)
 _CUT = "\0"
 _ABSENT = "\1"
 _ABSENT_OPTION = re.compile(r"(?:(?<=\s)|^)-[\w.-]+=([\"']?)\x01\1(?:\s+|$)")
@@ -116,13 +119,13 @@ def list_streams(template: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(piece.name for piece in pieces_of(template) if piece.decorator == LIST_FILE))
 
 
-def lists_to_write(template: str, values: Values) -> str:
-    """The files that the pilot writes before the payload starts.
+def lists_to_write(streams: Iterable[str], values: Values) -> str:
+    """The files that the pilot writes before the payload starts, with the names of these streams.
 
     Their form is `tmpin_DATASET:name,name^tmpin_DATASET:name`.
     """
     lists: dict[str, list[str]] = {}
-    for stream in list_streams(template):
+    for stream in streams:
         if stream in values.datasets:
             lists.setdefault(f"tmpin_{values.datasets[stream]}", []).extend(values.streams[stream])
     return "^".join(f"{name}:{','.join(dict.fromkeys(lfns))}" for name, lfns in lists.items())
@@ -139,6 +142,7 @@ def reads(template: str, stream: str) -> bool:
 
 def _is_numbered(stream: str, name: str) -> bool:
     """Whether a stream is one of a pair's: `TRN_OUTPUT` stands for TRN_OUTPUT, TRN_OUTPUT0, TRN_OUTPUT1, ..."""
+    name = _ALL_LOGS.get(name, name)
     return stream == name or (stream.startswith(name) and stream[len(name) :].isdigit())
 
 
@@ -157,9 +161,19 @@ def fill(template: str, values: Values) -> str:
         if text is None and not piece.decorator:
             names = streams.get(piece.name)
             text = names[0] if names is not None and len(names) == 1 else None
-        parts.append(_value(piece.name, piece.decorator, values) if text is None else text)
+        parts.append(
+            _value(piece.name, piece.decorator, values) if text is None else as_asked(piece.name, piece.decorator, text)
+        )
     filled = "".join(parts)
     return _ABSENT_OPTION.sub("", filled).replace(_ABSENT, "").strip() if values.left_out else filled
+
+
+def as_asked(name: str, decorator: str, text: str) -> str:
+    """A text as its placeholder asks for it: a serial number without P is a plain number.
+
+    Example: where ${SN/P} is 000012, ${SN} is 12.
+    """
+    return text.lstrip("0") or "0" if name == "SN" and not decorator else text
 
 
 def _is_absent(name: str, values: Values) -> bool:
@@ -205,6 +219,8 @@ def _value(name: str, decorator: str, values: Values) -> str:
     names: list[str] = []
     for part in stream.split(","):
         found = () if part.strip() in values.left_out else values.streams.get(part.strip())
+        if found is None and name in _STAYS:
+            return f"${{{name}}}"
         if found is None:
             raise UnresolvedPlaceholder(name, values.names())
         names.extend(found)
@@ -220,10 +236,10 @@ def written(names: Sequence[str], decorator: str) -> str:
     if "T" in decorator:
         return "[" + ",".join(f"'{name}'" for name in names) + "]"
     if "A" in decorator:
-        return " ".join(f'"{name}"' for name in names) if "S" in decorator else ",".join(f'"{n}"' for n in names)
+        return (" " if "S" in decorator else ",").join(f"'{name}'" for name in names)
     if "S" in decorator:
         return " ".join(names)
-    return ",".join(names) if "L" in decorator else compact(names)
+    return ",".join(names) if "L" in decorator or "E" in decorator else compact(names)
 
 
 def compact(names: Sequence[str]) -> str:
@@ -255,19 +271,21 @@ def compact(names: Sequence[str]) -> str:
 def merge_pairs(name: str, values: Values) -> str:
     """Pairs such as "in1,in2:out", separated by blanks.
 
-    For `TRN_OUTPUT:OUTPUT` one pair for each stream whose name starts like that.
+    For `TRN_OUTPUT:OUTPUT` one pair for each stream whose name starts like that; for `TRN_LOG_MERGE:LOG_MERGE` one of
+    the logs of all streams.
     """
     source, _, target = name.partition(":")
-    pairs = []
-    for stream in sorted(values.streams):
-        if not _is_numbered(stream, source):
-            continue
-        out = values.streams.get(target + stream[len(source) :])
-        if out:
-            pairs.append(f"{','.join(values.streams[stream])}:{','.join(out)}")
-    if not pairs:
+    read = [stream for stream in sorted(values.streams) if _is_numbered(stream, source)]
+    if source in _ALL_LOGS:
+        pairs = [([lfn for stream in read for lfn in values.streams[stream]], values.streams.get(target))]
+    else:
+        pairs = [(list(values.streams[one]), values.streams.get(target + one[len(source) :])) for one in read]
+    told = [f"{','.join(lfns)}:{','.join(out)}" for lfns, out in pairs if lfns and out]
+    if not read and source in _LOGS:  # the field's client names them also where a task has none
+        return ""
+    if not told:
         raise UnresolvedPlaceholder(name, values.names())
-    return " ".join(pairs)
+    return " ".join(told)
 
 
 def around_serial(template: str, task_id: int, texts: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -26,3 +26,5 @@ PFN_STREAM = "IN"
 LIBRARY_STREAM = "LIB"
 #: the stream of the logs of merge jobs, where these have a dataset of their own
 MERGE_LOG_STREAM = "LOG_MERGE"
+#: attribute of the dataset that numbers jobs: where the numbers of ${SEQNUMBER} begin beside input
+SEQUENCE_OFFSET = "sequenceOffset"

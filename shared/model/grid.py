@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import orjson
 
 from shared.model.link import Link, link_from_dump, shift_to_now
+from shared.model.names import matching
 from shared.model.problems import InvalidGrid, Problem
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, ResourceType
@@ -65,7 +66,7 @@ class Grid:
 
     def has_place(self, name: str) -> bool:
         """Whether it is the name of a site or a queue; any name is, before a grid is loaded."""
-        return not self.sites or name in self.sites or name in self.queues
+        return not self.sites or bool(matching(name, (*self.sites, *self.queues)))
 
     def has_nucleus(self, name: str) -> bool:
         """Whether it is the name of a nucleus; any name is, before a grid is loaded."""

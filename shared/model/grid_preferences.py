@@ -17,6 +17,15 @@ MEANINGS: Mapping[str, str] = {
 }
 
 
+#: letters that are kept for clients that read them, and do nothing
+WITHOUT_EFFECT = frozenset("ta")
+
+
+def letters_without_effect(grid_pref: str) -> str:
+    """A sentence about the letters that do nothing; empty where there is none."""
+    return "; ".join(f"the letter {one} is kept for {MEANINGS[one]}" for one in sorted(WITHOUT_EFFECT & set(grid_pref)))
+
+
 def unknown_letters(grid_pref: str) -> list[str]:
     """Characters that are none of the letters, in order."""
     return sorted(set(grid_pref) - MEANINGS.keys())

@@ -3,8 +3,8 @@
 Keys of the stored object are the names of the pilot interface (`update_job`): `max_pss`, `cpu_consumption_time`, ...
 Numbers are numbers there, whatever the pilot sent; absent keys were not reported. Two keys hold objects:
 
-* `outputs` (the pilot's `job_output_report`): {lfn: {"guid", "fsize", "adler32", "surl", "endpoint"}} of the files
-  that were transferred, the log included; `fsize` in bytes, `adler32` as hexadecimal text;
+* `outputs` (the pilot's `job_output_report`): {lfn: {"guid", "fsize", "adler32", "md5sum", "surl", "endpoint"}} of
+  the files that were transferred, the log included; `fsize` in bytes, checksums as hexadecimal text;
 * `meta_data`: the payload's own report, parsed; {} when there was none.
 """
 
@@ -28,11 +28,14 @@ class ReportedFile:
     size_bytes: int
     adler32: str | None
     storage: str | None = None
+    md5: str | None = None
 
     @property
     def checksum(self) -> str | None:
-        """In the catalogue's form, `ad:<adler32>`."""
-        return None if self.adler32 is None else f"ad:{self.adler32}"
+        """In the catalogue's form, `ad:<adler32>` or `md5:<md5>`."""
+        if self.adler32 is not None:
+            return f"ad:{self.adler32}"
+        return None if self.md5 is None else f"md5:{self.md5}"
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ class JobReport:
                     size_bytes=int(entry.get("fsize") or 0),
                     adler32=entry.get("adler32"),
                     storage=entry.get("endpoint"),
+                    md5=entry.get("md5sum"),
                 )
                 for lfn, entry in sorted(outputs.items())
             ),

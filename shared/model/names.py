@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
+#: stands for any characters in a name
+WILDCARD = "*"
+
+
+def matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a name with wildcards stands for, in their order: `OPQ*` for OPQ1 and OPQ2."""
+    expression = re.compile(".*".join(re.escape(part) for part in pattern.split(WILDCARD)))
+    return [name for name in names if expression.fullmatch(name)]
+
 
 def bare_name(name: str) -> str:
     """A dataset's name without ``scope:`` in front and without the slash that marks a container."""
@@ -15,3 +27,19 @@ def scope_of(name: str) -> str:
         return scope
     fields = rest.split(".")
     return ".".join(fields[:2]) if fields[0] in ("user", "group") and len(fields) > 1 else fields[0]
+
+
+#: stands before the names of output that is still to be merged
+UNMERGED_PREFIX = "panda.um."
+
+
+def owning_scope(name: str) -> str:
+    """The scope that says whose a dataset is: the one its own name begins with, whatever scope is stated.
+
+    Names are unique among all scopes. `catalogue.owning_scope` says the same in SQL. Example: user.ada of
+    panda.um.user.ada.results, and of mc23:user.ada.results.
+    """
+    bare = bare_name(name)
+    while bare.startswith(UNMERGED_PREFIX):
+        bare = bare.removeprefix(UNMERGED_PREFIX)
+    return scope_of(bare)

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 
 _PLACEHOLDER = re.compile(r"\$\{([^${}/]+)(?:/([^${}]*))?\}")
 _UNCLOSED = re.compile(r"\$\{[^{}]*$")
-_EVENT_SERVICE = re.compile(r"<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>", re.DOTALL)
+#: parts of a command line for jobs of the event service only, and those that say how its merge jobs are run
+OF_EVENT_SERVICE = r"<PANDA_ES_ONLY>.*?</PANDA_ES_ONLY>|<PANDA_ESMERGE_\w+>.*?</PANDA_ESMERGE_\w+>"
+_EVENT_SERVICE = re.compile(OF_EVENT_SERVICE, re.DOTALL)
 _WRITTEN = re.compile(r"[LSATEP/]*")
 _FORMULA = re.compile(r"M\[([^\]]*)\]")
 _SYMBOLS = re.compile(r"[0-9#+\-*/%(). ]{1,100}")

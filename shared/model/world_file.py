@@ -113,6 +113,13 @@ class UserUsage(_WorldPart):
     disk_used_gb: float | None = None
 
 
+class UserUsageOfVo(UserUsage):
+    """What holds for a user in one VO, instead of what holds in all."""
+
+    user_name: str
+    vo: str
+
+
 class GroupUsage(_WorldPart):
     """Jobs and cores of a working group."""
 
@@ -120,6 +127,13 @@ class GroupUsage(_WorldPart):
     queued_jobs: int = 0
     running_cores: int = 0
     queued_cores: int = 0
+
+
+class GroupUsageOfVo(GroupUsage):
+    """Those of a working group of one VO, instead of what holds for a group of that name in every VO."""
+
+    working_group: str
+    vo: str
 
 
 class SiteAdvert(_WorldPart):
@@ -209,7 +223,9 @@ class WorldFile(BaseModel):
         {}, description="factors of shares, from what was used before; 1 where none is named"
     )
     user_usage: dict[str, UserUsage] = {}
+    user_usage_of_vos: list[UserUsageOfVo] = []
     group_usage: dict[str, GroupUsage] = {}
+    group_usage_of_vos: list[GroupUsageOfVo] = []
     site_adverts: list[SiteAdvert] = []
     user_groups: list[UserGroup] = []
     group_corrections: list[GroupCorrection] = []

@@ -34,18 +34,23 @@ RECALCULATE_S = Parameter(COMPONENT, "RECALCULATE_S", 120, "s", "between two cal
 EMPTY_QUEUE_KEPT_S = Parameter(COMPONENT, "EMPTY_QUEUE_KEPT_S", 300, "s", "until an empty task queue is deleted", 60)
 RUNNING_LIMITS: Parameter[Any] = Parameter(
     COMPONENT, "RUNNING_LIMITS", None, "",
-    "{site or *: {criteria: jobs, attribute: {value: jobs}}} at most running, of a VO or of all",
+    "{site or *: {criteria: jobs, attribute: {value: jobs}}} at most running, of VOs with TASK_QUEUES",
     check=lambda value: rules_of(value, "RUNNING_LIMITS"), per_vo=True,
 )  # fmt: skip
 MATCHING_DELAYS: Parameter[Any] = Parameter(
     COMPONENT, "MATCHING_DELAYS", None, "",
-    "{site or *: {criteria: s, attribute: {value: s}}} between two matches, of a VO or of all",
+    "{site or *: {criteria: s, attribute: {value: s}}} between two matches, of VOs with TASK_QUEUES",
     check=lambda value: rules_of(value, "MATCHING_DELAYS"), per_vo=True,
 )  # fmt: skip
 
 CORRECTION = "share_correction"
 ENABLE_SHARES_CORRECTION = Parameter(
-    CORRECTION, "EnableSharesCorrection", True, "", "false: all factors are 1", per_vo=True
+    CORRECTION,
+    "EnableSharesCorrection",
+    True,
+    "",
+    "false: all factors are 1 (what DIRAC has where nothing is said)",
+    per_vo=True,
 )
 #: one section for each VO that has its own, as DIRAC has it below /Operations/<vo>/.../JobScheduling
 SHARE_CORRECTIONS: Parameter[Any] = Parameter(

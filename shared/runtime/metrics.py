@@ -34,6 +34,20 @@ class RuntimeMetrics:
             ["why"],
             registry=registry,
         )
+        self.put_off = Counter(
+            "orrery_calls_put_off",
+            "Calls answered with 429: too many of one caller, from one address without a token (address), or from an "
+            "address whose tokens were refused (failed)",
+            ["limit"],
+            registry=registry,
+        )
+        self.connections_cut = Counter(
+            "orrery_connections_cut",
+            "Connections closed because a request came too late or was one slow one too many (slow), nobody took the "
+            "answer, or there were too many connections from one address or of all",
+            ["why"],
+            registry=registry,
+        )
         self.background_restarts = Counter(
             "orrery_background_restarts",
             "Background loops that failed and were started again",

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
-from shared.auth.authentication import Authentication
 from shared.cache import Cache, NullCache, RedisCache
 from shared.cancelling import end
 from shared.config.settings import Settings, SettingsError
@@ -32,11 +31,13 @@ from shared.messaging.rabbitmq import RabbitMQTransport
 from shared.messaging.subscription import NewsSubscription, WorkSubscription
 from shared.messaging.topology import Topology
 from shared.messaging.transport import Attached, Transport
-from shared.runtime.believed import authority_of, identity_of
+from shared.runtime.believed import authority_of, identity_of, source_keys_of
+from shared.runtime.limits import authentication_with, connections_of
 from shared.runtime.metrics import RuntimeMetrics
 from shared.runtime.periodic import PeriodicRunner
 from shared.runtime.service import Build, Context, Periodic, Service, with_authentication
 from shared.runtime.web import HttpServer, add_health
+from shared.web.connections import Connections
 from shared.web.document import add_document
 from shared.web.service import install
 
@@ -80,6 +81,7 @@ class Process:
         transport: Transport,
         metrics: RuntimeMetrics,
         registry: CollectorRegistry,
+        connections: Connections,
     ) -> None:
         self._metrics = metrics
         self.registry = registry
@@ -87,6 +89,7 @@ class Process:
         self.database = database
         self.cache = cache
         self.transport = transport
+        self.connections = connections
         self.running: list[Running] = []
         self.gate = DatabaseGate(database)
         self._loops: list[asyncio.Task[None]] = []
@@ -202,27 +205,26 @@ async def open_process(
     or StartError.
     """
     authority, identity = authority_of(settings), identity_of(settings)
+    source_keys = source_keys_of(settings, builds)
     if transport is None and settings.rabbitmq_url is None:
         _require_everybody(builds)
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     runtime_metrics, messaging_metrics = RuntimeMetrics(registry), MessagingMetrics(registry)
-    authentication = Authentication(
-        authority, identity, count=lambda why: runtime_metrics.callers_refused.labels(why).inc()
-    )
     database = await _connect(settings, builds)
-    authentication = Authentication(authority, identity, count=runtime_metrics.caller_refused)
+    authentication = authentication_with(settings, authority, identity, runtime_metrics)
+    connections = connections_of(settings, authentication.proxies, runtime_metrics)
     cache = _cache(settings, runtime_metrics)
     transport = transport or _transport(settings, database, messaging_metrics)
-    process = Process(settings, database, cache, transport, runtime_metrics, registry)
+    process = Process(settings, database, cache, transport, runtime_metrics, registry, connections)
     generator = random.Random(settings.random_seed)
     holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:6]}"
     try:
         for index, (name, build) in enumerate(builds.items()):
             own = CollectorRegistry()
             acting = database.acting_as(name)
-            context = Context(acting, cache, authority, generator, settings, own)
+            context = Context(acting, cache, authority, generator, settings, own, source_keys)
             service = build(context)
             if index == 0:  # whoever is believed is one question for the whole process
                 service = with_authentication(authentication, acting, service)
@@ -234,7 +236,13 @@ async def open_process(
                 add_document(web, service.name)
             add_health(web, ready=process.problems, registries=(own, registry))
             port = ports[name] if ports else (settings.http_port + index if settings.http_port else 0)
-            http = HttpServer(web, host=settings.http_host, port=port, graceful_stop_s=settings.graceful_stop_s)
+            http = HttpServer(
+                web,
+                host=settings.http_host,
+                port=port,
+                graceful_stop_s=settings.graceful_stop_s,
+                connections=connections,
+            )
             periodic = PeriodicRunner(
                 acting, runtime_metrics, service=service.name, holder=holder, jitter=random.Random(generator.random())
             )

@@ -23,6 +23,7 @@ from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.base import Event
 from shared.events.news import ConfigChanged
+from shared.signed_sources import SourceKeys
 from shared.web.json_text import BodyLimits
 
 Handler = Callable[[Any, UnitOfWork], Awaitable[None]]
@@ -116,6 +117,7 @@ class Context:
     random: random.Random
     settings: Settings
     metrics: CollectorRegistry
+    source_keys: SourceKeys = field(default_factory=SourceKeys.generate)
 
 
 Build = Callable[[Context], Service]

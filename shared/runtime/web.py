@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from shared.web.half_open import WholeRequestProtocol
+from shared.web.connections import Connections
+from shared.web.half_open import protocol_with
 
 Problems = Callable[[], Awaitable[Sequence[str]]]
 
@@ -47,11 +48,13 @@ class _Server(uvicorn.Server):
 class HttpServer:
     """One application on one port."""
 
-    def __init__(self, web: Starlette, *, host: str, port: int, graceful_stop_s: float) -> None:
+    def __init__(
+        self, web: Starlette, *, host: str, port: int, graceful_stop_s: float, connections: Connections | None = None
+    ) -> None:
         self._host, self._wanted_port = host, port
         config = uvicorn.Config(
             web,
-            http=WholeRequestProtocol,
+            http=protocol_with(connections or Connections()),
             log_config=None,
             access_log=False,
             server_header=False,

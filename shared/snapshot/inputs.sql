@@ -1,5 +1,6 @@
 -- name: task_inputs
 -- The task's input; pseudo inputs have no data.
+-- told by: PRODUCTION
 SELECT dataset_id, dataset_name, master_id IS NULL AS is_master, type, n_files, coalesce(n_events, 0) AS n_events,
        attributes
 FROM task_datasets
@@ -8,6 +9,7 @@ ORDER BY dataset_id;
 
 -- name: chunk_inputs
 -- What the chunk held of each dataset when it was offered, whatever became of it; nothing if that was not kept.
+-- told by: PRODUCTION
 SELECT d.dataset_name, d.master_id IS NULL AS is_master, held.n_files, held.n_bytes
 FROM chunks c
 CROSS JOIN jsonb_to_recordset(c.inputs) AS held (dataset_id bigint, n_files bigint, n_bytes bigint)
@@ -17,6 +19,7 @@ ORDER BY d.dataset_id;
 
 -- name: secondary_inputs
 -- The input of the chunk's task that follows its master.
+-- told by: PRODUCTION
 SELECT d.dataset_name, d.n_files, coalesce(d.n_events, 0) AS n_events, d.attributes
 FROM chunks c JOIN task_datasets d USING (task_id)
 WHERE c.chunk_id = :chunk_id AND d.master_id IS NOT NULL AND d.type = 'input'
@@ -24,6 +27,7 @@ ORDER BY d.dataset_id;
 
 -- name: task_history
 -- Files of the masters and those that finished; queues where the task has or had jobs.
+-- told by: PRODUCTION
 SELECT coalesce(sum(d.n_files), 0)::bigint AS n_files, coalesce(sum(d.n_files_finished), 0)::bigint AS n_finished,
        -- a job that waits for jumbo jobs has no queue
        ARRAY(SELECT queue FROM jobs WHERE task_id = :task_id AND queue IS NOT NULL

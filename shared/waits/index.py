@@ -14,9 +14,10 @@ from typing import Any
 
 from shared.brokerage.room import Held
 from shared.waits.causes import Causes
+from shared.waits.store import Part
 
-#: need of a share (less is more urgent), minus the priority, since when it waits, task
-Order = tuple[float, int, datetime, int]
+#: need of a share (less is more urgent), minus the priority, since when it waits, what
+Order = tuple[float, int, datetime, Part]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Waiting:
     `resource_type`, `user`, `working_group`: whose limits hold it.
     """
 
-    task_id: int
+    key: Part
     wake_nr: int
     n_jobs: int
     gshare: str
@@ -50,10 +51,11 @@ class Waiting:
     @classmethod
     def of(cls, row: Mapping[str, Any], causes: Causes) -> Waiting:
         """A stored row."""
-        return cls(**{**{name: row[name] for name in _STORED}, "causes": causes})
+        key = Part(row["task_id"], row["work"], row["part"])
+        return cls(**{name: row[name] for name in _STORED}, key=key, causes=causes)
 
 
-_STORED = tuple(name for name in Waiting.__dataclass_fields__ if name != "causes")
+_STORED = tuple(name for name in Waiting.__dataclass_fields__ if name not in ("key", "causes"))
 GroupKey = tuple[Causes, str, str]
 USER, WORKING_GROUP = "user ", "group "
 DISK_QUOTA = "disk_quota"
@@ -64,12 +66,12 @@ class Group:
 
     def __init__(self, key: GroupKey) -> None:
         self.causes, self.gshare, self.owner = key
-        self._heap: list[tuple[int, datetime, int, int]] = []
+        self._heap: list[tuple[int, datetime, Part, int]] = []
 
     def push(self, one: Waiting) -> None:
-        heapq.heappush(self._heap, (-one.priority, one.since, one.task_id, one.wake_nr))
+        heapq.heappush(self._heap, (-one.priority, one.since, one.key, one.wake_nr))
 
-    def in_order(self, waiting: Mapping[int, Waiting]) -> Iterator[Waiting]:
+    def in_order(self, waiting: Mapping[Part, Waiting]) -> Iterator[Waiting]:
         """Those that still wait, best first; looks at no more than are taken, and forgets those that went."""
         taken = []
         try:
@@ -92,11 +94,11 @@ class WaitIndex:
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, Waiting] = {}
-        self.woken: dict[int, Waiting] = {}
+        self.waiting: dict[Part, Waiting] = {}
+        self.woken: dict[Part, Waiting] = {}
         self.groups: dict[GroupKey, Group] = {}
-        self._resting: dict[int, Waiting] = {}
-        self._rest_until: list[tuple[datetime, int, int]] = []
+        self._resting: dict[Part, Waiting] = {}
+        self._rest_until: list[tuple[datetime, Part, int]] = []
         self._at: dict[str, dict[Held, dict[GroupKey, Group]]] = {}
         self._interned: dict[Causes, Causes] = {}
         self._arrived: list[Waiting] = []
@@ -113,48 +115,48 @@ class WaitIndex:
         """The same, not told by this."""
         return self._arrived
 
-    def has(self, task_id: int, wake_nr: int) -> bool:
+    def has(self, key: Part, wake_nr: int) -> bool:
         """Whether it waits, or backs off, since that decision."""
-        one = self.waiting.get(task_id) or self._resting.get(task_id)
+        one = self.waiting.get(key) or self._resting.get(key)
         return one is not None and one.wake_nr == wake_nr
 
     def put(self, one: Waiting, now: datetime) -> Iterable[str]:
         """Put a row as it is now; the rows of queues to look at because no task was waiting there for it."""
-        known = self.waiting.get(one.task_id)
+        known = self.waiting.get(one.key)
         if known is not None and known.wake_nr == one.wake_nr and one.woken_at is None and one.placed_at is None:
             return ()
-        self.drop(one.task_id)
+        self.drop(one.key)
         if one.woken_at is not None or one.placed_at is not None:
-            self.woken[one.task_id] = one
+            self.woken[one.key] = one
             return ()
         if one.not_before is not None and one.not_before > now:
             self._rest(one, one.not_before)
             return ()
         return self._wait(one)
 
-    def rest(self, task_id: int, until: datetime) -> None:
+    def rest(self, key: Part, until: datetime) -> None:
         """Not to be woken before then."""
-        one = self.waiting.pop(task_id, None)
+        one = self.waiting.pop(key, None)
         if one is not None:
             self._rest(one, until)
 
     def _rest(self, one: Waiting, until: datetime) -> None:
-        self._resting[one.task_id] = one
-        heapq.heappush(self._rest_until, (until, one.task_id, one.wake_nr))
+        self._resting[one.key] = one
+        heapq.heappush(self._rest_until, (until, one.key, one.wake_nr))
 
-    def drop(self, task_id: int) -> None:
+    def drop(self, key: Part) -> None:
         """It waits no longer."""
         for where in (self.waiting, self.woken, self._resting):
-            where.pop(task_id, None)
+            where.pop(key, None)
 
     def rested(self, now: datetime) -> Iterable[str]:
         """Those whose back-off is over may be woken again; the rows of queues to look at."""
         labels: set[str] = set()
         while self._rest_until and self._rest_until[0][0] <= now:
-            _, task_id, wake_nr = heapq.heappop(self._rest_until)
-            one = self._resting.get(task_id)
+            _, key, wake_nr = heapq.heappop(self._rest_until)
+            one = self._resting.get(key)
             if one is not None and one.wake_nr == wake_nr:
-                del self._resting[task_id]
+                del self._resting[key]
                 labels.update(self._wait(one))
         return labels
 
@@ -198,7 +200,7 @@ class WaitIndex:
             for held, labels in causes.queues:
                 for label in labels:
                     self._at.setdefault(label, {}).setdefault(held, {})[key] = group
-        self.waiting[one.task_id] = one
+        self.waiting[one.key] = one
         self._arrived.append(one)
         group.push(one)
         return [label for _, labels in causes.queues for label in labels]
@@ -220,8 +222,23 @@ def owner_of(one: Waiting) -> str:
     A disk quota is the user's in either case.
     """
     is_quota = any(name == DISK_QUOTA for name, _ in one.causes.caps)
-    return WORKING_GROUP + one.working_group if one.working_group and not is_quota else USER + one.user
+    is_group = bool(one.working_group) and not is_quota
+    return owner_name(WORKING_GROUP, one.vo, one.working_group) if is_group else owner_name(USER, one.vo, one.user)
+
+
+def owner_name(kind: str, vo: str, name: str) -> str:
+    """A user or working group of a VO, which has no space in its name.
+
+    Equal names of two VOs are two.
+    """
+    return f"{kind}{vo} {name}"
+
+
+def vo_and_name(owner: str, kind: str) -> tuple[str, str]:
+    """The VO and the name of an owner of this kind."""
+    vo, _, name = owner.removeprefix(kind).partition(" ")
+    return vo, name
 
 
 def _order(one: Waiting, need: Callable[[str], float]) -> Order:
-    return need(one.gshare), -one.priority, one.since, one.task_id
+    return need(one.gshare), -one.priority, one.since, one.key

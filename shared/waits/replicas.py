@@ -9,7 +9,7 @@ import asyncpg
 from shared.brokerage.lifts import Lift
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.index import WaitIndex, Waiting
-from shared.waits.store import SQL, Kind
+from shared.waits.store import SQL, Kind, Part
 
 #: a copy may be registered by a transaction that began so long before the decision and was not seen by it
 NOT_SEEN_YET_S = 3.0
@@ -26,16 +26,16 @@ class ReplicaNews:
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
         self._horizon: int | None = None
-        self._found: set[tuple[int, int]] = set()
+        self._found: set[tuple[Part, int]] = set()
 
-    async def read(self, index: WaitIndex, work: UnitOfWork) -> frozenset[tuple[int, int]]:
-        """(task, wake_nr) of those that may go on."""
+    async def read(self, index: WaitIndex, work: UnitOfWork) -> frozenset[tuple[Part, int]]:
+        """(what waits, wake_nr) of those that may go on."""
         self._found = {key for key in self._found if index.has(*key)}
         if not any(Lift.REPLICA in group.causes.lifts for group in index.groups.values()):
             self._horizon = None
             return frozenset()
         horizon = int(await SQL.value(work.connection, "horizon"))
-        arrived = [one.task_id for one in _that_wait_for_replicas(index.unseen())]
+        arrived = [one.key.task_id for one in _that_wait_for_replicas(index.unseen())]
         if arrived:
             self._add(
                 await SQL.rows(
@@ -56,7 +56,7 @@ class ReplicaNews:
         return frozenset(self._found)
 
     def _add(self, rows: Iterable[asyncpg.Record]) -> None:
-        self._found.update((row["task_id"], row["wake_nr"]) for row in rows)
+        self._found.update((Part(row["task_id"], row["work"], row["part"]), row["wake_nr"]) for row in rows)
 
 
 def _that_wait_for_replicas(waiting: Iterable[Waiting]) -> Iterable[Waiting]:

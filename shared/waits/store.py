@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import asyncpg
 
@@ -15,9 +15,21 @@ from shared.waits.causes import Causes
 
 SQL = Queries.beside(__file__)
 Kind = Literal["queue", "nucleus", "share"]
-#: states in which a task may wait for it
+#: states in which a task may wait for it: merges also where no other jobs are made
 STATES: Mapping[Kind, tuple[str, ...]] = {
-    "queue": ("pending", "ready", "scouting", "scouted", "running", "prepared", "finishing"),
+    "queue": (
+        "pending",
+        "ready",
+        "scouting",
+        "scouted",
+        "running",
+        "prepared",
+        "finishing",
+        "throttled",
+        "exhausted",
+        "topreprocess",
+        "preprocessing",
+    ),
     "nucleus": ("assigning",),
     # pending: a chunk that was offered before the share had enough found no queue, and the rest waits for the share
     "share": ("ready", "scouting", "running", "pending"),
@@ -26,11 +38,22 @@ STATES: Mapping[Kind, tuple[str, ...]] = {
 BACK_OFF_S, LONGEST_BACK_OFF_S = 5.0, 300.0
 
 
-@dataclass(frozen=True)
-class Wake:
-    """One task to wake: `cause` for metrics and reasons, `woken_for`: the queue row whose room it takes."""
+class Part(NamedTuple):
+    """What waits of a task by itself: `part` of a kind of `work`, or the task as a whole.
+
+    Example: (7, "merge", "BNL_PROD_UCORE"), the merges of task 7 at that queue.
+    """
 
     task_id: int
+    work: str = "task"
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Wake:
+    """What to wake: `cause` for metrics and reasons, `woken_for`: the queue row whose room it takes."""
+
+    key: Part
     wake_nr: int
     cause: str
     room_since: datetime
@@ -58,7 +81,7 @@ async def note_wait(
     world_version: int = 0,
     config_version: int = 0,
 ) -> str | None:
-    """The task waits; the cause of the wake that brought it here for nothing, if one did."""
+    """A part of a task waits; the cause of the wake that brought it here for nothing, if any."""
     row = await SQL.row(
         work.connection,
         "note_wait",
@@ -78,29 +101,31 @@ async def note_wait(
 
 
 async def note_placed(work: UnitOfWork, kind: Kind, task_id: int, chunk_id: int | None = None) -> Placed | None:
-    """The task has queues or a nucleus; how long after it was woken for room, if it was."""
+    """A part of a task was placed; how long after there was room, if it was woken."""
     row = await SQL.row(work.connection, "note_placed", kind=kind, task_id=task_id, chunk_id=chunk_id)
     return None if row is None else Placed(row["woken_by"], row["waited_s"])
 
 
-async def wake_tasks(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[int]:
+async def wake_tasks(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[Part]:
     """Compare-and-set; those that were still waiting."""
     rows = await SQL.rows(
         work.connection,
         "wake_tasks",
         kind=kind,
         statuses=list(STATES[kind]),
-        task_ids=[one.task_id for one in wakes],
+        task_ids=[one.key.task_id for one in wakes],
+        works=[one.key.work for one in wakes],
+        parts=[one.key.part for one in wakes],
         wake_nrs=[one.wake_nr for one in wakes],
         causes=[one.cause for one in wakes],
         woken_for=[one.woken_for for one in wakes],
         room_since=[one.room_since for one in wakes],
     )
-    return {row["task_id"] for row in rows}
+    return {Part(*row) for row in rows}
 
 
-async def not_told_yet(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[int]:
-    """Of tasks that could not be woken: those whose chunk is not given back yet.
+async def not_told_yet(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> set[Part]:
+    """Of what could not be woken: that of which the chunk is not given back yet.
 
     They can be woken a moment later.
     """
@@ -109,10 +134,12 @@ async def not_told_yet(work: UnitOfWork, kind: Kind, wakes: Sequence[Wake]) -> s
         "not_told_yet",
         kind=kind,
         statuses=list(STATES[kind]),
-        task_ids=[one.task_id for one in wakes],
+        task_ids=[one.key.task_id for one in wakes],
+        works=[one.key.work for one in wakes],
+        parts=[one.key.part for one in wakes],
         wake_nrs=[one.wake_nr for one in wakes],
     )
-    return {row["task_id"] for row in rows}
+    return {Part(*row) for row in rows}
 
 
 async def forget_waits(connection: asyncpg.Connection, kind: Kind) -> None:

@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from shared.db.unit_of_work import UnitOfWork
 from shared.waits.causes import Causes
 from shared.waits.index import WaitIndex, Waiting
-from shared.waits.store import SQL, Kind, Placed, Wake, not_told_yet, wake_tasks
+from shared.waits.store import SQL, Kind, Part, Placed, Wake, not_told_yet, wake_tasks
 
 LOOK_EVERY_S = 1.0
 FORGET_EVERY_S = 60.0
@@ -110,20 +110,19 @@ class Waker:
             return await self._wake(work, (await self._plan(self.index, work))[:AT_ONCE])
 
     async def _wake(self, work: UnitOfWork, wakes: Sequence[Wake]) -> dict[str, tuple[int, ...]]:
-        woken = await wake_tasks(work, self._kind, wakes) if wakes else set[int]()
-        by_cause: dict[str, list[int]] = defaultdict(list)
+        woken = await wake_tasks(work, self._kind, wakes) if wakes else set[Part]()
+        by_cause: dict[str, dict[int, None]] = defaultdict(dict)
         for one in wakes:
-            if one.task_id in woken:
-                by_cause[one.cause].append(one.task_id)
-        missed = [one for one in wakes if one.task_id not in woken]
-        untold = await not_told_yet(work, self._kind, missed) if missed else set[int]()
+            if one.key in woken:
+                by_cause[one.cause][one.key.task_id] = None
+                self._metrics.woken(one.cause, 1)
+        missed = [one for one in wakes if one.key not in woken]
+        untold = await not_told_yet(work, self._kind, missed) if missed else set[Part]()
         for one in missed:
-            if one.task_id in untold:
-                self.index.rest(one.task_id, work.now + TOLD_WITHIN)
+            if one.key in untold:
+                self.index.rest(one.key, work.now + TOLD_WITHIN)
             else:
-                self.index.drop(one.task_id)  # gone on by itself; should it wait again, its row is read again
-        for cause, task_ids in by_cause.items():
-            self._metrics.woken(cause, len(task_ids))
+                self.index.drop(one.key)  # gone on by itself; should it wait again, its row is read again
         return {cause: tuple(task_ids) for cause, task_ids in by_cause.items()}
 
     async def _read(self, work: UnitOfWork) -> None:

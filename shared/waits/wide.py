@@ -16,7 +16,7 @@ from itertools import islice
 
 from shared.brokerage.lifts import Lift
 from shared.waits.index import WaitIndex, Waiting
-from shared.waits.store import Wake
+from shared.waits.store import Part, Wake
 
 GRID, PARAMETER, ADVERTISEMENT, REPLICA, NUCLEUS = (
     "the grid",
@@ -36,15 +36,15 @@ _OF_THE_GRID = frozenset({Lift.GRID, Lift.LINK, Lift.STORAGE})
 class Wide:
     """The state of things now. `changed_at`: when something of each kind happened last, if it is known.
 
-    `parameters_changed(names, version)`: whether one of these may have changed after a version. `replicas`: (task,
-    wake_nr) of those whose input has more copies.
+    `parameters_changed(names, version)`: whether one of these may have changed after a version. `replicas`: (what
+    waits, wake_nr) of those whose input has more copies.
     """
 
     world_version: int
     config_version: int
     parameters_changed: Callable[[Iterable[str], int], bool]
     changed_at: Mapping[Lift, datetime] = field(default_factory=dict)
-    replicas: frozenset[tuple[int, int]] = frozenset()
+    replicas: frozenset[tuple[Part, int]] = frozenset()
 
     def cause(self, one: Waiting) -> str | None:
         """What has changed for a task since it was decided about; None: nothing."""
@@ -54,7 +54,7 @@ class Wide:
         names = one.causes.parameters if one.config_version < self.config_version else frozenset[str]()
         if names and self.parameters_changed(names, one.config_version):
             return PARAMETER
-        if (one.task_id, one.wake_nr) in self.replicas:
+        if (one.key, one.wake_nr) in self.replicas:
             return REPLICA
         for lift, cause in ((Lift.ADVERTISEMENT, ADVERTISEMENT), (Lift.NUCLEUS, NUCLEUS)):
             at = self.changed_at.get(lift)
@@ -73,8 +73,8 @@ class Wide:
         return any(self.changed_at.get(lift) != before.changed_at.get(lift) for lift in lifts)
 
 
-#: minus the priority, since when it waits, task, wake
-_Entry = tuple[int, datetime, int, int]
+#: minus the priority, since when it waits, what, wake
+_Entry = tuple[int, datetime, Part, int]
 
 
 class _InOrder:
@@ -87,7 +87,7 @@ class _InOrder:
 
     def add(self, ones: Sequence[Waiting], index: WaitIndex) -> list[Waiting]:
         """Put these in their places; those of them that stand before some that were asked."""
-        entries = [(-one.priority, one.since, one.task_id, one.wake_nr) for one in ones]
+        entries = [(-one.priority, one.since, one.key, one.wake_nr) for one in ones]
         before = list[Waiting]()
         if not self.n_asked and len(ones) > FEW:
             self.entries = sorted({*self.entries, *entries})
@@ -122,30 +122,30 @@ class WideChanges:
         self._index: WaitIndex | None = None
         self._before: Wide | None = None
         self._waiting: dict[tuple[str, frozenset[Lift], frozenset[str]], _InOrder] = {}
-        self._due: dict[tuple[int, int], None] = {}
+        self._due: dict[tuple[Part, int], None] = {}
 
     def wakes(
         self, index: WaitIndex, wide: Wide, need: Callable[[str], float], now: datetime, *, at_most: int
     ) -> list[Wake]:
         """The next slice. Asking twice gives the same: a task stays due until it no longer waits."""
         self._note(index, wide)
-        for task_id, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
-            if task_id not in index.waiting or index.waiting[task_id].wake_nr != wake_nr:
-                del self._due[task_id, wake_nr]
+        for key, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
+            if key not in index.waiting or index.waiting[key].wake_nr != wake_nr:
+                del self._due[key, wake_nr]
         self._ask(index, wide, need, at_most)
-        news = [index.waiting[task_id] for task_id, _ in wide.replicas if task_id in index.waiting]
-        news.sort(key=lambda one: (-one.priority, one.since, one.task_id))
-        self._due.update(((one.task_id, one.wake_nr), None) for one in news)
+        news = [index.waiting[key] for key, _ in wide.replicas if key in index.waiting]
+        news.sort(key=lambda one: (-one.priority, one.since, one.key))
+        self._due.update(((one.key, one.wake_nr), None) for one in news)
         found: list[Wake] = []
-        for task_id, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
+        for key, wake_nr in list(islice(self._due, AT_MOST_ASKED)):
             if len(found) >= at_most:
                 break
-            one = index.waiting.get(task_id)
+            one = index.waiting.get(key)
             cause = wide.cause(one) if one is not None and one.wake_nr == wake_nr else None
             if cause is not None:
-                found.append(Wake(task_id, wake_nr, cause, now))
+                found.append(Wake(key, wake_nr, cause, now))
             else:
-                del self._due[task_id, wake_nr]
+                del self._due[key, wake_nr]
         return found
 
     def _note(self, index: WaitIndex, wide: Wide) -> None:
@@ -164,7 +164,7 @@ class WideChanges:
         for key, ones in arrived.items():
             for one in self._waiting.setdefault(key, _InOrder()).add(ones, index):
                 if wide.cause(one) is not None:
-                    self._due[one.task_id, one.wake_nr] = None
+                    self._due[one.key, one.wake_nr] = None
 
     def _ask(self, index: WaitIndex, wide: Wide, need: Callable[[str], float], at_most: int) -> None:
         """Go on until there are as many as may be woken, the share that needs most first."""
@@ -177,13 +177,13 @@ class WideChanges:
         for _ in range(AT_MOST_ASKED):
             if not heads or len(self._due) >= at_most:
                 return
-            needed, (_, _, task_id, wake_nr), place, ordered = heapq.heappop(heads)
-            if index.has(task_id, wake_nr):
+            needed, (_, _, key, wake_nr), place, ordered = heapq.heappop(heads)
+            if index.has(key, wake_nr):
                 ordered.n_asked += 1
             else:
                 del ordered.entries[ordered.n_asked]
-            one = index.waiting.get(task_id)
+            one = index.waiting.get(key)
             if one is not None and one.wake_nr == wake_nr and wide.cause(one) is not None:
-                self._due[task_id, wake_nr] = None
+                self._due[key, wake_nr] = None
             if ordered.n_asked < len(ordered.entries):
                 heapq.heappush(heads, (needed, ordered.entries[ordered.n_asked], place, ordered))

@@ -12,12 +12,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from shared.auth.call_rates import TooManyCalls
 from shared.db.database import is_retryable, is_unstorable, unavailable
+from shared.db.holders import TooManyOfOne
 from shared.db.waits import RowHeld, SessionsBusy
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem, unstorable_values
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
-from shared.web.intake import PARSED, Crowded, crowded
+from shared.web.intake import PARSED, Crowded, crowded, put_off
+from shared.web.panda_paths import why_not
 from shared.web.problems import WrongRequest, problems_of_request
 
 RETRY_AFTER_S = "3"
@@ -38,6 +41,8 @@ def answer_errors(web: Starlette) -> None:
         WrongRequest: _wrong_request,
         HTTPException: _http_error,
         Crowded: _crowded,
+        TooManyCalls: _put_off,
+        TooManyOfOne: _too_many_of_one,
         Exception: _bug,
         **dict.fromkeys(_DATABASE_ERRORS, _database_error),
     }
@@ -59,12 +64,21 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
     headers = dict(error.headers or {})
     text = str(error.detail)
     if error.status_code in (404, 405):  # raised by the router, which does not say for what
-        text = f"{request.method} {request.url.path}: {text}"
+        text = why_not(request.url.path) or f"{request.method} {request.url.path}: {text}"
     return Envelope(None, text, success=False, status_code=error.status_code, headers=headers)
 
 
 async def _crowded(request: Request, error: Crowded) -> Response:
     return crowded(str(error))
+
+
+async def _put_off(request: Request, error: TooManyCalls) -> Response:
+    return put_off(error)
+
+
+async def _too_many_of_one(request: Request, error: TooManyOfOne) -> Response:
+    headers = {"Retry-After": RETRY_AFTER_S}
+    return Envelope(None, unavailable(error), success=False, status_code=429, headers=headers)
 
 
 async def _database_error(request: Request, error: Exception) -> Response:

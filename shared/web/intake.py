@@ -13,7 +13,9 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shared.auth import NotAuthenticated, caller_of, identify
+from shared.auth import Caller, NotAuthenticated, authentication_of, caller_of, identify
+from shared.auth.call_rates import TooManyCalls
+from shared.db.holders import acting_for
 from shared.model.batches import batches
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
@@ -28,6 +30,8 @@ SEAT = "orrery.seat"
 RETRY_AFTER_S = 5
 _UNZIPPED_AT_ONCE = 64 * 1024
 DEFAULT_LIMITS = BodyLimits()
+#: answered whoever asks, and however many others do
+HEALTH = frozenset({"/livez", "/readyz", "/metrics"})
 
 
 class Crowded(Exception):
@@ -150,14 +154,17 @@ class Intake:
         self._room = room
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"] in HEALTH:
             await self._app(scope, receive, send)
             return
         try:
             with self._room.seat() as seat:
                 scope[SEAT] = seat
                 await identify(scope)
-                await self._answer(scope, receive, send, seat)
+                with acting_for(authentication_of(scope).count_call(scope, _caller(scope))):
+                    await self._answer(scope, receive, send, seat)
+        except TooManyCalls as error:
+            await put_off(error)(scope, receive, send)
         except TooMuch as error:
             await _refused_body(413, error)(scope, receive, send)
         except BrokenBody as error:
@@ -184,7 +191,7 @@ class Intake:
 
     async def _take(self, scope: Scope, receive: Receive, seat: Seat) -> Raw:
         limits = self._larger.get(scope["path"], DEFAULT_LIMITS)
-        if limits.n_bytes > SMALL_BYTES and not _has_token(scope):
+        if limits.n_bytes > SMALL_BYTES and _caller(scope) is None:
             limits = DEFAULT_LIMITS
         body = await read_body(scope, receive, limits, seat)
         if b"json" in (header_of(scope, b"content-type") or b""):
@@ -215,12 +222,11 @@ def header_of(scope: Scope, wanted: bytes) -> bytes | None:
     return None
 
 
-def _has_token(scope: Scope) -> bool:
+def _caller(scope: Scope) -> Caller | None:
     try:
-        caller_of(HTTPConnection(scope))
+        return caller_of(HTTPConnection(scope))
     except NotAuthenticated:
-        return False
-    return True
+        return None
 
 
 def _again(body: Raw, receive: Receive) -> Receive:
@@ -241,6 +247,12 @@ def crowded(reason: str, data: Any = None) -> Envelope:
     """The answer to a caller that should come again."""
     headers = {"Retry-After": str(RETRY_AFTER_S)}
     return Envelope(data, reason, success=False, status_code=503, headers=headers)
+
+
+def put_off(error: TooManyCalls) -> Envelope:
+    """The answer to a caller that calls too often."""
+    headers = {"Retry-After": str(error.retry_after_s)}
+    return Envelope(None, str(error), success=False, status_code=429, headers=headers)
 
 
 def _refused_body(status: int, error: Exception) -> Response:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from difflib import get_close_matches
 from typing import Any
 
 import orjson
-from fastapi import Request
+from fastapi import Request, params
+from fastapi.dependencies.utils import get_flat_params
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
+from shared.model.problems import FieldProblem
 from shared.web.intake import PARSED
 from shared.web.json_text import loaded
+from shared.web.problems import WrongRequest
 
 
 class _ParsedRequest(Request):
@@ -40,8 +44,31 @@ class JsonRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
+        known = self._query_parameters()
 
         async def with_parsed_body(request: Request) -> Response:
+            if request.method == "GET" and known is not None:
+                _refuse_unknown(request, known)
             return await handle(_ParsedRequest(request.scope, request.receive))
 
         return with_parsed_body
+
+    def _query_parameters(self) -> frozenset[str] | None:
+        """What may stand behind the ? of a question; None: the route reads its request itself."""
+        if self.dependant.request_param_name is not None:
+            return None
+        taken = (params.Query, params.Path)  # what the path says may be said again
+        return frozenset(one.alias for one in get_flat_params(self.dependant) if isinstance(one.field_info, taken))
+
+
+def _refuse_unknown(request: Request, known: frozenset[str]) -> None:
+    """A misspelt filter would be answered with everything. Raises WrongRequest."""
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        names = ", ".join(sorted(known)) or "none"
+        problems = []
+        for name in unknown:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            problems.append(FieldProblem(name, "", f"unknown parameter{hint}; allowed: {names}"))
+        raise WrongRequest(problems)

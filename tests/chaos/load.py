@@ -48,7 +48,7 @@ class Load:
     async def keep(self, n_ahead: int) -> None:
         """Submit so much that `n_ahead` jobs are not counted yet."""
         while self.n_jobs - await self.look() < n_ahead:
-            task = task_without_input(f"user.chaos.{uuid.uuid4().hex[:12]}", n_jobs=TASK_JOBS)
+            task = task_without_input(f"user.benchmark.{uuid.uuid4().hex[:12]}", n_jobs=TASK_JOBS)
             answer = (await self._http.post(self._url, json={"task_parameters": task})).json()
             assert answer["success"], answer
             self.task_ids.append(int(answer["data"]))
@@ -78,7 +78,7 @@ class Load:
 @asynccontextmanager
 async def load_on(system: LocalSystem, *, copy: int) -> AsyncIterator[Load]:
     """The example grid, and a load for the length of a block."""
-    token = issue(addresses_of(system), "chaos", ["operator"])
+    token = issue(addresses_of(system), "benchmark", ["operator"])
     database = await asyncpg.connect(system.environment["ORRERY_DATABASE_URL"])
     try:
         async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=60) as http:

@@ -33,7 +33,11 @@ def processes_of(directory: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("when", "number", "code"), [("at work", signal.SIGINT, 130), ("starting rabbitmq", signal.SIGINT, 130)]
+    ("when", "number", "code"),
+    [
+        pytest.param("at work", signal.SIGINT, 130, marks=pytest.mark.drawn(0, 2)),
+        pytest.param("starting rabbitmq", signal.SIGINT, 130, marks=pytest.mark.drawn(1, 2)),
+    ],
 )
 def test_an_interrupted_demonstration_leaves_nothing_running_and_touches_nothing_else(
     system: LocalSystem, when: str, number: signal.Signals, code: int

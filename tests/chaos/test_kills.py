@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from deploy.local.services import SERVICES
@@ -26,7 +29,12 @@ def assert_ended_well(outcome: DemoOutcome) -> None:
 PAIRS = tuple(zip(SERVICES[::2], SERVICES[1::2], strict=True))
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+def one_of(cases: Sequence[Any]) -> list[Any]:
+    """Each case is run by one of so many pushes."""
+    return [pytest.param(*case, marks=pytest.mark.drawn(nth, len(cases))) for nth, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize(("first", "second"), one_of(PAIRS))
 def test_killing_services_one_after_the_other_in_the_middle_changes_nothing_in_the_end(
     system: LocalSystem, demo: RunDemo, first: str, second: str
 ) -> None:
@@ -37,7 +45,7 @@ def test_killing_services_one_after_the_other_in_the_middle_changes_nothing_in_t
         assert restarts(system, service) > count, f"the kill of {service} must have hit"
 
 
-@pytest.mark.parametrize("fault", ["kill:rabbitmq", "kill:redis", "restart:postgresql"])
+@pytest.mark.parametrize("fault", one_of([["kill:rabbitmq"], ["kill:redis"], ["restart:postgresql"]]))
 def test_a_server_that_goes_away_in_the_middle_changes_nothing_in_the_end(
     system: LocalSystem, demo: RunDemo, fault: str
 ) -> None:
@@ -50,10 +58,12 @@ def test_a_server_that_goes_away_in_the_middle_changes_nothing_in_the_end(
     system.wait_until_ready(timeout_s=60)
 
 
+@pytest.mark.night
 def test_two_copies_of_every_service_share_the_work(two_of_each: LocalSystem, demo: RunDemo) -> None:
     assert_ended_well(demo(two_of_each))
 
 
+@pytest.mark.night
 def test_killing_one_of_two_copies_of_every_service_changes_nothing_in_the_end(
     two_of_each: LocalSystem, demo: RunDemo
 ) -> None:

@@ -136,6 +136,8 @@ TABLES: Mapping[str, Table] = {
     "task_parameters": _whole(TD),
     "input_readings": _whole(TD),
     "dataset_readings": _whole(TD),
+    "reopenings": _whole(TD),
+    "stage_ins": _whole(TD),
     "job_parameters_templates": _whole(TD),
     "output_templates": Table(inserts=_only(TD), others=_only(TD), columns=_columns(_only(JG), "serial_nr")),
     "parameters": _whole(TD),

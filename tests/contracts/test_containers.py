@@ -54,11 +54,18 @@ async def test_the_gateway_has_no_location_that_no_service_answers(context) -> N
     assert [one.path for one in LOCATIONS if not any(one.takes(path) for path in paths)] == []
 
 
-def test_the_gateway_logs_no_address_with_a_key_in_it() -> None:
-    path = "/server/panda/get_access_token"
+@pytest.mark.parametrize(
+    ("path", "written", "service"),
+    [
+        ("/server/panda/get_access_token", "= /server/panda/get_access_token", "job-dispatch"),
+        ("/api/v1/creds/get_access_token", "= /api/v1/creds/get_access_token", "job-dispatch"),
+        ("/signed/1.2.x/cache/jobO.1.tar.gz", "/signed/", "task-definition"),
+    ],
+)
+def test_the_gateway_logs_no_address_with_a_key_in_it(path: str, written: str, service: str) -> None:
     location = location_of(path, LOCATIONS)
-    assert location is not None and location.path == path and location.service == "job-dispatch"
-    (block,) = re.findall(rf"location = {path} {{([^}}]*)}}", GATEWAY_FILE.read_text())
+    assert location is not None and location.path == written.removeprefix("= ") and location.service == service
+    (block,) = re.findall(rf"location {written} {{([^}}]*)}}", GATEWAY_FILE.read_text())
     assert "access_log off;" in block and "error_log /dev/null" in block
 
 

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
-from starlette.routing import Route
 
 from services.cli.addresses import SERVICES
 from shared.auth import RIGHTS
 from shared.runtime.service import Context
+from tests.routes import asked_for, routes_of
 
 #: open to anybody, with the reason
 FOR_ANYBODY = {
     "/cache/schedconfig/{file:str}": "queue data, which pilots read before they have a token",
     "/cache/schedconfig.json": "the same for all queues",
     "/cache/ddmendpoints.json": "storages, likewise",
-    "/cache/{name:sandbox}": "payloads fetch what was uploaded for them without a token; its name is its secret",
+    "/cache/{name:sandbox}": "it looks at its caller itself (rule SOURCES): without a token nothing is there",
+    "/signed/{permission}/cache/{name:sandbox}": "payloads have a permission in their source URL, and no token",
+    "/auth/{vo}_auth_config.json": "where to log in is asked by who has no token yet",
     "/api/v1/system/is_alive": "clients ask whether somebody is there",
     "/server/panda/get_access_token": "it looks at its caller itself: a key, no token",
     "/api/v1/creds/get_access_token": "likewise",
@@ -34,37 +32,11 @@ CHECKED_INSIDE = {
 }
 #: pilots work for others: what they report is fenced by their claim, not by a right
 OF_PILOTS = ("/api/v1/pilot/", "/server/panda/", "/api/v1/event/")
-DOCUMENTS = ("/docs", "/redoc", "/openapi.json", "/livez", "/readyz", "/metrics")
 
 
-def routes_of(service: str, context: Context) -> list[Any]:
-    web = importlib.import_module(f"services.{service}.app").build(context).web
-    routes = list(_flat(web.routes)) if web is not None else []
-    return [one for one in routes if not one.path.startswith(DOCUMENTS)]
-
-
-def _flat(routes: Any) -> Iterator[Any]:
-    for route in routes:
-        inner = getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", None)
-        if inner:
-            yield from _flat(inner)
-        elif isinstance(route, Route):
-            yield route
-
-
-def asked_for(route: Any) -> tuple[tuple[str, ...], str | None] | None:
-    """Roles and right that a route asks for; None: it asks nobody who they are."""
-    if not isinstance(route, APIRoute):
-        found = getattr(route.endpoint, "asks_for", None)
-        return (found, None) if found is not None else None
-    return next(_dependencies(route.dependant), None)
-
-
-def _dependencies(dependant: Dependant) -> Iterator[tuple[tuple[str, ...], str | None]]:
-    if (found := getattr(dependant.call, "asks_for", None)) is not None:
-        yield found
-    for one in dependant.dependencies:
-        yield from _dependencies(one)
+def right_of(route: Any) -> str | None:
+    asked = asked_for(route)
+    return None if asked is None else asked.right
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -79,16 +51,14 @@ async def test_what_changes_something_needs_a_right(service: str, context: Conte
     without = {
         route.path
         for route in changing
-        if not route.path.startswith(OF_PILOTS)
-        and route.path not in CHECKED_INSIDE
-        and (asked_for(route) or ((), None))[1] not in RIGHTS
+        if not route.path.startswith(OF_PILOTS) and route.path not in CHECKED_INSIDE and right_of(route) not in RIGHTS
     }
     assert without == set(), "name the right: require(..., right='modify')"
 
 
 async def test_cancelling_and_submitting_need_rights_of_their_own(context: Context) -> None:
     rights = {
-        route.path: (asked_for(route) or ((), None))[1]
+        route.path: right_of(route)
         for service in ("task_definition", "job_dispatch")
         for route in routes_of(service, context)
     }

@@ -24,6 +24,8 @@ NAMES_OF_STATES = frozenset({
 #: words that are compared with a name of a state and belong to no graph: (file, word) and what it is
 OTHER_WORDS = {
     ("services/job_generation/store/tasks.py", "open"): "whether the catalogue's dataset still gets files",
+    ("services/task_definition/cataloguing/staging.py", "requested"): "a stage-in that has not begun",
+    ("services/task_definition/cataloguing/staging.py", "active"): "a stage-in that has begun",
     ("services/task_definition/importing/files.py", "frozen"): "whether the catalogue's dataset still gets files",
 }
 #: a `str` under the name of a state, and why no graph has its type

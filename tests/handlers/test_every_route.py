@@ -50,8 +50,13 @@ VALUES: list[Any] = [
 NO_IDS = ["-1", "0", str(2**70), "x", "NaN", "1.5", "\x00", "true", "1_0", "٣"]
 NO_IDS_IN_BODIES: list[Any] = [-1, 0, 2**70, 1.5, "x", "\x00", True, {}, "1_0"]
 PILOTS = ("/api/v1/pilot/", LEGACY)  # which say odd things that cost a field, not the report
-# the latter two take a key in place of a token
-OPEN = {"/api/v1/system/is_alive", f"{LEGACY}get_access_token", "/api/v1/creds/get_access_token"}
+# where to log in is asked without a token; the latter two take a key in place of one
+OPEN = {
+    "/api/v1/system/is_alive",
+    "/auth/{vo}_auth_config.json",
+    f"{LEGACY}get_access_token",
+    "/api/v1/creds/get_access_token",
+}
 
 
 def is_id(name: str) -> bool:

@@ -16,6 +16,8 @@ import httpx
 
 from services.cli.addresses import RUN_FILE_VARIABLE, SERVICES
 from shared.auth import Authority
+from shared.auth.keyring import create_key_file
+from shared.signed_sources.keys import create_file as create_source_key
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 110.0
@@ -28,8 +30,12 @@ def one_process(directory: Path, database_url: str, **variables: str) -> Iterato
     `variables` are settings beside those that every system needs.
     """
     Authority.create_file(directory / "key.pem")
+    create_key_file(directory / "secrets.keys")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ORRERY_")}
     environment |= {"ORRERY_DATABASE_URL": database_url, "ORRERY_TOKEN_KEY_FILE": str(directory / "key.pem")}
+    environment |= {"ORRERY_SECRETS_KEY_FILE": str(directory / "secrets.keys")}
+    create_source_key(directory / "source_key")
+    environment |= {"ORRERY_SOURCE_KEY_FILE": str(directory / "source_key")}
     environment |= {"ORRERY_HTTP_PORT": "0", "PYTHONPATH": str(ROOT), **variables}
     log = directory / "log"
     with log.open("wb") as output:

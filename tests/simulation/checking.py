@@ -26,7 +26,7 @@ ABOUT_LATENCY = {"i10_event_not_published", "i10_deferred_event_overdue", "i13_s
 #: about rows of job sets and of their ranges: nothing can break them before the first job set is there
 ABOUT_JOB_SETS = {"i1_event_range_twice", "i1_range_of_no_live_row", "i2_job_set_without_job", "i2_range_of_no_job",
                   "i7_counters_of_job_set", "i7_file_of_waiting_set", "i8_events_merged_twice",
-                  "i8_processed_events_not_merged"}  # fmt: skip
+                  "i8_events_not_merged", "i8_processed_events_not_merged"}  # fmt: skip
 #: a task in one of these ended, or waits for its owner and says so
 ENDED = sorted({*TASK.final, "exhausted"})
 PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off", "timezone": "UTC"}

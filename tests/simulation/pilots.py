@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from services.cli.simulated_pilots.command_line import named_files
 from services.cli.simulated_pilots.payload import returned_by
 from shared.auth import Authority
 from tests.simulation.clock import VirtualClock
@@ -187,7 +188,8 @@ class Pilots:
             codes = (*FAILURES, BAD_FILES) if merges else FAILURES
             return {"pilot_error_code": self._rng.choice(codes), "pilot_error_diag": "simulated failure",
                     "trans_exit_code": 1}  # fmt: skip
-        names = [name for name in str(pilot.job.get("outFiles", "")).split(",") if name and name != "NULL"]
+        written = named_files(pilot.job) | {pilot.job.get("logFile")}
+        names = [name for name in str(pilot.job.get("outFiles", "")).split(",") if name in written]
         report = {
             name: {"guid": f"{self._rng.randrange(16**12):012x}", "fsize": self._rng.randrange(10**5, 10**7),
                    "adler32": f"{self._rng.randrange(16**8):08x}"}

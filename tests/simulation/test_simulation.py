@@ -141,7 +141,7 @@ def test_a_waiting_task_that_nobody_wakes_is_found(monkeypatch: pytest.MonkeyPat
         """The queue drains and nobody looks."""
 
     monkeypatch.setattr(QueueWaking, "look", sleep_on)
-    with pytest.raises(InvariantBroken, match=r"I15: task \d+ waits although \S+ has had room since"):
+    with pytest.raises(InvariantBroken, match=r"I17: task \d+ waits with .+ although \S+ has had room since"):
         for seed in SEEDS_WITH_FULL_QUEUES:
             run(seed, Faults())
 

@@ -14,6 +14,8 @@ from tests.simulation.scenario import GROWING
 
 #: seeds above this one have tasks of other kinds: event service, jumbo jobs, builds, pre-processing, copies of jobs
 KIND_SEEDS = 300
+#: seeds from this one on are new ones of every family in turn
+NEW_SEEDS = 1_000_000
 #: events of a job, as the pre-processing job returns them
 RETURNED_EVENTS = 100
 #: in the names of tasks with fine-grained processing, and so of their jobs
@@ -34,7 +36,7 @@ class Workload:
 
 def has_other_kinds(seed: int) -> bool:
     """Whether the tasks of a seed are of other kinds than the plain ones."""
-    return seed > KIND_SEEDS
+    return KIND_SEEDS < seed < NEW_SEEDS or (seed >= NEW_SEEDS and seed % 3 == 0)
 
 
 def of_seed(seed: int) -> Workload:

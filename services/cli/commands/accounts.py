@@ -24,6 +24,7 @@ GROUP_COLUMNS = (
 )
 USER_COLUMNS = (
     ("user", "user_name"),
+    ("VO", lambda row: row.get("vo") or "all"),
     ("groups", lambda row: ", ".join(row.get("groups") or ())),
     ("letters", "grid_pref"),
     ("may", lambda row: "; ".join(row.get("may") or ())),
@@ -36,6 +37,7 @@ USER_COLUMNS = (
 Fields = Annotated[list[str] | None, typer.Argument(metavar="FIELD=VALUE...", help=FIELDS)]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A JSON file with the list; it replaces all others.")]
 Vo = Annotated[str, typer.Option("--vo", help="The virtual organisation.")]
+VoOrAll = Annotated[str, typer.Option("--vo", help="What is said for this VO, instead of what is said for all.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -79,9 +81,9 @@ def set_group(name: str, vo: Vo, fields: Fields = None, as_json: Json = False) -
     told(connect().envelope("POST", "task_definition", "group/set", json=body), as_json)
 
 
-def set_user(name: str, fields: Fields = None, as_json: Json = False) -> None:
-    """One user."""
-    body = {"user_name": name, **given_fields(fields or [])}
+def set_user(name: str, fields: Fields = None, vo: VoOrAll = "", as_json: Json = False) -> None:
+    """One user, in one VO or in all."""
+    body = {"user_name": name, **_for(vo), **given_fields(fields or [])}
     told(connect().envelope("POST", "task_definition", "user/set", json=body), as_json)
 
 
@@ -90,9 +92,13 @@ def remove_group(name: str, vo: Vo, as_json: Json = False) -> None:
     told(connect().envelope("POST", "task_definition", "group/remove", json={"name": name, "vo": vo}), as_json)
 
 
-def remove_user(name: str, as_json: Json = False) -> None:
-    """One user."""
-    told(connect().envelope("POST", "task_definition", "user/remove", json={"user_name": name}), as_json)
+def remove_user(name: str, vo: VoOrAll = "", as_json: Json = False) -> None:
+    """One user, in one VO or in all."""
+    told(connect().envelope("POST", "task_definition", "user/remove", json={"user_name": name, **_for(vo)}), as_json)
+
+
+def _for(vo: str) -> dict[str, Any]:
+    return {"vo": vo} if vo else {}
 
 
 def given_fields(fields: list[str]) -> dict[str, Any]:

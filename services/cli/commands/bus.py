@@ -1,4 +1,4 @@
-"""`orrery bus parked|replay`: messages that were put aside because they cannot be handled as they are."""
+"""`orrery bus parked|replay|drop`: messages that cannot be handled as they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from services.cli.commands.options import Json, Limit, connect, help_text, rows_of
 from services.cli.identifiers import read_ids
-from services.cli.output import age, print_json, print_table
+from services.cli.output import age, print_json, print_table, say
 
 COLUMNS = (
     ("parked", "parked_id"),
@@ -22,10 +22,13 @@ COLUMNS = (
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(
-        no_args_is_help=True, help="Messages that were parked: parked lists them, replay sends them again."
+        no_args_is_help=True,
+        help="Messages that were parked: parked lists them, replay sends them again, drop forgets them.",
     )
     group.command("parked", help=help_text("List parked messages with the reason.", "watchdog", "operator"))(parked)
     group.command("replay", help=help_text("Send parked messages again.", "watchdog", "operator"))(replay)
+    does = "Forget parked messages that will never be handled; the audit log keeps what they were."
+    group.command("drop", help=help_text(does, "watchdog", "operator"))(drop)
     app.add_typer(group, name="bus")
 
 
@@ -37,7 +40,7 @@ def parked(limit: Limit = 100, as_json: Json = False) -> None:
     elif rows:
         print_table(rows, COLUMNS)
     else:
-        typer.echo("nothing is parked")
+        say("nothing is parked")
 
 
 def replay(
@@ -50,4 +53,17 @@ def replay(
     if as_json:
         print_json(data)
     else:
-        typer.echo(f"replayed: {data if not isinstance(data, dict) else data.get('replayed', data)}")
+        say(f"replayed: {data if not isinstance(data, dict) else data.get('replayed', data)}")
+
+
+def drop(
+    ids: Annotated[list[str], typer.Argument(metavar="PARKED...", help="Ids of parked messages; - is standard input.")],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for whoever asks.", prompt=False)],
+    as_json: Json = False,
+) -> None:
+    """What they announced is found again by the watchdog's sweep, if it still is so."""
+    data = connect().post("watchdog", "bus/drop", {"parked_ids": read_ids(ids), "reason": reason})
+    if as_json:
+        print_json(data)
+    else:
+        say(f"dropped: {', '.join(map(str, data['dropped']))}")

@@ -9,7 +9,7 @@ import typer
 
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import Refused, WrongUsage
-from services.cli.output import print_facts, print_json, print_table
+from services.cli.output import print_facts, print_json, print_table, say
 
 TYPES = ("str", "int", "float", "bool", "json")
 Name = Annotated[str, typer.Argument(metavar="COMPONENT.KEY", help="Such as dbproxy.SCOUT_RAMCOUNT_MARGIN.")]
@@ -133,7 +133,7 @@ def set_value(
     if as_json:
         print_json(answer.get("data"))
     else:
-        typer.echo(answer.get("message") or f"{name} = {value}")
+        say(answer.get("message") or f"{name} = {value}")
 
 
 def unset(name: Name, vo: Vo = None, application: Application = None, as_json: Json = False) -> None:
@@ -145,7 +145,7 @@ def unset(name: Name, vo: Vo = None, application: Application = None, as_json: J
     if as_json:
         print_json(answer.get("data"))
     else:
-        typer.echo(answer.get("message") or f"{name} has its default again")
+        say(answer.get("message") or f"{name} has its default again")
 
 
 def parts(name: str) -> tuple[str, str]:

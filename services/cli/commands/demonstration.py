@@ -74,4 +74,4 @@ def _where_to_look(*, kept: bool) -> None:
         ("make logs", "what servers, services and pilots said"),
         ("README.md", "how it works"),
     ):
-        shown.print(f"  {command:24} {what}", markup=False)
+        shown.print(f"  {command:24} {what}")

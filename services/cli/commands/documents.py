@@ -8,7 +8,7 @@ import typer
 
 from services.cli.commands.options import Json
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table
+from services.cli.output import print_json, print_table, say_lines
 
 if TYPE_CHECKING:
     from shared.states import Graph
@@ -29,7 +29,7 @@ def events(mermaid: Mermaid = False, as_json: Json = False) -> None:
     from shared.events import ENTRIES
 
     if mermaid:
-        typer.echo(service_map())
+        say_lines(service_map())
         return
     rows = [
         {
@@ -82,7 +82,7 @@ def states(
         return
     for graph in chosen:
         if mermaid:
-            typer.echo(drawn(graph))
+            say_lines(drawn(graph))
         else:
             _show(graph)
 

@@ -20,7 +20,7 @@ from services.cli.commands.submission import read_tasks
 from services.cli.commands.task_queues import show
 from services.cli.failures import Refused, RejectedField, WrongUsage
 from services.cli.identifiers import STANDARD_INPUT, read_ids
-from services.cli.output import print_json
+from services.cli.output import json_text, print_json, say, say_lines
 from shared.model.batches import batches
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def register(app: typer.Typer) -> None:
 def save(file: Annotated[str, typer.Argument(metavar="FILE", help="Ending .gz: gzipped.")]) -> None:
     """The file decides as the live system does until the next event."""
     world = connect().call("GET", "job_brokerage", "grid/world", timeout_s=SAVE_TIMEOUT_S)
-    write(file, json.dumps(world, indent=1), f"world version {world['version']} of {world['now']}")
+    write(file, json_text(world, indent=1), f"world version {world['version']} of {world['now']}")
 
 
 def save_tasks(
@@ -102,20 +102,20 @@ def save_tasks(
         tasks += client.call(
             "GET", "task_definition", "task/task_files", params={"task_id": some}, timeout_s=SAVE_TIMEOUT_S
         )
-    write(file, "\n".join(json.dumps(task) for task in tasks), f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}")
+    write(file, "\n".join(json_text(task) for task in tasks), f"{len(tasks)} task{'s' if len(tasks) > 1 else ''}")
 
 
 def write(file: str, text: str, what: str) -> None:
     """Into a file, saying what; or on standard output alone. Raises WrongUsage."""
     if file == STANDARD_INPUT:
-        typer.echo(text)
+        say_lines(text)
         return
     content = f"{text}\n".encode()
     try:
         Path(file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
     except OSError as error:
         raise WrongUsage(f"FILE: value {file!r}: cannot be written: {error}") from None
-    typer.echo(f"{what} written to {file}")
+    say(f"{what} written to {file}")
 
 
 def schema(what: Annotated[str, typer.Argument(metavar="world|task|decision")]) -> None:

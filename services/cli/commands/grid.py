@@ -9,7 +9,7 @@ import typer
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import Refused, RejectedField, WrongUsage
-from services.cli.output import age, print_facts, print_fitting, print_json
+from services.cli.output import age, print_facts, print_fitting, print_json, say
 
 LOAD_TIMEOUT_S = 300.0
 QUEUE_COLUMNS = (
@@ -71,7 +71,7 @@ def load(
     elif isinstance(data, dict):
         print_facts((name.replace("_", " "), value) for name, value in data.items())
     else:
-        typer.echo(f"loaded: {data}")
+        say(f"loaded: {data}")
 
 
 def queues(

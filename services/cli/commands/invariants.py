@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import typer
+from rich.text import Text
 
 from services.cli.client import Client
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.output import console, print_json, print_table
+from shared.model.visible_text import visible
 
 CHECK_TIMEOUT_S = 120.0
 
@@ -60,8 +62,11 @@ def show_check(report: Any) -> None:
             ),
         )
     for row in broken:
-        console().print(f"[red]broken[/] {row.get('text', row)}", markup=True)
-    console().print("[bold red]invariants are broken[/]" if broken else "[bold green]all invariants hold[/]")
+        console().print(Text.assemble(("broken", "red"), " ", visible(str(row.get("text", row)))))
+    if broken:
+        console().print("invariants are broken", style="bold red")
+    else:
+        console().print("all invariants hold", style="bold green")
 
 
 def _meaning(row: Mapping[str, Any]) -> Any:

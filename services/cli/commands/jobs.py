@@ -9,7 +9,16 @@ import typer
 from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.failures import Refused, WrongUsage
 from services.cli.identifiers import read_ids
-from services.cli.output import age, print_fitting, print_ids, print_json, print_table, told
+from services.cli.output import (
+    age,
+    print_fitting,
+    print_ids,
+    print_json,
+    print_table,
+    print_withheld,
+    say_lines,
+    told,
+)
 from shared.model.batches import batches
 from shared.states.job import MEANINGS
 
@@ -23,7 +32,7 @@ COLUMNS = (
     ("sub-status", lambda job: job.get("job_sub_status") or ""),
     ("attempt", "attempt_number"),
     ("priority", "current_priority"),
-    ("queue", lambda job: f"{job.get('queue')}/{job.get('resource_type')}"),
+    ("queue", lambda job: f"{job.get('queue') or ''}/{job.get('resource_type')}"),
     ("changed", lambda job: age(job.get("state_change_time"))),
     ("heartbeat", lambda job: age(job.get("heartbeat_at"))),
     ("worker", "worker"),
@@ -75,6 +84,7 @@ def jobs(
         print_ids(rows, "job_id")
     else:
         print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="queue")
+        print_withheld(rows)
     missing = sorted(set(job_ids or ()) - {row.get("job_id") for row in rows})
     if missing and not (task or status or queue) and len(rows) < limit:
         raise Refused(f"there is no job {', '.join(map(str, missing))}")
@@ -87,7 +97,7 @@ def show_stdout(job: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        typer.echo(f"{str(found['stdout']).rstrip()}\n\nsent {age(found['reported_at'])} ago")
+        say_lines(f"{str(found['stdout']).rstrip()}\n\nsent {age(found['reported_at'])} ago")
 
 
 def debug(

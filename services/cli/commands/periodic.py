@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.options import NARROW, Json, Limit, connect, help_text, rows_of
 from services.cli.commands.submission import read_tasks
 from services.cli.commands.task_commands import give
-from services.cli.output import age, duration, print_fitting, print_json
+from services.cli.output import age, duration, print_fitting, print_json, say
 
 COLUMNS = (
     ("id", "periodic_id"),
@@ -71,7 +71,7 @@ def submit(
         answer = client.envelope("POST", "task_definition", "periodic_task/submit", json=body)
         data.append(answer.get("data"))
         if not as_json:
-            typer.echo(answer.get("message", ""))
+            say(answer.get("message", ""))
     if as_json:
         print_json(data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from typer.core import TyperGroup
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import Column, age, print_fitting, print_json, print_table
+from services.cli.output import Column, age, duration, print_fitting, print_json, print_table, say
 
 
 def said(terms: Mapping[str, Any] | None) -> str:
@@ -31,6 +32,8 @@ def said(terms: Mapping[str, Any] | None) -> str:
 
 
 EXPLAIN = "--explain"
+#: use is kept so long
+LONGEST_HISTORY_H = 168.0
 #: what is always shown, and what is left out after the rules by which tasks get a share
 FIRST = ("gshare", "due percent", "corrected percent", "running cores", "queued jobs")
 MAY_GO = ("value", "running jobs", "correction factor", "parent")
@@ -101,7 +104,10 @@ def shares(
             help="Who borrows, who is starved, and why: of all shares, or of one with its users and its last hours.",
         ),
     ] = None,
-    hours: Annotated[float, typer.Option("--hours", min=0.1, help="How far back one share is explained.")] = 24.0,
+    hours: Annotated[
+        float | None,
+        typer.Option("--hours", min=0.1, help="What was used in so many hours, with or without corrections."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """One line per share."""
@@ -109,6 +115,9 @@ def shares(
         return
     if explain is not None:
         explain_shares(explain, hours, as_json)
+        return
+    if hours is not None:
+        show_history(connect().get("share_correction", "share/history", hours=hours), as_json)
         return
     rows = rows_of(connect().get("share_correction", "share/list"), "shares")
     if as_json:
@@ -129,10 +138,33 @@ def show_order(rows: Sequence[Mapping[str, Any]], as_json: bool = False) -> None
         print_fitting(rows, EXPLAINED, may_go=EXPLAINED_MAY_GO, cut="share")
 
 
-def explain_shares(gshare: str, hours: float, as_json: bool) -> None:
+def show_history(found: Mapping[str, Any], as_json: bool = False) -> None:
+    """What was used: a line for each bucket, a column for each share or user."""
+    if as_json:
+        print_json(found)
+        return
+    if not any(bucket["hs06"] for bucket in found["buckets"]):
+        say("nothing was used in these hours")
+        return
+    columns: list[Column] = [("from", lambda row: f"{str(row['begins_at'])[:16].replace('T', ' ')} UTC")]
+    columns += [("HS06", "hs06")]
+    columns += [(f"{name} %", partial(_percent, name)) for name in found["names"]]
+    whose = f"users of {found['gshare']}" if found.get("gshare") else "shares"
+    print_table(found["buckets"], columns, title=f"mean use of {whose} in every {duration(found['width_s'])}")
+
+
+def _percent(name: str, bucket: Mapping[str, Any]) -> Any:
+    return bucket["percent"].get(name, 0.0)
+
+
+def explain_shares(gshare: str, hours: float | None, as_json: bool) -> None:
     """All shares in the order in which they are served, or one over time."""
-    params: dict[str, Any] = {"gshare": gshare, "hours": hours} if gshare else {}
-    found = connect().call("GET", "share_correction", "share/explain", params=params)
+    back = 24.0 if hours is None else hours
+    client, params = connect(), {"gshare": gshare, "hours": back} if gshare else {}
+    found = client.call("GET", "share_correction", "share/explain", params=params)
+    if gshare or hours is not None:
+        use = client.get("share_correction", "share/history", gshare=gshare or None, hours=min(back, LONGEST_HISTORY_H))
+        found = {**found, "use": use}
     if as_json:
         print_json(found)
         return
@@ -141,6 +173,9 @@ def explain_shares(gshare: str, hours: float, as_json: bool) -> None:
         print_table(found["users"], USERS, title="Users")
     if found.get("history"):
         print_table(found["history"], HISTORY, title="Corrections")
+    if found.get("use"):
+        say()
+        show_history(found["use"])
 
 
 def edit(
@@ -163,9 +198,9 @@ def edit(
         return
     print_table(data["changes"], CHANGES)
     done = "would be loaded; nothing was changed" if dry_run else "loaded"
-    typer.echo(f"{data['n_shares']} shares {done}" if data["changes"] else f"{data['n_shares']} shares, as they are")
+    say(f"{data['n_shares']} shares {done}" if data["changes"] else f"{data['n_shares']} shares, as they are")
     if queues is not None:
-        typer.echo(f"{len(queues)} work queues {done}")
+        say(f"{len(queues)} work queues {done}")
 
 
 def read_tree(file: Path) -> tuple[Sequence[Any], Sequence[Any] | None]:

@@ -8,12 +8,13 @@ import typer
 
 from services.cli.commands.options import Json, connect, help_text
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json
+from services.cli.output import print_json, say
 
 
 def register(app: typer.Typer) -> None:
     does = "Set how many slots of a queue are to be filled: brokerage counts them as running jobs."
-    app.command("slots", help=help_text(does, "job_brokerage", "pilot, production or operator"))(slots)
+    who = "production of all VOs of the queue, operator, or who is named for it"
+    app.command("slots", help=help_text(does, "job_brokerage", who))(slots)
 
 
 def slots(
@@ -42,4 +43,4 @@ def slots(
         print_json(body)
         return
     kind, end = f" of {resource_type}" if resource_type else "", f" until {until}" if until else ""
-    typer.echo(f"{queue}: no slots{kind} are set" if unset else f"{queue}: {number} slots{kind}{end}")
+    say(f"{queue}: no slots{kind} are set" if unset else f"{queue}: {number} slots{kind}{end}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from services.cli.addresses import find_addresses
+from services.cli.addresses import KEY_VARIABLE, find_addresses
 from services.cli.commands.options import Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_json, print_table, told
-from services.cli.tokens import caller_name, issue, names_of
+from services.cli.output import print_json, print_table, say, told
+from services.cli.tokens import caller_name, issue, key_file, names_of
 
 
 def register(app: typer.Typer) -> None:
@@ -27,6 +28,11 @@ def register(app: typer.Typer) -> None:
     group.command("revoke", help=help_text(does, "task_definition", "operator, or the subject"))(revoke)
     shows = "What is revoked, by whom, and until when that matters."
     group.command("revocations", help=help_text(shows, "task_definition", "operator"))(revocations)
+    does = (
+        "Give this installation's issuer a new key, which signs from now on; tokens of the older ones go on until they "
+        "expire. Services read the file again by themselves."
+    )
+    group.command("rotate-key", help=f"{does}\n\nService: none. Role: none, but the file must be writable.")(rotate_key)
     app.add_typer(group, name="token")
 
 
@@ -66,7 +72,7 @@ def token(
         told = {"token": text, "name": who, "roles": chosen, "groups": groups or []}
         print_json({**told, "rights": rights} if rights else told)
     else:
-        typer.echo(text)
+        say(text)
 
 
 def revoke(
@@ -87,6 +93,39 @@ def revoke(
     data = connect().post("task_definition", "token/revoke", body)
     what = f"all that {subject} got so far" if subject else f"token {token_id}"
     told({"message": f"revoked: {what}", "data": data}, as_json)
+
+
+def rotate_key(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The issuer's key file (default: as for `orrery token`).")
+    ] = None,
+    public: Annotated[
+        Path | None, typer.Option("--public", metavar="FILE", help="Write the public halves there, for who verifies.")
+    ] = None,
+    drop_older: Annotated[
+        bool, typer.Option("--drop-older", help="Make no new key: tokens of all but the newest end now.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The old private key is not kept."""
+    from shared.auth.authority import Authority, drop_older_keys, rotate_file
+
+    path = file or key_file(find_addresses())
+    if path is None:
+        raise WrongUsage(f"FILE: none given, and {KEY_VARIABLE} names none")
+    try:
+        if drop_older:
+            message = f"{drop_older_keys(path)} older keys dropped; their tokens are refused from now on"
+        else:
+            rotate_file(path)
+            message = "a new key signs; tokens of the older ones go on until they expire"
+        if public is not None:
+            public.write_bytes(Authority.from_file(path).public_pem())
+    except OSError as error:
+        raise WrongUsage(f"{error.filename or path}: {error.strerror}") from None
+    except ValueError as error:
+        raise WrongUsage(f"{path}: {error}") from None
+    told({"message": f"{path}: {message}", "data": {"file": str(path)}}, as_json)
 
 
 def revocations(as_json: Json = False) -> None:

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
-from services.cli.output import Column, duration, print_fitting, print_json
+from services.cli.output import Column, duration, print_fitting, print_json, print_withheld
 
 
 def asked_for(row: Mapping[str, Any]) -> str:
     """What a task queue asks of a pilot and its place, in a line."""
     said = (("sites", "sites"), ("not at", "banned_sites"), ("platforms", "platforms"), ("tags", "tags"),
             ("job types", "job_types"))  # fmt: skip
-    return "; ".join(f"{words} {', '.join(row[name])}" for words, name in said if row[name])
+    return "; ".join(f"{words} {', '.join(row[name])}" for words, name in said if row.get(name))
 
 
 COLUMNS: Sequence[Column] = (
@@ -64,3 +64,4 @@ def show(rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
         print_json(rows)
     else:
         print_fitting(rows, COLUMNS, may_go=MAY_GO, cut="group")
+        print_withheld(rows)

@@ -9,8 +9,9 @@ import typer
 
 from services.cli.commands.options import Json, Limit, TaskId, connect, help_text, rows_of
 from services.cli.identifiers import read_ids
-from services.cli.output import age, console, print_facts, print_ids, print_json, print_table
+from services.cli.output import age, console, print_facts, print_ids, print_json, print_table, print_withheld, say
 from services.task_definition.policy.large_numbers import written_out
+from services.task_definition.policy.said import said_now
 
 COLUMNS = (
     ("task", "task_id"),
@@ -22,7 +23,7 @@ COLUMNS = (
     ("user", "user_name"),
     ("changed", lambda task: age(task.get("state_change_time"))),
     ("name", "task_name"),
-    ("says", lambda task: says(task.get("error_dialog") or task.get("held_back") or "", console().width)),
+    ("says", lambda task: says(said_now(task) or task.get("held_back") or "", console().width)),
 )
 #: what is left out where a name beside it would have no room, and the characters that all columns need
 ONLY_WHERE_WIDE, WIDE = ("priority", "share", "user"), 120
@@ -44,7 +45,17 @@ DATASET_COLUMNS = (
 )
 LIST = "List tasks, the newest first. In less than 120 characters priority, share and user are left out."
 #: what is asked first of a task, and the words for it
-_FIRST = {"task_id": "task", "task_name": "name", "status": "status", "error_dialog": "reason"}
+_FIRST = {"task_id": "task", "task_name": "name", "status": "status"}
+#: then who and what, where, how urgent, since when, what its jobs need; the rest follows by name
+_ORDER = (
+    "old_status", "retry_at", "held_back", "progress", "user_name", "submitted_by", "vo", "working_group", "task_type",
+    "prod_source_label", "processing_type", "campaign", "parent_tid", "trans_path", "trans_uses", "trans_home",
+    "architecture", "container_name", "gshare", "current_priority", "task_priority", "work_queue_id", "resource_type",
+    "nucleus", "site", "cloud", "creation_date", "start_time", "state_change_time", "modification_time", "end_time",
+    "core_count", "ram_count", "ram_unit", "base_ram_count", "cpu_time", "cpu_time_unit", "base_walltime", "walltime",
+    "walltime_unit", "out_disk_count", "out_disk_unit", "work_disk_count", "work_disk_unit", "io_intensity",
+    "io_intensity_unit", "max_attempt", "max_failure", "splitRule", "split_rule",
+)  # fmt: skip
 #: the id in the words of PanDA's client, besides ours
 _AGAIN = ("jediTaskID",)
 _LATER = ("datasets", "jobs", "parameters", "task_parameters", "transitions", "history", "decisions")
@@ -85,6 +96,7 @@ def tasks(
     else:
         wide = console().width >= WIDE
         print_table(rows, [one for one in COLUMNS if wide or one[0] not in ONLY_WHERE_WIDE])
+        print_withheld(rows)
 
 
 def task(
@@ -105,19 +117,24 @@ def task(
         _show(details)
 
 
+def _place(name: str) -> tuple[int, str]:
+    """Where a fact of a task stands among the others."""
+    return (_ORDER.index(name) if name in _ORDER else len(_ORDER)), name
+
+
 def _show(details: Mapping[str, Any]) -> None:
     facts = details.get("task") if isinstance(details.get("task"), Mapping) else details
     assert isinstance(facts, Mapping)
-    first = [(label, facts.get(name)) for name, label in _FIRST.items()]
-    rest = [(name.replace("_", " "), value) for name, value in facts.items() if name not in {*_LATER, *_FIRST, *_AGAIN}]
-    print_facts([*first, *rest])
+    first = [*((label, facts.get(name)) for name, label in _FIRST.items()), ("reason", said_now(facts) or None)]
+    rest = sorted({*facts} - {*_LATER, *_FIRST, *_AGAIN, "error_dialog"}, key=_place)
+    print_facts([*first, *((name.replace("_", " "), facts[name]) for name in rest)])
     if details.get("datasets"):
-        typer.echo("")
+        say()
         print_table(rows_of(details["datasets"]), DATASET_COLUMNS, title="datasets")
     if isinstance(details.get("jobs"), Mapping):
-        typer.echo("")
+        say()
         print_facts([("jobs", ", ".join(f"{count} {state}" for state, count in details["jobs"].items()))])
     for name in ("parameters", "task_parameters"):
         if details.get(name):
-            typer.echo("")
+            say()
             print_json(details[name])

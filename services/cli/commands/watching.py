@@ -13,7 +13,7 @@ from services.cli.client import Client
 from services.cli.commands.options import Json, TaskId, connect, help_text
 from services.cli.failures import Refused, Unreachable
 from services.cli.identifiers import read_ids
-from services.cli.output import console, print_json
+from services.cli.output import console, print_json, say
 from services.cli.progress import TaskCounts, task_progress
 from shared.states.task import TaskStatus
 
@@ -83,14 +83,14 @@ def _with_lines(client: Client, task_id: int, every_s: float, deadline: float | 
     for last in _looks(client, task_id, every_s, deadline):
         line = last.line()
         if line != shown:
-            console().print(line)
+            say(line)
             shown = line
     return last
 
 
 def _with_bar(client: Client, task_id: int, every_s: float, deadline: float | None) -> TaskCounts:
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

@@ -9,7 +9,7 @@ import typer
 from services.cli.commands.accounts import Fields, File, given_fields, list_in
 from services.cli.commands.options import NARROW, Json, connect, help_text, rows_of
 from services.cli.failures import WrongUsage
-from services.cli.output import print_fitting, print_json, told
+from services.cli.output import print_fitting, print_json, say, told
 
 COLUMNS = (
     ("queue", "name"),
@@ -99,4 +99,4 @@ def _told(answer: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         return
     for name, n_tasks in ((answer.get("data") or {}).get("matching_tasks") or {}).items():
-        typer.echo(f"  {name}: label, VO and criteria match {n_tasks} live tasks")
+        say(f"  {name}: label, VO and criteria match {n_tasks} live tasks")

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from rich.text import Text
 from services.cli.demo.observation import Observation, QueueLoad
 from services.cli.output import cell, console, duration
 from services.cli.progress import TaskCounts
+from shared.model.visible_text import visible
 from shared.states.job import JobStatus
 
 QUEUES_SHOWN = 8
@@ -69,7 +69,7 @@ class PlainDisplay:
         return None
 
     def say(self, text: str) -> None:
-        self._console.print(escape(text))
+        self._console.print(visible(text))
 
     def show(self, observation: Observation) -> None:
         statuses = tuple(task.status for task in observation.tasks)
@@ -104,7 +104,7 @@ class LiveDisplay:
             self._live = None
 
     def say(self, text: str) -> None:
-        self._console.print(escape(text))
+        self._console.print(visible(text))
 
     def show(self, observation: Observation) -> None:
         if self._live is None:
@@ -158,7 +158,7 @@ def task_table(tasks: Sequence[TaskCounts], observation: Observation) -> Table:
         left, rate = observation.left_s.get(task.task_id), observation.files_per_s.get(task.task_id)
         table.add_row(
             str(task.task_id),
-            task.name,
+            cell(task.name),
             cell(task.status),
             ProgressBar(total=max(task.files_total, 1), completed=task.files_finished, width=16),
             *(str(number) for number in (task.files_finished, task.files_failed, task.files_total)),
@@ -198,5 +198,5 @@ def queue_table(queues: Sequence[QueueLoad]) -> Table:
     for heading in ("queue", "waiting", "ready", "running", "leaving"):
         table.add_column(heading, justify="left" if heading == "queue" else "right")
     for queue, counts in busiest(queues):
-        table.add_row(queue, *map(str, counts))
+        table.add_row(cell(queue), *map(str, counts))
     return table

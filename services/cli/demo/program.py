@@ -33,6 +33,7 @@ from services.cli.output import console, duration
 from services.cli.progress import progress_of
 from services.cli.tokens import issue
 from shared.model.grid import read_grid_folder
+from shared.model.visible_text import visible
 
 LOOK_EVERY_S = 1.0
 CHECK_TRIES_S = 20.0
@@ -171,7 +172,7 @@ def demonstrate(options: DemoOptions, *, plain: bool = False, to_error: bool = F
     shown.print(summary_table(verdict))
     shown.print(sights_table(verdict.sights))
     for problem in verdict.problems:
-        shown.print(f"not as it should be: {problem}", markup=False, style="red")
+        shown.print(f"not as it should be: {visible(problem)}", style="red")
     if not verdict.broken_invariants:
         shown.print("orrery check: all invariants hold", style="green")
     shown.print(f"took {duration(time.monotonic() - started)}")

@@ -85,7 +85,7 @@ def summary_table(verdict: DemoResult) -> Table:
         task, jobs = one.progress, one.progress.jobs
         table.add_row(
             str(task.task_id),
-            task.name,
+            cell(task.name),
             cell(task.status),
             f"{task.files_finished}/{task.files_total}",
             str(task.files_failed),

@@ -83,7 +83,10 @@ class DryRun:
             masters = sum(one["n_files"] for one in rows.datasets if one["is_master"])
             history = job.TaskHistory(masters, given.state.files_finished, tuple(given.state.queues_used))
             own = self.usage_rows.own(
-                task_id=row["task_id"], user_name=row["user_name"] or "", working_group=row["working_group"] or ""
+                task_id=row["task_id"],
+                user_name=row["user_name"] or "",
+                working_group=row["working_group"] or "",
+                vo=row["vo"] or "",
             )
             analysis = job.analysis_input(row, history, self.usage, own, self.parameters)
         adverts = adverts_of(self.file)

@@ -55,6 +55,8 @@ def usage_of(file: WorldFile, shares: Iterable[Share]) -> UsageRows:
         level_1_of_shares(tree),
         file.user_usage,
         file.group_usage,
+        {(one.user_name, one.vo): one for one in file.user_usage_of_vos},
+        {(one.working_group, one.vo): one for one in file.group_usage_of_vos},
     )
 
 

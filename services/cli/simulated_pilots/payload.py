@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from services.cli.simulated_pilots.command_line import named_files
 from services.cli.simulated_pilots.profile import Fault, Profile
 
 _EVENTS = re.compile(r"(?:maxEvents|nEvents|MAXEVENTS|n_events|events)[=\s]+(\d+)", re.IGNORECASE)
@@ -173,11 +174,15 @@ def _memory_kb(profile: Profile, rng: random.Random, cores: int, given_kb: int, 
 def _outputs(
     spec: Mapping[str, Any], profile: Profile, rng: random.Random, n_events: int | None
 ) -> tuple[OutputFile, ...]:
+    """Of the files that a pilot looks for those that the payload wrote, and the log, which the pilot makes itself."""
     lfns = [lfn for lfn in str(spec.get("outFiles") or "").split(",") if lfn not in _NOTHING]
     endpoints = str(spec.get("ddmEndPointOut") or "").split(",")
     log = str(spec.get("logFile") or "")
+    written = named_files(spec) | {log}
     files = []
     for place, lfn in enumerate(lfns):
+        if lfn not in written:
+            continue
         size = 1_000_000 + int(profile.output_kb_per_event * 1024 * (n_events or 1000) * rng.uniform(0.9, 1.1))
         guid = f"{rng.getrandbits(128):032x}"
         files.append(

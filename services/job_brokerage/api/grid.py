@@ -16,7 +16,7 @@ from services.job_brokerage.policy.grid_checks import GRID_CHECKS, unread_queue_
 from services.job_brokerage.store.grids import GridStore
 from services.job_brokerage.store.slots import QueueSlots
 from services.job_brokerage.store.worlds import save_world
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.grid import FILES, Grid, forget_grid, grid_in_steps
@@ -27,10 +27,10 @@ from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.slices import in_slices
 
-ANYBODY = require("user", "pilot", "production", "operator")
-OPERATOR = require("operator", right="modify")
-# Disk quotas and usage of people are in a world.
-WORLD_READER = require("production", "operator")
+ANYBODY = require(access.STATES, "user", "pilot", "production", "operator")
+OPERATOR = require(access.OPERATORS, "operator", right="modify")
+# Names, disk quotas and usage of people are in a world.
+WORLD_READER = require(access.PRODUCTION, "production", "operator")
 
 
 class GridFiles(BaseModel):
@@ -135,11 +135,14 @@ def snapshot_routes(database: Database, snapshot: Snapshot) -> APIRouter:
     """`/api/v1/grid/world`: what a dry run takes."""
     routes = APIRouter(route_class=JsonRoute, prefix="/api/v1/grid", tags=["grid"])
 
-    @routes.get("/world", dependencies=[Depends(WORLD_READER)])
-    async def world() -> Envelope:
-        """All that a decision reads now, as a world file; the next decision here is made on the same."""
+    @routes.get("/world")
+    async def world(caller: Annotated[Caller, Depends(WORLD_READER)]) -> Envelope:
+        """All that a decision reads now, as a world file; the next decision here is made on the same.
+
+        Production of a VO gets names, quotas and groups of users of that VO alone; numbers of others have no names.
+        """
         async with database.read() as connection:
-            saved = await save_world(connection)
+            saved = await save_world(connection, caller)
             await snapshot.read_again(connection)
         return Envelope(saved.model_dump(mode="json"))
 

@@ -10,14 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.job_brokerage.parameters import SLOT_SETTERS
 from services.job_brokerage.store.slots import QueueSlots, RefusedSlots, SlotsSetting
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 
-SETS_SLOTS = require("pilot", "production", "operator", right="modify")
+SETS_SLOTS = require(access.NAMED, "pilot", "production", "operator", right="modify")
 MAX_SLOTS = 10_000_000
 
 
@@ -55,12 +55,17 @@ def slots_routes(database: Database, slots: QueueSlots, parameters: Parameters) 
     async def add_target_slots(body: TargetSlots, caller: Annotated[Caller, Depends(SETS_SLOTS)]) -> Envelope:
         """Set how many slots a queue, or one resource type of it, is to fill.
 
-        The number holds until a date, or until the next setting.
+        The number holds until a date, or until the next setting. It decides how many jobs of every VO of the queue go
+        there.
         """
         named = parameters.read(SLOT_SETTERS)
-        if not caller.may("production") and not is_named(named, body.panda_queue, caller.name):
-            text = f"job_brokerage.SLOT_SETTERS does not name them for {body.panda_queue}"
-            raise HTTPException(403, f"{caller.name} may not set slots: {text}")
+        if not is_named(named, body.panda_queue, caller.name):
+            async with database.read() as connection:
+                vos = await slots.vos_of(connection, body.panda_queue)
+            if not access.produces_for_all(caller, vos):
+                text = f"job_brokerage.SLOT_SETTERS does not name them for {body.panda_queue}"
+                allowed = f"allowed: production of {' and '.join(sorted(vos)) or 'every VO'}, and operators"
+                raise HTTPException(403, f"{caller.name} may not set slots: {text}; {allowed}")
         try:
             setting = body.setting()
             async with database.begin(reason=f"slots set by {caller.name}") as work:

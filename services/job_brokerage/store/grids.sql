@@ -116,6 +116,7 @@ VALUES (:caller, :roles, :verb, :queue, 'accepted', :details);
 
 -- name: list_queues
 -- Every queue with what is known of its load.
+-- told by: STATES
 SELECT q.queue, q.site, f.data ->> 'status' AS status, q.type, f.data, f.cordon_reason, f.cordoned_by, a.last_pilot_at, a.last_job_start_at, a.running_workers,
        a.submitted_workers, a.n_slots, coalesce(s.jobs, '{}'::jsonb) AS jobs
 FROM queues q
@@ -131,6 +132,7 @@ ORDER BY q.queue;
 
 -- name: list_sites
 -- Every site with its queues, storages and free space, for people.
+-- told by: STATES
 SELECT s.site, s.state, s.role, s.tier,
        coalesce(q.queues, '{}'::text[]) AS queues, coalesce(t.storages, '{}'::text[]) AS storages,
        coalesce(t.space_free_gb, 0) AS space_free_gb
@@ -142,22 +144,27 @@ ORDER BY s.site;
 
 -- name: grid_version
 -- The version of the grid and when it was loaded, for people.
+-- told by: STATES
 SELECT version, changed_at FROM versions WHERE name = 'grid';
 
 -- name: network_age
 -- How many numbers of links there are, and the age of the newest, for people.
+-- told by: STATES
 SELECT count(DISTINCT (source, destination)) AS n_links, count(*) AS n_metrics,
        extract(epoch FROM orrery_now() - max(measured_at))::float8 AS newest_age_s
 FROM network_metrics;
 
 -- name: queue_record
 -- One queue as it was loaded; one that is cordoned is brokeroff.
+-- told by: PUBLIC
 SELECT data FROM queues_in_force WHERE queue = :queue;
 
 -- name: queue_records
 -- All queues as they were loaded; those that are cordoned are brokeroff.
+-- told by: PUBLIC
 SELECT queue, data FROM queues_in_force ORDER BY queue;
 
 -- name: storage_records
 -- All storages as they were loaded.
+-- told by: PUBLIC
 SELECT storage, data FROM storages ORDER BY storage;

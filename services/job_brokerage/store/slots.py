@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import asyncpg
+
 from shared.auth import Caller
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.problems import FieldProblem
+from shared.model.queue_vos import vos_of_record
 from shared.snapshot import KnownGrid
 
 SQL = Queries.beside(__file__)
@@ -71,6 +74,10 @@ class QueueSlots:
         )
         await self._add_up(work)
         self._changed([setting.queue])
+
+    async def vos_of(self, connection: asyncpg.Connection, queue: str) -> frozenset[str]:
+        """The VOs of a queue, as its record says (CRIC: vo_name, one or a list); none: it is of every VO."""
+        return vos_of_record(await SQL.value(connection, "vos_of_queue", queue=queue))
 
     async def forget_expired(self, work: UnitOfWork) -> None:
         """Periodic, on one replica: settings whose time is over."""

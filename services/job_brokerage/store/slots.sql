@@ -26,3 +26,7 @@ RETURNING queue;
 -- Who set slots, for people.
 INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
 VALUES (:caller, :roles, 'set slots', :target, 'accepted', :details);
+
+-- name: vos_of_queue
+-- The VOs that a queue's record names: access NAMED. The key of queues.
+SELECT data->'vo_name' FROM queues_in_force WHERE queue = :queue;

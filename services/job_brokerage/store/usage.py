@@ -93,14 +93,16 @@ async def _queues(connection: asyncpg.Connection, queues: list[str] | None, sinc
     return queue_usages(counts, starts, waits, waiting)
 
 
-async def read_own(connection: asyncpg.Connection, *, task_id: int, user_name: str, working_group: str) -> OwnUsage:
-    """One task's own; rows of the database need no validation."""
-    disk = await SQL.row(connection, "disk_of_user", user_name=user_name)
-    group = await SQL.row(connection, "usage_of_group", working_group=working_group) if working_group else None
+async def read_own(
+    connection: asyncpg.Connection, *, task_id: int, user_name: str, vo: str, working_group: str
+) -> OwnUsage:
+    """One task's own, in its VO; rows of the database need no validation."""
+    disk = await SQL.row(connection, "disk_of_user", user_name=user_name, vo=vo)
+    group = await SQL.row(connection, "usage_of_group", working_group=working_group, vo=vo) if working_group else None
     return OwnUsage(
         [
             JobsCounted.model_construct(**row)
-            for row in await SQL.rows(connection, "counts_of_user", user_name=user_name)
+            for row in await SQL.rows(connection, "counts_of_user", user_name=user_name, vo=vo)
         ],
         [Outcomes.model_construct(**row) for row in await SQL.rows(connection, "outcomes_of_task", task_id=task_id)],
         UserUsage.model_construct(**disk) if disk is not None else UserUsage(),

@@ -7,32 +7,33 @@ LEFT JOIN (SELECT gshare, sum(n_cores) AS cores FROM queue_statistics WHERE stat
 ORDER BY s.position, s.gshare;
 
 -- name: usage_of_users
--- Running and queued jobs of these users, and their disk; a quota of 0 is none. Index queue_statistics_user.
-SELECT u.user_name, coalesce(sum(s.n_jobs) FILTER (WHERE s.status = 'running'), 0)::float8 AS running_jobs,
+-- Running and queued jobs of these users, each of a VO, and their disk; a quota of 0 is none. Indexes
+-- queue_statistics_user, tasks_of_live_users.
+SELECT u.vo, u.name, coalesce(sum(s.n_jobs) FILTER (WHERE s.status = 'running'), 0)::float8 AS running_jobs,
        coalesce(sum(s.n_cores) FILTER (WHERE s.status = 'running'), 0)::float8 AS running_cores,
        coalesce(sum(s.n_jobs) FILTER (WHERE s.status <> 'running'), 0)::float8 AS queued_jobs,
        coalesce(sum(s.n_cores) FILTER (WHERE s.status <> 'running'), 0)::float8 AS queued_cores,
        coalesce(max(d.disk_used_gb), 0)::float8 AS disk_used_gb,
        coalesce(nullif(max(d.disk_quota_gb), 0), 'Infinity')::float8 AS disk_quota_gb
-FROM unnest(:users::text[]) AS u (user_name)
-LEFT JOIN queue_statistics s ON s.user_name = u.user_name
-     AND s.status IN ('defined', 'assigned', 'activated', 'starting', 'sent', 'running')
-LEFT JOIN users d ON d.user_name = u.user_name
-GROUP BY u.user_name;
+FROM unnest(:vos::text[], :names::text[]) AS u (vo, name)
+LEFT JOIN LATERAL orrery_jobs_of_account(u.name, u.vo) s
+     ON s.status IN ('defined', 'assigned', 'activated', 'starting', 'sent', 'running')
+LEFT JOIN LATERAL orrery_account(u.name, u.vo) d ON true
+GROUP BY u.vo, u.name;
 
 -- name: usage_of_groups
--- Running and queued jobs of these working groups: those of live tasks, as no other has any. Index tasks_of_live_group.
-SELECT g.working_group, count(j.job_id) FILTER (WHERE j.status = 'running')::float8 AS running_jobs,
+-- Running and queued jobs of these working groups, each of a VO: those of live tasks, as no other has any. Index tasks_of_live_group.
+SELECT g.vo, g.name, count(j.job_id) FILTER (WHERE j.status = 'running')::float8 AS running_jobs,
        coalesce(sum(j.core_count) FILTER (WHERE j.status = 'running'), 0)::float8 AS running_cores,
        count(j.job_id) FILTER (WHERE j.status <> 'running')::float8 AS queued_jobs,
        coalesce(sum(j.core_count) FILTER (WHERE j.status <> 'running'), 0)::float8 AS queued_cores,
        0::float8 AS disk_used_gb
-FROM unnest(:groups::text[]) AS g (working_group)
-LEFT JOIN tasks t ON t.working_group = g.working_group AND t.working_group <> ''
+FROM unnest(:vos::text[], :names::text[]) AS g (vo, name)
+LEFT JOIN tasks t ON t.working_group = g.name AND t.working_group <> '' AND coalesce(t.vo, '') = g.vo
      AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
 LEFT JOIN jobs j ON j.task_id = t.task_id
      AND j.status IN ('defined', 'assigned', 'activated', 'starting', 'sent', 'running')
-GROUP BY g.working_group;
+GROUP BY g.vo, g.name;
 
 -- name: queues_with_pilots_again
 -- Of these queues, those that a pilot has asked within so many seconds.

@@ -1,4 +1,4 @@
-"""Writes the live world as a world file. Read in one transaction, so that its parts are of one moment."""
+"""Writes the live world as a world file, for whoever asks; its parts are of one moment."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import asyncpg
 
+from services.job_brokerage.policy.told_world import told_world
+from shared.auth import Caller
+from shared.auth.reach import Reach
 from shared.db.queries import Queries
 from shared.model.link import EXPRESS, PRODUCTION_INPUT, PRODUCTION_OUTPUT, Link, links_of
 from shared.model.world_file import FORMAT, WorldFile
@@ -16,20 +19,25 @@ from shared.snapshot import reader
 SQL = Queries.beside(__file__)
 
 
-async def save_world(connection: asyncpg.Connection) -> WorldFile:
-    """The world as it is in the database now."""
+async def save_world(connection: asyncpg.Connection, caller: Caller) -> WorldFile:
+    """The world as it is in the database now; of people of VOs that are not the caller's numbers alone."""
+    reach = Reach.of(caller)
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        return WorldFile.model_validate(
+        world = WorldFile.model_validate(
             {
                 **await _grid(connection),
-                **await _counts(connection),
-                **await _usage(connection),
+                **await _counts(connection, reach),
+                **await _usage(connection, reach),
             }
         )
+        if reach.is_all:
+            return world
+        people = await _rows(SQL, connection, "people_of_world", **reach._asdict())
+    return told_world(world, frozenset(row["user_name"] for row in people), caller)
 
 
-async def _rows(queries: Queries, connection: asyncpg.Connection, name: str) -> list[dict[str, Any]]:
-    return [dict(row) for row in await queries.rows(connection, name)]
+async def _rows(queries: Queries, connection: asyncpg.Connection, name: str, **given: Any) -> list[dict[str, Any]]:
+    return [dict(row) for row in await queries.rows(connection, name, **given)]
 
 
 async def _grid(connection: asyncpg.Connection) -> dict[str, Any]:
@@ -56,7 +64,7 @@ async def _grid(connection: asyncpg.Connection) -> dict[str, Any]:
     }
 
 
-async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
+async def _counts(connection: asyncpg.Connection, reach: Reach) -> dict[str, Any]:
     activity = await _rows(SQL, connection, "activity_of_world")
     signs = ("last_pilot_at", "last_job_start_at", "known_since", "mean_disk_io_kb_s_per_core")
     return {
@@ -72,7 +80,7 @@ async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
             for row in activity
         },
         "history": {
-            "outcomes": await _rows(SQL, connection, "outcomes_of_world"),
+            "outcomes": await _rows(SQL, connection, "outcomes_of_world", **reach._asdict()),
             "waits": await _rows(SQL, connection, "waits_of_world"),
             "waiting_merge_jobs": await _rows(SQL, connection, "waiting_merge_jobs_of_world"),
         },
@@ -80,14 +88,14 @@ async def _counts(connection: asyncpg.Connection) -> dict[str, Any]:
     }
 
 
-async def _usage(connection: asyncpg.Connection) -> dict[str, Any]:
+async def _usage(connection: asyncpg.Connection, reach: Reach) -> dict[str, Any]:
     running: dict[str, float] = {}
     for row in await _rows(SQL, connection, "statistics_of_world"):
         if row["status"] == "running":
             running[row["gshare"]] = running.get(row["gshare"], 0.0) + row["n_cores"]
     users, groups = (
         await _rows(SQL, connection, "users_of_world"),
-        await _rows(SQL, connection, "group_usage_of_world"),
+        await _rows(SQL, connection, "group_usage_of_world", **reach._asdict()),
     )
     return {
         "share_usage": running,
@@ -95,14 +103,19 @@ async def _usage(connection: asyncpg.Connection) -> dict[str, Any]:
             row["gshare"]: row["correction_factor"]
             for row in await _rows(SQL, connection, "share_corrections_of_world")
         },
-        "user_usage": {row.pop("user_name"): row for row in users},
-        "group_usage": {row.pop("working_group"): row for row in groups},
+        "user_usage": {row["user_name"]: _disk_of(row) for row in users if not row["vo"]},
+        "user_usage_of_vos": [row for row in users if row["vo"]],
+        "group_usage_of_vos": groups,
         "user_groups": await _rows(SQL, connection, "user_groups_of_world"),
         "group_corrections": await _rows(SQL, connection, "group_corrections_of_world"),
         "task_queues": await _rows(SQL, connection, "task_queues_of_world"),
         "site_adverts": await _rows(SQL, connection, "adverts_of_world"),
         "parameters": await _rows(SQL, connection, "parameters_of_world"),
     }
+
+
+def _disk_of(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("disk_quota_gb", "disk_used_gb")}
 
 
 def dump_of(links: Iterable[Link]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +17,7 @@ from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.queue import QueueStatus
+from shared.model.queue_vos import vos_of_record
 from shared.snapshot import KnownGrid
 
 #: what a pilot (started, finished) or a factory says about a batch job: no state of a job
@@ -30,7 +31,8 @@ class WorkerStatus:
     """What a pilot states about the batch job it runs in, or a factory (`of_factory`) about one of its.
 
     `subject`: whose token it came with; `is_trusted`: one with the role production or operator. `vos`: for whom the
-    caller acts, None for every VO.
+    caller acts, None for every VO. `may_begin`: whether its caller may say that the queue has a worker more, which a
+    pilot in it may.
     """
 
     harvester_id: str
@@ -42,6 +44,7 @@ class WorkerStatus:
     of_factory: bool = False
     n_cores: int = 1
     vos: frozenset[str] | None = None
+    may_begin: bool = True
 
     @property
     def vo(self) -> str:
@@ -122,6 +125,12 @@ class PilotActivity:
                 reasons=[reason[:LONGEST_REASON] for _, (_, reason) in got_nothing],
             )
 
+    async def vos_of(self, queues: Collection[str]) -> dict[str, frozenset[str]]:
+        """The VOs of these queues, as their records say."""
+        async with self._database.read() as connection:
+            rows = await SQL.rows(connection, "vos_of_queues", queues=sorted(queues))
+        return {row["queue"]: vos_of_record(row["vo_name"]) for row in rows}
+
     async def worker(self, status: WorkerStatus) -> bool:
         """Store a worker's state; whether the caller may report it. Returns after the commit."""
         return await self._workers.submit(status)
@@ -157,8 +166,9 @@ class PilotActivity:
 
         A worker belongs to the pilot that reported it first; until then, to none. Others may report it if the
         configuration names them for the worker's queue, or with the role production or operator; factories are such.
-        Queues are of every VO, workers are of the VO that their first reporter acts for: who acts for others reports
-        none of them, unless the configuration names them.
+        Workers are of the VO that their first reporter acts for: who acts for others reports none of them, unless the
+        configuration names them. How many workers a queue has decides how many jobs of all its VOs go there: a factory
+        that brings one acts for all of these.
         """
         rows = await SQL.rows(
             work.connection,
@@ -177,7 +187,8 @@ class PilotActivity:
                 found[one.key] = one.subject
                 continue
             queue = one.queue if row is None or owner is None else row["queue"]
-            if (is_theirs and one.is_trusted) or is_named(named, queue, one.subject):
+            brings = row is None or not row["vo"] or row["queue"] != one.queue
+            if (is_theirs and one.is_trusted and (one.may_begin or not brings)) or is_named(named, queue, one.subject):
                 found[one.key] = owner
         return found
 

@@ -72,8 +72,8 @@ class Claims:
         self._by_key: dict[str, Request] = {}
         self._running: set[asyncio.Task[None]] = set()
 
-    async def acquire(self, offer: Offer, key: str | None = None) -> Granted | None:
-        """The best job for the offer, committed; None when nothing fits.
+    async def acquire(self, offer: Offer, key: str | None = None, *, asks_vo: bool = False) -> Granted | None:
+        """The best job for the offer, committed; None when nothing fits. `asks_vo`: with its VO.
 
         The same key gets the same job as long as a pilot has it, then another.
 
@@ -85,6 +85,7 @@ class Claims:
         request = self._by_key.get(key) if key is not None else None
         if request is None:
             request = self._admit(offer, key)
+        request.asks_vo = request.asks_vo or asks_vo
         request.n_callers += 1
         try:
             # others may wait for the same key: then the end of this caller must not end the claim
@@ -267,7 +268,8 @@ class Claims:
                     self.windows.unused(request.offer.queue, pick)
                 elif pick is not None:
                     taken.append(outcome.job_id)
-                settled.append((request, Granted(outcome.job_id, outcome.spec, outcome.known)))
+                given = Granted(outcome.job_id, outcome.spec, outcome.known, *outcome[3:])
+                settled.append((request, given))
             elif pick is None:
                 settled.append((request, None))
             else:

@@ -22,11 +22,18 @@ TASK_CANDIDATES = 16
 
 @dataclass(frozen=True)
 class Granted:
-    """A job; `spec` is JSON text, None when it was archived at this moment."""
+    """A job; `spec` is JSON text, None when it was archived at this moment.
+
+    The rest as in `ClaimOutcome`.
+    """
 
     job_id: int
     spec: str | None
     repeated: bool
+    task_id: int | None = None
+    source_spots: Sequence[int] | None = None
+    vo: str | None = None
+    secrets: str | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -35,7 +42,7 @@ class Request:
 
     `must_look_up`: its key may be known, so it asks PostgreSQL even without a pick. `n_callers`: who waits for it now;
     without a key it is one. `in_flight`: its claim is being made, and its outcome is unknown.
-    `limit`: the number of the call that ends it.
+    `limit`: the number of the call that ends it. `asks_vo`: the VO of the job is to be told.
     """
 
     offer: Offer
@@ -50,6 +57,7 @@ class Request:
     n_callers: int = 0
     in_flight: bool = False
     limit: int = -1
+    asks_vo: bool = False
 
     def picked_id(self) -> int:
         """The job that is claimed for it; 0 where only its key is looked up."""

@@ -39,7 +39,8 @@ CONNECT_TIMEOUT_S = 5.0
 class ClaimLine(NamedTuple):
     """One line of the claim: a request key, and the job picked for it (0: only look the key up).
 
-    `gshare` and `priority` are what the job was picked by: one that has others meanwhile is not taken.
+    `gshare` and `priority` are what the job was picked by: one that has others meanwhile is not taken. `asks_vo`: the
+    VO of the job is to be told.
     """
 
     request_key: str
@@ -50,14 +51,23 @@ class ClaimLine(NamedTuple):
     priority: int
     worker: str | None
     subject: str | None = None
+    asks_vo: bool = False
 
 
 class ClaimOutcome(NamedTuple):
-    """What a line got: its job with its specification as JSON text, claimed now or before; else None."""
+    """What a line got: its job with its specification as JSON text, claimed now or before; else None.
+
+    `source_spots`: places in the text for the permission to fetch its archives. `vo`: of its task, where it was asked
+    for or the job uses secrets. `secrets`: what its owner keeps for it, encrypted, as JSON; None where it uses none.
+    """
 
     job_id: int | None
     known: bool
     spec: str | None
+    task_id: int | None = None
+    source_spots: Sequence[int] | None = None
+    vo: str | None = None
+    secrets: str | None = None
 
 
 class Sessions(Protocol):
@@ -87,11 +97,12 @@ async def run_claim(connection: asyncpg.Connection, producer: str, wanted: Seque
         priorities=[one.priority for one in wanted],
         workers=[one.worker for one in wanted],
         subjects=[one.subject for one in wanted],
+        asks_vo=any(one.asks_vo for one in wanted),
         producer=producer,
     )
     outcomes = [ClaimOutcome(None, False, None)] * len(wanted)
-    for place, known, job_id, spec in rows:
-        outcomes[place - 1] = ClaimOutcome(job_id, known, spec)
+    for place, known, job_id, *told in rows:
+        outcomes[place - 1] = ClaimOutcome(job_id, known, *told)
     return outcomes
 
 

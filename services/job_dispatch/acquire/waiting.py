@@ -58,11 +58,12 @@ def line_of(request: Request) -> ClaimLine:
     """The request as a line of the claim; without a pick only its key is looked up."""
     offer, pick = request.offer, request.pick
     if pick is None:
-        return ClaimLine(request.key, 0, offer.queue, "", 0, 0, offer.worker, offer.subject)
+        return ClaimLine(request.key, 0, offer.queue, "", 0, 0, offer.worker, offer.subject, request.asks_vo)
     lane, (negated_priority, job_id) = pick.lane, pick.entry
     return ClaimLine(
-        request.key, job_id, offer.queue, lane.gshare, lane.shape_id, -negated_priority, offer.worker, offer.subject
-    )
+        request.key, job_id, offer.queue, lane.gshare, lane.shape_id, -negated_priority, offer.worker, offer.subject,
+        request.asks_vo,
+    )  # fmt: skip
 
 
 def answer_all(settled: Sequence[tuple[Request, Granted | None]]) -> None:

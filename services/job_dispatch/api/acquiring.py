@@ -9,17 +9,18 @@ from dataclasses import replace
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.acquire.claims import Claims
 from services.job_dispatch.acquire.due_calls import DueCalls
+from services.job_dispatch.acquire.job_secrets import JobSecrets
 from services.job_dispatch.acquire.no_match import NoMatch
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.acquire_fields import Wanted, read_acquire
 from services.job_dispatch.api.body import ACQUIRE, fields_of
 from services.job_dispatch.api.call import PilotCall
-from services.job_dispatch.api.call_limits import CallLimits
+from services.job_dispatch.api.call_limits import PilotLimits
 from services.job_dispatch.api.departure import WhileConnected
 from services.job_dispatch.api.reported import serves_others
 from services.job_dispatch.api.requests import FAILED, ROLE, BadRequest, request_key, shown
-from services.job_dispatch.api.secrets import JobSecrets, with_logins
+from services.job_dispatch.api.sources import SignedSources
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.no_match import SHUT, NoJobs
@@ -41,12 +42,14 @@ class Acquiring:
         activity: PilotActivity,
         no_match: NoMatch,
         secrets: JobSecrets,
+        sources: SignedSources,
         metrics: DispatchMetrics,
-        limits: CallLimits,
+        limits: PilotLimits,
     ) -> None:
         self._limits = limits
         self._claims = claims
         self._secrets = secrets
+        self._sources = sources
         self._activity = activity
         self._no_match = no_match
         self._metrics = metrics
@@ -81,7 +84,7 @@ class Acquiring:
         logins = await self._secrets.of_pilots(offer.queue) if serves_all else {}
         try:
             with WhileConnected(request.receive, self._due):
-                granted = await self._claim(offer, wanted.n_jobs, key)
+                granted = await self._claim(offer, wanted.n_jobs, key, asks_vo=bool(logins))
         except Unavailable:
             self._metrics.acquires.labels("unavailable").inc()
             raise
@@ -90,18 +93,18 @@ class Acquiring:
             return wanted, self._no_match.explain(offer)
         self._no_match.served(offer.queue)
         self._granted.inc()
-        return wanted, with_logins(granted, logins)
+        return wanted, self._secrets.added(self._sources.told(granted), logins, None if serves_all else caller)
 
-    async def _claim(self, offer: Offer, n_jobs: int, key: str | None) -> list[Granted]:
+    async def _claim(self, offer: Offer, n_jobs: int, key: str | None, *, asks_vo: bool) -> list[Granted]:
         """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.
 
         What was granted is returned also when another claim failed or came too late.
         """
         if n_jobs == 1:
-            one = await self._claims.acquire(offer, key)
+            one = await self._claims.acquire(offer, key, asks_vo=asks_vo)
             return [one] if one is not None and one.spec is not None else []
         keys = [f"{key}#{number}" if key and number else key for number in range(n_jobs)]
-        claims = [asyncio.ensure_future(self._claims.acquire(offer, one)) for one in keys]
+        claims = [asyncio.ensure_future(self._claims.acquire(offer, one, asks_vo=asks_vo)) for one in keys]
         try:
             await asyncio.wait(claims)
         except asyncio.CancelledError:  # the caller has gone

@@ -13,9 +13,9 @@ from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.requests import ROLE, RequestFields, parse
 from services.job_dispatch.parameters import ADVERTISERS
 from services.job_dispatch.store import adverts
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.auth.named import is_named
-from shared.brokerage.matchmaking import ADVERTISED_EVERY, Advert, parsed, unreadable
+from shared.brokerage.matchmaking import ADVERTISED_EVERY, Advert, RefusedRequirements, parsed, unreadable
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
@@ -26,7 +26,7 @@ from shared.web.json_route import JsonRoute
 Jobs = Annotated[int, Field(ge=0, le=10_000_000)]
 Words = Annotated[str, Field(min_length=1, max_length=500)]
 
-ADVERTISER = require("pilot", "production", "operator", right="modify")
+ADVERTISER = require(access.NAMED, "pilot", "production", "operator", right="modify")
 
 
 class SiteAdvertisement(RequestFields):
@@ -39,7 +39,7 @@ class SiteAdvertisement(RequestFields):
     MaxSubmittingJobs: Jobs | None = None
     CurrentJobs: Jobs = 0
     CurrentSubmittingJobs: Jobs = 0
-    Requirements: Annotated[str, Field(max_length=4000)] | None = None
+    Requirements: str | None = None
     EntryPoint: Words | None = None
     Station: Words | None = None
     Monitor: Words | None = None
@@ -52,9 +52,8 @@ class SiteAdvertisement(RequestFields):
             if value:
                 parsed(value)
             return value or None
-        except ValueError as error:
-            reason = str(error).removeprefix("requirements: ").removeprefix(repr(value)).lstrip(" :").rstrip(".")
-            raise ValueError(reason.removeprefix("is ")) from None
+        except RefusedRequirements as error:
+            raise ValueError(error.reason.rstrip(".")) from None
 
     @field_validator("Attributes")
     @classmethod
@@ -77,11 +76,6 @@ class SiteAdvertisement(RequestFields):
         """What the site's ClassAd has besides its numbers."""
         stated = {"Kind": self.Kind, "EntryPoint": self.EntryPoint, "Station": self.Station, "Monitor": self.Monitor}
         return {**self.Attributes, **{name: value for name, value in stated.items() if value is not None}}
-
-
-def _acts_for_all(caller: Caller) -> bool:
-    """Whether somebody decides what a site takes: its advertisement holds for the jobs of every VO."""
-    return caller.may("operator") or (caller.vos is None and caller.may("production"))
 
 
 class AdvertApi:
@@ -111,7 +105,8 @@ class AdvertApi:
         """
         advert = parse(SiteAdvertisement, await fields_of(request, HEARTBEAT))
         named = self._parameters.read(ADVERTISERS)
-        if not _acts_for_all(caller) and not is_named(named, advert.Site, caller.name):
+        # an advertisement holds for the jobs of every VO
+        if not access.produces_for_all(caller, ()) and not is_named(named, advert.Site, caller.name):
             text = f"{caller.name} may not advertise {advert.Site}: job_dispatch.ADVERTISERS does not name them for it"
             return Envelope({"StatusCode": ROLE}, text, success=False, status_code=403)
         async with self._database.read() as connection:

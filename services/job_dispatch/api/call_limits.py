@@ -1,29 +1,21 @@
-"""Limits on the calls of one subject and from one address; final reports of jobs have none."""
+"""Limits on the calls of pilots by subject and by address; final reports of jobs have none."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.parameters import CALL_BURST_S, CALLS_PER_ADDRESS_PER_S, CALLS_PER_SUBJECT_PER_S
-from services.job_dispatch.policy.call_limits import CallRate, TokenBuckets
 from shared.auth import authentication_of, caller_of_scope
+from shared.auth.addresses import counted_as
+from shared.auth.call_rates import CallRate, TokenBuckets, TooManyCalls
 from shared.config.parameters import Parameters
 
 READ_EVERY_S = 1.0
 
 
-class TooManyCalls(Exception):
-    """The caller should come again in `retry_after_s` seconds, a whole number."""
-
-    def __init__(self, text: str, retry_after_s: int) -> None:
-        super().__init__(text)
-        self.retry_after_s = retry_after_s
-
-
-class CallLimits:
+class PilotLimits:
     """Counts the calls that this process answers; the parameters are looked at once a second."""
 
     def __init__(self, parameters: Parameters, metrics: DispatchMetrics, clock: Callable[[], float]) -> None:
@@ -41,13 +33,12 @@ class CallLimits:
             self._read(now)
         for limit, rate in self._rates.items():
             is_subject = limit == "subject"
-            who = caller_of_scope(scope).name if is_subject else authentication_of(scope).address(scope)
+            who = caller_of_scope(scope).name if is_subject else counted_as(authentication_of(scope).address(scope))
             wait_s = self._buckets[limit].take(who, rate, now)
             if wait_s:
                 self._metrics.over_limit.labels(limit).inc()
-                retry_after_s = max(1, math.ceil(wait_s))
                 said = f"more than {rate.calls_per_s:g} calls/s {'of' if is_subject else 'from'} {who}"
-                raise TooManyCalls(f"{said}; come again in {retry_after_s} s", retry_after_s)
+                raise TooManyCalls(said, wait_s)
 
     def _read(self, now: float) -> None:
         self._read_at = now

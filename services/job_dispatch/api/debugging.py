@@ -9,12 +9,13 @@ from fastapi.responses import Response
 from pydantic import BeforeValidator, Field
 
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
-from services.job_dispatch.api.job import body_of, may_read
+from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, job_ids_of, parse
 from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
+from services.job_dispatch.store.job_reads import may_read
 from services.job_dispatch.store.progress import SQL
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
 from shared.web.envelope import NOT_FOUND, Envelope, refused
@@ -24,8 +25,9 @@ from shared.web.values import Id, Truth, absent
 #: the API's number of a refusal (PanDA client: job and task commands)
 NOT_PERMITTED = 3
 
-ANYBODY = require("user", "pilot", "production", "operator")
-DEBUGGER = require("user", "pilot", "production", "operator", right="modify")
+ANYBODY = require(access.COMMANDS, "user", "pilot", "production", "operator")
+READER = require(access.DETAILS, "user", "pilot", "production", "operator")
+DEBUGGER = require(access.COMMANDS, "user", "pilot", "production", "operator", right="modify")
 
 
 def _command(value: Any) -> Any:
@@ -40,7 +42,7 @@ class SetCommand(RequestFields):
     command: Annotated[
         Annotated[str, Field(max_length=300)] | None,
         BeforeValidator(_command),
-        Field(description="debug, debugoff, tail FILE, ls, ps, du; tobekilled, softkill, nocleanup"),
+        Field(description="debug, debugoff, tail FILE, ls [DIR], ps, du [DIR]; tobekilled, softkill, nocleanup"),
     ] = None
 
 
@@ -92,7 +94,7 @@ class DebugApi:
         said = f"job {job_id}: its pilot is told: {command}" if command else f"job {job_id}: no command any more"
         return Envelope(said, said)
 
-    async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(READER)]) -> Response:
         """The end of the payload's output as the pilot sent it last, and when."""
         wanted, *more = job_ids_of(job_id, "job_id")
         if more:
@@ -101,10 +103,8 @@ class DebugApi:
             raise BadRequest(INVALID, [FieldProblem("job_id", job_id, allowed, said)])
         async with self._database.read() as connection:
             row = await SQL.row(connection, "stdout", job_id=wanted)
-        if row is None:
+        if row is None or not may_read(caller, dict(row)):
             return refused(NOT_FOUND, f"job {wanted}: there is no output; its owner may set it into debug mode")
-        if not may_read(caller, dict(row)):
-            return refused(NOT_PERMITTED, f"job {wanted}: its output is for {row['owner']}, its VO and production")
         return Envelope({"job_id": wanted, "stdout": row["stdout"], "reported_at": row["reported_at"]})
 
 

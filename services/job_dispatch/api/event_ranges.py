@@ -1,6 +1,7 @@
 """Ranges of events over HTTP: /server/panda/getEventRanges and updateEventRanges, /api/v1/event/*.
 
-For pilots and production, each for the jobs that they acquired; statuses are for any caller.
+For pilots, users as pilots of their own jobs, and production, each for the jobs that they acquired; statuses are for
+any caller, errors for whoever may have the details of the task.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from services.job_dispatch.api.range_reports import (
 from services.job_dispatch.api.requests import INVALID, OK, parse
 from services.job_dispatch.lifecycle.event_ranges import EventRanges, NotTheJobs, RangeAnswers
 from services.job_dispatch.store.event_ranges import TakenRange
-from shared.auth import Caller, caller_of, require
+from shared.auth import Caller, access, caller_of, require
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 
-PILOTS = require("pilot", "production")
-ANYBODY = require()
+PILOTS = require(access.PILOTS, "user", "pilot", "production", right="modify")
+READER = require(access.DETAILS)
 
 
 class EventRangesApi:
@@ -41,10 +42,14 @@ class EventRangesApi:
 
     def methods(self) -> list[LegacyMethod]:
         """Those of published pilots."""
-        pilots = ("pilot", "production")
+        pilots = ("user", "pilot", "production")
         return [
-            LegacyMethod("getEventRanges", ("POST",), self.get_event_ranges, always_json, pilots),
-            LegacyMethod("updateEventRanges", ("POST",), self.update_ranges, sent_again, pilots),
+            LegacyMethod(
+                "getEventRanges", ("POST",), self.get_event_ranges, always_json, access.PILOTS, pilots, right="modify"
+            ),
+            LegacyMethod(
+                "updateEventRanges", ("POST",), self.update_ranges, sent_again, access.PILOTS, pilots, right="modify"
+            ),
         ]
 
     def router(self) -> APIRouter:
@@ -116,11 +121,11 @@ class EventRangesApi:
             return refused(INVALID, str(error))
 
     async def statuses(
-        self, request: Request, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(ANYBODY)]
+        self, request: Request, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(READER)]
     ) -> Response:
         """States of the ranges that jobs have or had, by job and range."""
         found: dict[str, dict[str, dict[str, Any]]] = {}
-        for one in await self._ranges.states(pairs_of(job_task_ids)):
+        for one in await self._ranges.states(caller, pairs_of(job_task_ids)):
             state = {"status": one.status, "error": one.error_code, "dialog": one.error_diag}
             found.setdefault(str(one.range_id.job_id), {})[str(one.range_id)] = state
         return Envelope(found)

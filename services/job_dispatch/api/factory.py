@@ -1,6 +1,6 @@
 """/api/v1/harvester/update_workers: what Harvester says of the batch jobs that it submits.
 
-For the role production, and for pilots that the configuration names for the queue (`job_dispatch.REPORTERS`).
+For production of all the VOs of a queue, and for pilots that the configuration names for it (`job_dispatch.REPORTERS`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ from pydantic import BeforeValidator, Field, ValidationError
 from services.job_dispatch.acquire.activity import PilotActivity, WorkerState, WorkerStatus
 from services.job_dispatch.api.body import INNER, MIB, fields_of
 from services.job_dispatch.api.job import body_of
+from services.job_dispatch.api.measured import CORES
 from services.job_dispatch.api.reported import vos_of_reporter
 from services.job_dispatch.api.requests import FAILED, BadRequest, Name, RequestFields, parse, shown, whole
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.model.problems import FieldProblem
 from shared.model.whole_numbers import LARGEST_ID
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 from shared.web.json_text import BodyLimits, parse_json_now
+from shared.web.values import absent
 
 MOST_WORKERS = 1_000
 BODY = BodyLimits(2 * MIB, n_values=100_000, depth=8, exact=False, odd=True)
-FACTORIES = require("pilot", "production", right="modify")
+FACTORIES = require(access.NAMED, "pilot", "production", right="modify")
 
 #: Harvester's words for the states of a worker: it waits, has begun, or has ended
 STATES: dict[str, WorkerState] = {
@@ -41,15 +43,19 @@ class UpdateWorkers(RequestFields):
     workers: Annotated[Any, Field(description="a list of workers, or its JSON text")]
 
 
+def _cores(value: Any) -> int:
+    """The number of cores of a worker; 1 where that cannot be."""
+    number = whole(value)
+    return number if type(number) is int and 0 < number <= CORES.most else 1
+
+
 class Worker(RequestFields):
-    """One worker: its number, queue and state; the rest of what Harvester knows decides nothing."""
+    """One worker: its number, queue, state and cores; the rest of what Harvester knows decides nothing."""
 
     worker_id: Annotated[int, BeforeValidator(whole), Field(alias="workerID", ge=0, le=LARGEST_ID)]
     queue: Annotated[Name, Field(alias="computingSite")]
     status: Annotated[WorkerState, BeforeValidator(lambda value: STATES.get(str(value)))]
-    n_cores: Annotated[
-        int, BeforeValidator(lambda value: whole(value) or 1), Field(alias="nCore", ge=1, le=100_000)
-    ] = 1
+    n_cores: Annotated[int, BeforeValidator(_cores), Field(alias="nCore")] = 1
 
 
 class FactoryApi:
@@ -66,18 +72,22 @@ class FactoryApi:
     async def update_workers(self, request: Request, caller: Annotated[Caller, Depends(FACTORIES)]) -> Response:
         """States of many workers; true for each that was noted, in the order they came."""
         wanted = parse(UpdateWorkers, await fields_of(request, BODY))
-        read = [_read(one) for one in _list_of(wanted.workers)]
+        sent = _list_of(wanted.workers)
+        read = [_read(one) for one in sent]
+        workers = [one for one in read if isinstance(one, Worker) and await self._activity.knows(one.queue)]
+        vos = await self._activity.vos_of({one.queue for one in workers}) if workers else {}
         told = [
             WorkerStatus(
                 wanted.harvester_id, one.worker_id, one.queue, one.status, caller.name,
                 is_trusted=caller.may("production"), of_factory=True, n_cores=one.n_cores, vos=vos_of_reporter(caller),
+                may_begin=access.produces_for_all(caller, vos.get(one.queue, ())),
             )
-            for one in read
-            if isinstance(one, Worker) and await self._activity.knows(one.queue)
+            for one in workers
         ]  # fmt: skip
         noted = await self._activity.workers(told)
         answers = [isinstance(one, Worker) and (wanted.harvester_id, one.worker_id) in noted for one in read]
-        return Envelope(answers, "; ".join(self._reasons(read, answers)[:20]))
+        said = [*self._reasons(read, answers), *_odd_cores(sent, read)]
+        return Envelope(answers, "; ".join(said[:20]))
 
     def _reasons(self, read: list[Worker | str], answers: list[bool]) -> list[str]:
         found = []
@@ -87,8 +97,21 @@ class FactoryApi:
             elif not is_noted and one.queue not in self._activity.known_queues:
                 found.append(f"worker {one.worker_id}: there is no queue {one.queue!r}")
             elif not is_noted:
-                found.append(f"worker {one.worker_id}: job_dispatch.REPORTERS does not name the caller for {one.queue}")
+                found.append(
+                    f"worker {one.worker_id}: job_dispatch.REPORTERS does not name the caller for {one.queue}, and it "
+                    "is not production of all the VOs of that queue, or the worker is of another VO"
+                )
         return found
+
+
+def _odd_cores(sent: list[Any], read: list[Worker | str]) -> list[str]:
+    """Of which workers the number of cores was not believed."""
+    return [
+        f"worker {one.worker_id}: nCore: value {shown(asked['nCore'])} is not allowed; allowed: 1 to "
+        f"{CORES.most:.0f}; taken as 1"
+        for asked, one in zip(sent, read, strict=True)
+        if isinstance(one, Worker) and absent(asked.get("nCore")) is not None and whole(asked["nCore"]) != one.n_cores
+    ]
 
 
 def _list_of(value: Any) -> list[Any]:

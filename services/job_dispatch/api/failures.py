@@ -11,10 +11,12 @@ from starlette.responses import Response
 
 from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.call import PilotCall
-from services.job_dispatch.api.call_limits import TooManyCalls
 from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
 from services.job_dispatch.coalescing import TooLate
-from shared.auth import ClaimRefused, NotAuthenticated, caller_of, identify
+from shared.auth import Caller, ClaimRefused, NotAuthenticated, TokenExpired, caller_of, identify, identify_expired
+from shared.auth.access import AccessRule
+from shared.auth.call_rates import TooManyCalls
+from shared.auth.web import Asks
 from shared.db.database import is_retryable, is_unstorable, unavailable
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
@@ -69,31 +71,56 @@ def later(reason: str) -> UnansweredRequest:
     return UnansweredRequest(TIMEOUT, reason, 503, is_passing=True)
 
 
+def _put_off(error: TooManyCalls) -> UnansweredRequest:
+    return UnansweredRequest(TIMEOUT, str(error), 429, is_passing=True, retry_after_s=error.retry_after_s)
+
+
 def internal() -> UnansweredRequest:
     """A bug of ours: whether the request would succeed later is not known, so it may be sent again."""
     return UnansweredRequest(FAILED, "internal error", 500, is_passing=True)
 
 
-def guarded(form: Form, *roles: str) -> Callable[[Answering[C, A]], Answering[C, A | Response]]:
-    """Check the caller, and turn what went wrong into the answer that the method's callers understand."""
+def guarded(
+    form: Form, rule: AccessRule, *roles: str, takes_expired: bool = False, right: str | None = None
+) -> Callable[[Answering[C, A]], Answering[C, A | Response]]:
+    """Check the caller, and tell what went wrong in the form that the method's callers understand.
+
+    `rule` and `right` as in `require`. `takes_expired`: the method looks itself at callers whose token has expired.
+    """
 
     def wrap(endpoint: Answering[C, A]) -> Answering[C, A | Response]:
         async def call(request: C) -> A | Response:
             try:
-                await identify(request.scope)
-                caller = caller_of(request)
+                caller = await _caller(request, takes_expired=takes_expired)
             except ClaimRefused as error:
                 return form(UnansweredRequest(ROLE, str(error), 403))
             except NotAuthenticated as error:
                 return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
+            except TooManyCalls as error:
+                return form(_put_off(error))
             if not caller.may(*roles):
                 return form(UnansweredRequest(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
+            if right is not None and not caller.has_right(right):
+                said = f"{caller.name} needs the right {right}, to which the token is not limited"
+                return form(UnansweredRequest(ROLE, said, 403))
             return await answered(endpoint, request, form)
 
-        call.asks_for = roles  # type: ignore[attr-defined]  # for the contract of endpoints
+        call.asks_for = Asks(rule, roles, right)  # type: ignore[attr-defined]  # for the contract of endpoints
         return call
 
     return wrap
+
+
+async def _caller(request: PilotCall, *, takes_expired: bool) -> Caller:
+    """Who calls. Raises NotAuthenticated, TooManyCalls."""
+    await identify(request.scope)
+    try:
+        return caller_of(request)
+    except TokenExpired:
+        if not takes_expired:
+            raise
+        identify_expired(request.scope)
+        return caller_of(request)
 
 
 async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Response:
@@ -105,9 +132,10 @@ async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Res
         if count_refusal is not None:
             count_refusal(error.code)
         return form(UnansweredRequest(error.code, str(error), problems=error.problems))
+    except TokenExpired as error:
+        return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
     except TooManyCalls as error:
-        text, wait_s = str(error), error.retry_after_s
-        return form(UnansweredRequest(TIMEOUT, text, 429, is_passing=True, retry_after_s=wait_s))
+        return form(_put_off(error))
     except ClientDisconnect:
         return Response(status_code=499)
     except (Unavailable, TooLate, Crowded) as error:

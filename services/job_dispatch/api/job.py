@@ -10,14 +10,21 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from services.job_dispatch.api.body import IDS, fields_of
-from services.job_dispatch.api.requests import RequestFields, Text, job_ids_of, parse
+from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, Text, job_ids_of, parse
 from services.job_dispatch.lifecycle.transitions import Lifecycle
-from services.job_dispatch.store.job_reads import JobFilter, JobQueries
+from services.job_dispatch.store.job_reads import (
+    MOST_DESCRIBED,
+    MOST_DESCRIBED_BYTES,
+    Described,
+    JobFilter,
+    JobQueries,
+    may_read,
+)
 from services.job_dispatch.store.jobs import Store
-from shared.auth import Caller, require
-from shared.auth.caller import vo_of
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
+from shared.model.problems import FieldProblem
 from shared.model.whole_numbers import LARGEST_ID
 from shared.states.job import MEANINGS
 from shared.web.envelope import Envelope
@@ -25,6 +32,9 @@ from shared.web.json_route import JsonRoute
 from shared.web.values import MaybeId, Page
 
 MOST_ROWS = 10_000
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+Killer = Annotated[Caller, Depends(require(access.COMMANDS, right="cancel"))]
 
 
 class ListJobs(RequestFields):
@@ -39,9 +49,9 @@ class ListJobs(RequestFields):
 
 
 class JobApi:
-    """States for any caller; specifications and reports for the owner, the VO, production and operators.
+    """States for any caller; places, specifications and reports for those whom the rule DETAILS names.
 
-    Kill for the owner, production and operators. Of other VOs' jobs operators alone have more than states.
+    Kill for the owner, production of the VO and operators.
     """
 
     def __init__(self, database: Database, store: Store, lifecycle: Lifecycle, jobs: JobQueries) -> None:
@@ -61,16 +71,20 @@ class JobApi:
         return router
 
     async def get_status(
-        self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
+        self,
+        request: Request,
+        job_ids: Annotated[list[str], Query()],
+        caller: Anyone,
     ) -> Response:
-        """Status, attempt and pending command of each job, in the order of the ids."""
+        """Status, attempt and VO of each job in the order of the ids; to its readers owner and command."""
         states = await self._jobs.states(job_ids_of(job_ids))
-        return Envelope([{**one, "status": one["status"] or "not found"} for one in states])
+        shown = [one if one["status"] and may_read(caller, one) else {**one, **_UNTOLD} for one in states]
+        return Envelope([{**one, "status": one["status"] or "not found"} for one in shown])
 
     async def list_jobs(
         self,
         request: Request,
-        caller: Annotated[Caller, Depends(require())],
+        caller: Reader,
         task_id: str | None = None,
         status: str | None = None,
         queue: str | None = None,
@@ -81,7 +95,7 @@ class JobApi:
     ) -> Response:
         """Jobs, the newest first; `before_id` is the last id of the page before. `queue` may be QUEUE/TYPE.
 
-        `worker` is for owners, production and operators.
+        Of jobs of others the state alone is given, and of a `queue` or `user_name` none of them.
         """
         wanted = parse(ListJobs, {key: value for key, value in request.query_params.items() if value != "None"})
         ids = tuple(job_ids_of(job_ids)) if job_ids else None
@@ -96,28 +110,32 @@ class JobApi:
                 job_ids=ids,
                 before_id=wanted.before_id,
                 limit=wanted.limit,
-            )
+            ),
+            caller,
         )
-        return Envelope([one if _may_kill(caller, one) else {**one, "worker": None} for one in found])
+        return Envelope(found)
 
     async def get_description(
-        self, request: Request, job_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(require())]
+        self,
+        request: Request,
+        job_ids: Annotated[list[str], Query()],
+        caller: Reader,
     ) -> Response:
-        """Specification, state, last and final report of each job that the caller may see.
+        """Specification, state and reports of each job that the caller may read; of others the state.
 
-        Its owner, its VO, production and operators may; of the jobs of others the state alone is given, with a message.
+        At most 1000 jobs, and as many as have room: `message` names those that are left out.
         """
-        found = await self._jobs.described(job_ids_of(job_ids))
-        return Envelope([one if may_read(caller, one) else _state_alone(one) for one in found])
+        found = await self._jobs.described(described_ids(job_ids), caller)
+        return Envelope(found.jobs, left_out(found))
 
-    async def by_queue(self, request: Request, caller: Annotated[Caller, Depends(require())]) -> Response:
+    async def by_queue(self, request: Request, caller: Anyone) -> Response:
         """Jobs per queue, resource type and state: what pilot factories go by."""
         found: dict[str, dict[str, dict[str, int]]] = {}
         for row in await self._jobs.by_queue():
             found.setdefault(row["queue"], {}).setdefault(row["resource_type"], {})[row["status"]] = row["n_jobs"]
         return Envelope(found)
 
-    async def kill(self, request: Request, caller: Annotated[Caller, Depends(require(right="cancel"))]) -> Response:
+    async def kill(self, request: Request, caller: Killer) -> Response:
         """Kill jobs; true for each that was killed now. A pilot that has one is told at its next report.
 
         The list comes as a success even if nothing was killed: the client shows no list of an answer that is none.
@@ -148,33 +166,39 @@ class JobApi:
         )
 
 
-def may_read(caller: Caller, job: Mapping[str, Any]) -> bool:
-    """A VO's members have it, or a group of it ("atlas/production"), among the groups of their token."""
-    vo = job["vo"]
-    if caller.may_for(vo, "production"):
-        return True
-    is_own = caller.name in (job["owner"], job.get("user_name"))
-    return caller.is_of(vo) and (is_own or any(vo_of(group) == vo for group in caller.groups))
+def described_ids(value: Any) -> list[int]:
+    """Ids of jobs to describe. Raises BadRequest for more than one answer describes."""
+    job_ids = job_ids_of(value)
+    if len(job_ids) > MOST_DESCRIBED:
+        allowed = f"1 to {MOST_DESCRIBED} are"
+        said = f"job_ids: {len(job_ids)} ids are not allowed; {allowed}"
+        raise BadRequest(INVALID, [FieldProblem("job_ids", str(len(job_ids)), allowed, said)])
+    return job_ids
 
 
-def _state_alone(job: Mapping[str, Any]) -> dict[str, Any]:
-    text = f"the specification and reports are for {job['owner']}, the VO {job['vo']}, production and operators"
-    return {**job, "spec": None, "report": None, "progress": None, "worker": None, "message": text}
+def left_out(found: Described) -> str:
+    """Which jobs an answer does not describe; nothing where it describes all."""
+    if not found.left_out:
+        return ""
+    first, more = ", ".join(map(str, found.left_out[:20])), len(found.left_out) - 20
+    named = f"{first} and {more} more" if more > 0 else first
+    return f"left out: jobs {named}; an answer has {MOST_DESCRIBED_BYTES // 2**20} MB at most: ask for them apart"
 
 
 def _may_kill(caller: Caller, state: Mapping[str, Any]) -> bool:
-    vo = state["vo"]
-    return caller.may_for(vo, "production") or (caller.may_for(vo, "user") and caller.name == state["user_name"])
+    return access.COMMANDS.allows(caller, access.Whose.of(state["owner"], state["vo"]))
 
 
 def _refusal(job_id: int, state: Mapping[str, Any], caller: Caller) -> str:
     if not state["status"]:
         return f"job {job_id}: not found"
-    if not caller.is_of(state["vo"]) and not caller.may("operator"):
-        return f"job {job_id}: is of the VO {state['vo']}: {caller.name} acts for others"
     if not _may_kill(caller, state):
-        return f"job {job_id}: belongs to {state['user_name']}; its owner, production or an operator may kill it"
+        return f"job {job_id}: is of the VO {state['vo']}: {access.COMMANDS.meaning} may kill it"
     return f"job {job_id}: is {state['status']}"
+
+
+#: what of a state is for those who may read the job
+_UNTOLD = dict.fromkeys(("command", "user_name", "owner"))
 
 
 def body_of(example: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,31 +1,29 @@
 """/api/v1/job/*: what PanDA's client asks of jobs and the command line does not.
 
-Whoever may read a job (its owner, its VO, production, operators) sees all of it, others its state.
+Whoever may read a job (the rule DETAILS) sees all of it, others its state.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 
 from services.job_dispatch.api.body import IDS, fields_of
-from services.job_dispatch.api.job import body_of, may_read
-from services.job_dispatch.api.requests import job_ids_of
-from services.job_dispatch.store.job_reads import MOST_METADATA, JobQueries
-from shared.auth import Caller, require
+from services.job_dispatch.api.job import body_of, described_ids, left_out
+from services.job_dispatch.store.job_reads import MOST_METADATA, JobQueries, may_read
+from shared.auth import Caller, access, require
+from shared.auth.state_view import WITHHELD
 from shared.model.job_of_client import whole_description
 from shared.model.task_spec_problems import problem
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id
 
-Anyone = Annotated[Caller, Depends(require())]
-Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
-#: the API's number of a refusal (PanDA client: job and task commands)
-NOT_PERMITTED = 3
-_SECRET = ("spec", "report")
+Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
 
 
 class ClientJobApi:
@@ -42,29 +40,32 @@ class ClientJobApi:
         router.add_api_route("/job/get_metadata_for_analysis_jobs", self.metadata, methods=["GET"])
         return router
 
-    async def describe(self, request: Request, caller: Anyone) -> Response:
+    async def describe(self, request: Request, caller: Reader) -> Response:
         """Jobs with the names of the client's JobSpec, in the order of the ids; null for unknown ones."""
         fields = await fields_of(request, IDS)
-        found = await self._jobs.described(job_ids_of(fields.get("job_ids")))
-        shown = [one if may_read(caller, one) else {**one, **dict.fromkeys(_SECRET)} for one in found if one["task_id"]]
-        by_id = {one["job_id"]: whole_description(one) for one in shown}
-        return Envelope([by_id.get(one["job_id"]) for one in found])
+        found = await self._jobs.described(described_ids(fields.get("job_ids")), caller)
+        return Envelope([_told(one) for one in found.jobs], left_out(found))
 
     async def submit(self, request: Request, caller: Submitter) -> Response:
         """Refused: jobs are made of tasks."""
         said = "jobs are made of tasks here; allowed: a task for task/submit"
         return refused(BAD_REQUEST, problems=[problem("jobs", None, said)])
 
-    async def metadata(self, request: Request, task_id: Id, caller: Anyone) -> Response:
+    async def metadata(self, request: Request, task_id: Id, caller: Reader) -> Response:
         """What the payloads of a task's finished jobs wrote about themselves, with the names of their outputs."""
         task = await self._jobs.owner_of_task(task_id)
-        if task is None:
+        if task is None or not may_read(caller, task):
             return refused(NOT_FOUND, f"task {task_id} not found")
-        if not may_read(caller, task):
-            return refused(NOT_PERMITTED, f"the metadata of task {task_id} are for {task['owner']}, the VO, production")
         found = await self._jobs.metadata(task_id)
         message = f"only the newest {MOST_METADATA} jobs" if len(found) == MOST_METADATA else ""
         return Envelope(found, message)
+
+
+def _told(one: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A job in the words of the client; nothing stands for what is withheld."""
+    if not one["task_id"]:
+        return None
+    return whole_description({name: value for name, value in one.items() if value is not None or WITHHELD not in one})
 
 
 _IDS_BODY = body_of(

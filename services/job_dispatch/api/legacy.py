@@ -11,7 +11,7 @@ from starlette.responses import Response
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import HEARTBEAT, IDS, fields_of
-from services.job_dispatch.api.call_limits import CallLimits
+from services.job_dispatch.api.call_limits import PilotLimits
 from services.job_dispatch.api.debugging import SetDebugMode
 from services.job_dispatch.api.failures import UnansweredRequest
 from services.job_dispatch.api.legacy_answers import always_json, as_text, flat, sent_again, told
@@ -22,7 +22,8 @@ from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAll
 from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.job_reads import JobQueries
-from shared.auth import caller_of
+from shared.auth import access, caller_of
+from shared.db.holders import acting_for
 
 
 class LegacyApi:
@@ -35,7 +36,7 @@ class LegacyApi:
         activity: PilotActivity,
         jobs: JobQueries,
         commanding: Commanding,
-        limits: CallLimits,
+        limits: PilotLimits,
     ) -> None:
         self._limits = limits
         self._acquiring = acquiring
@@ -49,11 +50,28 @@ class LegacyApi:
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
         anybody = ("user", *pilots)
         return [
-            LegacyMethod("getJob", both, self.get_job, always_json, anybody),
-            LegacyMethod("updateJob", both, self.update_job, sent_again, anybody),
-            LegacyMethod("updateWorkerPilotStatus", both, self.update_worker_status, sent_again, anybody),
-            LegacyMethod("getStatus", both, self.get_status, always_json, pilots),
-            LegacyMethod("setDebugMode", post, self.set_debug_mode, as_text, ("user", *pilots)),
+            LegacyMethod("getJob", both, self.get_job, always_json, access.PILOTS, anybody, right="modify"),
+            LegacyMethod(
+                "updateJob",
+                both,
+                self.update_job,
+                sent_again,
+                access.PILOTS,
+                anybody,
+                takes_expired=True,
+                right="modify",
+            ),
+            LegacyMethod(
+                "updateWorkerPilotStatus",
+                both,
+                self.update_worker_status,
+                sent_again,
+                access.PILOTS,
+                pilots,
+                right="modify",
+            ),
+            LegacyMethod("getStatus", both, self.get_status, always_json, access.PILOTS, pilots),
+            LegacyMethod("setDebugMode", post, self.set_debug_mode, as_text, access.COMMANDS, ("user", *pilots)),
         ]
 
     async def get_job(self, request: Request) -> Response:
@@ -81,7 +99,9 @@ class LegacyApi:
     async def get_status(self, request: Request) -> Response:
         """States and attempts of the jobs `ids`, each joined by commas."""
         fields = await fields_of(request, IDS) if request.method == "POST" else {}
-        states = await self._jobs.states(job_ids_of(request.query_params.getlist("ids") or fields.get("ids"), "ids"))
+        job_ids = job_ids_of(request.query_params.getlist("ids") or fields.get("ids"), "ids")
+        with acting_for(caller_of(request).name):
+            states = await self._jobs.states(job_ids)
         statuses = ",".join(one["status"] or "notfound" for one in states)
         attempts = ",".join(str(one["attempt_number"] or 0) for one in states)
         return told(request, {"StatusCode": OK, "status": statuses, "attemptNr": attempts})

@@ -32,10 +32,11 @@ from services.job_dispatch.api.requests import (
     Text,
     parse,
 )
-from services.job_dispatch.api.secrets import chosen
+from services.job_dispatch.api.secrets import read_secrets
 from services.job_dispatch.parameters import KEY_PAIR_RECIPIENTS, PROXY_RECIPIENTS, RENEWED_TOKEN_S
-from services.job_dispatch.store.secrets import letters_of, secrets_of
-from shared.auth import NotAuthenticated, authentication_of, caller_of
+from services.job_dispatch.store.secrets import letters_of
+from shared.auth import Caller, NotAuthenticated, access, authentication_of, caller_of
+from shared.auth.keyring import Keyring, NoKey
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -76,13 +77,22 @@ class GetUserSecrets(RequestFields):
 
     keys: Text = None
     get_json: Truth = None
+    vo: Text = None
 
 
 class LegacyCredentials:
     """What pilots ask for beside jobs."""
 
-    def __init__(self, database: Database, grid: KnownGrid, parameters: Parameters, directory: Path | None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        grid: KnownGrid,
+        parameters: Parameters,
+        directory: Path | None,
+        keyring: Keyring,
+    ) -> None:
         self._database = database
+        self._keyring = keyring
         self._grid = grid
         self._parameters = parameters
         self._directory = directory
@@ -92,11 +102,11 @@ class LegacyCredentials:
         pilots, post, both = ("pilot", "production"), ("POST",), ("GET", "POST")
         anybody = ("user", *pilots)
         return [
-            LegacyMethod("getProxy", post, self.get_proxy, always_json, anybody),
-            LegacyMethod("getKeyPair", post, self.get_key_pair, always_json, anybody),
-            LegacyMethod("get_access_token", ("GET",), self.get_access_token, always_json, ()),
-            LegacyMethod("getResourceTypes", both, self.get_resource_types, always_json, anybody),
-            LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, anybody),
+            LegacyMethod("getProxy", post, self.get_proxy, always_json, access.NAMED, anybody),
+            LegacyMethod("getKeyPair", post, self.get_key_pair, always_json, access.NAMED, anybody),
+            LegacyMethod("get_access_token", ("GET",), self.get_access_token, always_json, access.OWN, ()),
+            LegacyMethod("getResourceTypes", both, self.get_resource_types, always_json, access.STATES, anybody),
+            LegacyMethod("get_user_secrets", both, self.get_user_secrets, as_pair, access.OWN, anybody),
         ]
 
     def router(self) -> APIRouter:
@@ -108,11 +118,11 @@ class LegacyCredentials:
     async def get_proxy(self, request: Request) -> Response:
         """A proxy certificate in PEM form; its StatusCode is a number, as the pilot looks for the number 0."""
         wanted = parse(GetProxy, await fields_of(request, ACQUIRE))
-        caller = caller_of(request).name
-        named = is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller)
+        caller = caller_of(request)
+        named = is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller.name)
         if not named and not await self._has_letter(caller, "p"):
             return always_json(
-                UnansweredRequest(PERMISSION, f"{caller} is not among those who may have the proxy {wanted.name}")
+                UnansweredRequest(PERMISSION, f"{caller.name} is not among those who may have the proxy {wanted.name}")
             )
         text = await self._file("proxies", f"{wanted.name}.pem")
         if text is None:
@@ -122,22 +132,22 @@ class LegacyCredentials:
     async def get_key_pair(self, request: Request) -> Response:
         """Both halves of a key pair."""
         wanted = parse(GetKeyPair, await fields_of(request, ACQUIRE))
-        caller, names = caller_of(request).name, (wanted.public_key_name, wanted.private_key_name)
+        caller, names = caller_of(request), (wanted.public_key_name, wanted.private_key_name)
         configured = self._parameters.read(KEY_PAIR_RECIPIENTS)
-        named = all(is_named(configured, name, caller) for name in names)
+        named = all(is_named(configured, name, caller.name) for name in names)
         if not named and not await self._has_letter(caller, "k"):
             return always_json(
-                UnansweredRequest(PERMISSION, f"{caller} is not among those who may have {' and '.join(names)}")
+                UnansweredRequest(PERMISSION, f"{caller.name} is not among those who may have {' and '.join(names)}")
             )
         public, private = [await self._file("key_pairs", name) for name in names]
         if public is None or private is None:
             return always_json(UnansweredRequest(MISSING_KEY, f"there is no key pair {' and '.join(names)}"))
         return flat({"StatusCode": OK, "publicKey": public, "privateKey": private})
 
-    async def _has_letter(self, caller: str, letter: str) -> bool:
+    async def _has_letter(self, caller: Caller, letter: str) -> bool:
         """Whether the caller's GRIDPREF gives what the configuration does not (JEDI: Special permission)."""
         async with self._database.read() as connection:
-            return letter in await letters_of(connection, caller)
+            return letter in await letters_of(connection, caller.name, caller.vos)
 
     async def _file(self, folder: str, name: str) -> str | None:
         """A file of the directory for credentials; None where there is none."""
@@ -174,7 +184,7 @@ class LegacyCredentials:
     def _renewed(self, request: Request, key: str) -> str | UnansweredRequest:
         authentication = authentication_of(request.scope)
         try:
-            owner = authentication.key_owner(key)
+            owner = authentication.key_owner(key, request.scope)
         except NotAuthenticated as error:
             return UnansweredRequest(INVALID, f"token_key: {error}")
         if not owner.may("pilot"):
@@ -207,6 +217,8 @@ class LegacyCredentials:
         """[true, values by key] of what the caller keeps."""
         fields = await fields_of(request, ACQUIRE) if request.method == "POST" else dict(request.query_params)
         wanted = parse(GetUserSecrets, fields)
-        async with self._database.read() as connection:
-            kept = chosen(await secrets_of(connection, caller_of(request).name), wanted.keys)
-        return pair(True, kept)
+        try:
+            found = await read_secrets(self._database, self._keyring, caller_of(request), wanted.vo, wanted.keys)
+        except NoKey as error:
+            return pair(False, str(error))
+        return pair(True, found)

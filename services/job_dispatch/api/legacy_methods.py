@@ -12,19 +12,26 @@ from starlette.routing import Route
 from services.job_dispatch.api.failures import Endpoint, Form, answered, guarded
 from services.job_dispatch.api.legacy_names import as_called
 from services.job_dispatch.api.requests import BadRequest
+from shared.auth.access import AccessRule
 
 PREFIX = "/server/panda"
 
 
 @dataclass(frozen=True)
 class LegacyMethod:
-    """One method; without roles it is for anybody, and looks at its caller itself."""
+    """One method; without roles it is for anybody, and looks at its caller itself.
+
+    `takes_expired` and `right` as in `guarded`.
+    """
 
     name: str
     verbs: tuple[str, ...]
     endpoint: Endpoint
     form: Form
+    rule: AccessRule
     roles: tuple[str, ...]
+    takes_expired: bool = False
+    right: str | None = None
 
     @property
     def path(self) -> str:
@@ -32,7 +39,10 @@ class LegacyMethod:
 
     def route(self) -> Route:
         """The method behind the check of its caller."""
-        endpoint = guarded(self.form, *self.roles)(self._call) if self.roles else self._open()
+        endpoint: Endpoint = self._open()
+        if self.roles:
+            check = guarded(self.form, self.rule, *self.roles, takes_expired=self.takes_expired, right=self.right)
+            endpoint = check(self._call)
         return Route(self.path, endpoint, methods=list(self.verbs))
 
     async def _call(self, request: Request) -> Response:

@@ -22,7 +22,7 @@ from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.acquiring import Acquiring
 from services.job_dispatch.api.body import BULK, IDS, OF_LIST, OF_LIST_IN_TEXT, fields_of, readable, report_fields_of
 from services.job_dispatch.api.call import Direct, PilotCall
-from services.job_dispatch.api.call_limits import CallLimits
+from services.job_dispatch.api.call_limits import PilotLimits
 from services.job_dispatch.api.failures import enveloped, guarded
 from services.job_dispatch.api.reported import is_final, note_worker, report_of, reported
 from services.job_dispatch.api.requests import FAILED, MOST_REPORTS, NO_JOBS, OK, ROLE, BadRequest, job_ids_of, shown
@@ -30,7 +30,8 @@ from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.policy.reports import NO_COMMAND, Judgement
 from services.job_dispatch.store.job_reads import JobQueries
-from shared.auth import Caller, caller_of
+from shared.auth import Caller, access, caller_of
+from shared.db.holders import acting_for
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
 from shared.web.json_text import parse_json
@@ -38,6 +39,7 @@ from shared.web.json_text import parse_json
 READ_TOGETHER = 16
 _NO_COMMAND = b'{"success":true,"message":"","data":{"StatusCode":0,"command":"NULL"}}'
 PREFIX = "/api/v1/pilot"
+ANYBODY = ("user", "pilot", "production")
 
 
 class PilotApi:
@@ -49,7 +51,7 @@ class PilotApi:
         reporting: Reporting,
         activity: PilotActivity,
         jobs: JobQueries,
-        limits: CallLimits,
+        limits: PilotLimits,
     ) -> None:
         self._limits = limits
         self._acquiring = acquiring
@@ -59,18 +61,23 @@ class PilotApi:
 
     def direct(self) -> dict[str, Direct]:
         """The two calls that are most of all."""
-        pilot = guarded(enveloped, "user", "pilot", "production")
-        return {f"{PREFIX}/acquire_jobs": pilot(self._acquired), f"{PREFIX}/update_job": pilot(self._reported)}
+        pilot = guarded(enveloped, access.PILOTS, *ANYBODY, right="modify")
+        ending = guarded(enveloped, access.PILOTS, *ANYBODY, takes_expired=True, right="modify")
+        return {f"{PREFIX}/acquire_jobs": pilot(self._acquired), f"{PREFIX}/update_job": ending(self._reported)}
 
     def routes(self) -> list[Route]:
         """All routes of pilots; GET and POST for the reads, as both are used."""
-        pilot = guarded(enveloped, "user", "pilot", "production")
+        reading = guarded(enveloped, access.PILOTS, *ANYBODY)
+        pilot = guarded(enveloped, access.PILOTS, *ANYBODY, right="modify")
+        ending = guarded(enveloped, access.PILOTS, *ANYBODY, takes_expired=True, right="modify")
+        # pilots that people start for their own jobs are no workers of a factory
+        worker = guarded(enveloped, access.PILOTS, "pilot", "production", right="modify")
         return [
             Route(f"{PREFIX}/acquire_jobs", pilot(self.acquire_jobs), methods=["POST"]),
-            Route(f"{PREFIX}/update_job", pilot(self.update_job), methods=["POST"]),
+            Route(f"{PREFIX}/update_job", ending(self.update_job), methods=["POST"]),
             Route(f"{PREFIX}/update_jobs_bulk", pilot(self.update_jobs_bulk), methods=["POST"]),
-            Route(f"{PREFIX}/get_job_status", pilot(self.get_job_status), methods=["GET", "POST"]),
-            Route(f"{PREFIX}/update_worker_status", pilot(self.update_worker_status), methods=["POST"]),
+            Route(f"{PREFIX}/get_job_status", reading(self.get_job_status), methods=["GET", "POST"]),
+            Route(f"{PREFIX}/update_worker_status", worker(self.update_worker_status), methods=["POST"]),
         ]
 
     async def acquire_jobs(self, request: Request) -> Response:
@@ -129,7 +136,8 @@ class PilotApi:
         """Status and attempt of jobs."""
         fields = await fields_of(request, IDS) if request.method == "POST" else {}
         job_ids = job_ids_of(request.query_params.getlist("job_ids") or fields.get("job_ids"))
-        states = await self._jobs.states(job_ids)
+        with acting_for(caller_of(request).name):
+            states = await self._jobs.states(job_ids)
         data = [
             {
                 "job_id": one["job_id"],

@@ -15,7 +15,7 @@ from services.job_dispatch.api.requests import RequestFields, parse
 from services.job_dispatch.lifecycle.reordering import Reordering
 from services.job_dispatch.store.jobs import Store
 from services.job_dispatch.store.reordering import SQL
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.grid_preferences import most_priority
 from shared.model.priorities import HIGHEST, LOWEST
@@ -25,6 +25,7 @@ from shared.web.values import Id
 
 #: the API's number of a refusal: the job is in a state that does not allow it (PanDA client: task commands)
 IRRELEVANT = 4
+Commander = Annotated[Caller, Depends(require(access.COMMANDS, "user", "production", right="modify"))]
 
 
 class ChangePriority(RequestFields):
@@ -46,7 +47,9 @@ class PriorityApi:
         return router
 
     async def change_priority(
-        self, request: Request, caller: Annotated[Caller, Depends(require("user", "production", right="modify"))]
+        self,
+        request: Request,
+        caller: Commander,
     ) -> Response:
         """Give a waiting job another priority; every dispatcher hands it out by that one from now on."""
         wanted = parse(ChangePriority, await fields_of(request, HEARTBEAT))
@@ -55,10 +58,9 @@ class PriorityApi:
             if row is None:
                 return refused(NOT_FOUND, f"job {wanted.job_id} is not live")
             if not caller.may_for(row["vo"], "production"):
-                if not caller.is_of(row["vo"]):
-                    return refused(NOT_PERMITTED, f"job {wanted.job_id} is of the VO {row['vo']}")
-                if caller.name != row["user_name"]:
-                    return refused(NOT_PERMITTED, f"job {wanted.job_id} belongs to {row['user_name']}")
+                if not access.COMMANDS.allows(caller, access.Whose.of(row["user_name"], row["vo"])):
+                    said = f"job {wanted.job_id} is of the VO {row['vo']}; allowed: {access.COMMANDS.meaning}"
+                    return refused(NOT_PERMITTED, said)
                 most = most_priority(row["grid_pref"], has_group=bool(row["working_group"]))
                 if wanted.priority > most:
                     return refused(NOT_PERMITTED, f"priority: value {wanted.priority}: at most {most} is allowed")

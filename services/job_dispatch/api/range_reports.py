@@ -14,13 +14,22 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from services.job_dispatch.api.body import INNER
-from services.job_dispatch.api.report_fields import LONGEST_NAME
-from services.job_dispatch.api.requests import FAILED, BadRequest, RequestFields, Whole, shown, whole
+from services.job_dispatch.api.measured import EVENTS
+from services.job_dispatch.api.reported_files import LONGEST_NAME
+from services.job_dispatch.api.requests import (
+    FAILED,
+    LARGEST_FILE_BYTES,
+    BadRequest,
+    RequestFields,
+    Whole,
+    shown,
+    whole,
+)
 from services.job_dispatch.lifecycle.event_ranges import RangeReport
 from services.job_dispatch.policy.event_ranges import RangeId, ReportedRangeStatus
 from services.job_dispatch.store.event_ranges import WrittenFile
 from shared.model.problems import FieldProblem
-from shared.model.whole_numbers import LARGEST_INT4, LARGEST_INT8
+from shared.model.whole_numbers import LARGEST_INT4
 from shared.web.json_text import parse_json_now
 from shared.web.values import Id, absent, read_id
 
@@ -177,9 +186,9 @@ def _written(range_id: RangeId, said: Mapping[str, Any], file: Mapping[str, Any]
         kind=kind,
         lfn=lfn,
         obj_store_id=_number(file.get("objstoreID"), LARGEST_INT4),
-        size_bytes=_number((said if own else file).get("fsize"), LARGEST_INT8),
+        size_bytes=_number((said if own else file).get("fsize"), LARGEST_FILE_BYTES),
         adler32=adler32 if isinstance(adler32, str) and 0 < len(adler32) <= 8 else None,
-        n_events=1 if own else _number(file.get("numEvents"), LARGEST_INT8),
+        n_events=1 if own else _number(file.get("numEvents"), int(EVENTS.most)),
         path_convention=_number(file.get("pathConvention"), LARGEST_INT4),
     )
 

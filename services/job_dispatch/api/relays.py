@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from services.job_dispatch.api.legacy_answers import as_pair, as_text, pair
 from services.job_dispatch.api.legacy_methods import LegacyMethod
+from shared.auth.access import SUBMITTING
 
 _ALLOWED = "allowed: a task for each step (prun), later ones with --parentTaskID"
 WORKFLOWS = f"workflows are not supported by this version; {_ALLOWED}"
@@ -20,8 +21,11 @@ def relays() -> list[LegacyMethod]:
     The client shows the second of a pair whose first is false, and a text where it asked for event picking.
     """
     users = ("user", "production")
-    methods = [LegacyMethod(name, ("POST",), _no_workflows, as_pair, users) for name in _PAIRS]
-    return [*methods, LegacyMethod("putEventPickingRequest", ("POST",), _no_event_picking, as_text, users)]
+    methods = [LegacyMethod(name, ("POST",), _no_workflows, as_pair, SUBMITTING, users) for name in _PAIRS]
+    return [
+        *methods,
+        LegacyMethod("putEventPickingRequest", ("POST",), _no_event_picking, as_text, SUBMITTING, users),
+    ]
 
 
 async def _no_workflows(request: Request) -> Response:

@@ -12,15 +12,15 @@ from starlette.requests import Request
 from services.job_dispatch.acquire.activity import PilotActivity
 from services.job_dispatch.api.body import HEARTBEAT, OF_ONE, REPORT, fields_of, report_fields_of
 from services.job_dispatch.api.call import PilotCall
-from services.job_dispatch.api.call_limits import CallLimits
+from services.job_dispatch.api.call_limits import PilotLimits
 from services.job_dispatch.api.report_fields import read_report
 from services.job_dispatch.api.requests import FAILED, BadRequest, WorkerUpdate, parse
 from services.job_dispatch.policy.reports import FINAL_REPORTED, Report
-from shared.auth import Caller, caller_of
+from shared.auth import Caller, TokenExpired, caller_of
 from shared.model.problems import FieldProblem
 
 
-async def report_of(request: PilotCall, limits: CallLimits) -> Report:
+async def report_of(request: PilotCall, limits: PilotLimits) -> Report:
     """The one report of a request. Raises BadRequest, Crowded; TooManyCalls for one that is not final."""
     fields, is_small = await report_fields_of(request, REPORT, OF_ONE)
     report = await reported(caller_of(request), fields, is_small)
@@ -32,9 +32,14 @@ async def report_of(request: PilotCall, limits: CallLimits) -> Report:
 async def reported(caller: Caller, fields: Mapping[str, Any], is_small: bool) -> Report:
     """A report of a caller. Raises BadRequest.
 
-    Thousands of files are looked at in Python, which a thread does without stopping the others.
+    Raises TokenExpired for one whose token has, unless it tells the end of a job. Thousands of files are looked at in
+    Python, which a thread does without stopping the others.
     """
     report = read_report(fields) if is_small else await asyncio.to_thread(read_report, fields)
+    if caller.has_expired:
+        if report.job_status not in FINAL_REPORTED:
+            raise TokenExpired("token refused: Signature has expired; allowed: the end of a job that it acquired")
+        return replace(report, subject=caller.name, vos=caller.vos, claimant_only=True)
     return replace(
         report,
         subject=caller.name,

@@ -97,8 +97,6 @@ def whole(value: Any) -> Any:
 Text = Annotated[str | None, BeforeValidator(lambda value: None if value is None else absent(str(value)))]
 Whole = Annotated[Annotated[int, Field(ge=-LARGEST_INT8 - 1, le=LARGEST_INT8)] | None, BeforeValidator(whole)]
 Amount = Annotated[Annotated[int, Field(ge=0, le=2**40)] | None, BeforeValidator(whole)]
-Traffic = Annotated[Annotated[int, Field(ge=-(2**60), le=2**60)] | None, BeforeValidator(whole)]
-Number = Annotated[Annotated[float, Field(ge=-1e12, le=1e12, allow_inf_nan=False)] | None, BeforeValidator(absent)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -210,12 +208,16 @@ class WorkerUpdate(RequestFields):
 
 
 def request_key(caller: str, offer: Offer, key: str) -> str:
-    """What identifies a request among all.
+    """What identifies a request among all; `offer`: as it was restricted to what the caller may have.
 
-    Two pilots that count their requests from 1 must not get one job, also if they share a token. The scope of a key is
-    its caller, queue and worker (the node where no worker is named). It is a digest, because each of them may be long.
+    Two pilots that count their requests from 1 must not get one job, also if they share a token, and one name with
+    tokens of two VOs or of two roles is two callers. The scope of a key is its caller, the VOs, label and user whose
+    jobs the caller may have, the queue and the worker (the node where no worker is named). It is a digest, because each
+    of them may be long.
     """
-    scope = orjson.dumps([caller, offer.queue, offer.worker, key])
+    kind = offer.kind
+    may_have = [None if kind.vos is None else sorted(kind.vos), kind.prod_source_label, offer.user_name]
+    scope = orjson.dumps([caller, may_have, offer.queue, offer.worker, key])
     return hashlib.blake2b(scope, digest_size=20).hexdigest()
 
 
@@ -242,6 +244,18 @@ def _validated(model: type[M], fields: Mapping[str, Any], sent: Mapping[str, str
         return model.model_validate(fields)
     except ValidationError as error:
         refuse(error, model, sent)
+
+
+def parse_known(model: type[M], fields: Mapping[str, Any]) -> tuple[M, list[FieldProblem]]:
+    """The request without optional fields that cannot be, and what is wrong with these. Raises BadRequest."""
+    try:
+        return parse(model, fields), []
+    except BadRequest as error:
+        odd = {one.field for one in error.problems}
+        required = {name for name, one in model.model_fields.items() if one.is_required()}
+        if odd & required or odd & {sent for sent in fields if LEGACY_NAMES.get(sent) in required}:
+            raise
+        return parse(model, {name: value for name, value in fields.items() if name not in odd}), list(error.problems)
 
 
 def refuse(error: ValidationError, model: type[RequestFields], sent: Mapping[str, str]) -> NoReturn:

@@ -1,12 +1,11 @@
-"""/api/v1/creds/*: what people keep for their payloads, and how it reaches a job that uses it.
+"""/api/v1/creds/*: what people keep for the payloads of their tasks in one VO.
 
-Everybody sees and changes their own only.
+Everybody sees and changes their own only; it is encrypted in the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Annotated
 
 import orjson
@@ -14,15 +13,23 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.job import body_of
-from services.job_dispatch.api.requests import RequestFields, parse
-from services.job_dispatch.parameters import PILOT_SECRETS
-from services.job_dispatch.store.secrets import MOST_SECRETS, forget_secrets, secrets_of, set_secret
-from shared.auth import Caller, require
-from shared.auth.named import EVERYWHERE
-from shared.config.parameters import Parameters
+from services.job_dispatch.api.requests import FAILED, BadRequest, RequestFields, Text, parse
+from services.job_dispatch.rotating import Rotation
+from services.job_dispatch.store.secrets import (
+    MOST_SECRETS,
+    KeptSecret,
+    forget_secret,
+    forget_secrets,
+    listed_secrets,
+    notes_for_owner,
+    secrets_of,
+    set_secret,
+)
+from shared.auth import Caller, access, require
+from shared.auth.access import Whose
+from shared.auth.keyring import Keyring, NoKey
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -30,81 +37,73 @@ from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Truth
 
-ANYBODY = require("user", "pilot", "production", "operator")
-CHANGER = require("user", "pilot", "production", "operator", right="modify")
+ANYBODY = require(access.OWN, "user", "pilot", "production", "operator")
+CHANGER = require(access.OWN, "user", "pilot", "production", "operator", right="modify")
+OPERATOR = require(access.OPERATORS, "operator", right="modify")
 LONGEST_VALUE = 50_000
+LONGEST_VO = 16
 
 
 class SetSecret(RequestFields):
-    """`creds/set_user_secrets`: without a value the key is forgotten, without a key all of them."""
+    """`creds/set_user_secrets`: without a value the key is forgotten, without a key all of them.
+
+    `vo`: for whose tasks; `for_pilots`: also for the pilots of queues that name the owner (PILOT_SECRETS).
+    """
 
     key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     value: Annotated[str, Field(max_length=LONGEST_VALUE)] | None = None
-
-
-class JobSecrets:
-    """What the configuration has for the pilots of a queue: logins of their real-time logs.
-
-    They go with every job. What a job's owner keeps comes with the claim. Neither is stored with the job, as
-    specifications are shown to the members of the owner's VO.
-    """
-
-    def __init__(self, database: Database, parameters: Parameters) -> None:
-        self._database = database
-        self._parameters = parameters
-
-    async def of_pilots(self, queue: str) -> dict[str, str]:
-        """The logins; asked before a job is taken, which would be lost if they could not be read after."""
-        configured = self._parameters.read(PILOT_SECRETS)
-        keeper = (configured.get(queue) or configured.get(EVERYWHERE)) if isinstance(configured, Mapping) else None
-        if keeper is None:
-            return {}
-        async with self._database.read() as connection:
-            return await secrets_of(connection, str(keeper))
-
-
-def with_logins(granted: Sequence[Granted], logins: Mapping[str, str]) -> Sequence[Granted]:
-    """The same jobs with the logins in their specifications, if there are any."""
-    if not logins:
-        return granted
-    specs = [{**orjson.loads(one.spec or "{}"), "pilotSecrets": logins} for one in granted]
-    return [replace(one, spec=orjson.dumps(spec).decode()) for one, spec in zip(granted, specs, strict=True)]
+    vo: Text = None
+    for_pilots: Truth = None
 
 
 class SecretsApi:
-    """For any caller, each about their own."""
+    """For any caller, each about their own; operators have all of them encrypted anew."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, keyring: Keyring) -> None:
         self._database = database
+        self._keyring = keyring
+        self._rotation = Rotation(database, keyring)
 
     def router(self) -> APIRouter:
         router = APIRouter(route_class=JsonRoute, prefix="/api/v1/creds", tags=["secrets"])
         router.add_api_route("/set_user_secrets", self.set_secret, methods=["POST"], openapi_extra=_BODY)
         router.add_api_route("/get_user_secrets", self.get_secrets, methods=["GET"])
+        router.add_api_route("/list_user_secrets", self.list_secrets, methods=["GET"])
+        router.add_api_route("/rotate_key", self.rotate_key, methods=["POST"])
         return router
 
     async def set_secret(self, request: Request, caller: Annotated[Caller, Depends(CHANGER)]) -> Response:
-        """Keep a value under a key, or forget the key; with neither, forget all keys."""
+        """Keep a value under a key, or forget the key; with neither, forget all keys. All for one VO."""
         fields = await fields_of(request, HEARTBEAT)
         wanted = parse(SetSecret, fields)
+        vo = vo_of_secrets(caller, wanted.vo)
         if wanted.key is None:
-            return await self._forget_all(caller, wanted, is_said="key" in fields)
-        async with self._database.begin(reason=f"secret of {caller.name}") as work:
-            done = await set_secret(work.connection, caller.name, wanted.key, wanted.value)
-        if done:
-            return Envelope()
+            return await self._forget_all(caller, vo, wanted, is_said="key" in fields)
         if wanted.value is None:
-            return refused(NOT_FOUND, f"{wanted.key}: there is no such key")
-        allowed = f"at most {MOST_SECRETS} keys are kept"
-        return refused(BAD_REQUEST, problems=[FieldProblem("key", wanted.key, allowed, f"key: {allowed}")])
+            async with self._database.begin(reason=f"secret of {caller.name} forgotten") as work:
+                is_forgotten = await forget_secret(work.connection, caller.name, vo, wanted.key)
+            return Envelope() if is_forgotten else refused(NOT_FOUND, f"{wanted.key}: there is no such key for {vo}")
+        return await self._keep(caller, vo, wanted.key, wanted.value, for_pilots=bool(wanted.for_pilots))
 
-    async def _forget_all(self, caller: Caller, wanted: SetSecret, *, is_said: bool) -> Response:
+    async def _keep(self, caller: Caller, vo: str, key: str, value: str, *, for_pilots: bool) -> Response:
+        try:
+            secret = KeptSecret.sealing(self._keyring, caller.name, vo, key, value)
+        except NoKey as error:
+            return refused(None, str(error))
+        async with self._database.begin(reason=f"secret of {caller.name}") as work:
+            is_kept = await set_secret(work.connection, secret, for_pilots=for_pilots)
+        if is_kept:
+            return Envelope()
+        allowed = f"at most {MOST_SECRETS} keys are kept"
+        return refused(BAD_REQUEST, problems=[FieldProblem("key", key, allowed, f"key: {allowed}")])
+
+    async def _forget_all(self, caller: Caller, vo: str, wanted: SetSecret, *, is_said: bool) -> Response:
         """Only who says null for both means it."""
         if not is_said or wanted.value is not None:
             allowed = "allowed: a text; null, without a value, forgets all keys"
             return refused(BAD_REQUEST, problems=[problem("key", wanted.key, allowed)])
         async with self._database.begin(reason=f"all secrets of {caller.name} forgotten") as work:
-            n_keys = await forget_secrets(work.connection, caller.name)
+            n_keys = await forget_secrets(work.connection, caller.name, vo)
         return Envelope(None, f"{n_keys} keys are forgotten")
 
     async def get_secrets(
@@ -113,20 +112,75 @@ class SecretsApi:
         caller: Annotated[Caller, Depends(ANYBODY)],
         keys: str | None = None,
         get_json: Truth = None,
+        vo: str | None = None,
     ) -> Response:
-        """Values by key: all, or those of the keys that are named with commas between them.
+        """Values by key: all of one VO, or those of the keys that are named with commas between them.
 
         As the text of a JSON object, which PanDA's client reads; with `get_json` as an object.
         """
-        async with self._database.read() as connection:
-            found = chosen(await secrets_of(connection, caller.name), keys)
+        try:
+            found = await read_secrets(self._database, self._keyring, caller, vo, keys)
+        except NoKey as error:
+            return refused(None, str(error))
         return Envelope(found if get_json else orjson.dumps(found).decode())
 
+    async def list_secrets(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+        """Keys without values, and what others tried: who asked for them, who changed a task that used them."""
+        async with self._database.read() as connection:
+            secrets = await listed_secrets(connection, caller.name)
+            notes = await notes_for_owner(connection, caller.name)
 
-def chosen(kept: dict[str, str], keys: str | None) -> dict[str, str]:
+        def is_own(row: dict[str, object]) -> bool:
+            return access.OWN.allows(caller, Whose.of(caller.name, str(row.get("vo") or "")))
+
+        return Envelope({"secrets": list(filter(is_own, secrets)), "notes": list(filter(is_own, notes))})
+
+    async def rotate_key(self, request: Request, caller: Annotated[Caller, Depends(OPERATOR)]) -> Response:
+        """Encrypt everything with the newest key, slice by slice; says which keys are needed no more."""
+        try:
+            done = await self._rotation.run(caller.name)
+        except NoKey as error:
+            return refused(None, str(error))
+        return Envelope(done.as_sent(), done.sentence)
+
+
+async def read_secrets(
+    database: Database, keyring: Keyring, caller: Caller, vo: str | None, keys: str | None
+) -> dict[str, str]:
+    """Values by key of the caller.
+
+    Raises BadRequest without a VO, NoKey for a value that cannot be decrypted.
+    """
+    async with database.read() as connection:
+        kept = chosen(await secrets_of(connection, caller.name, vo_of_secrets(caller, vo)), keys)
+    found = {}
+    for one in kept:
+        try:
+            found[one.key] = one.opened(keyring)
+        except NoKey as error:
+            raise NoKey(f"{one.key} cannot be decrypted: {error}") from None
+    return found
+
+
+def chosen(kept: Sequence[KeptSecret], keys: str | None) -> list[KeptSecret]:
     """Those of the keys that are named with commas between them; all where none is."""
     wanted = {one.strip() for one in (keys or "").split(",") if one.strip() not in ("", "None")}
-    return {key: value for key, value in kept.items() if not wanted or key in wanted}
+    return [one for one in kept if not wanted or one.key in wanted]
 
 
-_BODY = body_of({"key": "API_TOKEN", "value": "..."}, SetSecret.model_json_schema())
+def vo_of_secrets(caller: Caller, said: str | None) -> str:
+    """For which VO: as the request says (`vo`, Origin), else the only one of the caller.
+
+    Raises BadRequest.
+    """
+    vos = caller.vos
+    if said and caller.is_of(said) and len(said) <= LONGEST_VO:
+        return said
+    if not said and vos is not None and len(vos) == 1:
+        return next(iter(vos))
+    listed = f"a VO of at most {LONGEST_VO} characters" if vos is None else ", ".join(sorted(vos)) or "none"
+    allowed = f"allowed: {listed} (in this field or the header Origin)"
+    raise BadRequest(FAILED, [problem("vo", said, allowed)])
+
+
+_BODY = body_of({"key": "API_TOKEN", "value": "...", "vo": "atlas"}, SetSecret.model_json_schema())

@@ -24,6 +24,7 @@ from services.job_dispatch.api.legacy_methods import LegacyMethod, forms_of, rou
 from services.job_dispatch.api.pilot import PREFIX
 from services.job_dispatch.api.requests import FAILED
 from shared.web.intake import SEAT, Crowded, Room
+from shared.web.panda_paths import why_not
 from shared.web.whole_answers import answer_json
 
 log = logging.getLogger(__name__)
@@ -82,6 +83,7 @@ class DispatchWeb(FastAPI):
         """What pilots call and this version does not have: told with a status code of their protocol."""
         allowed = sorted(method for method, path in self._short if path == scope["path"])
         text = f"{scope['method']} {scope['path']}: {'Method Not Allowed' if allowed else 'Not Found'}"
+        text = why_not(scope["path"]) or text
         form = enveloped if scope["path"].startswith(f"{PREFIX}/") else always_json
         response = form(UnansweredRequest(FAILED, text, 405 if allowed else 404))
         if allowed:

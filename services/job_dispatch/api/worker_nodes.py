@@ -11,11 +11,13 @@ from starlette.routing import Route
 
 from services.job_dispatch.api.body import HEARTBEAT, fields_of
 from services.job_dispatch.api.failures import enveloped, guarded
+from services.job_dispatch.api.measured import ClockMhz, Cores, DiskMb, MemoryMb, Parts
 from services.job_dispatch.api.pilot import PREFIX
-from services.job_dispatch.api.requests import Amount, Number, RequestFields, Text, parse
+from services.job_dispatch.api.requests import RequestFields, Text, parse_known
 from services.job_dispatch.store.worker_nodes import note_node
+from shared.auth import access
 from shared.db.database import Database
-from shared.web.envelope import Envelope
+from shared.web.envelope import Envelope, sentences
 
 LONGEST_TEXT = 500
 ShortName = Annotated[str, Field(min_length=1, max_length=200)]
@@ -31,13 +33,13 @@ class WorkerNode(RequestFields):
     cpu_model_normalized: Text = None
     cpu_architecture: Text = None
     cpu_architecture_level: Text = None
-    n_logical_cpus: Amount = None
-    n_sockets: Amount = None
-    cores_per_socket: Amount = None
-    threads_per_core: Amount = None
-    clock_speed: Number = None
-    total_memory: Amount = None
-    total_local_disk: Amount = None
+    n_logical_cpus: Cores = None
+    n_sockets: Parts = None
+    cores_per_socket: Parts = None
+    threads_per_core: Parts = None
+    clock_speed: ClockMhz = None
+    total_memory: MemoryMb = None
+    total_local_disk: DiskMb = None
 
 
 class WorkerNodeGpu(RequestFields):
@@ -47,8 +49,8 @@ class WorkerNodeGpu(RequestFields):
     host_name: ShortName
     vendor: ShortName
     model: ShortName
-    count: Amount = None
-    vram: Amount = None
+    count: Parts = None
+    vram: MemoryMb = None
     architecture: Text = None
     framework: Text = None
     framework_version: Text = None
@@ -65,7 +67,7 @@ class WorkerNodes:
         self._database = database
 
     def routes(self) -> list[Route]:
-        pilot = guarded(enveloped, "pilot", "production")
+        pilot = guarded(enveloped, access.PILOTS, "pilot", "production", right="modify")
         return [
             Route(f"{PREFIX}/update_worker_node", pilot(self.update_worker_node), methods=["POST"]),
             Route(f"{PREFIX}/update_worker_node_gpu", pilot(self.update_worker_node_gpu), methods=["POST"]),
@@ -73,17 +75,17 @@ class WorkerNodes:
 
     async def update_worker_node(self, request: Request) -> Response:
         """Processors, memory and disk of a machine."""
-        node = parse(WorkerNode, await fields_of(request, HEARTBEAT))
+        node, left_out = parse_known(WorkerNode, await fields_of(request, HEARTBEAT))
         async with self._database.begin(reason="worker node") as work:
             await note_node(work.connection, "node", node.site, node.host_name, _said(node))
-        return Envelope()
+        return Envelope(message=sentences(left_out), problems=left_out)
 
     async def update_worker_node_gpu(self, request: Request) -> Response:
         """One kind of GPU in a machine."""
-        gpu = parse(WorkerNodeGpu, await fields_of(request, HEARTBEAT))
+        gpu, left_out = parse_known(WorkerNodeGpu, await fields_of(request, HEARTBEAT))
         async with self._database.begin(reason="worker node") as work:
             await note_node(work.connection, "gpu", gpu.site, gpu.host_name, _said(gpu), f"{gpu.vendor} {gpu.model}")
-        return Envelope()
+        return Envelope(message=sentences(left_out), problems=left_out)
 
 
 def _said(fields: RequestFields) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.commands import Order, is_in_force, steps_of, takes_over
 from services.job_dispatch.policy.reports import KILL_CODE, Blame
@@ -36,8 +37,8 @@ class CommandProgress:
 class CommandSlices:
     """`begin` is called by the handler of the command; `work_off` runs beside it and does what is left."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, *, size: int = SLICE) -> None:
-        self._store, self._lifecycle, self._size = store, lifecycle, size
+    def __init__(self, store: Store, lifecycle: Lifecycle, room: CapRoom, *, size: int = SLICE) -> None:
+        self._store, self._lifecycle, self._room, self._size = store, lifecycle, room, size
 
     async def begin(self, work: UnitOfWork, task_id: int, order: Order) -> None:
         """Remember the command and take the first jobs.
@@ -99,13 +100,17 @@ class CommandSlices:
         wanted: dict[str, Any] = {
             "task_id": progress.task_id, "statuses": list(step.sources), "spared_types": list(step.spared),
         }  # fmt: skip
+        room = await self._room.of_task(work, progress.task_id) if step.target == "activated" else None
+        size = self._size if room is None else min(room, self._size)
         await SQL.value(work.connection, "plan_by_status")
-        rows = await SQL.rows(work.connection, "take_jobs_of_task", size=self._size, **wanted)
+        rows = await SQL.rows(work.connection, "take_jobs_of_task", size=size, **wanted)
         jobs = await self._store.lock_jobs(work.connection, [row["job_id"] for row in rows])
         blames = {job_id: Blame("user", KILL_CODE, step.reason) for job_id in jobs}
         moved = await self._lifecycle.to(work, jobs, sorted(jobs), step.target, reason=step.reason, blames=blames)
         waits, number = False, progress.step
-        if len(rows) < self._size:
+        if size < self._size and len(rows) == size:
+            number += 1  # the caps of the user or group hold the others: they let them go on one day
+        elif len(rows) < self._size:
             waits = bool(await SQL.value(work.connection, "has_jobs_left", **wanted))
             number += 0 if waits else 1
         elif not moved:

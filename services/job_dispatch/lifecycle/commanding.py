@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.job_dispatch.policy.pilot_commands import DEBUG_OFF, ENDING, OF_DEBUG_MODE, is_of_debug_mode
 from services.job_dispatch.store.jobs import Store
-from shared.auth import Caller
+from shared.auth import Caller, access
 from shared.db.database import Database
 
 
@@ -38,15 +38,14 @@ class Commanding:
             if job_id not in jobs:
                 raise NotLive(f"job {job_id} is not live")
             row = jobs[job_id].row
-            is_own = caller.may_for(row.vo, "user") and caller.name == row.user_name
+            is_own = access.COMMANDS.allows(caller, access.Whose.of(row.user_name, row.vo))
             has_it = caller.may_for(row.vo, "pilot") and caller.name == row.claimed_by
             # an owner takes nothing back that production ordered
             of_debug = all(is_of_debug_mode(one) for one in (command, row.command) if one)
             if not caller.may_for(row.vo, "production") and not (of_debug and (is_own or has_it)):
-                if not caller.is_of(row.vo):
-                    raise CommandNotAllowed(f"{caller.name} may not: job {job_id} is of the VO {row.vo}")
-                others = "production or operators" if not of_debug else f"{row.user_name}, production or operators"
-                raise CommandNotAllowed(f"{caller.name} may not: this is for {others}")
+                others = access.COMMANDS.meaning if of_debug else access.PRODUCTION.meaning
+                said = f"job {job_id} is of the VO {row.vo}; this is for {others}"
+                raise CommandNotAllowed(f"{caller.name} may not: {said}")
             if command == DEBUG_OFF:
                 done = await self._store.take_back_commands(work.connection, job_id, OF_DEBUG_MODE)
             else:

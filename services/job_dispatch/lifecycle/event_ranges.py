@@ -37,7 +37,8 @@ from services.job_dispatch.store.event_ranges import (
     take_ranges_of_task,
 )
 from services.job_dispatch.store.jobs import LockedJob, Store
-from shared.auth import Caller
+from shared.auth import Caller, access
+from shared.auth.access import DETAILS, Whose
 from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
@@ -128,10 +129,11 @@ class EventRanges:
                 return await count_ready_of_task(work.connection, task)
             return await count_ready(work.connection, task, job_id)
 
-    async def states(self, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
-        """Ranges of (task, job)."""
+    async def states(self, caller: Caller, pairs: Sequence[tuple[int, int]]) -> list[RangeState]:
+        """Ranges of (task, job); errors of those whose details are the caller's."""
         async with self._database.read() as connection:
-            return await range_states(connection, pairs)
+            found = await range_states(connection, pairs)
+        return [one if DETAILS.allows(caller, one.whose) else one.without_errors() for one in found]
 
     async def report(self, caller: Caller, reports: Sequence[RangeReport], version: int) -> RangeAnswers:
         """What pilots say of ranges, judged one after another, stored in one transaction.
@@ -157,7 +159,7 @@ class EventRanges:
             await note_refused(work.connection, _refused(reports, verdicts))
         return RangeAnswers(
             [one.told for one in verdicts],
-            _commands(jobs, known),
+            _commands(jobs, why_not),
             [one.reason for one in verdicts if not one.told],
         )
 
@@ -182,19 +184,18 @@ class EventRanges:
     def _why_not(self, caller: Caller, job_id: int, task_id: int | None, jobs: Mapping[int, LockedJob]) -> str | None:
         """Why the caller may neither take nor report ranges for the job; None where they may."""
         if job_id not in jobs or jobs[job_id].row.status not in ON_NODE:
-            return f"job {job_id} is not with a pilot"
+            return _not_with_a_pilot(job_id)
         row: ReportedJob = jobs[job_id].row
+        is_pilot = caller.name == row.claimed_by or access.PILOTS.allows(caller, Whose.of(row.user_name, row.vo))
+        if not is_pilot or not (caller.is_of(row.vo) or caller.may("operator")):
+            return _not_with_a_pilot(job_id)  # of others nothing is told
         if task_id not in (None, row.task_id):
             return f"job {job_id} is of task {row.task_id}, not {task_id}"
-        if not caller.is_of(row.vo) and not caller.may("operator"):
-            return f"job {job_id} is of the VO {row.vo}: {caller.name} may not report for it"
         asker = Report(job_id, "running", subject=caller.name, is_trusted=caller.may_for(row.vo, "production"))
         if not is_known_reporter(
             asker, row, lambda queue, name: is_named(self._parameters.read(REPORTERS), queue, name)
         ):
-            had = (
-                f"job {job_id} was acquired by {row.claimed_by}" if row.claimed_by else f"nobody acquired job {job_id}"
-            )
+            had = f"job {job_id} was acquired by somebody else" if row.claimed_by else f"nobody acquired job {job_id}"
             return f"{had}: {caller.name} may not report for it"
         return None
 
@@ -269,15 +270,22 @@ def _refused(
     return found
 
 
-def _commands(jobs: Mapping[int, LockedJob], known: Sequence[RangeId]) -> dict[int, str]:
-    """What the pilots of these jobs are told: the job's command, or to kill what is theirs no more."""
+def _not_with_a_pilot(job_id: int) -> str:
+    return f"job {job_id} is not with a pilot"
+
+
+def _commands(jobs: Mapping[int, LockedJob], why_not: Mapping[tuple[int, int], str | None]) -> dict[int, str]:
+    """What the pilots of these jobs are told: the job's command, or to kill what is theirs no more.
+
+    Who may not report for a job is told no command of it; of a job that is hidden the same as of one that has ended.
+    """
     commands: dict[int, str] = {}
-    for job_id in sorted({one.job_id for one in known}):
-        is_live = job_id in jobs and jobs[job_id].row.status in ON_NODE
-        command = (jobs[job_id].row.command or NO_COMMAND) if is_live else TO_BE_KILLED
-        if command != NO_COMMAND:
-            commands[job_id] = command
-    return commands
+    for (job_id, _), refused in sorted(why_not.items(), key=lambda one: one[0]):
+        if refused is None:
+            commands[job_id] = jobs[job_id].row.command or NO_COMMAND
+        elif refused == _not_with_a_pilot(job_id):
+            commands[job_id] = TO_BE_KILLED
+    return {job_id: command for job_id, command in commands.items() if command != NO_COMMAND}
 
 
 async def _log(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from services.job_dispatch.lifecycle.cap_room import CapRoom
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inputs
 from services.job_dispatch.policy.reports import Blame
@@ -21,8 +22,9 @@ TRANSFER_FAILED = 101
 class Inputs:
     """The way from `defined` to `activated`."""
 
-    def __init__(self, store: Store, lifecycle: Lifecycle, grid: KnownGrid) -> None:
+    def __init__(self, store: Store, lifecycle: Lifecycle, grid: KnownGrid, room: CapRoom) -> None:
         self._store = store
+        self._room = room
         self._lifecycle = lifecycle
         self._grid = grid
 
@@ -50,7 +52,7 @@ class Inputs:
             needs,
         )
         move = self._lifecycle.to
-        await move(work, jobs, plan.activate, "activated", reason="input is at the queue or not needed")
+        await self._activate(work, jobs, plan.activate, "input is at the queue or not needed")
         await move(work, jobs, plan.throttle, "throttled", reason="task paused")
         blames = dict.fromkeys(plan.cancel, Blame("user", 100, "task killed"))
         await move(work, jobs, plan.cancel, "cancelled", reason="task killed", blames=blames)
@@ -92,8 +94,18 @@ class Inputs:
         tasks = await self._store.task_facts(work.connection, [job.row.task_id for job in jobs.values()])
         paused = {job_id for job_id, job in jobs.items() if _status(tasks, job) == "paused"}
         ready = sorted(set(jobs) - paused)
-        await self._lifecycle.to(work, jobs, ready, "activated", reason="input arrived")
+        await self._activate(work, jobs, ready, "input arrived")
         await self._lifecycle.to(work, jobs, sorted(paused), "throttled", reason="task paused")
+
+    async def _activate(
+        self, work: UnitOfWork, jobs: Mapping[int, LockedJob], job_ids: Sequence[int], reason: str
+    ) -> None:
+        """Those for which the caps of their user or group have room; the others wait with what these hold back."""
+        rooms = await self._room.of_new_jobs(work, {jobs[job_id].row.task_id for job_id in job_ids})
+        held = {one for one in job_ids if (room := rooms.get(jobs[one].row.task_id)) and not room.takes_one()}
+        go_on = [one for one in job_ids if one not in held]
+        await self._lifecycle.to(work, jobs, go_on, "activated", reason=reason)
+        await self._lifecycle.to(work, jobs, sorted(held), "throttled", reason="its user or group runs too many jobs")
 
     async def lost(self, work: UnitOfWork, jobs: Mapping[int, LockedJob]) -> None:
         """Jobs whose input or output cannot be moved."""

@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from dataclasses import replace
 
+from services.job_dispatch.lifecycle.cap_room import caps_of
 from services.job_dispatch.lifecycle.transitions import Lifecycle
 from services.job_dispatch.policy.user_caps import (
     DEFAULT_CAP,
@@ -16,7 +17,7 @@ from services.job_dispatch.policy.user_caps import (
     hold_back,
 )
 from services.job_dispatch.store.user_caps import SQL
-from shared.brokerage.limits import GROUP_CORES_CAP, GROUP_JOBS_CAP, USER_CORES_CAP, USER_JOBS_CAP
+from shared.brokerage.limits import USER_CORES_CAP, USER_JOBS_CAP
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.runtime.service import Periodic
@@ -73,17 +74,12 @@ class UserCaps:
         found: deque[tuple[Account, str | None, HoldBack]] = deque()
         for vo, user_name, working_group, *counts, cap_jobs, cap_cores in rows:
             account = Account(user_name, working_group)
-            caps = self._caps(account, vo)
+            caps = caps_of(self._parameters, account, vo)
             caps = RunningCaps(cap_jobs or caps.jobs, cap_cores or caps.cores)
             decision = hold_back(AnalysisUse(*counts), caps)
             if decision.n_throttle or decision.n_activate:
                 found.append((account, vo, decision))
         return found
-
-    def _caps(self, account: Account, vo: str | None) -> RunningCaps:
-        is_group = bool(account.working_group)
-        jobs, cores = (GROUP_JOBS_CAP, GROUP_CORES_CAP) if is_group else (USER_JOBS_CAP, USER_CORES_CAP)
-        return RunningCaps.of(self._parameters.read(jobs, vo=vo), self._parameters.read(cores, vo=vo))
 
     async def _move(
         self, work: UnitOfWork, account: Account, vo: str | None, decision: HoldBack, most: int

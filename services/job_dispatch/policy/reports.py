@@ -34,6 +34,8 @@ ENDED_FROM_OUTSIDE = frozenset({1144, 1200, 1201, 1202, 1205, 1206, 1207, 1363})
 
 #: Orrery's own code: the pilot reported success without an output that it should have transferred
 MISSING_OUTPUT = 9001
+#: and one with an output whose size or checksum cannot be
+UNUSABLE_OUTPUT = 9002
 
 #: fields with impossible values, and files, that a dialog names
 MOST_TOLD = 3
@@ -49,7 +51,7 @@ class Report:
     of the payload's output, in debug mode. `lost` names fields with impossible values. `subject`: whose token it came
     with; `is_trusted`: an operator, or production of every VO; `trusted_for`: the VOs ("" of jobs without one) of which
     it has the role production. `vos`: whose jobs it may report, None for every VO;
-    `own_only`: one that may report the jobs of its user alone.
+    `own_only`: one that may report the jobs of its user alone; `claimant_only`: those that it acquired itself.
     """
 
     job_id: int
@@ -64,6 +66,7 @@ class Report:
     trusted_for: frozenset[str] = frozenset()
     vos: frozenset[str] | None = None
     own_only: bool = False
+    claimant_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,11 @@ def _of_others(report: Report, row: ReportedJob) -> str:
     """Why a job is none of those that the reporter works for; "" where it is."""
     if report.vos is not None and row.vo and row.vo not in report.vos:
         return f"job {row.job_id} is of the VO {row.vo}: {report.subject} may not report for it"
+    if report.claimant_only and report.subject != row.claimed_by:
+        return f"job {row.job_id} was not acquired by {report.subject}, whose token has expired"
     # a job of its working group, which shares its jobs, is in the hands of who acquired it
     if report.own_only and report.subject not in (row.user_name, row.claimed_by):
-        return f"job {row.job_id} belongs to {row.user_name}: {report.subject} may report for own jobs only"
+        return f"job {row.job_id} is not of {report.subject}, who may report for own jobs only"
     return ""
 
 
@@ -210,23 +215,33 @@ def ending(report: Report, expected: Sequence[ExpectedOutput]) -> tuple[Effect, 
     """What a final report of the job's owner does, and who caused its failure; None where it succeeded.
 
     Success needs every expected output in the pilot's list, unless its dataset has allowNoOutput; no list is never
-    "all" (PanDA: Adder). A job whose listed files are to be registered goes to holding: all outputs of one that
-    succeeded, the log of one that failed.
+    "all". An output whose size or checksum cannot be is made again (PanDA: Adder). A job whose listed files are to be
+    registered goes to holding: all outputs of one that succeeded, the log of one that failed.
     """
     listed = report.stored.get("outputs") or {}
     if report.job_status == "failed":
         found: Blame | None = blame(report.stored)
     else:
+        unusable = report.stored.get("unusable_outputs") or {}
+        odd = [f"{one.lfn} ({unusable[one.lfn]})" for one in expected if one.lfn in unusable]
         missing = [one.lfn for one in expected if one.lfn not in listed and not one.may_be_absent]
-        found = _missing(missing, report.stored) if missing else None
+        found = _unusable(odd) if odd else _missing(missing, report.stored) if missing else None
     has_log = any(one.is_log and one.lfn in listed for one in expected)
     return Effect.HOLDING if found is None or has_log else Effect.FAILED, found
 
 
 def _missing(lfns: Sequence[str], stored: Mapping[str, Any]) -> Blame:
-    named = ", ".join(lfns[:MOST_TOLD]) + (f" and {len(lfns) - MOST_TOLD} more" if len(lfns) > MOST_TOLD else "")
-    dialog = f"expected output missing in the pilot's list: {named}{_not_understood(stored)}"
+    dialog = f"expected output missing in the pilot's list: {_named(lfns)}{_not_understood(stored)}"
     return Blame("pilot", MISSING_OUTPUT, dialog)
+
+
+def _unusable(outputs: Sequence[str]) -> Blame:
+    return Blame("pilot", UNUSABLE_OUTPUT, f"size or checksum that cannot be in the pilot's list: {_named(outputs)}")
+
+
+def _named(texts: Sequence[str]) -> str:
+    more = len(texts) - MOST_TOLD
+    return ", ".join(texts[:MOST_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
 def blame(stored: dict[str, Any]) -> Blame:

@@ -63,6 +63,16 @@ class HoldBack:
     reason: str = ""
 
 
+def room_of(use: AnalysisUse, caps: RunningCaps) -> int:
+    """How many more jobs of an account may be activated.
+
+    Example: with a cap of 100 jobs, 85 running and 5 activated: 10. With 95 running none, as throttled ones go on below
+    nine tenths of the cap.
+    """
+    is_below = use.running_jobs < RELEASED_BELOW * caps.jobs and use.running_cores < RELEASED_BELOW * caps.cores
+    return max(0, caps.jobs - use.running_jobs - use.activated_jobs) if is_below else 0
+
+
 def hold_back(use: AnalysisUse, caps: RunningCaps) -> HoldBack:
     """What happens to the waiting jobs of an account.
 
@@ -72,9 +82,8 @@ def hold_back(use: AnalysisUse, caps: RunningCaps) -> HoldBack:
     for what, running, cap in (("jobs", use.running_jobs, caps.jobs), ("cores", use.running_cores, caps.cores)):
         if running > cap:
             return HoldBack(n_throttle=use.activated_jobs, reason=f"{running} running {what}, at most {cap}")
-    is_below = use.running_jobs < RELEASED_BELOW * caps.jobs and use.running_cores < RELEASED_BELOW * caps.cores
-    room = caps.jobs - use.running_jobs - use.activated_jobs
-    if not is_below or room <= 0 or not use.throttled_jobs:
+    room = room_of(use, caps)
+    if not room or not use.throttled_jobs:
         return HoldBack()
     reason = f"{use.running_jobs} running jobs, below {RELEASED_BELOW * caps.jobs:g}"
     return HoldBack(n_activate=min(room, use.throttled_jobs), reason=reason)

@@ -17,6 +17,10 @@ SELECT w.harvester_id, w.worker_id, w.queue, w.subject, w.vo
   FROM unnest(:harvester_ids::text[], :worker_ids::bigint[]) AS told (harvester_id, worker_id)
   JOIN workers w USING (harvester_id, worker_id);
 
+-- name: vos_of_queues
+-- The VOs that records of queues name. The key of queues.
+SELECT queue, data->'vo_name' AS vo_name FROM queues_in_force WHERE queue = ANY(:queues::text[]);
+
 -- name: note_workers
 -- The latest state of batch jobs; one that finished stays so, and one that began is not submitted any more.
 INSERT INTO workers (harvester_id, worker_id, queue, status, subject, n_cores, vo)

@@ -64,11 +64,19 @@ WITH wanted AS MATERIALIZED (
     UNION ALL
     SELECT wanted.place, true, wanted.known_id FROM wanted WHERE wanted.known_id IS NOT NULL
 )
-SELECT given.place, given.known, given.job_id, spec.spec
+SELECT given.place, given.known, given.job_id, spec.spec, spec.task_id, spec.source_spots, spec.vo, spec.secrets
   FROM given LEFT JOIN LATERAL (
-    -- what the owner keeps goes with a job that uses it, in the claim itself: a job is never taken without
-    SELECT CASE WHEN s.secrets_of IS NULL THEN s.spec::text
-           ELSE (s.spec::jsonb || jsonb_build_object('secrets', coalesce(
-                (SELECT jsonb_object_agg(u.key, u.value)::text FROM user_secrets u WHERE u.owner = s.secrets_of),
-                '{}')))::text END AS spec
-      FROM job_specs s WHERE s.job_id = given.job_id LIMIT 1) spec ON true;
+    -- what its owner keeps for the VO of the task goes with a job that uses it, in the claim itself: a job is never taken
+    -- without. Of a task that somebody else submitted or changed nothing goes (access.OWN)
+    SELECT s.spec::text AS spec, s.task_id, s.source_spots, t.vo,
+           CASE WHEN s.secrets_of IS NOT NULL THEN coalesce(
+                (SELECT jsonb_agg(jsonb_build_array(u.owner, u.vo, u.key, u.key_id, encode(u.sealed, 'base64')))::text
+                   FROM user_secrets u
+                  WHERE u.owner = t.user_name AND u.vo = t.vo AND t.submitted_by = t.user_name
+                    AND t.changed_by IS NULL),
+                '[]') END AS secrets
+      FROM job_specs s LEFT JOIN LATERAL (
+        -- read for these jobs alone: the look-up of a plain job is not begun
+        SELECT vo, user_name, submitted_by, changed_by FROM tasks
+         WHERE tasks.task_id = s.task_id AND (s.secrets_of IS NOT NULL OR :asks_vo::boolean) LIMIT 1) t ON true
+     WHERE s.job_id = given.job_id LIMIT 1) spec ON true;

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from services.job_dispatch.policy.event_ranges import RangeId, RangeRow
+from shared.auth.access import Whose
 from shared.db.queries import Queries
 from shared.model.points import PointSearch
 from shared.states.event_range import CODES, EVENT_RANGE, STATUS_OF_CODE, EventRangeStatus
@@ -70,6 +71,11 @@ class RangeState(NamedTuple):
     status: EventRangeStatus
     error_code: int | None
     error_diag: str | None
+    whose: Whose = Whose()
+
+    def without_errors(self) -> RangeState:
+        """What those see of it who may not have the details of its task."""
+        return self._replace(error_code=None, error_diag=None)
 
 
 def allowed_sources(target: EventRangeStatus) -> list[int]:
@@ -244,7 +250,7 @@ async def range_states(connection: asyncpg.Connection, pairs: Sequence[tuple[int
     return [
         RangeState(
             RangeId(row["task_id"], row["job_id"], row["file_id"], row["job_process_id"], row["attempt_nr"]),
-            STATUS_OF_CODE[row["status"]], row["error_code"], row["error_diag"],
+            STATUS_OF_CODE[row["status"]], row["error_code"], row["error_diag"], Whose.of(row["owner"], row["vo"]),
         )
         for row in rows
     ]  # fmt: skip

@@ -1,17 +1,20 @@
 -- name: plan_once
 -- Until the commit, statements are planned once for all values: planning for sixteen partitions is dearer than reading
 -- ranges. Such a plan may be older than most rows of its table: only ways that stay good while it grows are allowed.
+-- told by: nobody; it sets how the next ones are planned
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
 
 -- name: lock_sets_of_jobs
 -- The job sets of jobs that are no jumbo jobs, before their ranges: job generation locks them in this order, too.
+-- told by: nobody; they are locked to be changed
 SELECT s.job_set_id, s.is_search FROM job_sets s
  WHERE s.job_set_id IN (SELECT m.job_set_id FROM job_set_jobs m WHERE m.job_id = ANY(:job_ids::bigint[]))
  ORDER BY s.task_id, s.job_set_id FOR NO KEY UPDATE;
 
 -- name: search_of_set
 -- A search of points and how many of these are not evaluated. Index hpo_searches_set.
+-- told by: PILOTS
 SELECT h.most_points, h.n_points, h.points_per_generation, h.min_unevaluated, h.n_jobs,
        s.n_ready + s.n_processing AS n_unevaluated
   FROM hpo_searches h JOIN job_sets s USING (job_set_id) WHERE h.job_set_id = :job_set_id AND NOT h.is_over;
@@ -41,6 +44,7 @@ SELECT event_range_id FROM made;
 
 -- name: lock_sets_of_ranges
 -- The job sets of ranges of a task that pilots name, and no other set of a jumbo job. Index event_ranges_number.
+-- told by: nobody; they are locked to be changed
 SELECT s.job_set_id FROM job_sets s
  WHERE s.job_set_id IN (
        SELECT r.job_set_id
@@ -53,6 +57,7 @@ SELECT s.job_set_id FROM job_sets s
 -- name: lock_sets_with_ranges
 -- Job sets of a task with ranges that nobody has, for a jumbo job; who waited for a set that is empty by then gets the
 -- next one. Index job_sets_open.
+-- told by: nobody; they are locked to be changed
 SELECT job_set_id FROM job_sets WHERE task_id = :task_id AND status = 'open' AND n_ready > 0
  ORDER BY job_set_id LIMIT :at_most FOR NO KEY UPDATE;
 
@@ -78,6 +83,7 @@ SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t
 
 -- name: count_ready_of_task
 -- Ranges of a task that a jumbo job could be given now. Index job_sets_open.
+-- told by: PILOTS
 SELECT coalesce(sum(n_ready), 0)::bigint FROM job_sets WHERE task_id = :task_id AND status = 'open';
 
 -- name: take_ranges
@@ -104,12 +110,14 @@ SELECT t.event_range_id, t.task_id, t.file_id, t.job_process_id, t.attempt_nr, t
 
 -- name: count_ready
 -- Ranges that a job could be given now. Index event_ranges_ready.
+-- told by: PILOTS
 SELECT count(*) FROM job_files i JOIN event_ranges e ON e.file_id = i.file_id AND e.task_id = i.task_id
  WHERE i.job_id = :job_id AND i.task_id = :task_id AND e.status = 0 AND e.job_id IS NULL AND e.attempt_nr > 0;
 
 -- name: named_ranges
 -- Ranges of a task by what pilots name them, each with the place of its name. Nobody else moves them: their jobs and job
 -- sets are held. Index event_ranges_number.
+-- told by: PILOTS
 SELECT w.place - 1 AS place, r.event_range_id, r.status, r.job_id, r.attempt_nr,
        r.status = 0 AND EXISTS (SELECT FROM job_files i WHERE i.job_id = w.job_id AND i.file_id = r.file_id) AS is_input
   FROM unnest(:job_ids::bigint[], :file_ids::bigint[], :process_ids::bigint[], :attempts::int[])
@@ -164,8 +172,11 @@ ON CONFLICT (job_id, lfn) DO UPDATE SET
 RETURNING job_id, lfn, zip_row_id;
 
 -- name: statuses
--- Ranges that jobs have or had. Index event_ranges_job.
-SELECT r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr, r.status, r.error_code, r.error_diag
+-- Ranges that jobs have or had, with whose their task is. Index event_ranges_job.
+-- told by: DETAILS
+SELECT r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr, r.status, r.error_code, r.error_diag,
+       t.user_name AS owner, t.vo
   FROM unnest(:task_ids::bigint[], :job_ids::bigint[]) AS w (task_id, job_id)
   JOIN event_ranges r ON r.job_id = w.job_id AND r.task_id = w.task_id
+  LEFT JOIN tasks t ON t.task_id = r.task_id
  ORDER BY r.job_id, r.file_id, r.job_process_id, r.attempt_nr DESC LIMIT :at_most;

@@ -1,19 +1,33 @@
-"""Reads about jobs for people and pilots; finished jobs come from the archive."""
+"""Reads about jobs for people and pilots; finished jobs come from the archive.
+
+Of jobs that are not the caller's to read in full the state view is told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import asyncpg
+
+from shared.auth import Caller
+from shared.auth.access import DETAILS, Whose
+from shared.auth.reach import Reach
+from shared.auth.state_view import JOB_COLUMNS, WITHHELD, state_of
 from shared.db.database import Database
 from shared.db.queries import Queries
+from shared.model.batches import batches
 from shared.model.co_jumbo import CO_JUMBO_QUEUE, shown_queue
 
 SQL = Queries.beside(__file__)
 
 #: jobs of a task whose metadata one answer has
 MOST_METADATA = 5000
+#: jobs that one answer describes, and the length of their texts together; the first one is told, however long it is
+MOST_DESCRIBED, MOST_DESCRIBED_BYTES = 1000, 16 * 2**20
+#: descriptions that one statement reads: no more than these are read in vain
+READ_TOGETHER = 25
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,18 @@ class JobFilter:
     before_id: int | None = None
     limit: int = 100
 
+    @property
+    def asks_for_details(self) -> bool:
+        """Whether it filters by what the state view hides: it finds only what the caller may read in full."""
+        return self.queue is not None or self.user_name is not None
+
+
+class Described(NamedTuple):
+    """Descriptions of jobs in the order of their ids, and the ids of those that had no room."""
+
+    jobs: list[dict[str, Any]]
+    left_out: list[int]
+
 
 class JobQueries:
     """Read only."""
@@ -37,13 +63,14 @@ class JobQueries:
         self._database = database
 
     async def states(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Status, attempt, command and user of each id in the order given; None where there is no such job."""
+        """Status, attempt, command and owner of each id in the order given; None where there is no such job."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "job_states", job_ids=list(job_ids))
         return [dict(row) for row in rows]
 
-    async def listed(self, wanted: JobFilter) -> list[dict[str, Any]]:
+    async def listed(self, wanted: JobFilter, caller: Caller) -> list[dict[str, Any]]:
         """Rows of jobs, the newest first."""
+        reach, by_details = Reach.of(caller), wanted.asks_for_details
         async with self._database.read() as connection, connection.transaction(readonly=True):
             # which index fits depends on which filters are given: a plan for all of them would scan the table
             await connection.execute("SET LOCAL plan_cache_mode = force_custom_plan")
@@ -59,15 +86,25 @@ class JobQueries:
                 job_ids=None if wanted.job_ids is None else list(wanted.job_ids),
                 before_id=wanted.before_id,
                 size=wanted.limit,
+                told_only=by_details and not reach.is_all,
+                owner=reach.owner if by_details else None,
+                **reach._asdict(),
             )
-        return [{**row, "queue": shown_queue(row["queue"])} for row in rows]
+        return [_as_told({**row, "queue": shown_queue(row["queue"])}, caller) for row in rows]
 
-    async def described(self, job_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """Specification, row and final report of each id in the order given."""
+    async def described(self, job_ids: Sequence[int], caller: Caller) -> Described:
+        """Specification, row and final report of each id in the order given, as far as there is room."""
+        found, n_bytes = list[dict[str, Any]](), 0
+        listed = await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)), caller)
+        rows = {row["job_id"]: row for row in listed}
         async with self._database.read() as connection:
-            described = await SQL.rows(connection, "describe_jobs", job_ids=list(job_ids))
-        rows = {row["job_id"]: row for row in await self.listed(JobFilter(job_ids=tuple(job_ids), limit=len(job_ids)))}
-        return [{**(rows.get(one["job_id"]) or {}), **dict(one)} for one in described]
+            for some in batches(list(job_ids), READ_TOGETHER):
+                for one in await SQL.rows(connection, "describe_jobs", job_ids=list(some)):
+                    n_bytes += one["n_bytes"]
+                    if n_bytes > MOST_DESCRIBED_BYTES and found:
+                        return Described(found, list(job_ids[len(found) :]))
+                    found.append(_description(rows.get(one["job_id"]), one, caller))
+        return Described(found, [])
 
     async def owner_of_task(self, task_id: int) -> dict[str, Any] | None:
         """Owner and VO of a task; None where there is none."""
@@ -89,3 +126,23 @@ class JobQueries:
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "jobs_by_queue")
         return [dict(row) for row in rows]
+
+
+def may_read(caller: Caller, row: Mapping[str, Any]) -> bool:
+    """Whether a caller may have the details of a job, given the owner and the VO of its task."""
+    return DETAILS.allows(caller, Whose.of(row["owner"], row["vo"]))
+
+
+def _as_told(row: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    return row if may_read(caller, row) else state_of(row, JOB_COLUMNS)
+
+
+def _description(row: Mapping[str, Any] | None, more: asyncpg.Record, caller: Caller) -> dict[str, Any]:
+    """The row of a job with its texts; a job whose row is gone is its task's as long as its specification is kept."""
+    texts = {name: value for name, value in more.items() if name != "n_bytes"}
+    if row is None:
+        is_known = more["task_id"] is not None
+        nothing = {**dict.fromkeys(texts), "job_id": more["job_id"]}
+        return _as_told(texts, caller) if is_known else nothing
+    texts |= {name: row[name] for name in ("task_id", "owner", "vo")}
+    return {**row, **(texts if WITHHELD not in row else dict.fromkeys(texts.keys() - row.keys()))}

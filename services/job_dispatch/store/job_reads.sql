@@ -1,17 +1,23 @@
 -- name: job_states
--- Status, attempt, command and VO of jobs, finished ones from the archive.
+-- Status, attempt and command of jobs, finished ones from the archive, with the owner and VO of their tasks.
+-- told by: DETAILS
 SELECT wanted.job_id, coalesce(j.status, a.status) AS status, coalesce(j.attempt_number, a.attempt_number) AS
        attempt_number, j.command, coalesce(j.user_name, a.user_name) AS user_name,
-       (SELECT t.vo FROM tasks t WHERE t.task_id = coalesce(j.task_id, a.task_id)) AS vo
+       t.user_name AS owner, t.vo
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN jobs j ON j.job_id = wanted.job_id
   LEFT JOIN archived_jobs(ARRAY(
     SELECT ended FROM unnest(:job_ids::bigint[]) AS ended
      WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.job_id = ended))) a ON a.job_id = wanted.job_id AND j.job_id IS NULL
+  LEFT JOIN LATERAL (
+    SELECT user_name, vo FROM tasks WHERE task_id = coalesce(j.task_id, a.task_id)) t ON true
  ORDER BY wanted.place;
 
 -- name: list_jobs
--- The newest jobs under filters that may be NULL, those of the archive included.
+-- The newest jobs under filters that may be NULL, those of the archive included. A filter on what the state view hides
+-- finds only jobs of tasks that the reader may have in full (told_only): of whoever produces nothing those of their own
+-- tasks (owner), by jobs_task and jobs_archive_task.
+-- told by: DETAILS
 WITH found AS (
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
             resource_type, gshare, user_name, prod_source_label, job_type, creation_time, state_change_time,
@@ -22,6 +28,11 @@ WITH found AS (
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:job_ids::bigint[] IS NULL OR job_id = ANY(:job_ids)) AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:owner::text IS NULL
+             OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
+        AND (NOT :told_only::boolean OR (
+             SELECT orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+               FROM tasks t WHERE t.task_id = jobs.task_id))
       ORDER BY job_id DESC LIMIT :size::int)
     UNION ALL
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
@@ -39,6 +50,11 @@ WITH found AS (
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:owner::text IS NULL
+             OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
+        AND (NOT :told_only::boolean OR (
+             SELECT orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+               FROM tasks t WHERE t.task_id = archived.task_id))
       ORDER BY job_id DESC LIMIT :size::int)
     UNION ALL
     (SELECT job_id, task_id, chunk_id, shape_id, current_priority, core_count, attempt_number, status, queue,
@@ -51,16 +67,27 @@ WITH found AS (
         AND (:queue::text IS NULL OR queue = :queue OR (queue IS NULL AND :queue = :no_queue::text))
         AND (:resource_type::text IS NULL OR resource_type = :resource_type) AND (:user_name::text IS NULL OR user_name = :user_name)
         AND (:before_id::bigint IS NULL OR job_id < :before_id)
+        AND (:owner::text IS NULL
+             OR task_id = ANY(ARRAY(SELECT o.task_id FROM tasks o WHERE o.user_name = :owner)))
+        AND (NOT :told_only::boolean OR (
+             SELECT orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[], :produced_vos::text[])
+               FROM tasks t WHERE t.task_id = jobs_archive.task_id))
       ORDER BY job_id DESC LIMIT :size::int)
 )
-SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo,
+SELECT found.*, t.user_name AS owner, t.vo,
        (SELECT m.sub_status FROM job_set_jobs m WHERE m.job_id = found.job_id) AS job_sub_status
-  FROM found ORDER BY job_id DESC LIMIT :size::int;
+  FROM (SELECT * FROM found ORDER BY job_id DESC LIMIT :size::int) found
+  LEFT JOIN LATERAL (SELECT user_name, vo FROM tasks WHERE task_id = found.task_id) t ON true
+ ORDER BY job_id DESC;
 
 -- name: describe_jobs
--- What pilots were given of these jobs and what they reported, as long as that is kept; the latest of those that run.
+-- What pilots were given of these jobs and what they reported, as long as that is kept, and how long that is; the latest
+-- of those that run.
+-- told by: DETAILS
 SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.reported_at, t.user_name AS owner, t.vo,
-       p.progress, p.reported_at AS progress_at
+       p.progress, p.reported_at AS progress_at,
+       coalesce(octet_length(s.spec::text), 0) + coalesce(octet_length(r.report::text), 0)
+           + coalesce(octet_length(p.progress::text), 0) AS n_bytes
   FROM unnest(:job_ids::bigint[]) WITH ORDINALITY AS wanted (job_id, place)
   LEFT JOIN job_specs s ON s.job_id = wanted.job_id
   LEFT JOIN job_reports r ON r.job_id = wanted.job_id
@@ -70,10 +97,12 @@ SELECT wanted.job_id, s.task_id, s.spec, r.state AS reported_state, r.report, r.
 
 -- name: owner_of_task
 -- Whose task it is; its key.
+-- told by: nobody; it decides what is told
 SELECT user_name AS owner, vo FROM tasks WHERE task_id = :task_id;
 
 -- name: metadata_of_task
 -- What payloads of the newest finished jobs of a task wrote about themselves; index jobs by task, live and archived.
+-- told by: DETAILS
 WITH finished AS (
     (SELECT job_id, status FROM jobs WHERE task_id = :task_id AND status = 'finished'
       ORDER BY job_id DESC LIMIT :at_most::int)
@@ -87,5 +116,6 @@ SELECT f.job_id, f.status, s.spec->>'outFiles' AS outputs, r.report->'meta_data'
 
 -- name: jobs_by_queue
 -- Jobs of each queue by resource type and state, as the statistics count them.
+-- told by: STATES
 SELECT queue, resource_type, status, sum(n_jobs)::bigint AS n_jobs, sum(n_cores)::bigint AS n_cores
   FROM queue_statistics WHERE n_jobs > 0 GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;

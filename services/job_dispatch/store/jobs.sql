@@ -1,5 +1,6 @@
 -- name: lock_jobs
 -- In the order of their ids, like everybody who locks several jobs.
+-- told by: nobody; they are locked to be changed
 SELECT j.job_id, j.task_id, j.status, j.attempt_number, j.queue, j.resource_type, j.gshare, j.user_name, j.core_count,
        j.command, j.shape_id, j.current_priority, j.job_type, j.prod_source_label, j.order_key_id,
        (SELECT c.subject FROM job_claims c WHERE c.job_id = j.job_id) AS claimed_by,

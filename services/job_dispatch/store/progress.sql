@@ -31,7 +31,8 @@ DELETE FROM job_stdout WHERE job_id IN (
 
 -- name: stdout
 -- The end of a payload's output, and whose it is.
-SELECT o.stdout, o.reported_at, t.user_name AS owner, t.vo, coalesce(j.user_name, a.user_name) AS user_name
+-- told by: DETAILS
+SELECT o.stdout, o.reported_at, t.user_name AS owner, t.vo
   FROM job_stdout o
   LEFT JOIN jobs j ON j.job_id = o.job_id
   LEFT JOIN archived_jobs(ARRAY[:job_id::bigint]) a ON j.job_id IS NULL

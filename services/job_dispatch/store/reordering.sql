@@ -63,5 +63,5 @@ RETURNING jobs.job_id;
 -- Whose a live job is, and what the owner may do beside others.
 SELECT j.user_name, j.current_priority, coalesce(u.grid_pref, '') AS grid_pref,
        coalesce(t.working_group, '') AS working_group, t.vo
-  FROM jobs j JOIN tasks t ON t.task_id = j.task_id LEFT JOIN users u ON u.user_name = j.user_name
+  FROM jobs j JOIN tasks t ON t.task_id = j.task_id LEFT JOIN LATERAL orrery_account(j.user_name, t.vo) u ON true
  WHERE j.job_id = :job_id AND j.status NOT IN ('finished', 'failed', 'closed', 'cancelled');

@@ -1,22 +1,27 @@
 -- name: groups
 -- What each group of users is due, and how it is divided.
+-- told by: STATES
 SELECT vo, name, job_share, job_sharing, allows_background FROM user_groups;
 
 -- name: corrections_of_groups
 -- Factors of groups (user_name is '') and of users in them.
+-- told by: STATES
 SELECT vo, user_group, user_name, correction_factor FROM group_corrections WHERE correction_factor <> 1;
 
 -- name: corrections_of_users
 -- Factors of users within shares.
+-- told by: DETAILS
 SELECT gshare, user_name, correction_factor FROM user_corrections WHERE correction_factor <> 1;
 
 -- name: waiting_of_all
 -- How many jobs wait for pilots, by order key. Index jobs_order_key.
+-- told by: DETAILS
 SELECT order_key_id, count(*)::int AS n_jobs FROM jobs WHERE order_key_id <> 0 AND status = 'activated'
  GROUP BY order_key_id;
 
 -- name: waiting_of_some
 -- The same for some keys only. Index jobs_order_key.
+-- told by: DETAILS
 SELECT wanted.order_key_id, found.n_jobs
   FROM unnest(:order_key_ids::int[]) AS wanted (order_key_id)
  CROSS JOIN LATERAL (
@@ -26,6 +31,7 @@ SELECT wanted.order_key_id, found.n_jobs
 
 -- name: order_keys
 -- These order keys with the identities of their task queues.
+-- told by: DETAILS
 SELECT k.order_key_id, k.user_priority, q.task_queue_id, q.vo, q.user_name, q.user_group, q.cpu_segment_s, q.sites,
        q.banned_sites, q.platforms, q.tags, q.job_types
   FROM order_keys k JOIN task_queues q USING (task_queue_id) WHERE k.order_key_id = ANY(:order_key_ids::int[])

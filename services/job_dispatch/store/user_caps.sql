@@ -29,7 +29,7 @@ SELECT o.vo, o.user_name, o.working_group,
        count(*) FILTER (WHERE j.status = 'throttled' AND o.status <> 'paused') AS throttled_jobs,
        max(own.cap_running_jobs) AS cap_running_jobs, max(own.cap_running_cores) AS cap_running_cores
   FROM owned o JOIN jobs j ON j.task_id = o.task_id AND j.status IN ('running', 'activated', 'throttled')
-  LEFT JOIN users own ON own.user_name = o.user_name AND o.working_group = ''
+  LEFT JOIN LATERAL orrery_account(o.user_name, o.vo) own ON o.working_group = ''
  GROUP BY o.vo, o.user_name, o.working_group
  ORDER BY o.vo, o.user_name, o.working_group;
 
@@ -64,7 +64,7 @@ WITH counted AS (
 )
 SELECT o.vo, o.user_name, o.working_group, o.queue, sum(o.n_used)::bigint AS n_used,
        sum(o.n_waiting)::bigint AS n_waiting, coalesce(max(o.best), 0) AS best, coalesce(max(u.quota), 0) AS quota
-  FROM owned o LEFT JOIN users u ON u.user_name = o.user_name
+  FROM owned o LEFT JOIN LATERAL orrery_account(o.user_name, o.vo) u ON true
  GROUP BY o.vo, o.user_name, o.working_group, o.queue ORDER BY o.vo, o.user_name, o.working_group, o.queue;
 
 -- name: waiting_at_queue
@@ -76,3 +76,46 @@ SELECT j.job_id, j.current_priority
         OR (:working_group = '' AND t.user_name = :user_name AND coalesce(t.working_group, '') = ''))
    AND orrery_is_analysis(t.task_type, t.prod_source_label) AND j.job_type = 'normal'
  ORDER BY j.job_id;
+
+-- name: accounts_of_tasks
+-- For whom the jobs of analysis tasks count: their working group, or their user.
+SELECT t.task_id, coalesce(t.vo, '') AS vo, CASE WHEN coalesce(t.working_group, '') = '' THEN t.user_name ELSE '' END AS user_name,
+       coalesce(t.working_group, '') AS working_group
+  FROM tasks t WHERE t.task_id = ANY(:task_ids::bigint[]) AND orrery_is_analysis(t.task_type, t.prod_source_label);
+
+-- name: held_accounts_of_tasks
+-- As accounts_of_tasks, of those that may be held back: something of the user or group is throttled, or the user runs
+-- more than the least cap. Indexes queue_statistics_user, tasks_of_live_group, jobs_task.
+SELECT t.task_id, coalesce(t.vo, '') AS vo, CASE WHEN coalesce(t.working_group, '') = '' THEN t.user_name ELSE '' END AS user_name,
+       coalesce(t.working_group, '') AS working_group
+  FROM tasks t
+ WHERE t.task_id = ANY(:task_ids::bigint[]) AND orrery_is_analysis(t.task_type, t.prod_source_label)
+   AND CASE WHEN t.working_group <> '' THEN EXISTS (
+                 SELECT FROM tasks o JOIN jobs j ON j.task_id = o.task_id AND j.status = 'throttled'
+                  WHERE o.working_group = t.working_group AND o.working_group <> ''
+                    AND o.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted'))
+            ELSE (SELECT coalesce(sum(s.n_jobs) FILTER (WHERE s.status = 'throttled'), 0) > 0
+                      OR coalesce(sum(s.n_jobs) FILTER (WHERE s.status = 'running'), 0)
+                         > least(:least_jobs::float8, min(own.cap_running_jobs))
+                      OR coalesce(sum(s.n_cores) FILTER (WHERE s.status = 'running'), 0)
+                         > least(:least_cores::float8, min(own.cap_running_cores))
+                    FROM queue_statistics s LEFT JOIN LATERAL orrery_account(t.user_name, t.vo) own ON true
+                   WHERE s.user_name = t.user_name) END;
+
+-- name: hold_account
+-- Until the commit: whoever else activates jobs of the account waits.
+SELECT pg_advisory_xact_lock(hashtextextended(concat_ws('|', :vo::text, :user_name::text, :working_group::text), 460));
+
+-- name: use_of_account
+-- As use_of_accounts, of one. Indexes tasks_user, tasks_of_live_group, jobs_task.
+SELECT count(*) FILTER (WHERE j.status = 'running') AS running_jobs,
+       coalesce(sum(j.core_count) FILTER (WHERE j.status = 'running'), 0)::bigint AS running_cores,
+       count(*) FILTER (WHERE j.status = 'activated') AS activated_jobs,
+       count(*) FILTER (WHERE j.status = 'throttled' AND t.status <> 'paused') AS throttled_jobs,
+       (SELECT cap_running_jobs FROM orrery_account(:user_name::text, :vo::text) WHERE :working_group::text = '') AS cap_jobs,
+       (SELECT cap_running_cores FROM orrery_account(:user_name::text, :vo::text) WHERE :working_group::text = '') AS cap_cores
+  FROM tasks t JOIN jobs j ON j.task_id = t.task_id AND j.status IN ('running', 'activated', 'throttled')
+ WHERE coalesce(t.vo, '') = :vo::text AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND ((:working_group <> '' AND t.working_group = :working_group)
+        OR (:working_group = '' AND t.user_name = :user_name AND coalesce(t.working_group, '') = ''))
+   AND orrery_is_analysis(t.task_type, t.prod_source_label);

@@ -16,15 +16,15 @@ from starlette.responses import Response
 from services.job_generation.policy.retry.problems import problems_of
 from services.job_generation.policy.retry.types import Action, ErrorSource, RetryRule
 from services.job_generation.store import retry_rules as store
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 
-Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
 RuleId = Annotated[int, Field(strict=True, ge=1, le=LARGEST_INT4)]
 Code = Annotated[int, Field(strict=True, ge=-LARGEST_INT4, le=LARGEST_INT4)]
 Text = Annotated[str, Field(min_length=1, max_length=256)]

@@ -89,6 +89,7 @@ class EndingJobSets:
             replace(row.state, n_live=len(live)),
             most_attempts=most_attempts,
             accepts_partial=held.task.status == "finishing",
+            loses_some=held.task.rules.loses_some,
         )
         if verdict.next == "wait" and not at.members:
             verdict = waits_alone(end, verdict, most_attempts)

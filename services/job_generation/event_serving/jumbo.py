@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from services.job_generation.event_serving.announcing import announce
 from services.job_generation.event_serving.requesting import request_for
 from services.job_generation.generating import Generating
+from services.job_generation.matching import take_matches
+from services.job_generation.numbering import seeds_for
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
 from services.job_generation.policy.event_service.jumbo import (
@@ -19,7 +21,7 @@ from services.job_generation.policy.event_service.jumbo import (
 )
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds.event_service import JUMBO
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jumbo as store
@@ -70,8 +72,7 @@ class MakingJumboJobs:
         planned = self._plan(held, n_ready, queues, jobs)
         await self._note(work, held, planned)
         by_name = {one.queue: one for one in queues}
-        await self._make(work, held, [by_name[name] for name in planned.queues])
-        return len(planned.queues)
+        return await self._make(work, held, [by_name[name] for name in planned.queues])
 
     async def _note(self, work: UnitOfWork, held: LockedTask, planned: JumboPlan) -> None:
         """Column USEJUMBO, where it changes."""
@@ -118,11 +119,11 @@ class MakingJumboJobs:
         waiting = [job.job_id for job in jobs if job.status in QUEUED]
         announce(work, await store_sets.end_live(work, waiting, "closed", QUEUED, reason))
 
-    async def _make(self, work: UnitOfWork, held: LockedTask, queues: Sequence[QueueFacts]) -> None:
-        """One jumbo job at each of these queues. Raises Undefinable."""
+    async def _make(self, work: UnitOfWork, held: LockedTask, queues: Sequence[QueueFacts]) -> int:
+        """One jumbo job at each of these queues whose site takes one now; how many. Raises Undefinable."""
         first_set = await store.first_set(work, held.task.task_id) if queues else None
         if first_set is None:
-            return
+            return 0
         first_set_id, chunk_id = first_set
         definition = await self._generating.definition(work, held.task)
         first = await store_sets.input_of_set(work, first_set_id)
@@ -130,9 +131,12 @@ class MakingJumboJobs:
         job = JobInput(masters or first.master, first.secondary)
         chunk = Chunk(chunk_id, JUMBO.name, job.master[0].dataset_id, None, len(job.master))
         changes = CounterChanges()
-        placed = [PlacedJob(queue, job) for queue in queues]
-        await self._insert(work, definition, chunk, placed, changes)
-        await store_tasks.apply_counters(work, changes)
+        placement = Placement([PlacedJob(queue, job) for queue in queues])
+        await take_matches(work, definition.task, placement, JUMBO.name)
+        if placement.jobs:
+            await self._insert(work, definition, chunk, placement.jobs, changes)
+            await store_tasks.apply_counters(work, changes)
+        return len(placement.jobs)
 
     async def _insert(
         self,
@@ -143,7 +147,7 @@ class MakingJumboJobs:
         changes: CounterChanges,
     ) -> None:
         text, templates = definition.text_for(JUMBO), definition.templates_for(JUMBO)
-        seeds = await self._generating.seeds(work, definition, text, len(placed))
+        seeds = await seeds_for(work, definition, text, len(placed))
         request = await request_for(work, definition, JUMBO, text, templates, placed, seeds)
         try:
             jobs = build_jumbo(request, [SetPlace(0, {}) for _ in placed])

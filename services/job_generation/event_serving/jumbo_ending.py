@@ -110,6 +110,7 @@ class EndingEventService(EndingJobSets):
             replace(row.state, n_live=len([one for one in live if one is not first])),
             most_attempts=held.task.rules.consumer_attempts,
             accepts_partial=held.task.status == "finishing",
+            loses_some=held.task.rules.loses_some,
         )
         if verdict.next == "wait":
             return False

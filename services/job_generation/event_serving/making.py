@@ -9,6 +9,7 @@ from datetime import timedelta
 from services.job_generation.event_serving.requesting import request_for
 from services.job_generation.generating import Generating
 from services.job_generation.matching import take_matches, take_more
+from services.job_generation.numbering import seeds_for
 from services.job_generation.parameters import generation_parameters, most_walltime_s
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build
@@ -17,7 +18,7 @@ from services.job_generation.policy.event_service.placing import (
     left_to_jumbo,
     waits_for_jumbo,
 )
-from services.job_generation.policy.event_service.ranges import cut
+from services.job_generation.policy.event_service.ranges import KeptRange, cut
 from services.job_generation.policy.event_service.searching import next_step
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import SCOUT
@@ -64,7 +65,11 @@ class MakingJobSets:
         if rules.evaluates_points:
             return await self._begin_searches(work, definition, chunk, placed, queues, changes)
         assert rules.events_per_range is not None
-        cuts = [cut(one.job.master, rules.events_per_range, within_files=rules.numbers_within_files) for one in placed]
+        kept = await _kept(work, task, placed)
+        cuts = [
+            cut(one.job.master, rules.events_per_range, within_files=rules.numbers_within_files, kept=kept)
+            for one in placed
+        ]
         outputs = [one.template_id for one in definition.templates_for(consumer(chunk.kind)) if not one.is_log]
         first = await store_jobs.take_serials(work, outputs, len(placed))
         ids = await work.next_ids("job_set_ids", len(placed))
@@ -78,13 +83,10 @@ class MakingJobSets:
             one = of_input[0]
             serials = {key: serial + number for key, serial in first.items()}
             units = [*one.job.master, *_owned_secondaries(definition, one)]
-            sets.append(NewSet(job_set_id, units, cuts[number], serials))
+            n_kept = sum(len(kept.get(unit.file_id, ())) for unit in one.job.master)
+            sets.append(NewSet(job_set_id, units, cuts[number], serials, n_kept))
             wanted += [WantedJob(one, SetPlace(job_set_id, serials)) for one in of_input]
-        ranked = [(one.queue, one.resource_type) for one in queues]
-        await store_sets.insert(
-            work, task.task_id, chunk.chunk_id, sets, kind=chunk.kind, n_consumers=rules.n_consumers, queues=ranked,
-            attempts=rules.range_attempts, keeps_processed=rules.keeps_processed_events,
-        )  # fmt: skip
+        await _insert(work, task, chunk, sets, queues)
         await self.make(work, definition, chunk, consumer(chunk.kind), wanted, changes, attempts={}, waits=waits)
         await self._generating.start_task(work, task, chunk)
         if waits:
@@ -108,11 +110,7 @@ class MakingJobSets:
             NewSet(job_set_id, [*one.job.master, *_owned_secondaries(definition, one)], [], {})
             for one, job_set_id in zip(placed, ids, strict=True)
         ]
-        await store_sets.insert(
-            work, task.task_id, chunk.chunk_id, sets, kind=chunk.kind, n_consumers=rules.n_consumers,
-            queues=[(one.queue, one.resource_type) for one in queues], attempts=rules.range_attempts,
-            keeps_processed=rules.keeps_processed_events,
-        )  # fmt: skip
+        await _insert(work, task, chunk, sets, queues)
         elsewhere, wanted = Elsewhere(task, queues, placed), list[WantedJob]()
         for one, job_set_id in zip(placed, ids, strict=True):
             search = await store_searches.begin(work, task.task_id, job_set_id, one.job.master[0], rules)
@@ -201,7 +199,7 @@ class MakingJobSets:
         """Build and insert; the ids. Raises Undefinable."""
         task, placed = definition.task, [one.placed for one in wanted]
         text, templates = definition.text_for(kind), definition.templates_for(kind)
-        seeds = None if kind.reads_outputs else await self._generating.seeds(work, definition, text, len(wanted))
+        seeds = None if kind.reads_outputs else await seeds_for(work, definition, text, len(wanted))
         longest_s = most_walltime_s(self._parameters, task, kind)
         request = await request_for(work, definition, kind, text, templates, placed, seeds, most_walltime_s=longest_s)
         try:
@@ -215,6 +213,25 @@ class MakingJobSets:
         members = [(job.job_id, one.place.job_set_id) for job, one in zip(jobs, wanted, strict=True)]
         await store_sets.add_members(work, task.task_id, kind.role, members, attempts)
         return request.job_ids
+
+
+async def _kept(work: UnitOfWork, task: Task, placed: Sequence[PlacedJob]) -> Mapping[int, Sequence[KeptRange]]:
+    """Ranges that stay processed where the task discards none (notDiscardEvents), by file."""
+    if not task.rules.keeps_processed_events:
+        return {}
+    file_ids = [unit.file_id for one in placed for unit in one.job.master]
+    return await store_sets.processed_ranges(work, task.task_id, file_ids)
+
+
+async def _insert(
+    work: UnitOfWork, task: Task, chunk: Chunk, sets: Sequence[NewSet], queues: Sequence[QueueFacts]
+) -> None:
+    """Store sets with the queues that were ranked for them."""
+    await store_sets.insert(
+        work, task.task_id, chunk.chunk_id, sets, kind=chunk.kind, n_consumers=task.rules.n_consumers,
+        queues=[(one.queue, one.resource_type) for one in queues], attempts=task.rules.range_attempts,
+        keeps_processed=task.rules.keeps_processed_events,
+    )  # fmt: skip
 
 
 def _owned_secondaries(definition: JobSource, placed: PlacedJob) -> list[Unit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.generating import seeds_told
+from services.job_generation.numbering import seeds_told, sequence_told
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds.event_service import OfJobSet
@@ -42,6 +42,7 @@ async def request_for(
         serials={one.template_id: logs.get(one.template_id, 0) for one in templates},
         guid_seed=job_ids[0],
         seeds=seeds_told(definition.task, seeds),
+        sequence=sequence_told(seeds),
         trans_path=definition.trans_path_for(kind),
         most_walltime_s=most_walltime_s,
         owner=await store_jobs.standing_of_owner(work, definition.task),

@@ -11,7 +11,7 @@ from services.job_generation.event_serving.open_sets import TAKEN_BACK
 from services.job_generation.event_serving.searching import ServingSearches
 from services.job_generation.generating import Generating
 from services.job_generation.policy.counters import CounterChanges
-from services.job_generation.policy.event_service.building import SetPlace
+from services.job_generation.policy.event_service.building import NO_EVENTS, SetPlace
 from services.job_generation.policy.event_service.elsewhere import Elsewhere
 from services.job_generation.policy.event_service.placing import (
     QueuesOfSet,
@@ -114,9 +114,9 @@ class ServingJobSets:
             n_jobs = max(1, one.n_consumers - len(await self._live(work, one)))
         definition = await self._in_share(work, definition, kind.share)
         chunk = Chunk(one.chunk_id, kind.name, job.master[0].dataset_id, None, len(job.master))
-        files = await store_sets.written_files(work, held.task.task_id, one.job_set_id) if merges else []
+        processed = await store_sets.processed_of(work, held.task.task_id, one.job_set_id) if merges else NO_EVENTS
         serials = await self._serials(work, definition, one, merges=merges)
-        place = SetPlace(one.job_set_id, serials, tuple(file["lfn"] for file in files))
+        place = SetPlace(one.job_set_id, serials, processed, one.serials)
         wanted = [WantedJob(PlacedJob(queue, job), place)] * n_jobs
         changes = CounterChanges()
         attempts = {one.job_set_id: one.n_attempts}

@@ -24,6 +24,7 @@ from services.job_generation.store import results as store_results
 from services.job_generation.store import tasks as store
 from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.tasks import Chunk, LockedTask
+from services.job_generation.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ChunkOffered, QueueChoice
@@ -82,7 +83,7 @@ class WaitingJobSets:
         asked = await store_waiting.waiting_sets(work, task.task_id)
         if not queues:
             await store_waiting.note_asked(work, task.task_id, asked)
-            await self._wait_on(work, task, left_to_jumbo(ranked))
+            await self._wait_on(work, task, chunk, left_to_jumbo(ranked))
             await store.return_chunk(work, chunk.chunk_id, left_to_jumbo(ranked)[:1000])
             return 0
         ids = await self._lock_waiting(work, task, asked.ids)
@@ -99,7 +100,7 @@ class WaitingJobSets:
         left = [] if asked.more_follow else (await store_waiting.waiting_sets(work, task.task_id)).ids
         if left:
             why = why or "no queue took them in this round"
-            await self._wait_on(work, task, f"{len(left)} or more job sets wait on: {why}")
+            await self._wait_on(work, task, chunk, f"{len(left)} or more job sets wait on: {why}")
         return len(placed)
 
     async def _lock_waiting(self, work: UnitOfWork, task: Task, ids: list[int]) -> list[int]:
@@ -110,12 +111,13 @@ class WaitingJobSets:
         still = set((await store_waiting.waiting_sets(work, task.task_id)).ids)
         return [one for one in ids if one in still]
 
-    async def _wait_on(self, work: UnitOfWork, task: Task, reason: str) -> None:
-        """The sets wait on: why, and until when at least."""
+    async def _wait_on(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str) -> None:
+        """The sets wait on: why, for what, and until when at most."""
         limits = generation_parameters(self._parameters, task.gshare, task.vo)
         retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
         await store.record_decision(work, task.task_id, "unplaceable", reason[:4000], retry_at=retry_at)
         await store_waiting.ask_at(work, task.task_id, retry_at)
+        await note_no_fit(work, task.task_id, chunk.chunk_id, retry_at, self._generating.versions)
 
     async def places_of_jumbo(
         self, work: UnitOfWork, held: LockedTask, chunk_id: int, passed: Sequence[QueueChoice]

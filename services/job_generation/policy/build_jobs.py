@@ -44,16 +44,17 @@ class BuildDecision:
 def decide(queues: Sequence[QueueFacts], builds: Mapping[str, SiteBuild]) -> BuildDecision:
     """What the ranked queues of a chunk allow.
 
-    Jobs go where the library is. Where it is nowhere, it is built at the best queue whose site has not failed three
-    times, once for each site: the others wait for it.
+    Jobs go where the library is. It is built at the best queue whose site has not failed three times, once for each
+    site, so that every site that is once the best has one. Where it is nowhere yet, the chunk waits for it.
 
-    Example: at the queues A, B of the sites a, b, with a build under way at a and none at b, nothing is usable and
-    nothing is built: the chunk waits for a.
+    Examples: at the queues A, B of the sites a, b, with a build under way at a and none at b, nothing is usable and
+    nothing is built: the chunk waits for a. With the library at b only, its jobs go to B, and a is given a library.
     """
     usable = [one for one in queues if _at(builds, one).library is not None]
-    if usable:
-        return BuildDecision(usable, reason="the library is there")
     allowed = [one for one in queues if _at(builds, one).n_failures < MOST_FAILURES]
+    if usable:
+        has_one = allowed and (_at(builds, allowed[0]).library or _at(builds, allowed[0]).job_id)
+        return BuildDecision(usable, allowed[0] if allowed and not has_one else None, "the library is there")
     if not allowed:
         sites = ", ".join(sorted({one.site for one in queues})) or "none of the ranked queues"
         return BuildDecision(reason=f"the build failed {MOST_FAILURES} times at {sites}", is_refused=True)

@@ -70,8 +70,8 @@ class NewJob(NamedTuple):
 class BuildRequest:
     """What a plugin builds jobs from.
 
-    `serials` is the first number of each template, `seeds` one number for each job. `at_site`: by template dataset and
-    site the dataset that takes its place there. `most_walltime_s`: its jobs may take no longer.
+    `serials` is the first number of each template, `seeds` and `sequence` one number for each job. `at_site`: by
+    template dataset and site the dataset that takes its place there. `most_walltime_s`: its jobs may take no longer.
     """
 
     task: Task
@@ -85,6 +85,7 @@ class BuildRequest:
     serials: Mapping[int, int]
     guid_seed: int = 0
     seeds: Sequence[int] | None = None
+    sequence: Sequence[int] | None = None
     trans_path: str | None = None
     most_walltime_s: int | None = None
     owner: OwnerStanding = NOBODY
@@ -108,8 +109,9 @@ class Builder:
         self._block_token = COPIED if self.kind.copies_to_scratch(request.task) else NOTHING
         unmerged = (one for one in request.datasets.values() if one.type in UNMERGED_TYPES and one.stream_name)
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
-        self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM for one in request.templates)
-        self._writes_lists = bool(command_line.list_streams(request.parameters))
+        self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM and one.is_log for one in request.templates)
+        self._listed = command_line.list_streams(request.parameters)
+        self._lists_all = bool(request.task.parameters.get("writeInputToFile"))
         self._has_segments = bool(request.task.parameters.get("segmentSpecs"))
         self._priced_as = self.kind.priced_as(request.task)
         self._is_analysis = request.task.is_analysis
@@ -139,6 +141,8 @@ class Builder:
         attempt = (max([unit.attempt_nr for unit in job.master]) if job.master else 0) + 1
         streams = self._streams(place, job)
         more = {**self._more_texts(job, written, outputs), **of_segment}
+        if request.sequence is not None:
+            more["SEQNUMBER"] = str(request.sequence[place])
         own = Own(place, job_id, attempt, seed, middle, events, job.master[0] if job.master else None, more)
         parameters = self._parameters(own, streams, written, outputs)
         not_written = self._not_written(place, written)
@@ -189,9 +193,10 @@ class Builder:
         if self._has_steps:
             spec.update(self._steps(spec["transformation"], parameters))
         spec.update(self._more_fields(own.place, queue))
-        if self._writes_lists:
+        if self._listed or self._lists_all:
             values = self._values(own, streams, written, outputs)
-            spec["writeToFile"] = command_line.lists_to_write(self.request.parameters, values)
+            lists = command_line.lists_to_write(tuple(values.datasets) if self._lists_all else self._listed, values)
+            spec |= {"writeToFile": lists} if lists else {}
 
     def _not_written(self, place: int, written: Written) -> frozenset[str]:
         """Streams that the job names and does not write."""

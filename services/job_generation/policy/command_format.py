@@ -34,6 +34,8 @@ class CommandFormat:
                 if names is None:
                     return None
                 text = names[0] if len(names) == 1 and not decorator else command_line.written(names, decorator)
+            else:
+                text = command_line.as_asked(name, decorator, text)
             values.append(text)
         return self.text % tuple(values)
 

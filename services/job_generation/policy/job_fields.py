@@ -22,7 +22,10 @@ NO_OUTPUT = {"outFiles": "", "realDatasets": "", "destinationDblock": "", "ddmEn
 #: fields of the specification that are fields of the task's parameters under the same name
 _AS_GIVEN = ("container_name", "sourceURL", "altStageOut")
 #: the same for what is true
-_FLAGS = {"debugMode": "debug", "noExecStrCnv": "noExecStrCnv", "useSecrets": "useSecrets"}
+_FLAGS = {
+    "debugMode": "debug", "noExecStrCnv": "noExecStrCnv", "useSecrets": "useSecrets", "putLogToOS": "putLogToOS",
+    "usePrefetcher": "usePrefetcher",
+}  # fmt: skip
 
 
 def base_fields(
@@ -38,7 +41,7 @@ def base_fields(
         "processingType": kind.processing_type or task.processing_type or NOTHING,
         "prodUserID": task.user_name,
         "workingGroup": task.working_group or NOTHING,
-        "cloud": queue.cloud or NOTHING,
+        "cloud": _cloud(task, queue),
         "computingSite": queue.queue,
         "nucleus": task.nucleus or NOTHING,
         "transformation": trans_path or task.trans_path or NOTHING,
@@ -62,6 +65,12 @@ def base_fields(
     return base
 
 
+def _cloud(task: Task, queue: QueueFacts) -> str:
+    """The queue's; the task's own where it stands for a VO (cloudAsVO)."""
+    own = task.parameters.get("cloud") if task.parameters.get("cloudAsVO") else None
+    return own or queue.cloud or NOTHING
+
+
 def _transfer_type(task: Task, queue: QueueFacts, kind: KindOfJob) -> str:
     """As the task says; else direct where the queue's input can be read without copying it."""
     stated = task.parameters.get("transferType")
@@ -74,7 +83,7 @@ def task_texts(task: Task) -> dict[str, str]:
     """Texts that are the same for every job of a task."""
     return {
         "TASKID": str(task.task_id),
-        "SURL": str(task.parameters.get("sourceURL") or ""),
+        "SURL": str(task.parameters.get("sourceURL") or "${SURL}"),  # without an address the text stays
         "USERNAME": task.user_name,
         "MIDDLENAME": "",
     }

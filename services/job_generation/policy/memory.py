@@ -33,16 +33,25 @@ class RetryMemory:
         """The first of offset, offset + step, offset + 2 x step, ... that is enough, at most the maximum.
 
         Nothing changes without an offset, or above the offset without a step. Example: with an offset of 1000 and steps
-        of 4000 MB, 1001 MB become 5000; with a maximum of 1500 as well they become 1500.
+        of 4000 MB, 1001 MB become 5000; with a maximum of 1500 as well they become 1500. An offset above the maximum is
+        the maximum.
         """
         if self.offset_mb is None or ram_mb <= 0:
             return ram_mb
         if ram_mb <= self.offset_mb:
-            return self.offset_mb
+            return self._limited(self.offset_mb)
         if not self.step_mb:
             return ram_mb
-        found = self.offset_mb + math.ceil((ram_mb - self.offset_mb) / self.step_mb) * self.step_mb
-        return found if self.max_mb is None else min(found, self.max_mb)
+        return self._limited(self.offset_mb + math.ceil((ram_mb - self.offset_mb) / self.step_mb) * self.step_mb)
+
+    def above(self, ram_mb: float) -> int:
+        """The first step above it: of the task's own ones, else of the usual ones, at least the offset."""
+        wanted = math.floor(ram_mb) + 1
+        has_own = self.offset_mb is not None and (self.step_mb or wanted <= self.offset_mb)
+        return self.at_least(wanted) if has_own else self._limited(step_above(ram_mb))
+
+    def _limited(self, ram_mb: int) -> int:
+        return ram_mb if self.max_mb is None else min(ram_mb, self.max_mb)
 
 
 USUAL_STEPS = RetryMemory()
@@ -85,14 +94,13 @@ def next_ram_mb(
     the failed job itself asked for, where it is known; else what its units and the task ask for now.
 
     Above the last step nothing larger is asked for. Why steps: few different requests make few kinds of jobs. Example:
-    a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next; with an offset of 2500 and steps of 500 MB too.
+    a job that asked for 2000 MB and used 2600 MB asks for 3000 MB next; with an offset of 2500 and steps of 500 MB too,
+    and with an offset of 1500 and no step.
     Source: JEDI, Memory increase in job retry.
     """
     present = max(current_mb or 0, needs.ram_mb) if asked_mb is None else asked_mb
     wanted = max(float(present), _used_mb(needs, report))
-    if own.offset_mb is not None:
-        return max(present, own.at_least(math.floor(wanted) + 1))
-    return max(step_above(wanted), present)
+    return max(present, own.above(wanted))
 
 
 def times_ram_mb(

@@ -7,14 +7,16 @@ output), nEventsPerMergeJob; onSiteMerging puts everything into one, up to 1000 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+from services.job_generation.policy.outcomes import Ended
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, Unit
 from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MERGED_GB
 from shared.model.units import GB_BYTES
+from shared.states.job import JobStatus
 
 
 @dataclass(frozen=True)
@@ -110,3 +112,29 @@ def reported_file(report: Any, lfn: str) -> dict[str, Any]:
         if one.lfn == lfn:
             return {"size_bytes": one.size_bytes, "guid": one.guid, "checksum": one.checksum}
     return {}
+
+
+class UnmergedOutput(Protocol):
+    """A row: the `status` of an unmerged output, and its `boundary_id`, the job that wrote it."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+def waits_for_merge(outputs: Collection[UnmergedOutput]) -> bool:
+    """Whether a live merge job works on outputs of a job that was killed meanwhile.
+
+    Its end must wait for that one's.
+    """
+    return any(row["status"] == "running" and row["boundary_id"] is not None for row in outputs)
+
+
+def ended_by_merge(status: JobStatus, error_source: str | None, outputs: Collection[UnmergedOutput]) -> Ended:
+    """How the input of a killed job ended: processed if all its outputs were merged after all."""
+    if outputs and all_merged(outputs):
+        return Ended("finished")
+    return Ended(status, error_source)
+
+
+def all_merged(outputs: Collection[UnmergedOutput]) -> bool:
+    """Whether nothing that the job wrote waits for a merge job any more, or was given up."""
+    return all(row["status"] in ("finished", "nooutput") for row in outputs)

@@ -3,8 +3,9 @@
 * finished: input and outputs are finished.
 * failed, closed, cancelled: each input goes back to ready with one more attempt, or fails when none is left. Only a
   failure of the payload counts as a failed attempt. An attempt that ended through our own fault (taken back before it
-  ran, lost by the watchdog, the dispatcher or the brokerage) gives the file one attempt more in exchange, up to a
-  bound, so that it never costs the user one.
+  ran, lost by the dispatcher or the brokerage) gives the file one attempt more in exchange, up to a bound, so that it
+  never costs the user one. One whose pilot was lost is an attempt: its payload may have done its work, and what may be
+  tried once (maxAttempt 1) is not tried again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from shared.config.parameter import Parameter
 from shared.states.file import FileStatus
 from shared.states.job import JobStatus
 
-INFRASTRUCTURE = frozenset({"watchdog", "dispatch", "brokerage", "generation"})
+INFRASTRUCTURE = frozenset({"dispatch", "brokerage", "generation"})
 PAYLOAD = "payload"
 FORGIVEN_ATTEMPTS = Parameter(
     "jobgen", "MAX_FORGIVEN_ATTEMPTS", 50.0, "attempts", "ended by the system, that do not count"

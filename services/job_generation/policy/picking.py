@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset
+from shared.model.dataset_types import INPUT_TYPES
 from shared.model.needs import WorkNeeds
 from shared.states.task import TaskStatus
 
@@ -49,6 +50,16 @@ def wants_scouts(status: TaskStatus, rules: SplitRules, *, scouts_made: bool, al
     return status == "ready" and not rules.skip_scout and not (scouts_made and all_opened)
 
 
+def open_files(dataset: Dataset) -> int:
+    """Files of a dataset that may be used and are not."""
+    return min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
+
+
+def has_open_input(dataset: Dataset) -> bool:
+    """Whether jobs may still be made of it."""
+    return dataset.type in INPUT_TYPES and dataset.is_master and dataset.status == "ready" and open_files(dataset) > 0
+
+
 def next_pick(
     datasets: Sequence[Dataset],
     rules: SplitRules,
@@ -66,8 +77,8 @@ def next_pick(
     Units whose memory was raised come first (`raised`, by dataset), each memory in a chunk of its own. `busy` are the
     datasets and memory (None: the task's) that are worked on, or wait. Never more files than `max_jobs` jobs can take
     when the number of files of a job is known; where it is not, than they typically take (`typical_files`, TYPNFILES).
-    Never fewer than one job takes while more is waited for in the dataset (`awaited`), unless the task takes input at
-    once (noInputPooling).
+    Never fewer than one job takes, or nChunksToWait jobs, while more is waited for in the dataset (`awaited`), unless
+    the task takes input at once (noInputPooling).
     """
     for dataset in sorted(datasets, key=lambda one: one.dataset_id):
         if not dataset.is_master or dataset.status != "ready":
@@ -76,10 +87,10 @@ def next_pick(
         free = [ram_mb for ram_mb in classes if (dataset.dataset_id, ram_mb) not in busy]
         if not free:
             continue
-        left = min(dataset.n_files_to_be_used, dataset.n_files) - dataset.n_files_used
+        left = open_files(dataset)
         if left <= 0:
             continue
-        if left < (rules.n_files_per_job or 1) and dataset.dataset_id in awaited and not rules.takes_input_at_once:
+        if left < rules.files_to_wait_for and dataset.dataset_id in awaited:
             continue
         limit = min(left, max(max_files, rules.n_files_per_job or 1))
         if rules.n_files_per_job is not None or rules.n_events_per_job is not None:

@@ -31,7 +31,8 @@ class SplitRules:
     """Split rules; None means not set.
 
     Sizes in GB are 1024-based, `max_walltime_h` in hours, events and files are counts. `takes_input_at_once`
-    (noInputPooling): a job is made as soon as some input is there, however few files.
+    (noInputPooling): a job is made as soon as some input is there, however few files. `loses_some`
+    (allowPartialFinish): processed events are merged although others of their input failed for good.
     """
 
     n_files_per_job: int | None = None
@@ -61,6 +62,7 @@ class SplitRules:
     uses_build: bool = False
     skips_short_output: bool = False
     takes_input_at_once: bool = False
+    n_chunks_to_wait: int | None = None
     releases_whole_lumi_blocks: bool = False
     seed_offset: int = 0
     min_cpu_efficiency_percent: int | None = None
@@ -81,6 +83,7 @@ class SplitRules:
     names_from_files: bool = False
     cloning: str | None = None
     is_fine_grained: bool = False
+    loses_some: bool = False
     evaluates_points: bool = False
     n_points: int | None = None
     most_jobs: int | None = None
@@ -132,6 +135,16 @@ class SplitRules:
         return 1 if by_events else self.n_files_per_job or 1
 
     @property
+    def files_to_wait_for(self) -> int:
+        """Master files that are waited for while more are to come, before jobs are made of some.
+
+        Those of one job, or of as many as nChunksToWait says; one with noInputPooling.
+        """
+        if self.n_chunks_to_wait is None and self.takes_input_at_once:
+            return 1
+        return (self.n_files_per_job or 1) * (self.n_chunks_to_wait or 1)
+
+    @property
     def max_files(self) -> int:
         """Master files of one job at most."""
         return self.n_files_per_job or self.n_max_files_per_job or MAX_FILES_PER_JOB
@@ -142,6 +155,7 @@ _COUNTS = {
     "n_events_per_job": "nEventsPerJob",
     "n_events_per_input_file": "nEventsPerInputFile",
     "n_max_files_per_job": "nMaxFilesPerJob",
+    "n_chunks_to_wait": "nChunksToWait",
     "target_events_per_job": "tgtNumEventsPerJob",
     "max_events_per_job": "maxEventsPerJob",
     "granularity": "dynamicNumEvents",
@@ -185,6 +199,7 @@ _FLAGS = {
     "merges_at_store": "mergeEsOnOS",
     "numbers_within_files": "inFilePosEvtNum",
     "is_fine_grained": "fineGrainedProc",
+    "loses_some": "allowPartialFinish",
     "evaluates_points": "hpoWorkflow",
     "skips_short_output": "skipShortOutput",
     "takes_input_at_once": "noInputPooling",

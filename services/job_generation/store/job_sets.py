@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.job_generation.policy.event_service.endings import EXPIRED, REASSIGNED, SetState, SubStatus
-from services.job_generation.policy.event_service.ranges import NewRange
+from services.job_generation.policy.event_service.merge_input import FileOfEvents, ProcessedEvents
+from services.job_generation.policy.event_service.ranges import KeptRange, NewRange
 from services.job_generation.policy.values import JobInput, Unit
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.units import unit_of
@@ -28,12 +29,13 @@ _MEMBERS = ("job_id", "job_set_id", "task_id", "role", "attempt")
 
 @dataclass(frozen=True)
 class NewSet:
-    """A job set to insert."""
+    """A job set to insert; `n_kept`: so many of its ranges were processed by earlier sets of its files."""
 
     job_set_id: int
     units: Sequence[Unit]
     ranges: Sequence[NewRange]
     serials: Mapping[int, int]
+    n_kept: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,25 +88,33 @@ async def insert(
     await SQL.run(
         work.connection, "insert_sets", task_id=task_id, chunk_id=chunk_id, kind=kind, n_consumers=n_consumers,
         queues=[list(one) for one in queues], ids=ids, n_files=[len(one.units) for one in sets],
-        n_ranges=[len(one.ranges) for one in sets],
+        n_ranges=[one.n_kept + len(one.ranges) for one in sets],
         serials=[{str(key): number for key, number in one.serials.items()} for one in sets],
     )  # fmt: skip
     pairs = sorted({(unit.file_id, one.job_set_id) for one in sets for unit in one.units})
     owners: dict[str, Any] = {"file_ids": [file_id for file_id, _ in pairs], "set_ids": [set_id for _, set_id in pairs]}
     await SQL.run(work.connection, "files_to_sets", **owners)
-    kept = set()
     if keeps_processed:
-        rows = await SQL.rows(work.connection, "keep_processed", task_id=task_id, done=CODES["done"], **owners)
-        kept = {(row["file_id"], row["job_process_id"]) for row in rows}
+        await SQL.run(work.connection, "keep_processed", task_id=task_id, done=CODES["done"], **owners)
     await SQL.run(work.connection, "move_past", task_id=task_id, **owners)
     records = [
         (task_id, new.dataset_id, new.file_id, CODES["ready"], new.number, new.first_event, new.last_event, attempts,
          new.offset, one.job_set_id)
         for one in sets
         for new in one.ranges
-        if (new.file_id, new.number) not in kept
     ]  # fmt: skip
     await work.connection.copy_records_to_table("event_ranges", records=records, columns=_RANGES)
+
+
+async def processed_ranges(work: UnitOfWork, task_id: int, file_ids: Sequence[int]) -> dict[int, list[KeptRange]]:
+    """Ranges of these files that earlier sets processed, by file."""
+    found: dict[int, list[KeptRange]] = {}
+    rows = await SQL.rows(
+        work.connection, "processed_ranges", task_id=task_id, file_ids=sorted(file_ids), done=CODES["done"]
+    )
+    for file_id, *values in rows:
+        found.setdefault(file_id, []).append(KeptRange(*values))
+    return found
 
 
 async def add_members(
@@ -249,9 +259,15 @@ async def end_live(
     return sorted(found, key=lambda pair: pair[0].job_id)
 
 
-async def written_files(work: UnitOfWork, task_id: int, job_set_id: int) -> list[Any]:
-    """Files that the processed events of a set were written to."""
-    return await SQL.rows(work.connection, "written_files", task_id=task_id, job_set_id=job_set_id, done=CODES["done"])
+async def processed_of(work: UnitOfWork, task_id: int, job_set_id: int) -> ProcessedEvents:
+    """What the events of a set were processed to."""
+    of_set = {"task_id": task_id, "job_set_id": job_set_id, "done": CODES["done"]}
+    files = await SQL.rows(work.connection, "written_files", **of_set)
+    ranges = await SQL.rows(work.connection, "named_ranges", **of_set)
+    return ProcessedEvents(
+        tuple(FileOfEvents(*tuple(row)[1:]) for row in files),
+        tuple((row["name"], row["obj_store_id"]) for row in ranges),
+    )
 
 
 async def stores_of_set(work: UnitOfWork, task_id: int, job_set_id: int) -> list[int | None]:

@@ -25,12 +25,17 @@ SELECT job_id FROM stored_copies WHERE job_set_id = ANY(:set_ids::bigint[]) ORDE
 UPDATE task_files f SET jobset_id = w.job_set_id
   FROM unnest(:file_ids::bigint[], :set_ids::bigint[]) AS w (file_id, job_set_id) WHERE f.file_id = w.file_id;
 
+-- name: processed_ranges
+-- Ranges of files that earlier sets processed, held until they go over to new ones. Index event_ranges_number.
+SELECT file_id, job_process_id, def_min_event_id, def_max_event_id FROM event_ranges
+ WHERE task_id = :task_id AND file_id = ANY(:file_ids::bigint[]) AND status = :done::smallint
+ ORDER BY event_range_id FOR NO KEY UPDATE;
+
 -- name: keep_processed
 -- Ranges that earlier sets of these files processed go over to the new ones. Index event_ranges_number.
 UPDATE event_ranges r SET job_set_id = w.job_set_id
   FROM unnest(:file_ids::bigint[], :set_ids::bigint[]) AS w (file_id, job_set_id)
- WHERE r.task_id = :task_id AND r.file_id = w.file_id AND r.status = :done::smallint
-RETURNING r.file_id, r.job_process_id;
+ WHERE r.task_id = :task_id AND r.file_id = w.file_id AND r.status = :done::smallint;
 
 -- name: move_past
 -- The other ranges of earlier sets of these files. Index event_ranges_number.
@@ -116,9 +121,18 @@ RETURNING j.job_id, j.task_id, j.chunk_id, j.job_type, j.queue, j.resource_type,
 
 -- name: written_files
 -- What the processed events of a set were written to, in order of the jobs. Index event_ranges_set.
-SELECT DISTINCT z.zip_row_id, z.lfn, z.size_bytes, z.adler32, z.obj_store_id
+SELECT DISTINCT z.zip_row_id, z.lfn, z.size_bytes, z.adler32, z.obj_store_id, z.path_convention, z.kind
   FROM event_ranges r JOIN event_range_files z USING (zip_row_id)
  WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = :done::smallint ORDER BY z.zip_row_id;
+
+-- name: named_ranges
+-- The processed events of a set under the names that pilots know, in order of the events; `obj_store_id`: where the output
+-- of a range is that is in no larger file. Index event_ranges_set.
+SELECT format('%s-%s-%s-%s-%s', r.task_id, r.job_id, r.file_id, r.job_process_id, r.attempt_nr) AS name,
+       CASE WHEN r.zip_row_id IS NULL THEN r.obj_store_id END AS obj_store_id
+  FROM event_ranges r
+ WHERE r.task_id = :task_id AND r.job_set_id = :job_set_id AND r.status = :done::smallint
+ ORDER BY r.file_id, r.job_process_id;
 
 -- name: stores_of_set
 -- Where the processed events of a set are. Index event_ranges_set.

@@ -17,6 +17,7 @@ from services.job_generation.store import units as store_units
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
+from shared.signed_sources.places import spots_of
 
 SQL = Queries.beside(__file__)
 
@@ -25,7 +26,6 @@ _JOBS = (
     "resource_type", "gshare", "user_name", "prod_source_label", "job_type", "creation_time", "state_change_time",
     "order_key_id", "work_queue_id",
 )  # fmt: skip
-_SPECS = ("job_id", "task_id", "spec")
 _JOB_FILES = ("job_id", "file_id", "dataset_id", "task_id", "type", "is_master", "attempt_nr")
 _FILES = (
     "file_id", "dataset_id", "task_id", "creation_date", "lfn", "type", "scope", "status", "n_events", "job_id",
@@ -126,7 +126,8 @@ async def insert(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, in
     seed_ids = _seed_ids(batch, file_ids[n_outputs:])
     copy = work.connection.copy_records_to_table
     await copy("jobs", records=_job_rows(work, batch, shapes), columns=_JOBS)
-    await copy("job_specs", records=[(job.job_id, task_id, job.spec) for job in batch.jobs], columns=_SPECS)
+    specs = [(job.job_id, task_id, job.spec, spots_of(job.spec)) for job in batch.jobs]
+    await copy("job_specs", records=specs, columns=("job_id", "task_id", "spec", "source_spots"))
     files = _output_rows(work, batch, file_ids[:n_outputs]) + _new_seed_rows(work, batch, file_ids[n_outputs:])
     if files:
         await copy("task_files", records=files, columns=_FILES)
@@ -135,9 +136,8 @@ async def insert(work: UnitOfWork, batch: Batch, shapes: Mapping[Requirement, in
         await copy("job_files", records=links, columns=_JOB_FILES)
     await _start_inputs(work, batch, seed_ids)
     await _link_retries(work, batch)
-    ids = file_ids
     await work.log_files(
-        entity="file", task_id=task_id, ids=ids, from_status=None, to_status="running", reason="made for a new job"
+        entity="file", task_id=task_id, ids=file_ids, from_status=None, to_status="running", reason="made for a new job"
     )
     made = [{"dataset_id": row[1], "type": row[5], "events": row[8] or 0} for row in files]
     store.count_moves(batch.changes, made, None, "running")
@@ -306,7 +306,7 @@ async def standing_of_owner(work: UnitOfWork, task: Task) -> OwnerStanding:
     """What the priority of new jobs depends on beside their task; of production: nothing."""
     if not task.is_analysis:
         return NOBODY
-    row = await SQL.one(work.connection, "standing_of_owner", user_name=task.user_name)
+    row = await SQL.one(work.connection, "standing_of_owner", user_name=task.user_name, vo=task.vo)
     return OwnerStanding(row["n_jobs"], row["weight"])
 
 

@@ -1,11 +1,13 @@
 -- name: retry_rules
 -- All of them, in the order of their numbers.
+-- told by: STATES
 SELECT rule_id, source, code, pattern, action, parameters, architecture, release, work_queue_id, expires_at, is_active,
        note
   FROM retry_rules ORDER BY rule_id;
 
 -- name: jobs_of_retry_rules
 -- How many failed jobs each rule decided about, as long as that is known.
+-- told by: STATES
 SELECT rule_id, count(*) AS n_jobs FROM retry_decisions GROUP BY rule_id;
 
 -- name: remove_other_retry_rules

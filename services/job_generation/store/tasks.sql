@@ -213,10 +213,10 @@ SELECT EXISTS (SELECT FROM jobs WHERE task_id = :task_id AND status = ANY(:live:
     OR EXISTS (SELECT FROM chunks WHERE task_id = :task_id AND status = 'offered');
 
 -- name: idle_tasks
--- Tasks whose time to be looked at has come, themselves or with a chunk. Indexes tasks_retry and chunks_held.
+-- Tasks whose time to be looked at has come, themselves or with a chunk of input. Indexes tasks_retry and chunks_held.
 SELECT task_id
   FROM (SELECT task_id, retry_at FROM tasks WHERE retry_at <= orrery_now() AND status = ANY(:statuses::text[])
         UNION ALL
         SELECT c.task_id, c.retry_at FROM chunks c JOIN tasks t USING (task_id)
-         WHERE c.retry_at <= orrery_now() AND t.status = ANY(:statuses::text[])) due
+         WHERE c.retry_at <= orrery_now() AND c.kind <> 'merge' AND t.status = ANY(:statuses::text[])) due
  GROUP BY task_id ORDER BY min(retry_at), task_id LIMIT :count;

@@ -68,9 +68,9 @@ async def leave_out(
     return await log_moves(work, task_id, rows, "ready", "failed", reason)
 
 
-async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int) -> list[Unit]:
-    """Unused units of a dataset, in order."""
-    rows = await SQL.rows(work.connection, "ready_files", dataset_id=dataset_id, n_files=n_files)
+async def ready_units(work: UnitOfWork, dataset_id: int, n_files: int, *, after: int = 0) -> list[Unit]:
+    """Unused units of a dataset, in order; not the first `after` of them."""
+    rows = await SQL.rows(work.connection, "ready_files", dataset_id=dataset_id, n_files=n_files, after=after)
     return [unit_of(row) for row in rows]
 
 
@@ -126,9 +126,9 @@ async def raised_memory(work: UnitOfWork, task: Task, dataset_ids: Sequence[int]
     return found
 
 
-async def hold_memory(work: UnitOfWork, chunk_id: int, retry_at: datetime | None) -> None:
-    """Units of the chunk's raised memory wait; the others of the task go on."""
-    await SQL.run(work.connection, "hold_memory", chunk_id=chunk_id, retry_at=retry_at)
+async def hold_chunk(work: UnitOfWork, chunk_id: int, retry_at: datetime) -> None:
+    """What was in the chunk, of raised memory or to be merged, waits; the rest of the task goes on."""
+    await SQL.run(work.connection, "hold_chunk", chunk_id=chunk_id, retry_at=retry_at)
 
 
 async def held_memory(work: UnitOfWork, task_id: int) -> set[tuple[int, int | None]]:

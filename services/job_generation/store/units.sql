@@ -1,15 +1,15 @@
--- name: hold_memory
--- Units of this chunk's memory are not tried before a time.
+-- name: hold_chunk
+-- What was in this chunk, of raised memory or to be merged, is not tried before a time.
 UPDATE chunks SET retry_at = :retry_at WHERE chunk_id = :chunk_id;
 
 -- name: held_memory
 -- Memory whose time has not come.
-SELECT DISTINCT dataset_id, ram_mb FROM chunks WHERE task_id = :task_id AND retry_at > orrery_now();
+SELECT DISTINCT dataset_id, ram_mb FROM chunks WHERE task_id = :task_id AND retry_at > orrery_now() AND kind <> 'merge';
 
 -- name: release_memory
--- What waits of a task may be tried: all, or of one memory.
+-- Input that waits of a task may be tried: all, or of one memory.
 UPDATE chunks SET retry_at = NULL
- WHERE task_id = :task_id AND retry_at IS NOT NULL AND (:ram_mb::bigint IS NULL OR ram_mb = :ram_mb::bigint);
+ WHERE task_id = :task_id AND retry_at IS NOT NULL AND kind <> 'merge' AND (:ram_mb::bigint IS NULL OR ram_mb = :ram_mb::bigint);
 
 -- name: why_it_waits
 -- Until when a task of which nothing runs is left alone, and what the last decision that made it wait said.
@@ -20,7 +20,7 @@ SELECT h.outcome, h.reason, least(t.retry_at, held.retry_at) AS retry_at, h.numb
                        WHERE task_id = t.task_id AND outcome IN ('throttled', 'unplaceable', 'unsplittable')
                        ORDER BY decision_id DESC LIMIT 1) h
   CROSS JOIN LATERAL (SELECT min(retry_at) AS retry_at FROM chunks
-                       WHERE task_id = t.task_id AND retry_at > orrery_now()) held
+                       WHERE task_id = t.task_id AND retry_at > orrery_now() AND kind <> 'merge') held
  WHERE t.task_id = :task_id AND (t.retry_at > orrery_now() OR held.retry_at IS NOT NULL);
 
 -- name: open_all_files
@@ -73,10 +73,11 @@ UPDATE task_files SET status = 'failed' WHERE file_id = ANY(:ids::bigint[]) AND 
 RETURNING file_id, dataset_id, type, coalesce(n_events, 0) AS events;
 
 -- name: ready_files
--- The first unused files of a dataset. Index task_files_state.
+-- The next unused files of a dataset. Index task_files_state.
 SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, start_event, end_event, first_event,
        boundary_id, lumi_block_nr, scope, guid, checksum, attempt_nr, ram_count, job_id, out_job_id
-  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready' ORDER BY file_id LIMIT :n_files;
+  FROM task_files WHERE dataset_id = :dataset_id AND status = 'ready'
+ ORDER BY file_id LIMIT :n_files OFFSET :after::bigint;
 
 -- name: ready_files_of_boundaries
 -- The unused files of a dataset for the jobs of these boundaries. Index task_files_state.

@@ -8,10 +8,12 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict
 
+from services.share_correction.collecting import HISTORY_S
 from services.share_correction.explaining import Explanations
 from services.share_correction.policy.tree_changes import changes, leaves_of
 from services.share_correction.store import shares as store
-from shared.auth import Caller
+from shared.auth import Caller, access
+from shared.auth.reach import Reach
 from shared.auth.web import require
 from shared.db.database import Database
 from shared.events import SharesCorrected
@@ -23,8 +25,9 @@ from shared.web.json_route import JsonRoute
 
 #: terms are kept for a week unless a parameter says otherwise
 LONGEST_H = 8784.0
-Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
-Anyone = Annotated[Caller, Depends(require("user", "production"))]
+LONGEST_HISTORY_H = HISTORY_S / 3600.0
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
+Anyone = Annotated[Caller, Depends(require(access.STATES, "user", "production"))]
 
 
 class LoadRequest(BaseModel):
@@ -43,10 +46,15 @@ def web_application(database: Database, explanations: Explanations) -> FastAPI:
 
     @web.get("/api/v1/share/list")
     async def list_shares(caller: Anyone) -> Envelope:
-        """Each share: what is due to it (percent of everything), its correction, and what it runs now."""
+        """Each share: what is due to it (percent of everything), its correction, and what it runs now.
+
+        Corrections of users have names where the caller may read a task of theirs.
+        """
         async with database.read() as connection:
             rows = [dict(row) for row in await store.SQL.rows(connection, "list_shares")]
-            users = [dict(row) for row in await store.SQL.rows(connection, "user_corrections")]
+            users = [
+                dict(row) for row in await store.SQL.rows(connection, "user_corrections", **Reach.of(caller)._asdict())
+            ]
         return Envelope({"shares": _explained(rows), "user_corrections": users})
 
     @web.get("/api/v1/share/explain")
@@ -67,7 +75,7 @@ def web_application(database: Database, explanations: Explanations) -> FastAPI:
         if not rows:
             problem = Problem("gshare", gshare, "", f"is not a share; allowed: {names or 'none is loaded'}")
             return _refused([problem])
-        return Envelope({"shares": rows, **await explanations.over_time(gshare, hours * 3600.0)})
+        return Envelope({"shares": rows, **await explanations.over_time(gshare, hours * 3600.0, caller)})
 
     @web.post("/api/v1/share/load")
     async def load(caller: Operator, request: LoadRequest) -> Envelope:
@@ -83,7 +91,22 @@ def web_application(database: Database, explanations: Explanations) -> FastAPI:
             return _refused(problems)
         return await _load(database, caller, tree, dry_run=request.dry_run)
 
+    _add_history(web, explanations)
     return web
+
+
+def _add_history(web: FastAPI, explanations: Explanations) -> None:
+    @web.get("/api/v1/share/history")
+    async def history(
+        caller: Anyone,
+        gshare: Annotated[str | None, Query(max_length=64)] = None,
+        hours: Annotated[float, Query(gt=0, le=LONGEST_HISTORY_H)] = 24.0,
+    ) -> Envelope:
+        """What all shares used over time, or the users of one, in at most 24 buckets; the oldest first.
+
+        Users of whom the caller may read nothing are told together, as `others`.
+        """
+        return Envelope(await explanations.history(gshare, hours * 3600.0, caller))
 
 
 async def _load(database: Database, caller: Caller, tree: tuple[Share, ...], *, dry_run: bool) -> Envelope:

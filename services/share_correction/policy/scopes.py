@@ -79,7 +79,8 @@ def scopes_of_groups(groups: Iterable[GroupOfUsers], rows: Sequence[UsageRow]) -
 def corrections_in(scope: Scope, corrector: ShareCorrector, instance: Instance) -> Iterator[FoundCorrection]:
     """What one instance says of a scope.
 
-    Of its entities, or of the users of the one that it names as Group.
+    Of its entities, or of the users of the one that it names as Group; in a group of users they are those who have task
+    queues now (DIRAC: Priority implementation).
     """
     spans = [part.time_span_s for part in instance.slices]
     if instance.group is None:
@@ -89,8 +90,10 @@ def corrections_in(scope: Scope, corrector: ShareCorrector, instance: Instance) 
     elif instance.group in scope.users:
         rows = [row for row in scope.rows if scope.of(row) == instance.group]
         usage = usage_of(rows, spans, lambda row: row.user_name)
-        users = sorted({*scope.users[instance.group], *(user for one in usage for user in one)})
-        for user, correction in corrector.correct_users(users, usage, instance).items():
+        users = {*scope.users[instance.group]}
+        if scope.kind == "share":  # which has no task queues: whoever used it has a part
+            users |= {user for one in usage for user in one}
+        for user, correction in corrector.correct_users(sorted(users), usage, instance).items():
             yield _found(scope, corrector, instance, instance.group, user, correction)
 
 

@@ -8,10 +8,12 @@ SELECT DISTINCT gshare, user_name FROM queue_statistics WHERE n_jobs > 0
 
 -- name: shares
 -- The tree of shares with its correction factors.
+-- told by: STATES
 SELECT gshare, value, parent, correction_factor, vo, stretchable FROM shares ORDER BY position;
 
 -- name: list_shares
 -- The tree of shares with what runs and waits in each, for people.
+-- told by: STATES
 SELECT s.*, coalesce(u.running_jobs, 0) AS running_jobs, coalesce(u.running_cores, 0) AS running_cores,
        coalesce(u.queued_jobs, 0) AS queued_jobs
   FROM shares s
@@ -23,8 +25,14 @@ SELECT s.*, coalesce(u.running_jobs, 0) AS running_jobs, coalesce(u.running_core
  ORDER BY s.position;
 
 -- name: user_corrections
--- Correction factors of users, for people.
-SELECT gshare, user_name, correction_factor, corrected_at FROM user_corrections ORDER BY gshare, user_name;
+-- Correction factors of users, for people. A name is told to whoever may read a live task of that user.
+-- told by: DETAILS
+SELECT c.gshare, CASE WHEN :produced_vos::text[] IS NULL OR EXISTS (
+           SELECT FROM tasks t
+            WHERE t.user_name = c.user_name AND t.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+              AND orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
+       THEN c.user_name END AS user_name, c.correction_factor, c.corrected_at
+  FROM user_corrections c ORDER BY c.gshare, 2, c.correction_factor, c.corrected_at;
 
 -- name: set_corrections
 -- Only factors that differ by more than the tolerance; how many did.
@@ -95,6 +103,7 @@ SELECT gshare AS name, value, parent, prod_source_label AS prodsourcelabel, work
 -- name: use_of_shares
 -- HS06 that each share uses now, by the benchmark of a core at each queue (the usual one at a queue without its own),
 -- and its jobs that wait for pilots.
+-- told by: STATES
 SELECT st.gshare,
        coalesce(sum(st.n_cores * coalesce(q.core_power_hs06, :usual_hs06::float8))
                 FILTER (WHERE st.status IN ('sent', 'running')), 0)::float8 AS hs06,
@@ -105,6 +114,7 @@ SELECT st.gshare,
 
 -- name: latest_terms
 -- What the latest corrections of shares follow from. Primary key, backwards.
+-- told by: STATES
 SELECT t.* FROM shares s
  CROSS JOIN LATERAL (
     SELECT * FROM correction_terms c WHERE c.gshare = s.gshare AND c.user_name = ''
@@ -113,14 +123,20 @@ SELECT t.* FROM shares s
 
 -- name: terms_of_share
 -- What corrections of a share follow from over time, the newest first. Primary key.
+-- told by: STATES
 SELECT at, vo, corrector, instance, target, factor, total, max_global, terms FROM correction_terms
  WHERE gshare = :gshare AND user_name = '' AND at > orrery_now() - make_interval(secs => :span_s)
  ORDER BY at DESC, corrector, instance LIMIT :size::int;
 
 -- name: users_of_share
 -- Users who have live jobs of a share, or whose correction is in force, with what the latest one follows from; who was
--- not corrected yet has the factor 1.
-SELECT u.user_name, coalesce(c.correction_factor, 1) AS correction_factor, c.corrected_at,
+-- not corrected yet has the factor 1. A name is told to whoever may read a live task of that user.
+-- told by: DETAILS
+SELECT CASE WHEN :produced_vos::text[] IS NULL OR EXISTS (
+           SELECT FROM tasks l
+            WHERE l.user_name = u.user_name AND l.status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
+              AND orrery_may_read(l.user_name, l.vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
+       THEN u.user_name END AS user_name, coalesce(c.correction_factor, 1) AS correction_factor, c.corrected_at,
        t.target, t.total, t.max_global, t.instance, t.terms
   FROM (SELECT user_name FROM user_corrections WHERE gshare = :gshare
          UNION
@@ -130,7 +146,7 @@ SELECT u.user_name, coalesce(c.correction_factor, 1) AS correction_factor, c.cor
   LEFT JOIN LATERAL (
     SELECT * FROM correction_terms k WHERE k.gshare = c.gshare AND k.user_name = c.user_name
      ORDER BY k.at DESC LIMIT 1) t ON true
- ORDER BY u.user_name LIMIT :size::int;
+ ORDER BY 1, 2, 3 LIMIT :size::int;
 
 -- name: forget_shares
 -- Shares that the new tree does not have.

@@ -1,6 +1,7 @@
 """/api/v1/group and /api/v1/user: what groups are due, and the permissions, quotas and caps of users.
 
-Operators write. Everybody with a token reads groups and themselves; production and operators all users.
+Operators write. Groups are told to the members of their VO; what is said of a user to that user, to production of the
+VO for which it is said (for all VOs: of those for which the user has tasks) and to operators.
 """
 
 from __future__ import annotations
@@ -14,19 +15,23 @@ from starlette.responses import Response
 
 from services.task_definition.store import accounts as store
 from services.task_definition.store.tasks import TaskStore
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
+from shared.auth.access import Whose
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.model.grid_preferences import MEANINGS, unknown_letters
+from shared.model.grid_preferences import MEANINGS, letters_without_effect, unknown_letters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 
-Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
+Member = Annotated[Caller, Depends(require(access.MEMBERS))]
+Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f,]+$")]
+#: what is said for one VO; "": for all VOs of whom nothing else is said
+UserVo = Annotated[str, Field(max_length=16, pattern=r"^\S*$")]
 Factor = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 #: names that a refusal lists
 MOST_SHOWN = 20
@@ -45,8 +50,9 @@ class GroupRecord(BaseModel):
 
 
 class UserRecord(BaseModel):
-    """A user.
+    """A user, in one VO or (`vo` empty) in all.
 
+    What is said for a VO holds there instead of what is said for all.
     `quota`: 1 + quota divides what counts against the user when priorities are balanced; `priority_weight`: how far the
     user is over the quota, 100 x weight is taken off the priority of new jobs; caps of running jobs and cores: null
     for those that hold for everybody.
@@ -54,6 +60,7 @@ class UserRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
     user_name: Name
+    vo: UserVo = ""
     groups: Annotated[list[Name], Field(max_length=1000)] = []
     grid_pref: Annotated[str, Field(max_length=20, alias="GRIDPREF")] = ""
     quota: Factor = 0.0
@@ -103,11 +110,11 @@ class GroupRoutes:
     def __init__(self, database: Database, tasks: TaskStore) -> None:
         self._database, self._tasks = database, tasks
 
-    async def list_all(self, caller: Anyone) -> Response:
+    async def list_all(self, caller: Member) -> Response:
         """Every group of the caller's VOs: its share, how it is divided, how many users it has."""
         async with self._database.read() as connection:
             rows = await store.groups(connection)
-        return Envelope([row for row in rows if caller.may("operator") or caller.is_of(row["vo"])])
+        return Envelope([row for row in rows if access.MEMBERS.allows(caller, Whose(vo=row["vo"]))])
 
     async def load(self, caller: Operator, request: GroupList) -> Response:
         """Put these groups in the place of all others."""
@@ -160,22 +167,15 @@ class UserRoutes:
     def __init__(self, database: Database, tasks: TaskStore) -> None:
         self._database, self._tasks = database, tasks
 
-    async def list_all(self, caller: Anyone) -> Response:
-        """Users with their letters and what these mean.
-
-        A user without the role production sees one row, production of a VO those who have tasks of the VO.
-        """
-        vos = None
-        if not caller.may("operator") and caller.vos is not None:
-            vos = frozenset(vo for vo in caller.vos if caller.may_for(vo, "production"))
-        sees_others = bool(vos) or caller.may("production")
+    async def list_all(self, caller: Reader) -> Response:
+        """Users with their letters and what these mean, as far as they are told to the caller."""
         async with self._database.read() as connection:
-            rows = await (store.users(connection, vos=vos) if sees_others else store.users(connection, caller.name))
-        return Envelope([{**row, "may": [MEANINGS[one] for one in row["grid_pref"]]} for row in rows])
+            rows = await store.users(connection, caller.vos)
+        return Envelope([_told(row) for row in rows if _is_told(row, caller)])
 
     async def load(self, caller: Operator, request: UserList) -> Response:
         """Put these users in the place of all others."""
-        problems = _twice("users", [one.user_name for one in request.users])
+        problems = _twice("users", [(one.user_name, one.vo) for one in request.users])
         if problems:
             return refused(BAD_REQUEST, problems=problems)
         async with self._database.begin(reason=f"users loaded by {caller.name}") as work:
@@ -190,7 +190,8 @@ class UserRoutes:
                 target="users",
                 details={"n_users": len(request.users)},
             )
-        return Envelope({"n_users": len(request.users)}, f"{len(request.users)} users loaded")
+        letters = "".join(one.grid_pref for one in request.users)
+        return Envelope({"n_users": len(request.users)}, _message(f"{len(request.users)} users loaded", letters))
 
     async def set(self, caller: Operator, request: UserRecord) -> Response:
         """Make a user's record, or change the fields that are given."""
@@ -199,23 +200,44 @@ class UserRoutes:
             problems = await _unknown_groups(work, [request], "groups")
             if problems:
                 return refused(BAD_REQUEST, problems=problems)
-            known = await store.users(work.connection, request.user_name)
-            record = {**request.model_dump(), **(known[0] if known else {}), **given}
+            known = await store.user(work.connection, request.user_name, request.vo)
+            record = {**request.model_dump(), **(known or {}), **given}
             await store.put_users(work.connection, [record], replace=False)
             await self._tasks.audit(
                 work.connection, caller=caller, verb="user.set", target=f"user:{request.user_name}", details=given
             )
-        return Envelope({name: record[name] for name in UserRecord.model_fields}, f"user {request.user_name} is set")
+        said = _message(f"user {request.user_name} is set", record["grid_pref"])
+        return Envelope({name: record[name] for name in UserRecord.model_fields}, said)
 
-    async def remove(self, caller: Operator, user_name: Annotated[str, Body(max_length=200, embed=True)]) -> Response:
-        """Forget what is said of a user: what holds for everybody holds again."""
+    async def remove(
+        self, caller: Operator, user_name: Annotated[str, Body(max_length=200)], vo: Annotated[UserVo, Body()] = ""
+    ) -> Response:
+        """Forget what is said of a user, for a VO or for all: what holds for everybody holds again."""
         async with self._database.begin(reason=f"user {user_name} removed by {caller.name}") as work:
-            if not await store.forget_user(work.connection, user_name):
-                return refused(NOT_FOUND, f"nothing is said of a user {user_name}")
+            if not await store.forget_user(work.connection, user_name, vo):
+                return refused(NOT_FOUND, f"nothing is said of a user {user_name} for {vo or 'all VOs'}")
             await self._tasks.audit(
-                work.connection, caller=caller, verb="user.remove", target=f"user:{user_name}", details={}
+                work.connection, caller=caller, verb="user.remove", target=f"user:{user_name}", details={"vo": vo}
             )
         return Envelope(None, f"user {user_name} is removed")
+
+
+def _message(said: str, letters: str) -> str:
+    unused = letters_without_effect(letters)
+    return f"{said}; {unused}" if unused else said
+
+
+def _is_told(row: dict[str, Any], caller: Caller) -> bool:
+    """What is said for all VOs concerns production of those for which the user has tasks, and of every VO."""
+    user_name = row["user_name"]
+    if access.OPERATORS.allows(caller, Whose()) or access.OWN.allows(caller, Whose(user_name, row["vo"])):
+        return True
+    return any(access.DETAILS.allows(caller, Whose(user_name, vo)) for vo in row["vos"])
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in row.items() if name != "vos"}
+    return {**told, "may": [MEANINGS[one] for one in row["grid_pref"]]}
 
 
 def _is(record: dict[str, Any], vo: str, name: str) -> bool:
@@ -233,11 +255,10 @@ def _twice(field: str, names: Sequence[Any]) -> list[FieldProblem]:
 
 async def _unknown_groups(work: UnitOfWork, users: Sequence[UserRecord], field: str) -> list[FieldProblem]:
     """Groups of these users that there are not; `field` has a place for the user's name."""
-    known = {one["name"] for one in await store.groups(work.connection)}
-    allowed = f"allowed: {', '.join(sorted(known)[:MOST_SHOWN]) or 'none, as there is no group'} (make it first)"
-    return [
-        problem(field.format(one.user_name), group, allowed)
-        for one in users
-        for group in one.groups
-        if group not in known
-    ]
+    every = {(one["vo"], one["name"]) for one in await store.groups(work.connection)}
+    found = []
+    for one in users:
+        known = {name for vo, name in every if one.vo in ("", vo)}
+        allowed = f"allowed: {', '.join(sorted(known)[:MOST_SHOWN]) or 'none, as there is no group'} (make it first)"
+        found += [problem(field.format(one.user_name), group, allowed) for group in one.groups if group not in known]
+    return found

@@ -1,6 +1,6 @@
 """/api/v1/catalogue: what is wanted of catalogues outside, and what they say by themselves.
 
-Anybody with a token sees the requests of its VOs; messages about rules are taken from the role production.
+Members of a VO see its requests; messages about rules are taken from the role production.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from starlette.responses import Response
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.policy.outside import request_line
 from services.task_definition.store.catalogue_requests import SQL
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
+from shared.auth.access import Whose
 from shared.catalogue.messages import rule_of_message
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
@@ -22,8 +23,8 @@ from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Page, Text
 
-Anyone = Annotated[Caller, Depends(require())]
-Producer = Annotated[Caller, Depends(require("production", right="modify"))]
+Anyone = Annotated[Caller, Depends(require(access.MEMBERS))]
+Producer = Annotated[Caller, Depends(require(access.PRODUCTION, "production", right="modify"))]
 MESSAGES_AT_MOST, PROBLEMS_AT_MOST = 10_000, 20
 Messages = Annotated[dict[str, Any] | list[dict[str, Any]], Body()]
 
@@ -50,7 +51,7 @@ def request_routes(database: Database, wishes: Wishes) -> APIRouter:
         caller: Anyone, vo: Text = None, limit: Annotated[int, Page(1000, 100), Query()] = 100
     ) -> Response:
         """What is wanted of catalogues outside and not done yet, the oldest first, with why."""
-        vos = [one for one in ([vo] if vo else wishes.vos) if caller.is_of(one)]
+        vos = [one for one in ([vo] if vo else wishes.vos) if access.MEMBERS.allows(caller, Whose(vo=one))]
         async with database.read() as connection:
             rows = await SQL.rows(connection, "open_requests", vos=vos, at_most=limit)
         return Envelope([{**row, "text": request_line(row)} for row in map(dict, rows)])
@@ -63,7 +64,7 @@ def request_routes(database: Database, wishes: Wishes) -> APIRouter:
         if problems:
             return refused(BAD_REQUEST, f"{len(problems)} problems: {problems[0]}", problems)
         rules = sorted({rule for one in given if (rule := rule_of_message(one)) is not None})
-        vos = [vo for vo in wishes.vos if caller.may_for(vo, "production")]
+        vos = [vo for vo in wishes.vos if access.PRODUCTION.allows(caller, Whose(vo=vo))]
         async with database.begin(reason=f"rules told of by {caller.name}") as work:
             n_waited_for = await wishes.look_sooner(work, rules, vos)
         told: Mapping[str, int] = {"messages": len(given), "rules": len(rules), "waited_for": n_waited_for}

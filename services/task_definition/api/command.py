@@ -12,14 +12,19 @@ from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Depends
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response
 
 from services.task_definition.commanding.command import Command
 from services.task_definition.commanding.commands import Commands
-from services.task_definition.policy.command_table import COMMANDS, Given, Kind, TaskCommand
-from services.task_definition.policy.task_parameters.rule_text import NAME_OF_CODE
-from shared.auth import Caller, require
+from services.task_definition.policy.command_table import COMMANDS
+from services.task_definition.policy.task_command import Given, Kind, TaskCommand
+from services.task_definition.policy.task_parameters.rule_text import (
+    NAME_OF_CODE,
+    InvalidRuleText,
+    rules_of_text,
+)
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
 from shared.model.whole_numbers import LARGEST_ID
@@ -60,6 +65,9 @@ def command_routes(database: Database, commands: Commands) -> APIRouter:
 def body_of(command: TaskCommand) -> type[CommandBody]:
     """The form of the body of one command."""
     fields: dict[str, Any] = {one.name: _field(one) for one in command.takes}
+    if command.id_name:
+        either = AliasChoices("task_id", command.id_name)
+        fields["task_id"] = (Annotated[Id, Field(validation_alias=either)], ...)
     name = "".join(word.title() for word in command.name.split("_"))
     return create_model(f"{name}Body", __base__=CommandBody, **fields)
 
@@ -79,7 +87,7 @@ def _said(command: TaskCommand) -> str:
 def _endpoint(command: TaskCommand, execution: _Execution) -> Callable[..., Awaitable[Response]]:
     """A function whose signature says what the framework is to check."""
     roles = ("production",) if command.by_production else ("user", "production")
-    caller_of = Annotated[Caller, Depends(require(*roles, right=command.right))]
+    caller_of = Annotated[Caller, Depends(require(access.COMMANDS, *roles, right=command.right))]
 
     async def carry_out(caller: Caller, body: CommandBody) -> Response:
         return await execution.run(command, caller, body)
@@ -110,8 +118,8 @@ class _Execution:
                 told = problem("new_parameters", details["new_parameters"], "allowed: an object")
                 return refused(BAD_REQUEST, problems=[told])
             details["new_parameters"] = changes
-        if "attribute_name" in details:
-            details = {"rules": _rule(details["attribute_name"], details.get("attribute_value"))}
+        if command.name == "change_split_rule":
+            details = {"rules": _rule(details["attribute_name"], details.get("value", details.get("attribute_value")))}
         async with self._database.begin(reason=f"{command.name} by {caller.name}") as work:
             wanted = Command(command.name, body.task_id, details, body.reason)
             reply = await self._commands.execute(work, wanted, caller)
@@ -121,7 +129,19 @@ class _Execution:
 
 
 def _rule(name: str, value: int | bool | str | None) -> dict[str, Any]:
-    """A split rule by its name or its two letters; without a value it is taken away."""
+    """A split rule by its name or its two letters; without a value it is taken away.
+
+    Numbers may come as text, and a rule by its letters has the value of the text of rules (PanDA: change_split_rule).
+    """
+    if value in ("", "None"):
+        value = None
+    if isinstance(value, str) and name in NAME_OF_CODE:
+        try:
+            return dict(rules_of_text(f"{name}={value}"))
+        except InvalidRuleText:
+            return {NAME_OF_CODE[name]: value}  # refused with what is allowed
+    if isinstance(value, str) and value.removeprefix("-").isdigit():
+        value = int(value)
     if isinstance(value, int) and abs(value) > LARGEST_ID:
         value = str(value)  # no number that is stored anywhere: refused with what is allowed
     return {NAME_OF_CODE.get(name, name): value}

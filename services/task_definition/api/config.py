@@ -1,19 +1,24 @@
 """/api/v1/config: runtime parameters, the field's gdpconfig.
 
-Anybody with a token may read; setting needs operator.
+Anybody with a token may read what is set for all and for their VO; what names people or secrets, and setting, is for
+operators.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
+import asyncpg
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
+from services.task_definition.policy.effects import Stored, without_effect
 from services.task_definition.policy.setting import InvalidSetting, app_of, setting_of
 from services.task_definition.store.config import SQL
 from services.task_definition.store.tasks import TaskStore
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
+from shared.config.told import is_told
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import ConfigChanged
@@ -21,8 +26,8 @@ from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Text
 
-Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
 Name = Annotated[str, Body(min_length=1, max_length=200, pattern=r"^[^\s]+$")]
 Asked = Annotated[str, Query(min_length=1, max_length=200)]
 
@@ -47,17 +52,17 @@ class ConfigRoutes:
         self._database, self._tasks = database, tasks
 
     async def list_all(self, caller: Anyone, component: Text = None, app: Text = None) -> Response:
-        """Every parameter that was set."""
+        """Every parameter that was set and that the caller is told."""
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "parameters", app=app, component=component, key=None, vo=None)
-        return Envelope([dict(row) for row in rows])
+        return Envelope([_told(row, caller) for row in rows if _is_told(row, caller)])
 
     async def get(self, caller: Anyone, component: Asked, key: Asked, app: Text = None, vo: Text = None) -> Response:
         """One parameter with its type; data is null where it is not set and defaults apply."""
         app = app or app_of(component, key)
         async with self._database.read() as connection:
             rows = await SQL.rows(connection, "parameters", app=app, component=component, key=key, vo=vo or "")
-        return Envelope(dict(rows[0]) if rows else None)
+        return Envelope(_told(rows[0], caller) if rows and _is_told(rows[0], caller) else None)
 
     async def set(
         self,
@@ -92,7 +97,10 @@ class ConfigRoutes:
             )
             details = {"value": setting.text}
             version = await _announce(work, self._tasks, caller, "config.set", f"{component}.{key}", details)
-        return Envelope({"config_version": version}, f"{component}.{key} = {setting.text} ({setting.kind})")
+            rows = await SQL.rows(work.connection, "parameters", app=None, component=None, key=None, vo=None)
+        unused = without_effect(_stored(rows), component, key, vo or "")
+        said = f"{component}.{key} = {setting.text} ({setting.kind})"
+        return Envelope({"config_version": version}, f"{said}; {unused}" if unused else said)
 
     async def unset(
         self,
@@ -112,6 +120,22 @@ class ConfigRoutes:
                 return refused(NOT_FOUND, f"{component}.{key} is not set")
             version = await _announce(work, self._tasks, caller, "config.unset", f"{component}.{key}", {})
         return Envelope({"config_version": version}, f"{component}.{key} has its default again")
+
+
+def _stored(rows: Sequence[asyncpg.Record]) -> Stored:
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        found.setdefault((row["component"], row["key"]), {})[row["vo"] or ""] = str(row["value"])
+    return found
+
+
+def _is_told(row: asyncpg.Record, caller: Caller) -> bool:
+    return is_told(caller, row["component"], row["key"], row["vo"])
+
+
+def _told(row: asyncpg.Record, caller: Caller) -> dict[str, Any]:
+    """Who set it is for operators."""
+    return {**row, "changed_by": row["changed_by"] if access.OPERATORS.allows(caller, access.Whose()) else None}
 
 
 async def _announce(

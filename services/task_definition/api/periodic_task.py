@@ -1,6 +1,7 @@
 """/api/v1/periodic_task: tasks that are submitted again every period until their end.
 
-Users for their own analysis, production and operators for all; each task is submitted with the rights of its submitter.
+Users for their own analysis, production and operators for all. Each task is submitted with the rights of its submitter
+that are left on the day. A series is told to, and commanded by, its owner, production of its VO and operators.
 """
 
 from __future__ import annotations
@@ -13,24 +14,28 @@ from starlette.responses import Response
 
 from services.task_definition.store.periodic import PeriodicStore
 from services.task_definition.submitting.periodic import PeriodicTasks
+from services.task_definition.submitting.secret_requests import SecretRequests
 from services.task_definition.submitting.submission import SubmissionRefused
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
+from shared.auth.access import Whose
 from shared.db.database import Database
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id, Page, Text, Time
 
-Anyone = Annotated[Caller, Depends(require())]
-PeriodicSubmitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
-PeriodicCommander = Annotated[Caller, Depends(require("user", "production", right="modify"))]
-PeriodicCanceller = Annotated[Caller, Depends(require("user", "production", right="cancel"))]
+#: series that are looked at for a list
+MOST_LISTED = 10_000
+Anyone = Annotated[Caller, Depends(require(access.DETAILS))]
+PeriodicSubmitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
+PeriodicCommander = Annotated[Caller, Depends(require(access.COMMANDS, "user", "production", right="modify"))]
+PeriodicCanceller = Annotated[Caller, Depends(require(access.COMMANDS, "user", "production", right="cancel"))]
 PeriodicId = Annotated[Id, Body(embed=True)]
 
 
-def periodic_routes(database: Database, periodic: PeriodicTasks) -> APIRouter:
+def periodic_routes(database: Database, periodic: PeriodicTasks, secrets: SecretRequests) -> APIRouter:
     """Submit, list, pause, resume, end."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/periodic_task", tags=["periodic tasks"])
-    routes = PeriodicRoutes(database, periodic)
+    routes = PeriodicRoutes(database, periodic, secrets)
     router.get("/list")(routes.list_all)
     for endpoint in (routes.submit, routes.pause, routes.resume, routes.end):
         router.post(f"/{endpoint.__name__}")(endpoint)
@@ -40,8 +45,9 @@ def periodic_routes(database: Database, periodic: PeriodicTasks) -> APIRouter:
 class PeriodicRoutes:
     """One method for each path."""
 
-    def __init__(self, database: Database, periodic: PeriodicTasks) -> None:
+    def __init__(self, database: Database, periodic: PeriodicTasks, secrets: SecretRequests) -> None:
         self._database, self._periodic, self._store = database, periodic, PeriodicStore()
+        self._secrets = secrets
 
     async def list_all(
         self,
@@ -51,8 +57,11 @@ class PeriodicRoutes:
         limit: Annotated[int, Page(1000)] = 100,
     ) -> Response:
         """Series of tasks with period, state and end, the newest first."""
-        async with self._database.read() as connection:
-            return Envelope(await self._store.list(connection, user_name=user_name, status=status, limit=limit))
+        async with self._database.begin(reason=f"listed by {caller.name}") as work:
+            await self._store.note_seen(work.connection, caller)
+            rows = await self._store.list(work.connection, user_name=user_name, status=status, limit=MOST_LISTED)
+        told = [row for row in rows if access.DETAILS.allows(caller, Whose(row["user_name"], row["vo"]))]
+        return Envelope(told[:limit])
 
     async def submit(
         self,
@@ -69,6 +78,7 @@ class PeriodicRoutes:
                     work, task_parameters, caller, period_s=period_s, starts_at=_time(starts_at), ends_at=_time(ends_at)
                 )
         except SubmissionRefused as refusal:
+            await self._secrets.tell(caller, task_parameters, refusal)
             return refused(refusal.code, str(refusal), refusal.problems)
         return Envelope(found, f"periodic task {found}: a task every {period_s} s")
 

@@ -10,11 +10,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
-from shared.auth import RIGHTS, Caller, require
+from shared.auth import RIGHTS, Caller, access, require
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 
-Anyone = Annotated[Caller, Depends(require())]
+Anyone = Annotated[Caller, Depends(require(access.OWN))]
 #: the names under which PanDA's client looks for what a certificate says of its holder
 _CREDENTIAL = "GRST_CRED_AURI"
 

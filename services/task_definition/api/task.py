@@ -1,23 +1,28 @@
 """/api/v1/task: submitting and asking.
 
-Anybody with a role may ask; users, production and operators may submit, if their token is not limited to other rights.
+Anybody with a token may ask for states; names, parameters, files and texts of a task are for those whom the rule
+DETAILS names. Users, production and operators may submit, if their token is not limited to other rights.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
-import orjson
+import asyncpg
 from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
-from services.task_definition.policy.client_names import as_the_client_knows_it, statuses_of
+from services.task_definition.api.task_filters import wanted_of, words
+from services.task_definition.policy.client_names import as_the_client_knows_it
 from services.task_definition.policy.task_parameters.rule_text import text_of_rules
+from services.task_definition.store.periodic import PeriodicStore
 from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.secret_requests import SecretRequests
 from services.task_definition.submitting.submission import Submission, SubmissionRefused
-from shared.auth import Caller, require
+from services.task_definition.telling import Telling
+from shared.auth import Caller, access, require
+from shared.auth.state_view import WITHHELD
 from shared.db.database import Database
 from shared.model.job_of_client import short_description
 from shared.model.task_spec_problems import problem
@@ -25,78 +30,24 @@ from shared.states.job import JobStatus
 from shared.states.task import TASK
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
-from shared.web.problems import WrongRequest
 from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth
 
 #: as `shared.web.envelope`: the API's number for what the caller may not do
 NOT_PERMITTED = 3
 
-Anyone = Annotated[Caller, Depends(require())]
-Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+Reader = Annotated[Caller, Depends(require(access.DETAILS))]
+Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
 UNSUCCESSFUL: tuple[JobStatus, ...] = ("failed", "cancelled", "closed")
 MOST_JOBS = 5000
-FILTERS = {"jeditaskid", "taskname", "username", "status", "prodsourcelabel", "tasktype", "reqid", "superstatus"}
 
 
-def words(value: str | list[str] | None) -> list[str] | None:
-    """A list written with commas or with repeated keys; None for nothing."""
-    parts = value.split(",") if isinstance(value, str) else [one for part in value or () for one in part.split(",")]
-    found = [part.strip() for part in parts if part.strip() not in ("", "None")]
-    return found or None
-
-
-def wanted_of(filters: str | None, caller_name: str, since: datetime | None, at_most: int) -> TaskFilter:
-    """The client's filters, names in any case. Raises WrongRequest."""
-    try:
-        given = dict(orjson.loads(filters)) if filters else {}
-    except (orjson.JSONDecodeError, TypeError, ValueError):
-        raise WrongRequest([problem("filters", filters, "allowed: a JSON object")]) from None
-    by_name = {str(key).lower().replace("_", ""): value for key, value in given.items()}
-    allowed = f"unknown filter; allowed: {', '.join(sorted(FILTERS))}"
-    found = [problem(f"filters.{name}", None, allowed) for name in sorted(by_name.keys() - FILTERS)]
-    found += [
-        problem(f"filters.{name}", value, wrong)
-        for name, value in sorted(by_name.items())
-        if name in FILTERS and (wrong := _wrong_filter(name, value))
-    ]
-    if found:
-        raise WrongRequest(found)
-    task_id, user_name = by_name.get("jeditaskid"), by_name.get("username")
-    return TaskFilter(
-        statuses=_statuses(words(by_name.get("status")), words(by_name.get("superstatus"))),
-        user_name=user_name or (None if task_id else caller_name),
-        name=by_name.get("taskname"),
-        label=by_name.get("prodsourcelabel"),
-        task_type=by_name.get("tasktype"),
-        req_id=None if by_name.get("reqid") is None else int(by_name["reqid"]),
-        task_ids=[int(task_id)] if task_id else None,
-        modified_since=since,
-        at_most=at_most,
-    )
-
-
-def _statuses(statuses: list[str] | None, super_statuses: list[str] | None) -> list[str] | None:
-    """Those that both filters let through."""
-    if super_statuses is None:
-        return statuses
-    fitting = statuses_of(super_statuses)
-    return fitting if statuses is None else [one for one in statuses if one in fitting]
-
-
-def _wrong_filter(name: str, value: Any) -> str:
-    """What is allowed, where a number or a text does not belong."""
-    if name in ("jeditaskid", "reqid"):
-        text = str(value)
-        is_number = value is None or (text.isascii() and text.isdigit() and len(text) < 19)
-        return "" if is_number else "allowed: a number"
-    if not all(one is None or isinstance(one, str) for one in (value if isinstance(value, list) else [value])):
-        return "allowed: a text"
-    return "allowed: one text" if isinstance(value, list) and name not in ("status", "superstatus") else ""
-
-
-def submission_routes(database: Database, submission: Submission, tasks: TaskStore) -> APIRouter:
+def submission_routes(
+    database: Database, submission: Submission, tasks: TaskStore, secrets: SecretRequests, telling: Telling
+) -> APIRouter:
     """Submitting."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/task", tags=["task"])
+    series = PeriodicStore()
 
     @router.post("/submit")
     async def submit(
@@ -110,6 +61,7 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
             async with database.begin(reason=f"submitted by {caller.name}") as work:
                 found = await submission.submit(work, task_parameters, caller, parent_id=parent_tid, dry_run=dry_run)
                 if not dry_run:
+                    await series.note_seen(work.connection, caller)
                     target = f"task:{found.task_id}"
                     await tasks.audit(
                         work.connection,
@@ -118,6 +70,8 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
                         target=target,
                     )
         except SubmissionRefused as refusal:
+            await secrets.tell(caller, task_parameters, refusal)
+            await telling.tell(caller, "task", refusal.problems)
             return refused(refusal.code, str(refusal), refusal.problems)
         if dry_run:
             return Envelope(found.facts, "dry run: the task would be accepted")
@@ -125,7 +79,8 @@ def submission_routes(database: Database, submission: Submission, tasks: TaskSto
             changed = ", ".join(found.facts["changed"]) or "nothing"
             said = f"reactivation accepted. jediTaskID={found.task_id} goes on with unused or failed input; changed:"
             return Envelope(found.task_id, f"{said} {changed}")
-        return Envelope(found.task_id, f"succeeded. new jediTaskID={found.task_id}")
+        warned = "".join(f". Warning: {one}" for one in found.warnings)
+        return Envelope(found.task_id, f"succeeded. new jediTaskID={found.task_id}{warned}")
 
     return router
 
@@ -167,62 +122,68 @@ class TaskRoutes:
 
     async def get_details(
         self,
-        caller: Anyone,
+        caller: Reader,
         task_id: Id,
         include_parameters: Truth = None,
         include_status: Truth = None,
         include_kinds: Truth = None,
     ) -> Response:
-        """Every fact of a task, its datasets, and its jobs by state.
+        """Every fact of a task, its datasets, and its jobs by state; to others its state and counts.
 
         With `include_kinds` also its jobs by type, its ranges of events, and what rules about errors did: for
         operators, because these are counted one by one.
         """
-        if include_kinds and not caller.may("operator"):
+        if include_kinds and not access.OPERATORS.allows(caller, access.Whose()):
             return refused(NOT_PERMITTED, f"include_kinds: {caller.name} is no operator; allowed: operators")
         async with self._database.read() as connection:
-            details = await self._reading.details(connection, task_id)
+            details = await self._reading.details(connection, task_id, caller)
             if details is None:
                 return _not_found(task_id)
-            if include_parameters:
+            if include_parameters and WITHHELD not in details:
                 details["task_parameters"] = await self._tasks.parameters(connection, task_id)
             if include_kinds:
                 details |= await self._reading.kinds(connection, task_id)
         return Envelope({"jediTaskID": task_id, "splitRule": text_of_rules(details["split_rule"] or {}), **details})
 
-    async def get_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
+    async def get_detailed_info(self, caller: Reader, task_id: Id) -> Response:
         """Details with the parameters."""
         return await self.get_details(caller, task_id, True, True)
 
-    async def get_parent_detailed_info(self, caller: Anyone, task_id: Id) -> Response:
+    async def get_parent_detailed_info(self, caller: Reader, task_id: Id) -> Response:
         """The same of its parent."""
         async with self._database.read() as connection:
-            task = await self._reading.details(connection, task_id)
+            if not await self._is_told(connection, caller, task_id):
+                return _not_found(task_id)
+            task = await self._reading.details(connection, task_id, caller)
         if task is None:
             return _not_found(task_id)
         if task["parent_tid"] in (None, task_id):  # a task without a parent is its own
             return refused(NOT_FOUND, f"task {task_id} has no parent")
         return await self.get_details(caller, task["parent_tid"], True, True)
 
-    async def get_task_parameters(self, caller: Anyone, task_id: Id) -> Response:
+    async def get_task_parameters(self, caller: Reader, task_id: Id) -> Response:
         """The JSON as submitted."""
         async with self._database.read() as connection:
+            if not await self._is_told(connection, caller, task_id):
+                return _not_found(task_id)
             parameters = await self._tasks.parameters(connection, task_id)
         return Envelope(parameters) if parameters else _not_found(task_id)
 
-    async def get_job_ids(self, caller: Anyone, task_id: Id) -> Response:
+    async def get_job_ids(self, caller: Reader, task_id: Id) -> Response:
         """PandaIDs of all its jobs."""
         async with self._database.read() as connection:
+            if not await self._is_told(connection, caller, task_id):
+                return _not_found(task_id)
             return Envelope(await self._reading.job_ids(connection, task_id))
 
-    async def get_job_descriptions(self, caller: Anyone, task_id: Id, unsuccessful_only: Truth = None) -> Response:
+    async def get_job_descriptions(self, caller: Reader, task_id: Id, unsuccessful_only: Truth = None) -> Response:
         """A task's newest jobs, all or the unsuccessful: text for the pilot, state, error.
 
         The unsuccessful are those that failed, were cancelled or closed.
         """
         statuses = UNSUCCESSFUL if unsuccessful_only else None
         async with self._database.read() as connection:
-            if await self._tasks.status(connection, task_id) is None:
+            if not await self._is_told(connection, caller, task_id):
                 return _not_found(task_id)
             jobs = await self._reading.job_descriptions(connection, task_id, statuses, MOST_JOBS)
         message = f"only the newest {MOST_JOBS} jobs" if len(jobs) == MOST_JOBS else ""
@@ -230,19 +191,26 @@ class TaskRoutes:
 
     async def get_datasets_and_files(
         self,
-        caller: Anyone,
+        caller: Reader,
         task_id: Id,
         dataset_types: Annotated[list[str] | None, Query()] = None,
         max_files: Annotated[int, Query(ge=0, le=100_000)] = FILES_PER_DATASET,
     ) -> Response:
         """Its datasets with their first files."""
         async with self._database.read() as connection:
+            if not await self._is_told(connection, caller, task_id):
+                return _not_found(task_id)
             found = await self._reading.datasets_and_files(connection, task_id, words(dataset_types), max_files)
         return Envelope(found)
 
+    async def _is_told(self, connection: asyncpg.Connection, caller: Caller, task_id: int) -> bool:
+        """Whether there is such a task and the caller may have its details; one statement, whatever the answer."""
+        whose = await self._tasks.whose(connection, task_id)
+        return whose is not None and access.DETAILS.allows(caller, whose)
+
     async def get_tasks_modified_since(
         self,
-        caller: Anyone,
+        caller: Reader,
         since: Time = None,
         dn: Text = None,
         full: Truth = None,
@@ -258,11 +226,11 @@ class TaskRoutes:
             at_most=1000,
         )
         async with self._database.read() as connection:
-            found = await self._reading.tasks(connection, wanted, counts=bool(full))
+            found = await self._reading.tasks(connection, wanted, caller, counts=bool(full))
         return Envelope([as_the_client_knows_it(one) for one in found])
 
     async def get_tasks_detailed_info_since(
-        self, caller: Anyone, n_tasks: Number = None, since: Time = None, filters: Text = None
+        self, caller: Reader, n_tasks: Number = None, since: Time = None, filters: Text = None
     ) -> Response:
         """Tasks changed since a time, with filters and a limit.
 
@@ -272,12 +240,12 @@ class TaskRoutes:
         """
         wanted = wanted_of(filters, caller.name, since, n_tasks or 100)
         async with self._database.read() as connection:
-            found = await self._reading.tasks(connection, wanted)
+            found = await self._reading.tasks(connection, wanted, caller)
         return Envelope([as_the_client_knows_it(one) for one in found])
 
     async def list_tasks(
         self,
-        caller: Anyone,
+        caller: Reader,
         status: Annotated[list[str] | None, Query()] = None,
         user_name: Text = None,
         label: Text = None,
@@ -288,7 +256,7 @@ class TaskRoutes:
         offset: Offset = 0,
         counts: bool = True,
     ) -> Response:
-        """Tasks, the newest first, with files of their inputs and jobs by state."""
+        """Tasks, the newest first, with files of their inputs and jobs by state; of others the state alone."""
         statuses = words(status)
         unknown = sorted(set(statuses or ()) - set(TASK.meanings))
         if unknown:
@@ -305,7 +273,7 @@ class TaskRoutes:
             skip=offset,
         )
         async with self._database.read() as connection:
-            return Envelope(await self._reading.tasks(connection, wanted, counts=counts))
+            return Envelope(await self._reading.tasks(connection, wanted, caller, counts=counts))
 
 
 def _not_found(task_id: int) -> Envelope:

@@ -1,6 +1,6 @@
 """/api/v1/token: tokens that are no longer believed.
 
-Operators revoke any; everybody what they got themselves.
+Operators revoke any; everybody what they got themselves, in every VO, by a token that is not limited to other rights.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from starlette.responses import Response
 
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.store.tokens import SQL
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
+from shared.auth.caller import EXPIRED_WITHIN_S
 from shared.db.database import Database
 from shared.events import ConfigChanged
 from shared.model.task_spec_problems import problem
@@ -26,8 +27,8 @@ NOT_PERMITTED = 3
 KEPT_S = 400 * 86_400.0
 LATEST = 4_102_444_800  # the year 2100
 
-Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator"))]
+Anyone = Annotated[Caller, Depends(require(access.OWN, right="modify"))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]
 Name = Annotated[str | None, Body(min_length=1, max_length=1000)]
 
 
@@ -54,7 +55,7 @@ def token_routes(database: Database, tasks: TaskStore) -> APIRouter:
             return refused(NOT_PERMITTED, f"{caller.name} may revoke what {caller.name} got; the rest is for operators")
         kind, name = ("subject", subject) if subject is not None else ("token", token_id)
         async with database.begin(reason=f"{kind} revoked by {caller.name}") as work:
-            await SQL.run(work.connection, "forget_over")
+            await SQL.run(work.connection, "forget_over", expired_within_s=EXPIRED_WITHIN_S)
             await SQL.run(
                 work.connection,
                 "revoke",

@@ -12,18 +12,24 @@ from fastapi import APIRouter, Body, Depends
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from services.task_definition.policy.work_queues import IS_PARTITION, WorkQueue, missing_with_tasks, problems_of
+from services.task_definition.policy.work_queues import (
+    IS_PARTITION,
+    WorkQueue,
+    missing_with_tasks,
+    problems_of,
+    without_effect,
+)
 from services.task_definition.store import work_queues as store
 from services.task_definition.store.tasks import TaskStore
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.whole_numbers import LARGEST_INT4
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 
-Anyone = Annotated[Caller, Depends(require())]
-Operator = Annotated[Caller, Depends(require("operator", right="modify"))]
+Anyone = Annotated[Caller, Depends(require(access.STATES))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
 Id = Annotated[int, Field(strict=True, ge=1, le=99_999)]
 Text = Annotated[str, Field(min_length=1, max_length=16)]
 Whole = Annotated[int, Field(strict=True, ge=0, le=LARGEST_INT4)]
@@ -123,8 +129,11 @@ class WorkQueueRoutes:
         if problems:
             return refused(BAD_REQUEST, problems=problems)
         matches = {one.name: await store.matching_tasks(work.connection, one) for one in queues if one.takes_tasks}
+        unused = without_effect(queues)
         if dry_run:
-            return Envelope({"matching_tasks": matches}, "nothing was changed")
+            return Envelope(
+                {"matching_tasks": matches, "without_effect": unused}, _message("nothing was changed", unused)
+            )
         await store.replace_work_queues(work.connection, queues)
         await self._tasks.audit(
             work.connection,
@@ -133,7 +142,12 @@ class WorkQueueRoutes:
             target="work queues",
             details={"work_queues": [_told(one) for one in queues]},
         )
-        return Envelope({"n_work_queues": len(queues), "matching_tasks": matches}, f"{len(queues)} work queues")
+        told = {"n_work_queues": len(queues), "matching_tasks": matches, "without_effect": unused}
+        return Envelope(told, _message(f"{len(queues)} work queues", unused))
+
+
+def _message(said: str, unused: list[str]) -> str:
+    return "; ".join([said, *unused])
 
 
 def _told(queue: WorkQueue) -> dict[str, Any]:

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
-from shared.auth import Caller, require
+from shared.auth import Caller, access, require
 from shared.model.task_spec_problems import problem
 from shared.web.envelope import BAD_REQUEST, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id
 
-Anyone = Annotated[Caller, Depends(require())]
-Submitter = Annotated[Caller, Depends(require("user", "production", right="submit"))]
+Anyone = Annotated[Caller, Depends(require(access.SUBMITTING))]
+Submitter = Annotated[Caller, Depends(require(access.SUBMITTING, "user", "production", right="submit"))]
 _REASON = "workflows are not supported by this version; allowed: a task for each step, later ones with parent_tid"
 
 

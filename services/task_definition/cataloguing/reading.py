@@ -104,7 +104,9 @@ class OutsideReading:
         async with self._database.begin(reason="catalogue read") as work:
             scope, name = facts.name.scope, facts.name.name
             await SQL.run(work.connection, "put_collection", scope=scope, name=name, kind=facts.kind, vo=request.vo)
-            row = await SQL.one(work.connection, "collection", name=name)
+            row = await SQL.row(work.connection, "collection", name=name)
+        if row is None:
+            raise CatalogueTrouble(f"the scope of the name {name} belongs to another VO")
         if row["vo"] != request.vo:
             owner = f"VO {row['vo']}" if row["vo"] else "the built-in catalogue"
             raise CatalogueTrouble(f"the name {name} is taken by a {row['kind']} of {owner}")

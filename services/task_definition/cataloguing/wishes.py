@@ -84,6 +84,24 @@ class Wishes:
         kept = {name: {"scope": scopes[name]} for name in sorted(scopes) if not datasets[name]}
         await self._add(work, task_id, vo, "keep", kept)
 
+    async def stage(self, work: UnitOfWork, row: Mapping[str, Any], *, lifetime_s: float) -> None:
+        """A stage-in: its dataset is wanted on disk for so long."""
+        scopes = await self._scopes(work.connection, [row["dataset_name"]])
+        details = {
+            "stage_in_id": row["stage_in_id"],
+            "dataset": row["dataset_name"],
+            "scope": scopes[row["dataset_name"]],
+            "source": row["source_storage"],
+            "destination": row["destination_storage"],
+            "lifetime_s": lifetime_s,
+        }
+        subject = f"{row['dataset_name']} at {row['destination_storage']}"
+        await self._add(work, row["task_id"], row["vo"], "stage", {subject: details})
+
+    async def read_now(self, work: UnitOfWork, task_id: int, vo: str, name: str) -> None:
+        """A dataset is read again, however lately that was done."""
+        await self._add(work, task_id, vo, "read", {name: {}})
+
     async def keep_at(
         self, work: UnitOfWork, task_id: int, vo: str, storage: str, datasets: Mapping[str, str | None]
     ) -> None:

@@ -9,24 +9,28 @@ alone takes back the memory.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from services.task_definition.commanding.command import Command, Execute
 from services.task_definition.policy import commands as rules
+from services.task_definition.policy.changed_parameters import in_own_words, without_items
+from services.task_definition.policy.event_service import use_jumbo
 from services.task_definition.policy.shares import resource_type_for, share_for
 from services.task_definition.policy.task_parameters.table import (
-    CHANGED_BY_INCEXEC,
-    CHANGED_BY_RETRY,
+    CHANGED_BY_COMMAND,
     CHANGED_LIVE,
 )
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
+from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
+from shared.events import TaskJumboSwitched
 from shared.model.problems import FieldProblem
+from shared.model.secret_notes import WITHHELD, secrets_of
 from shared.model.task_spec_problems import problem
 
 #: changes of these are columns of the task besides
@@ -34,42 +38,64 @@ _PLACES = ("site", "cloud")
 
 
 class Changes:
-    """Puts changed parameters in place; the task's row is locked."""
+    """Puts changed parameters in place; the task's row is locked. `count`: why secrets are not given."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore) -> None:
-        self._tasks, self._store = tasks, store
+    def __init__(
+        self, tasks: TaskStore, store: CommandStore, count: Callable[[str], None] = lambda cause: None
+    ) -> None:
+        self._tasks, self._store, self._count = tasks, store, count
 
-    async def by_retry(self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    async def by_retry(
+        self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], by: Caller
+    ) -> tuple[FieldProblem, ...]:
         """What a retry changes; the problems if it may not or cannot."""
-        return await self._change(work, task, changes, CHANGED_BY_RETRY)
+        return await self._change(work, task, changes, CHANGED_BY_COMMAND, by)
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
         return {"change_split_rule": self._change_split_rule}
 
-    async def by_incexec(self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    async def by_incexec(
+        self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], by: Caller
+    ) -> tuple[FieldProblem, ...]:
         """What an incremental execution changes; the problems if it may not or cannot."""
-        return await self._change(work, task, changes, CHANGED_BY_INCEXEC)
+        return await self._change(work, task, changes, CHANGED_BY_COMMAND, by, takes_datasets=True)
 
-    async def live(self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any]) -> tuple[FieldProblem, ...]:
+    async def live(
+        self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], by: Caller
+    ) -> tuple[FieldProblem, ...]:
         """What is changed while the task lives, from its next jobs on; the problems if it may not or cannot."""
-        return await self._change(work, task, changes, CHANGED_LIVE)
+        return await self._change(work, task, changes, CHANGED_LIVE, by)
 
     async def _change(
-        self, work: UnitOfWork, task: TaskRow, changes: Mapping[str, Any], allowed: Collection[str]
+        self,
+        work: UnitOfWork,
+        task: TaskRow,
+        changes: Mapping[str, Any],
+        allowed: Collection[str],
+        by: Caller,
+        *,
+        takes_datasets: bool = False,
     ) -> tuple[FieldProblem, ...]:
+        """`takes_datasets`: dsFor<STREAM> names other input for a stream."""
+        before = await self._tasks.parameters(work.connection, task.task_id)
+        meant = in_own_words(before, changes)
+        if isinstance(meant, list):
+            return tuple(meant)
+        changes = meant.named if takes_datasets else {**meant.named, **without_items(meant.of_streams)}
         refused = rules.refused_changes(changes, frozenset(allowed))
         if refused:
             words = f"allowed: {', '.join(sorted(allowed))}"
             told = [problem(name, changes[name], words) for name in refused]
             others = {name: value for name, value in changes.items() if name not in refused}
-            wrong = _problems_of({**await self._tasks.parameters(work.connection, task.task_id), **others})
+            wrong = _problems_of({**before, **others})
             return (*(replace(one, said=f"{one.field} cannot be changed; {words}") for one in told), *wrong)
-        parameters = {**await self._tasks.parameters(work.connection, task.task_id), **changes}
-        return await self.replace(work, task, parameters, changes)
+        return await self.replace(
+            work, task, {**before, **changes, **meant.of_streams}, {**changes, **meant.of_streams}, by
+        )
 
     async def replace(
-        self, work: UnitOfWork, task: TaskRow, parameters: Mapping[str, Any], changes: Collection[str]
+        self, work: UnitOfWork, task: TaskRow, parameters: Mapping[str, Any], changes: Collection[str], by: Caller
     ) -> tuple[FieldProblem, ...]:
         """Put other parameters in place, of which `changes` differ; the problems if they make no task."""
         try:
@@ -86,6 +112,7 @@ class Changes:
             if name not in given:
                 rule.pop(name, None)
         await self._store.change_parameters(work.connection, task.task_id, parameters)
+        await self._withhold_secrets(work, task, parameters, changes, by)
         moved = any(name in changes for name in _PLACES)
         await self._store.change(
             work.connection,
@@ -96,7 +123,31 @@ class Changes:
             nucleus=task.nucleus,
             stated=changes,
         )
+        if "nJumboJobs" in changes:
+            await self._switch_jumbo(work, task, wanted=use_jumbo(spec.parameters) is not None)
         return ()
+
+    async def _switch_jumbo(self, work: UnitOfWork, task: TaskRow, *, wanted: bool) -> None:
+        """Jumbo jobs on, where the task had none or they were off, or off."""
+        await work.because(f"nJumboJobs is {'set' if wanted else 'taken away'}")
+        if await self._store.switch_jumbo(work.connection, task.task_id, wanted=wanted):
+            work.emit(TaskJumboSwitched(task_id=task.task_id, enabled=wanted))
+
+    async def _withhold_secrets(
+        self, work: UnitOfWork, task: TaskRow, parameters: Mapping[str, Any], changes: Collection[str], by: Caller
+    ) -> None:
+        """What somebody else changed runs without its owner's secrets from now on; the owner is told."""
+        if not changes or not await self._store.note_change(work.connection, task.task_id, by.name):
+            return
+        if parameters.get("useSecrets"):
+            await self._tasks.audit(
+                work.connection,
+                caller=by,
+                verb=WITHHELD,
+                target=secrets_of(task.user_name),
+                details={"vo": task.vo, "task_id": task.task_id, "changed": sorted(changes)},
+            )
+            self._count("changed")
 
     async def share_of(self, work: UnitOfWork, task: TaskRow) -> str | None:
         """The share that its parameters and the tree give it; None where none matches: then it keeps its own."""
@@ -120,7 +171,7 @@ class Changes:
     async def _change_split_rule(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """A rule that may change while the task lives; what waits may go on with the new one."""
         changes = dict(command.details.get("rules") or {})
-        problems = await self.live(work, task, changes)
+        problems = await self.live(work, task, changes, command.by)
         if problems:
             return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
         await self._tasks.note_command(work.connection, task.task_id, command.verb, command.details)
@@ -129,7 +180,8 @@ class Changes:
         changed = ", ".join(
             f"without {name}" if value is None else f"{name} = {value}" for name, value in sorted(changes.items())
         )
-        return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on")
+        reach = await self._store.reach(work.connection, task.task_id)
+        return rules.Reply(rules.OK, f"task {task.task_id}: {changed}, from its next jobs on; {reach}")
 
 
 def _problems_of(parameters: Mapping[str, Any]) -> tuple[FieldProblem, ...]:

@@ -8,19 +8,28 @@ from typing import Any
 
 from services.task_definition.policy import commands as rules
 from services.task_definition.store.tasks import TaskRow, TaskStore
+from shared.auth import Caller
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommanded
 from shared.states.task import TaskStatus
 
+#: commands that no person gave
+SYSTEM = Caller("task_definition", frozenset({"operator"}), frozenset(), source="services")
+
 
 @dataclass(frozen=True)
 class Command:
-    """What was asked: the verb and its details (soft, increase, site, new_parameters, ...)."""
+    """What was asked: the verb and its details (soft, increase, site, new_parameters, ...).
+
+    `by`: who asked.
+    """
 
     verb: str
     task_id: int
     details: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
+    by: Caller = SYSTEM
+    by_production: bool = False
 
 
 #: ends or moves a task once its jobs are gone

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from services.task_definition.announcing import emit_for_status
 from services.task_definition.commanding.command import Command, Execute, announce
+from services.task_definition.commanding.unit_slices import UnitSlices
 from services.task_definition.policy import commands as rules
 from services.task_definition.store.commands import CommandStore
+from services.task_definition.store.reopenings import ReopenStep
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
 
@@ -17,8 +19,8 @@ from shared.db.unit_of_work import UnitOfWork
 class Holding:
     """One method for each of them."""
 
-    def __init__(self, tasks: TaskStore, store: CommandStore) -> None:
-        self._tasks, self._store = tasks, store
+    def __init__(self, tasks: TaskStore, store: CommandStore, slices: UnitSlices) -> None:
+        self._tasks, self._store, self._slices = tasks, store, slices
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -54,7 +56,8 @@ class Holding:
         if task.retry_at is not None and task.retry_at > work.now:
             look_at = task.retry_at
         if task.status == "staging":
-            await self._store.take_as_staged(work, task.task_id, reason)
+            await self._store.take_unstaged(work.connection, task.task_id)
+            await self._slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
         await self._tasks.move(work, task.task_id, target, reason, sources=[task.status], retry_at=look_at)
         reply = await announce(self._tasks, work, task, command, target)
         emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 
 from services.task_definition.announcing import emit_for_status
 from services.task_definition.cataloguing.wishes import Wishes
-from services.task_definition.commanding.command import Command, Execute, announce
+from services.task_definition.commanding.command import SYSTEM, Command, Execute, announce
 from services.task_definition.commanding.reopening import reopen_outputs
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.recovery import RecoveryPlan, said
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.recoveries import KnownFile, RecoveryStore
+from services.task_definition.store.scopes import given_away
 from services.task_definition.store.tasks import TaskRow, TaskStore
-from shared.auth import Caller
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskRegistered, TaskReleased
 from shared.model.analysis import is_analysis
+from shared.model.names import owning_scope
 from shared.model.task_spec_problems import problem
 from shared.states.task import FINAL
 
 MORE_ATTEMPTS = 5
-_SYSTEM = Caller("task_definition", frozenset({"operator"}), frozenset())
 #: files that one command names, and rows of a task that it may concern
 MOST_FILES = 10_000
 
@@ -77,6 +77,10 @@ class Recovery:
         if (found.parents or suffix) and task.status not in FINAL:
             why = "its input is lost too" if found.parents else "new datasets are for tasks that have ended"
             raise RecoveryRefused(rules.Reply(rules.IRRELEVANT, f"task {task.task_id} is {task.status}: {why}"))
+        written = sorted({one.dataset_name for one in found.plan.outputs})
+        if foreign := await given_away(work.connection, written, task.vo):
+            told = f"task {task.task_id}: {', '.join(sorted(foreign))} now belongs to another VO"
+            raise RecoveryRefused(rules.Reply(rules.IRRELEVANT, told))
         if command.details.get("dry_run"):
             return rules.Reply(rules.OK, f"dry run: {said(task.task_id, found.plan, found.parents)}")
         await self._take_out(work, task, found.plan, reason)
@@ -151,7 +155,7 @@ class Recovery:
             raise RecoveryRefused(reply)
         await self._tasks.audit(
             work.connection,
-            caller=_SYSTEM,
+            caller=SYSTEM,
             verb="task.recover_lost_files",
             target=f"task:{parent_id}",
             details={**command.details, "for": task.task_id},
@@ -170,10 +174,12 @@ class Recovery:
         new = [f"{name}{suffix}" for name in names]
         taken = await self._tasks.writers(work.connection, new)
         known = await self._catalogue.find(work.connection, new)
-        wrong = sorted({one.dataset_name for one in taken} | known.keys() | {one for one in new if len(one) > 255})
+        elsewhere = {other for name, other in zip(names, new, strict=True) if owning_scope(name) != owning_scope(other)}
+        too_long = {one for one in new if len(one) > 255}
+        wrong = sorted({one.dataset_name for one in taken} | known.keys() | too_long | elsewhere)
         if wrong:
             told = problem(
-                "new_dataset_suffix", suffix, f"allowed: names of at most 255 characters that are new: {wrong}"
+                "new_dataset_suffix", suffix, f"allowed: new names of at most 255 characters in the same scope: {wrong}"
             )
             raise RecoveryRefused(rules.Reply(rules.BAD_VALUE, str(told), (told,)))
         for name, other in zip(names, new, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.store.commands import CommandStore
+from services.task_definition.store.scopes import given_away
 from services.task_definition.store.tasks import TaskRow
 from shared.catalogue.port import Catalogue
 from shared.db.unit_of_work import UnitOfWork
@@ -14,9 +15,11 @@ async def reopen_outputs(
 ) -> None:
     """Its datasets are ready, and open in its catalogue.
 
-    A transient one that was deleted meanwhile is made anew.
+    A transient one that was deleted meanwhile is made anew. What belongs to another VO by now stays as it is.
     """
     rows = await store.reopen_datasets(work.connection, task.task_id)
+    foreign = await given_away(work.connection, [row["dataset_name"] for row in rows], task.vo)
+    rows = [row for row in rows if row["dataset_name"] not in foreign]
     for row in rows:
         if row["is_transient"]:
             name, scope = row["dataset_name"], row["scope"]

@@ -13,16 +13,18 @@ from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.commanding.changing import Changes
 from services.task_definition.commanding.command import Command, Execute, announce
 from services.task_definition.commanding.reopening import reopen_outputs
+from services.task_definition.commanding.unit_slices import UnitSlices, released
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.preprocessing import is_due
 from services.task_definition.policy.retry_limits import RetryLimits, exhausted_for, refused_for
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.preprocessing import PreprocessingStore
+from services.task_definition.store.reopenings import Reopening, ReopenStep
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TaskCompleted, TaskRegistered, TaskReleased
+from shared.events import TaskCompleted, TaskRegistered
 from shared.model.analysis import is_analysis
 from shared.snapshot import KnownGrid
 from shared.states.file import FileStatus
@@ -35,7 +37,10 @@ Follow = Callable[[UnitOfWork, TaskRow, Command], Awaitable[None]]
 
 
 class TaskRetries:
-    """One method for each of them; `follow` takes the children along."""
+    """One method for each of them; `follow` takes the children along.
+
+    `slices`: what opens much input again.
+    """
 
     def __init__(
         self,
@@ -51,6 +56,7 @@ class TaskRetries:
         self._tasks, self._store, self._changes = tasks, store, changes
         self._catalogue, self._parameters, self._follow = catalogue, parameters, follow
         self._wishes, self._grid, self._preprocessing = wishes, grid, PreprocessingStore()
+        self.slices = UnitSlices(tasks, {"retry": self._go_on, "read_again": self._refine_again})
 
     def verbs(self) -> dict[str, Execute]:
         """What it carries out."""
@@ -71,9 +77,11 @@ class TaskRetries:
         if limited is not None:
             return limited
         if changes:
-            problems = await self._changes.by_retry(work, task, changes)
+            problems = await self._changes.by_retry(work, task, changes, command.by)
             if problems:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
+            if "ramCount" in changes:
+                await self._changes.reset_memory(work, task)
             if {"nFiles", "nEvents"} & changes.keys():
                 return await self._read_again(work, task, command, reason)
         if await self._preprocessing.has_result(work, task.task_id):
@@ -116,11 +124,28 @@ class TaskRetries:
     async def _try_again(
         self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, *, more: int
     ) -> rules.Reply:
-        """toretry, units re-opened, and on; without anything to do back to where it was."""
+        """toretry, units re-opened, and on; without anything to do back to where it was.
+
+        One that was ended before its input was all read reads the rest; one whose VO may not read some input any more
+        is refined again, which says so.
+        """
+        is_half_read = await self._store.is_half_read(work.connection, task.task_id)
+        if is_half_read or await self._store.closed_input(work.connection, task.task_id):
+            return await self._read_again(work, task, command, reason)
         await self._tasks.move(work, task.task_id, "toretry", reason, old_status=task.old_status)
         left = await self._store.files_to_do(work.connection, task.task_id)
-        reopened = await self._store.reopen_files(work, task.task_id, REOPENED_BY_RETRY, more=more, reason=reason)
-        if reopened == 0 and left == 0:
+        steps = [ReopenStep(status, more) for status in REOPENED_BY_RETRY]
+        if command.details.get("disable_staging_mode"):
+            await self._store.take_unstaged(work.connection, task.task_id)
+            steps.append(ReopenStep("staging", 0))
+        begun = await self.slices.begin(work, task, command, reason, "retry", tuple(steps), n_left=left)
+        return begun.reply or await self._go_on(work, task, command, reason, begun.reopening)
+
+    async def _go_on(
+        self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, done: Reopening
+    ) -> rules.Reply:
+        """All that failed is open again: on where there is something to do; else back to where it was."""
+        if done.n_reopened == 0 and done.n_left == 0:
             back = "nothing left to retry"
             await self._tasks.move(
                 work, task.task_id, task.status, back, old_status=task.old_status, error_dialog=task.error_dialog
@@ -128,8 +153,6 @@ class TaskRetries:
             return rules.Reply(
                 rules.OK, f"task {task.task_id}: {back}; it stays {task.status}; incexec looks for new input"
             )
-        if command.details.get("disable_staging_mode"):
-            await self._store.take_as_staged(work, task.task_id, reason)
         await self._reopen_outputs(work, task)
         await self._renew(work, task, command)
         for_analysis = is_analysis(task.task_type, task.prod_source_label)
@@ -147,7 +170,8 @@ class TaskRetries:
         if target in ("ready", "assigning", "topreprocess"):
             emit_for_status(work, task.task_id, target, reason, nucleus=task.nucleus)
         await self._follow(work, task, command)
-        return rules.Reply(rules.OK, f"task {task.task_id} is retried: {rules.what_is_retried(reopened, left)}")
+        said = rules.what_is_retried(done.n_reopened, done.n_left)
+        return rules.Reply(rules.OK, f"task {task.task_id} is retried: {said}")
 
     async def _renew(self, work: UnitOfWork, task: TaskRow, command: Command) -> None:
         """It starts afresh, with the priority and share that it was given, unless those of now are to be kept."""
@@ -158,7 +182,7 @@ class TaskRetries:
     async def _incexec(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         changes = dict(command.details.get("new_parameters") or {})
         if changes:
-            problems = await self._changes.by_incexec(work, task, changes)
+            problems = await self._changes.by_incexec(work, task, changes, command.by)
             if problems:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
         if task.status == "pending":
@@ -169,36 +193,57 @@ class TaskRetries:
     async def _read_again(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """The input is read again, lost and missing files are tried again, memory is what the parameters say."""
         await self._tasks.move(work, task.task_id, "toincexec", reason)
-        await self._store.reopen_files(work, task.task_id, REOPENED_BY_INCEXEC, more=MORE_ATTEMPTS, reason=reason)
+        steps = tuple(ReopenStep(status, MORE_ATTEMPTS) for status in REOPENED_BY_INCEXEC)
+        begun = await self.slices.begin(work, task, command, reason, "read_again", steps)
+        reply = begun.reply or await self._refine_again(work, task, command, reason, begun.reopening)
+        return rules.Reply(reply.code, reply.message, data=rules.INCREMENTAL if command.verb == "retry" else rules.OK)
+
+    async def _refine_again(
+        self, work: UnitOfWork, task: TaskRow, command: Command, reason: str, done: Reopening
+    ) -> rules.Reply:
+        """What failed, was lost or missing is open again: the task is refined again with its parameters of now."""
         await self._reopen_outputs(work, task)
         await self._changes.reset_memory(work, task)
         await self._renew(work, task, command)
         await self._tasks.move(work, task.task_id, "rerefine", reason)
         reply = await announce(self._tasks, work, task, command, "rerefine")
         work.emit(TaskRegistered(task_id=task.task_id))
-        return rules.Reply(reply.code, reply.message, data=rules.INCREMENTAL if command.verb == "retry" else rules.OK)
+        await self._follow(work, task, command)
+        return reply
 
     async def _increase_attempts(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         more: Any = command.details.get("increase", MORE_ATTEMPTS)
         if type(more) is not int or not 1 <= more <= 100:
             return rules.refused_value("increase", more, "allowed: a whole number from 1 to 100")
+        if (closed := await self._closed(work, task)) is not None:
+            return closed
         await self._store.raise_attempts(work.connection, task.task_id, more)
-        reopened = await self._store.reopen_files(work, task.task_id, REOPENED_BY_RETRY, more=more, reason=reason)
+        begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep(None, more),))
         await announce(self._tasks, work, task, command, task.status)
+        reopened = begun.reopening.n_reopened
         if reopened:
-            self._released(work, task, reason)
-        return rules.Reply(rules.OK, f"task {task.task_id}: {more} more attempts, {rules.units(reopened)} re-opened")
+            released(work, task, reason)
+        follows = ", the others follow" if begun.reply else ""
+        said = f"{more} more attempts, {rules.units(reopened)} re-opened{follows}"
+        return rules.Reply(rules.OK, f"task {task.task_id}: {said}")
+
+    async def _closed(self, work: UnitOfWork, task: TaskRow) -> rules.Reply | None:
+        """The refusal where the VO of the task may not read some input any more."""
+        names = await self._store.closed_input(work.connection, task.task_id)
+        said = f"task {task.task_id}: tasks of {task.vo} may not read {', '.join(names)} any more"
+        return rules.Reply(rules.NOT_PERMITTED, said) if names else None
 
     async def _release(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
         """What is being staged is taken as staged, and who waits for it goes on."""
-        n_units = await self._store.take_as_staged(work, task.task_id, reason)
+        if (closed := await self._closed(work, task)) is not None:
+            return closed
+        await self._store.take_unstaged(work.connection, task.task_id)
+        begun = await self.slices.begin(work, task, command, reason, "live", (ReopenStep("staging", 0),))
+        n_units, follows = begun.reopening.n_reopened, ", the others follow" if begun.reply else ""
         await announce(self._tasks, work, task, command, task.status)
         if task.status == "pending":
             await self._tasks.release_now(work.connection, task.task_id)
         elif n_units:
-            self._released(work, task, reason)
-        return rules.Reply(rules.OK, f"task {task.task_id} is released: {rules.units(n_units)} taken as staged")
-
-    @staticmethod
-    def _released(work: UnitOfWork, task: TaskRow, reason: str) -> None:
-        work.emit(TaskReleased(task_id=task.task_id, status=task.status, reason=reason, released_at=work.now))
+            released(work, task, reason)
+        said = f"{rules.units(n_units)} taken as staged{follows}"
+        return rules.Reply(rules.OK, f"task {task.task_id} is released: {said}")

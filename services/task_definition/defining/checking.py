@@ -36,13 +36,19 @@ class ReadAgain(Protocol):
 
 
 class InputChecks:
-    """`look` is done periodically."""
+    """`look` is done periodically; `lose_closed` begins to give up what a held task may not read any more."""
 
     def __init__(
-        self, tasks: TaskStore, readings: Readings, parameters: Parameters, read_again: ReadAgain, wishes: Wishes
+        self,
+        tasks: TaskStore,
+        readings: Readings,
+        parameters: Parameters,
+        read_again: ReadAgain,
+        wishes: Wishes,
+        lose_closed: ReadAgain,
     ) -> None:
         self._tasks, self._readings, self._parameters, self._read_again = tasks, readings, parameters, read_again
-        self._wishes = wishes
+        self._wishes, self._lose_closed = wishes, lose_closed
 
     async def look(self, work: UnitOfWork) -> bool:
         """What is due, once; whether there is more."""
@@ -59,27 +65,29 @@ class InputChecks:
         for row in due:
             if (row["has_changed"] or row["has_new_parts"]) and not row["is_over"]:
                 changed[row["task_id"]].append(row)
-        put_off = set(list(changed)[BEGUN_AT_MOST:])
-        for task_id in changed:
-            if task_id not in put_off and not await self._look_at_task(work, task_id):
-                put_off.add(task_id)
-        seen = [row for row in due if row["task_id"] not in put_off]
-        await self._seen(work.connection, seen)
+        now = sorted(list(changed)[:BEGUN_AT_MOST])  # what waited longest; rows are locked in one order
+        for task_id in now:
+            await self._look_at_task(work, task_id)
+        later = changed.keys() - set(now)
+        await self._seen(work.connection, [row for row in due if row["task_id"] not in later])
         return len(changed) > BEGUN_AT_MOST
 
-    async def _look_at_task(self, work: UnitOfWork, task_id: int) -> bool:
-        """A task of which some input changed; False if somebody else has it now."""
+    async def _look_at_task(self, work: UnitOfWork, task_id: int) -> None:
+        """A task of which some input changed; one that somebody else has now is looked at in its next turn."""
         if await self._readings.try_lock_task(work.connection, task_id) is None:
-            return False
+            return
         task = await self._tasks.lock(work.connection, task_id)
         assert task is not None
         if task.status == "pending" and task.old_status in WAITING_FOR_INPUT:
             await self._tasks.release_now(work.connection, task_id)
         elif task.status == "staging":
             await staged(self._tasks, work, task_id, "the catalogue changed what it has of the input")
-        elif task.status in USING and await self._readings.state(work.connection, task_id) is None:
+        elif await self._readings.state(work.connection, task_id) is not None:
+            return
+        elif task.status in USING:
             await self._read_again(work, task)
-        return True
+        elif task.status == "paused":
+            await self._lose_closed(work, task)
 
     async def _seen(self, connection: asyncpg.Connection, rows: list[asyncpg.Record]) -> None:
         if rows:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import asyncpg
 
 from services.task_definition.cataloguing.wishes import Wishes
-from services.task_definition.defining.reading import COMPARE, LOAD
+from services.task_definition.defining.reading import COMPARE, LOAD, NUMBER
 from services.task_definition.policy.definition_plan import InputDatasetPlan, Refined
-from services.task_definition.policy.input_wishes import InputWish, wish_for
+from services.task_definition.policy.input_wishes import InputWish, NumberedUnits, wish_for
 from services.task_definition.policy.scouting import open_for_scouts
-from services.task_definition.store.definitions import DefinitionStore, Loaded, NewDataset, dataset_of_input
+from services.task_definition.policy.unit_limits import UnitLimits
+from services.task_definition.store.definitions import DefinitionStore, NewDataset, dataset_of_input
+from services.task_definition.store.numbering import count_pseudo
 from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskRow
 from shared.catalogue.port import OPEN, Catalogue
 from shared.db.unit_of_work import UnitOfWork
-from shared.model.dataset_types import OUTPUT_TYPES, TEMPLATE_TYPES
+from shared.model.dataset_types import OUTPUT_TYPES, SEQUENCE_OFFSET, TEMPLATE_TYPES
 from shared.states.task import TaskStatus
 
 DATASET_SEQUENCE = "dataset_ids"
@@ -31,7 +34,9 @@ class Contents:
     def __init__(self, store: DefinitionStore, readings: Readings, catalogue: Catalogue, wishes: Wishes) -> None:
         self._store, self._readings, self._catalogue, self._wishes = store, readings, catalogue, wishes
 
-    async def put(self, work: UnitOfWork, task: TaskRow, plan: Refined, *, parent_works: bool) -> None:
+    async def put(
+        self, work: UnitOfWork, task: TaskRow, plan: Refined, *, parent_works: bool, most: UnitLimits
+    ) -> None:
         """Every row that is missing; all input is to be read, or read again.
 
         A dataset that its container no longer lists is taken out, unless jobs have taken files of it.
@@ -44,10 +49,11 @@ class Contents:
         is_new = not any(row["type"] in (*OUTPUT_TYPES, *TEMPLATE_TYPES) for row in rows)
         if is_new and plan.pseudo is not None:  # before the input that jobs of a search read besides
             await self._insert_pseudo(work, task, plan)
-        await self._put_inputs(work, task, plan, known, parent_works=parent_works)
+        await self._put_inputs(work, task, plan, known, parent_works=parent_works, most=most)
+        await self._number_units(work, task, plan)
         if is_new:
-            if plan.seed_offset is not None:
-                await self._insert_seeds(work, task, plan.seed_offset)
+            if plan.seed_offset is not None or plan.sequence_offset is not None:
+                await self._insert_seeds(work, task, plan)
             first = await self._store.first_master(work.connection, task.task_id)
             await self._insert_outputs(work, task, plan, first)
         await self._store.put_command_lines(work.connection, task.task_id, plan.command_lines)
@@ -65,7 +71,7 @@ class Contents:
             await self._readings.add(work.connection, task.task_id, row["dataset_id"], position, COMPARE, wanted)
 
     async def _put_inputs(
-        self, work: UnitOfWork, task: TaskRow, plan: Refined, known: Known, *, parent_works: bool
+        self, work: UnitOfWork, task: TaskRow, plan: Refined, known: Known, *, parent_works: bool, most: UnitLimits
     ) -> None:
         masters = [one for one in plan.inputs if one.is_master]
         in_order = [*masters, *(one for one in plan.inputs if not one.is_master)]
@@ -77,7 +83,7 @@ class Contents:
         for position, one in enumerate(in_order):
             before = known.get((one.name, one.stream))
             is_new = before is None or before["n_files"] == 0
-            wanted = wish_for(
+            wish = wish_for(
                 plan,
                 one,
                 max_attempt=task.max_attempt,
@@ -88,7 +94,7 @@ class Contents:
                 takes_unstaged=task.takes_unstaged,
                 makes_jobs=task.status not in BEFORE_JOBS,
             )
-            stage = LOAD if is_new else COMPARE
+            wanted, stage = replace(wish, most=most), LOAD if is_new else COMPARE
             await self._readings.add(work.connection, task.task_id, ids[one.name, one.stream], position, stage, wanted)
 
     async def _ids(
@@ -107,10 +113,14 @@ class Contents:
             await self._store.insert_dataset(work.connection, task.task_id, task.vo, row)
         return ids
 
-    async def _insert_seeds(self, work: UnitOfWork, task: TaskRow, offset: int) -> None:
+    async def _insert_seeds(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
+        """The dataset that numbers jobs: seeds and places in a sequence follow from the number."""
+        offsets = {"offset": plan.seed_offset or 0}
+        if plan.sequence_offset is not None:
+            offsets[SEQUENCE_OFFSET] = plan.sequence_offset
         [dataset_id] = await work.next_ids(DATASET_SEQUENCE, 1)
         name = f"pseudo_random_seed_{task.task_id}"
-        seeds = NewDataset(dataset_id, name, "random_seed", "RNDMSEED", attributes={"offset": offset})
+        seeds = NewDataset(dataset_id, name, "random_seed", "RNDMSEED", attributes=offsets)
         await self._store.insert_dataset(work.connection, task.task_id, task.vo, seeds)
         await self._store.ready(work.connection, [dataset_id])
 
@@ -125,21 +135,22 @@ class Contents:
                 dataset_id, f"pseudo_dataset_{task.task_id}", "pseudo_input", plan.pseudo.stream, state="frozen"
             ),
         )
-        await self._store.insert_pseudo_files(
-            work.connection,
-            task.task_id,
-            dataset_id,
-            plan.pseudo,
-            first_event=plan.first_event,
-            max_attempt=task.max_attempt,
-            max_failure=task.max_failure,
-        )
-        n_rows = plan.pseudo.n_rows
-        rule = plan.split_rule if plan.pseudo.names else {**plan.split_rule, "nFilesPerJob": 1}
-        [opened] = open_for_scouts(rule, [n_rows], split_by_events=False)
-        if plan.split_rule.get("skipScout"):
-            opened = n_rows
-        await self._store.count_pseudo(work.connection, Loaded(dataset_id, opened, "frozen"), n_rows, plan.pseudo)
+        if plan.pseudo.names:
+            units = _numbered(task, plan)
+            names = plan.pseudo.names
+            await self._store.insert_named_files(work.connection, task.task_id, dataset_id, names, units)
+            await count_pseudo(work.connection, dataset_id, units)
+
+    async def _number_units(self, work: UnitOfWork, task: TaskRow, plan: Refined) -> None:
+        """The units of a task without input are numbered in slices, from where it was ended before."""
+        if plan.pseudo is None or plan.pseudo.names:
+            return
+        units = _numbered(task, plan)
+        for row in await self._store.datasets(work.connection, task.task_id):
+            if row["type"] == "pseudo_input" and row["n_files"] < units.n_rows:
+                name, dataset_id = row["dataset_name"], row["dataset_id"]
+                wanted = InputWish(is_master=False, name=name, numbered=units)
+                await self._readings.add(work.connection, task.task_id, dataset_id, -1, NUMBER, wanted)
 
     async def _insert_outputs(self, work: UnitOfWork, task: TaskRow, plan: Refined, provenance_id: int | None) -> None:
         """Output datasets, made of the input dataset with this id, and how their files are named."""
@@ -186,3 +197,21 @@ class Contents:
         ]
         await self._wishes.create(work, task.task_id, task.vo, wanted)
         await self._store.ready(work.connection, [row["dataset_id"] for row in new if row["status"] == "defined"])
+
+
+def _numbered(task: TaskRow, plan: Refined) -> NumberedUnits:
+    """The units of a task that reads no dataset, and how many of them its scouts may use."""
+    assert plan.pseudo is not None
+    pseudo = plan.pseudo
+    rule = plan.split_rule if pseudo.names else {**plan.split_rule, "nFilesPerJob": 1}
+    [opened] = open_for_scouts(rule, [pseudo.n_rows], split_by_events=False)
+    return NumberedUnits(
+        n_rows=pseudo.n_rows,
+        n_opened=pseudo.n_rows if plan.split_rule.get("skipScout") else opened,
+        first_event=plan.first_event,
+        offset=pseudo.offset,
+        events_per_row=pseudo.events_per_row,
+        n_events=pseudo.n_events,
+        max_attempt=task.max_attempt,
+        max_failure=task.max_failure,
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import timedelta
 
+from services.task_definition.cataloguing.staging import Staging
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.defining.common_index import keep_common_index
 from services.task_definition.defining.contents import Contents
@@ -22,14 +23,16 @@ from services.task_definition.policy.definition_plan import (
     Outcome,
     Postponed,
     Refined,
+    usual_wait_s,
 )
 from services.task_definition.policy.duplication import outputs_of, taken
-from services.task_definition.policy.input_read import InputRead, left_out, not_enough
+from services.task_definition.policy.input_read import InputRead, NotEnough, left_out, not_enough
 from services.task_definition.policy.preprocessing import with_state_of
 from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.policy.unit_limits import UnitLimits, limits_for, within
 from services.task_definition.store.definitions import DefinitionStore, Loaded
 from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskRow, TaskStore
@@ -41,8 +44,6 @@ from shared.model.analysis import is_analysis
 from shared.states.task import FINAL, TaskStatus
 
 TO_REFINE: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")
-#: a held task is looked at again after so many minutes, by priority (JEDI: waitForPending)
-WAIT_MIN, WAIT_HIGH_PRIORITY_MIN, WAIT_HIGHEST_PRIORITY_MIN = 60, 30, 10
 #: tasks that go on with their input in one transaction
 GO_ON_AT_MOST = 1
 DAY_S = 86_400.0
@@ -64,11 +65,13 @@ class Definition:
         parameters: Parameters,
         reader: ContentsReader,
         wishes: Wishes,
+        staging: Staging,
     ) -> None:
         self._tasks, self._store, self._readings, self._parameters = tasks, store, readings, parameters
         self._catalogue, self._contents = catalogue, Contents(store, readings, catalogue, wishes)
-        self._reader, self._wishes = reader, wishes
+        self._reader, self._wishes, self._staging = reader, wishes, staging
         self._redefinition = Redefinition(tasks, store)
+        self.compare_unknown = self._contents.compare_unknown
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:
         await self.define(work, event.task_id)
@@ -133,10 +136,9 @@ class Definition:
             unknown = await self._store.unknown_inputs(work.connection, task.task_id)
             await self._break(work, task, outcome.reason, unknown)
             return
-        parent_works = parent is not None and parent not in FOLLOWED_IF_KNOWN
         try:
             async with work.connection.transaction():
-                await self._contents.put(work, task, outcome, parent_works=parent_works)
+                await self._put(work, task, outcome, parent)
                 await self._share_outputs(work, task, spec)
         except OutputTaken as trouble:
             await self._break(work, task, str(trouble), ())
@@ -190,18 +192,24 @@ class Definition:
         parent = await self._status_of_parent(work, task)
         outcome = await self._outcome(work, spec, task, parent)
         if isinstance(outcome, Refined):
-            parent_works = parent is not None and parent not in FOLLOWED_IF_KNOWN
-            await self._contents.put(work, task, outcome, parent_works=parent_works)
-        else:
-            await self._contents.compare_unknown(work, task)
+            await self._put(work, task, outcome, parent)
+        await self.compare_unknown(work, task)
 
     async def _status_of_parent(self, work: UnitOfWork, task: TaskRow) -> TaskStatus | None:
         return None if task.parent_id is None else await self._tasks.status(work.connection, task.parent_id)
 
     async def _outcome(self, work: UnitOfWork, spec: TaskSpec, task: TaskRow, parent: TaskStatus | None) -> Outcome:
         names = sorted({name for item in spec.inputs for name in item.datasets()})
-        datasets = await self._catalogue.find(work.connection, names)
-        return refiner_for(task.vo, task.prod_source_label)(spec, task.task_id, DefinitionFacts(datasets, parent))
+        datasets = await self._catalogue.find(work.connection, names, task.vo)
+        outcome = refiner_for(task.vo, task.prod_source_label)(spec, task.task_id, DefinitionFacts(datasets, parent))
+        return within(outcome, datasets, self._most_units(task))
+
+    def _most_units(self, task: TaskRow) -> UnitLimits:
+        return limits_for(self._parameters, task.vo, is_analysis=is_analysis(task.task_type, task.prod_source_label))
+
+    async def _put(self, work: UnitOfWork, task: TaskRow, plan: Refined, parent: TaskStatus | None) -> None:
+        parent_works, most = parent is not None and parent not in FOLLOWED_IF_KNOWN, self._most_units(task)
+        await self._contents.put(work, task, plan, parent_works=parent_works, most=most)
 
     async def _go_on_with_input(self, work: UnitOfWork, task: TaskRow) -> None:
         """All input of a task is read: it is used, or the task says what is in the way."""
@@ -215,6 +223,8 @@ class Definition:
         masters = [one.dataset_id for one in read if one.wanted.is_master]
         unusable = await self._readings.unusable(work.connection, masters)
         trouble = not_enough(read, task.split_rule, unusable)
+        if unusable.get("staging") and (refused := await self._staging.ask(work, task)):
+            trouble = NotEnough(refused, (), temporary=False)
         if task.status == "defined" and trouble is not None:
             if trouble.is_staged:
                 await self._stage(work, task, trouble.reason, trouble.dataset_ids)
@@ -282,15 +292,9 @@ class Definition:
         """The task waits in pending; so do the datasets that it waits for."""
         await self._store.put_off(work, list(dataset_ids), reason, checked_for_s=self._checked_for_s())
         await self._tasks.move(
-            work,
-            task.task_id,
-            "pending",
-            reason,
-            sources=[task.status],
-            old_status=task.status,
-            error_dialog=reason,
+            work, task.task_id, "pending", reason, sources=[task.status], old_status=task.status, error_dialog=reason,
             retry_at=work.now + timedelta(seconds=wait_s),
-        )
+        )  # fmt: skip
 
     async def _stage(self, work: UnitOfWork, task: TaskRow, reason: str, dataset_ids: Sequence[int]) -> None:
         """The task waits in staging until the catalogue has some of its input on disk."""
@@ -312,8 +316,5 @@ class Definition:
         return self._parameters.read(INPUT_CHECKED_FOR_DAYS) * DAY_S
 
     def _wait_s(self, task: TaskRow) -> float:
-        minutes = WAIT_MIN
-        if task.current_priority >= 900:
-            minutes = WAIT_HIGHEST_PRIORITY_MIN if task.current_priority >= 950 else WAIT_HIGH_PRIORITY_MIN
         wait_s = self._parameters.read(WAIT_FOR_PENDING_S)
-        return minutes * 60.0 if wait_s is None else wait_s
+        return usual_wait_s(task.current_priority) if wait_s is None else wait_s

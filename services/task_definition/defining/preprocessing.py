@@ -6,6 +6,7 @@ Source: JEDI, Task status (topreprocess, preprocessing).
 from __future__ import annotations
 
 from services.task_definition.announcing import emit_for_status
+from services.task_definition.owning import outputs_wanted, take_names, task_as_writer
 from services.task_definition.policy.definition_plan import DefinitionRefused, Postponed
 from services.task_definition.policy.outputs import preprocessing_lines
 from services.task_definition.policy.preprocessing import is_due, with_returned
@@ -62,8 +63,17 @@ class Redefinition:
     async def take_returned(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> tuple[TaskRow, TaskSpec] | str:
         """The task with what its pre-processing job returned, once; or why that cannot be used.
 
-        A task without such a job, or that took its values before, is as it is.
+        What the task writes then must be in scopes that its submission was allowed, or its owner's.
         """
+        found = await self._returned(work, task, spec)
+        if isinstance(found, str):
+            return found
+        writer = task_as_writer(task.task_id, task.vo, task.user_name, spec)
+        foreign = await take_names(work.connection, outputs_wanted(found[1], task.task_id), writer)
+        return "; ".join(str(one) for one in foreign) if foreign else found
+
+    async def _returned(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> tuple[TaskRow, TaskSpec] | str:
+        """A task without such a job, or that took its values before, is as it is."""
         metadata = await self._own.take_result(work, task.task_id)
         if metadata is None:
             return task, spec

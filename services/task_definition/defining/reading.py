@@ -15,9 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from services.task_definition.policy.input_read import UnitChange, Whereabouts, changed_unit, whereabouts
-from services.task_definition.policy.input_wishes import InputWish
+from services.task_definition.policy.input_wishes import InputWish, Read
+from services.task_definition.policy.unit_limits import MOST_UNITS_OF_FILE, told_too_many
+from services.task_definition.store.numbering import number_units
 from services.task_definition.store.older_files import know_older_files
-from services.task_definition.store.readings import DatasetReading, Readings
+from services.task_definition.store.readings import DatasetReading, LoadedSlice, Readings
 from shared.db.unit_of_work import UnitOfWork
 from shared.snapshot import KnownGrid
 from shared.states import FILE, Owner
@@ -36,7 +38,7 @@ MOST_NAMES_OF_HELD = 50_000
 Clock = Callable[[], float]
 #: units that jobs have, or are about to: what becomes of them is for their jobs
 OWNED: tuple[FileStatus, ...] = ("picked", "running")
-COMPARE, LOAD, READ = "compare", "load", "read"
+NUMBER, COMPARE, LOAD, READ = "number", "compare", "load", "read"
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ class ContentsReader:
 
         Limits count in the order of the datasets.
         """
+        if one.wanted.numbered is not None:
+            return _Part(size, is_read=await number_units(work.connection, one, one.wanted.numbered, size))
         if not await self._knows_older(work, one, is_held=is_held):
             return _Part(0, is_read=False, got_on=False)
         if one.stage == COMPARE:
@@ -124,13 +128,18 @@ class ContentsReader:
         return await know_older_files(work.connection, one.catalogue_id, at_most=at_most)
 
     async def _load(self, work: UnitOfWork, one: DatasetReading, size: int) -> _Part:
-        limits = one.wanted.limits(await self._readings.read_so_far(work.connection, one))
+        before = await self._readings.read_so_far(work.connection, one)
+        limits = one.wanted.limits(before)
         if limits.is_reached:
             await self._readings.note_compared(work.connection, one, stage=READ)
             return _Part(1, is_read=True)
         where = await self._whereabouts(work, one)
         n_files = max(1, size // one.wanted.units_per_file)
         loaded = await self._readings.load_slice(work.connection, one, limits, where, n_files)
+        too_many = _too_many(one.wanted, loaded, before)
+        if too_many is not None:
+            await self._readings.note_too_many(work.connection, one, too_many)
+            return _Part(size, is_read=False)
         if loaded.without_events:
             await work.log_files(
                 entity="file",
@@ -140,9 +149,10 @@ class ContentsReader:
                 to_status="broken",
                 reason=f"it has no events, and files of {one.wanted.name} are {_use_of_events(one.wanted)}",
             )
-        is_last = loaded.n_listed < n_files
+        is_last = loaded.n_listed < n_files and not loaded.is_cut
         await self._readings.note_loaded(work.connection, one, loaded, READ if is_last else LOAD)
-        return _Part(max(1, loaded.n_listed * one.wanted.units_per_file) if is_last else size, is_read=is_last)
+        n_done = loaded.n_listed * one.wanted.units_per_file if is_last else size
+        return _Part(max(1, n_done, loaded.n_units), is_read=is_last)
 
     async def _compare(self, work: UnitOfWork, one: DatasetReading, *, is_held: bool) -> _Part:
         if not await self._forget_eventless(work, one, is_held=is_held):
@@ -210,6 +220,16 @@ class ContentsReader:
                 to_status=status,
                 reason=f"the catalogue says so of {one.wanted.name}",
             )
+
+
+def _too_many(wanted: InputWish, loaded: LoadedSlice, before: Read) -> str | None:
+    """Why nothing more of a dataset may be loaded."""
+    most = wanted.most
+    if loaded.n_too_many is not None:
+        return f"of one file {told_too_many(loaded.n_too_many, most.of_file, MOST_UNITS_OF_FILE.key)}"
+    if wanted.is_master and before.n_units_of_task + loaded.n_units > most.of_task:
+        return told_too_many(f"more than {most.of_task}", most.of_task, most.parameter)
+    return None
 
 
 def _use_of_events(wanted: InputWish) -> str:

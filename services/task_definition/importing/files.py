@@ -14,12 +14,19 @@ from services.task_definition.importing.import_file import (
     InvalidCatalogue,
     catalogue_in_steps,
     parse_catalogue,
+    vo_in,
 )
+from services.task_definition.owning import import_wanted, installation_as_writer, take_names
+from services.task_definition.policy.scopes import ForeignName, NameWriter
 from services.task_definition.store.imports import SQL
+from services.task_definition.store.scopes import refused_writes
+from shared.auth import Caller, access
+from shared.auth.access import Whose
 from shared.catalogue.built_in import BuiltInCatalogue
+from shared.catalogue.port import DatasetFacts
 from shared.db.database import Database
 from shared.model.batches import batches
-from shared.model.names import bare_name
+from shared.model.names import bare_name, owning_scope
 from shared.model.problems import Problem
 from shared.model.steps import Steps, at_once
 from shared.web.slices import freed, in_slices
@@ -27,10 +34,23 @@ from shared.web.slices import freed, in_slices
 TIMEOUT_S = 600.0
 #: files, replicas or names that one statement is given: its arguments are made in one go
 WRITTEN_TOGETHER = 2000
+REFUSED_SHOWN = 20
 
 
-async def read_catalogue(database: Database, content: Any, storages: Collection[str]) -> ImportedCatalogue:
+class ForeignNames(Exception):
+    """Names of an import that are somebody else's; everything is rolled back."""
+
+    def __init__(self, problems: list[ForeignName]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(str(one) for one in problems[:20]))
+
+
+async def read_catalogue(
+    database: Database, content: Any, storages: Collection[str], vo: str | None = None
+) -> ImportedCatalogue:
     """Check a whole file against the storages of the grid and the known datasets; raise InvalidCatalogue.
+
+    With `vo` its containers may name what this VO may read.
 
     Before a grid is loaded there are no storages, and any name is accepted.
 
@@ -38,7 +58,7 @@ async def read_catalogue(database: Database, content: Any, storages: Collection[
     """
     named = await in_slices(named_by_containers(content))
     async with database.read() as connection:
-        known = await _known_datasets(connection, named)
+        known = await _known_datasets(connection, named, vo)
     return await in_slices(catalogue_in_steps(content, storages=storages or None, known_datasets=known))
 
 
@@ -47,23 +67,29 @@ async def import_catalogue(connection: asyncpg.Connection, content: Any) -> dict
 
     Raises InvalidCatalogue.
     """
-    known = await _known_datasets(connection, at_once(named_by_containers(content)))
-    return await write_catalogue(connection, parse_catalogue(content, storages=None, known_datasets=known))
+    known = await _known_datasets(connection, at_once(named_by_containers(content)), None)
+    parsed = parse_catalogue(content, storages=None, known_datasets=known)
+    return await write_catalogue(connection, parsed, installation_as_writer(vo_in(content)))
 
 
-async def _known_datasets(connection: asyncpg.Connection, named: Sequence[str]) -> set[str]:
-    """Which of these datasets exist."""
+async def _known_datasets(connection: asyncpg.Connection, named: Sequence[str], vo: str | None) -> set[str]:
+    """Which of these datasets exist, for a VO."""
     known = set[str]()
     for names in batches(named, WRITTEN_TOGETHER):
-        known.update(await BuiltInCatalogue().find(connection, names))
+        known.update(await BuiltInCatalogue().find(connection, names, vo))
     return known
 
 
-async def write_catalogue(connection: asyncpg.Connection, parsed: ImportedCatalogue) -> dict[str, int]:
+async def write_catalogue(
+    connection: asyncpg.Connection, parsed: ImportedCatalogue, writer: NameWriter
+) -> dict[str, int]:
     """Take a whole file in, in one transaction; importing it again changes nothing.
 
-    Raises InvalidCatalogue.
+    Raises InvalidCatalogue, ForeignNames.
     """
+    foreign = await take_names(connection, import_wanted(parsed), writer)
+    if foreign:
+        raise ForeignNames(foreign)
     await _check_existing(connection, parsed)
     await SQL.run(
         connection,
@@ -106,13 +132,27 @@ def named_by_containers(content: Any) -> Steps[list[str]]:
 async def _check_existing(connection: asyncpg.Connection, parsed: ImportedCatalogue) -> None:
     """A frozen dataset may only be imported again as it is."""
     facts = await BuiltInCatalogue().find(connection, [one.name for one in parsed.datasets])
-    problems = [
-        Problem("catalogue", one.name, "files", f"is frozen with {facts[one.name].n_files} files, not {len(one.files)}")
-        for one in parsed.datasets
-        if one.name in facts and facts[one.name].state == "frozen" and facts[one.name].n_files != len(one.files)
-    ]
+    problems = []
+    for one in parsed.datasets:
+        if one.name not in facts or facts[one.name].state != "frozen":
+            continue
+        n_files = facts[one.name].n_files
+        if n_files != len(one.files):
+            told = f"is frozen with {n_files} files, not {len(one.files)}"
+            problems.append(Problem("catalogue", one.name, "files", told))
+        elif await _n_alike(connection, one) != n_files:
+            problems.append(Problem("catalogue", one.name, "files", "is frozen with other names or sizes of files"))
     if problems:
         raise InvalidCatalogue(problems)
+
+
+async def _n_alike(connection: asyncpg.Connection, one: ImportedDataset) -> int:
+    """How many files of a dataset are known with their names and sizes."""
+    found = 0
+    for files in batches(one.files, WRITTEN_TOGETHER):
+        lfns, sizes = [file.lfn for file in files], [file.size_bytes for file in files]
+        found += await SQL.value(connection, "files_alike", name=one.name, lfns=lfns, sizes=sizes)
+    return found
 
 
 async def _import_dataset(connection: asyncpg.Connection, one: ImportedDataset) -> None:
@@ -147,19 +187,32 @@ async def forget_catalogue(parsed: ImportedCatalogue) -> None:
     await in_slices(freed([one.files for one in parsed.datasets]))
 
 
-async def list_datasets(connection: asyncpg.Connection, pattern: str | None, at_most: int) -> list[dict[str, Any]]:
-    """Datasets and containers by name; * in the pattern stands for any text."""
-    like = None
-    if pattern is not None:
-        escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        like = bare_name(escaped).replace("*", "%")
-    return [dict(row) for row in await SQL.rows(connection, "list_datasets", pattern=like, at_most=at_most)]
+def like_of(pattern: str | None) -> str | None:
+    """A pattern for SQL of one in which * stands for any text."""
+    if pattern is None:
+        return None
+    return pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_").replace("*", "%")
 
 
-async def dataset_in_full(connection: asyncpg.Connection, name: str, *, max_files: int) -> dict[str, Any] | None:
-    """One dataset or container with its replicas, datasets and, if asked, files."""
+async def list_datasets(
+    connection: asyncpg.Connection, caller: Caller, pattern: str | None, at_most: int
+) -> list[dict[str, Any]]:
+    """Datasets and containers of the caller's VOs, of none, and those opened for all, by name."""
+    like = None if pattern is None else like_of(bare_name(pattern))
+    vos = access.vos_of_members(caller)
+    return [dict(row) for row in await SQL.rows(connection, "list_datasets", pattern=like, vos=vos, at_most=at_most)]
+
+
+async def dataset_in_full(
+    connection: asyncpg.Connection, caller: Caller, name: str, *, max_files: int
+) -> dict[str, Any] | None:
+    """One dataset or container with its replicas, datasets and, if asked, files.
+
+    None also for what the caller may not see.
+    """
     name = bare_name(name)
-    known = await BuiltInCatalogue().find(connection, [name])
+    there = await BuiltInCatalogue().find(connection, [name])
+    known = {one: facts for one, facts in there.items() if _is_told(facts, caller)}
     if name not in known:
         return None
     facts = known[name]
@@ -167,20 +220,30 @@ async def dataset_in_full(connection: asyncpg.Connection, name: str, *, max_file
     found: dict[str, Any] = {
         "name": facts.name,
         "scope": facts.scope,
+        "vo": facts.vo,
+        "owner": facts.owner,
+        "readable_by_all": facts.readable_by_all,
         "kind": facts.kind,
         "state": facts.state,
         "n_files": facts.n_files,
         "n_bytes": facts.size_bytes,
         "n_events": facts.n_events,
         "datasets": [
-            {"name": one, "state": known[one].state, "n_files": known[one].n_files} for one in facts.constituents
+            {"name": one, "state": known[one].state, "n_files": known[one].n_files}
+            for one in facts.constituents
+            if one in known
         ],
         "replicas": [
             {"storage": one.storage, "n_files": one.n_files, "n_bytes": one.size_bytes, "complete": one.complete}
             for one in copies
         ],
     }
+    found["refused_writes"] = await refused_writes(connection, caller, REFUSED_SHOWN, owning_scope(name))
     if max_files:
         rows = await SQL.rows(connection, "files_of_dataset", name=name, at_most=max_files)
         found["files"] = [dict(row) for row in rows]
     return found
+
+
+def _is_told(facts: DatasetFacts, caller: Caller) -> bool:
+    return facts.readable_by_all or access.MEMBERS.allows(caller, Whose(vo=facts.vo))

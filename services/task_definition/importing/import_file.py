@@ -1,6 +1,7 @@
 """The file in which a catalogue is imported.
 
-Its shape is `{"format": "orrery-catalogue/1", "datasets": [], "containers": []}`.
+Its shape is `{"format": "orrery-catalogue/1", "vo": "atlas", "datasets": [], "containers": []}`; `vo`: to which new
+scopes in it belong.
 
 A dataset: scope, name, state (open or frozen), attributes, `files` (lfn, size_bytes, n_events, checksum, guid,
 lumi_block, first_event) and `file_series` (many alike: ``lfn`` with one ``{serial:06d}``, count, first, size_bytes,
@@ -28,7 +29,7 @@ from shared.model.steps import Steps, at_once
 from shared.web.slices import freed
 
 FORMAT = "orrery-catalogue/1"
-MAX_FILES = 5_000_000
+MAX_FILES, LONGEST_VO = 5_000_000, 16
 _SERIAL = re.compile(r"\{serial(:0\d+d)?\}")
 _NAMESPACE = uuid.UUID("6f1c7a52-6f0e-5d0e-9a53-0d2f4a1b7c11")
 
@@ -171,8 +172,8 @@ def catalogue_in_steps(
     problems: list[Problem] = []
     if not isinstance(content, Mapping) or content.get("format") != FORMAT:
         raise InvalidCatalogue([Problem("catalogue", "", "format", f"must be an object with format {FORMAT!r}")])
-    for key in sorted(set(content) - {"format", "datasets", "containers", "description"}):
-        problems.append(Problem("catalogue", "", key, "unknown key; allowed: datasets, containers, description"))
+    for key in sorted(set(content) - {"format", "vo", "datasets", "containers", "description"}):
+        problems.append(Problem("catalogue", "", key, "unknown key; allowed: vo, datasets, containers, description"))
     datasets: dict[str, ImportedDataset] = {}
     for index, record in enumerate(_list(content, "datasets", problems)):
         parsed = yield from _dataset(index, record, storages, problems)
@@ -188,6 +189,15 @@ def catalogue_in_steps(
     if problems:
         raise InvalidCatalogue(problems)
     return ImportedCatalogue(tuple(datasets.values()), tuple(one for one in containers if one is not None))
+
+
+def vo_in(content: Any) -> str | None:
+    """The VO that a file names; None where it names none. Raises InvalidCatalogue."""
+    vo = content.get("vo") if isinstance(content, Mapping) else None
+    if vo is None or (isinstance(vo, str) and 0 < len(vo) <= LONGEST_VO and is_scope(vo)):
+        return vo
+    shown = repr(vo)[:80]
+    raise InvalidCatalogue([Problem("catalogue", "", "vo", f"{shown}: allowed: {SCOPES}, at most {LONGEST_VO}")])
 
 
 def _list(content: Mapping[str, Any], key: str, problems: list[Problem]) -> list[Any]:

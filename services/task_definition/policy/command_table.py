@@ -6,75 +6,15 @@ Source: JEDI: Task retry and resubmission, Task aborting and forced termination,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
 
+from services.task_definition.policy.task_command import Given, TaskCommand
 from shared.states import TASK, Owner
 from shared.states.task import MEANINGS, REASSIGNABLE, TaskStatus
-
-#: "flag": true or false; "place": a site, cloud or nucleus; "parameters": an object of task parameters, or its text;
-#: "rule": the value of a split rule; "names": a list of texts
-Kind = Literal["flag", "number", "text", "place", "parameters", "rule", "names"]
-
-
-@dataclass(frozen=True)
-class Given:
-    """What a command takes besides the task and a reason.
-
-    `required`: it has no default. `option`: of the command line, where that is not the name; empty: an argument of its
-    own. `inverted`: the option says the contrary, and what it says when it is not given is true.
-    """
-
-    name: str
-    kind: Kind
-    means: str
-    default: Any = None
-    required: bool = False
-    option: str | None = None
-    inverted: bool = False
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class TaskCommand:
-    """One command.
-
-    `states`: of the task in which it is accepted. `path`: of the API, `verb`: of the command line, where they differ
-    from the name. `by_production`: users may not give it for their own tasks. `right`: what a token must not lack.
-    """
-
-    name: str
-    does: str
-    states: frozenset[TaskStatus]
-    leads_to: str
-    jobs: str = "go on"
-    files: str = "stay"
-    children: str = "stay"
-    takes: tuple[Given, ...] = ()
-    path: str = ""
-    verb: str = ""
-    by_production: bool = False
-    right: str = "modify"
-
-    @property
-    def api_path(self) -> str:
-        """The last part of its path in the API."""
-        return self.path or self.name
-
-    @property
-    def cli_verb(self) -> str:
-        """Its verb on the command line."""
-        return self.verb or self.name.replace("_", "-")
-
-    @property
-    def who(self) -> str:
-        """Who may give it, in words."""
-        return "production" if self.by_production else "owner, production"
-
 
 _OVER: tuple[TaskStatus, ...] = ("finished", "done", "prepared", "broken", "aborted", "toabort", "aborting", "failed")
 _ENDED: tuple[TaskStatus, ...] = ("finished", "failed", "aborted", "exhausted")
 _UNDER_WAY: tuple[TaskStatus, ...] = ("ready", "scouting", "scouted", "running", "pending", "throttled", "paused")
+_CHANGEABLE = frozenset({*_UNDER_WAY, "registered", "defined", "assigning", "exhausted"})
 _RELEASABLE: tuple[TaskStatus, ...] = ("scouting", "pending", "running", "ready", "assigning", "defined")
 
 
@@ -85,6 +25,9 @@ def _sources(target: TaskStatus, without: Iterable[TaskStatus] = ()) -> frozense
 _PARAMETERS = Given(
     "new_parameters", "parameters", "task parameters that change, as NAME=VALUE; several times", option="--set"
 )
+#: needs that may change while a task lives, and how copies of jobs count
+ATTRIBUTES = ("ramCount", "wallTime", "cpuTime", "coreCount")
+CLONING_MODES = ("runonce", "storeonce")
 #: what happens to the jobs of a task that is reassigned
 REASSIGNMENT_MODES = ("soft", "nokill", "hard")
 
@@ -247,9 +190,58 @@ COMMANDS: tuple[TaskCommand, ...] = (
         "as it is",
         takes=(
             Given("attribute_name", "text", "a parameter or its two letters", required=True, option=""),
-            Given("attribute_value", "rule", "its value; none: without the rule", option=""),
+            Given("value", "rule", "its value; none: without the rule", option=""),
+            Given("attribute_value", "rule", "another name of value", option=""),
         ),
         verb="set-rule",
+    ),
+    TaskCommand(
+        "change_attribute",
+        "Change what the jobs of a live task need, from its next jobs on.",
+        _CHANGEABLE,
+        "as it is",
+        takes=(
+            Given("attribute_name", "text", "which need", required=True, option="", choices=ATTRIBUTES),
+            Given("value", "number", "how much, in the unit that the task states", required=True, option=""),
+        ),
+        verb="set-need",
+        by_production=True,
+    ),
+    TaskCommand(
+        "enable_jumbo_jobs",
+        "Let jumbo jobs process the events of a live task, or none any more.",
+        _CHANGEABLE,
+        "as it is; scouting: scouted",
+        jobs="jumbo jobs made, or taken back",
+        takes=(
+            Given("jumbo_jobs_total", "number", "how many at a time; 0: none", required=True, option=""),
+            Given(
+                "jumbo_jobs_per_site", "number", "how many at a site; 0: as many as there are", 0, option="--per-site"
+            ),
+        ),
+        verb="set-jumbo",
+        by_production=True,
+    ),
+    TaskCommand(
+        "enable_job_cloning",
+        "Make several copies of each further job of a live task, of which one counts.",
+        _CHANGEABLE,
+        "as it is",
+        takes=(
+            Given("mode", "text", "which copy counts: the first to run, or to store", choices=CLONING_MODES),
+            Given("multiplicity", "number", "copies of each job", 2),
+            Given("num_sites", "number", "sites that they are spread over", 2),
+        ),
+        by_production=True,
+        id_name="jedi_task_id",
+    ),
+    TaskCommand(
+        "disable_job_cloning",
+        "Make one job again where copies were made.",
+        _CHANGEABLE,
+        "as it is",
+        by_production=True,
+        id_name="jedi_task_id",
     ),
 )
 BY_NAME: Mapping[str, TaskCommand] = {one.name: one for one in COMMANDS}

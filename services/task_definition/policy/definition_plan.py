@@ -17,6 +17,7 @@ from shared.states.task import TaskStatus
 class InputDatasetPlan:
     """One input dataset: its row, and how its files become units.
 
+    `skip_files`: so many of the files that the task would take are not read, the first ones (offset).
     `boundaries`: of each of `names`, where these come in an order of their own. `made_by`: the task whose
     finished output alone is taken.
     """
@@ -38,19 +39,22 @@ class InputDatasetPlan:
     token: str | None = None
     scope: str | None = None
     made_by: int | None = None
+    skip_files: int = 0
 
 
 @dataclass(frozen=True)
 class PseudoPlan:
     """Input of a task that reads no dataset: one row for each job; the last may have fewer events.
 
-    `names`: files by physical name and their events, which take the place of numbered rows.
+    `offset`: what the numbers of rows are raised by. `names`: files by physical name and their events, which take the
+    place of numbered rows.
     """
 
     n_rows: int
     events_per_row: int | None
     n_events: int | None
     names: tuple[tuple[str, int | None], ...] = ()
+    offset: int = 0
 
     @property
     def stream(self) -> str:
@@ -60,7 +64,11 @@ class PseudoPlan:
 
 @dataclass(frozen=True)
 class Refined:
-    """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready."""
+    """Everything that is inserted; `next_status` is assigning (needs a nucleus) or ready.
+
+    `seed_offset`, `sequence_offset`: what ${RNDMSEED}, and beside input ${SEQNUMBER}, is above the number of a job;
+    None where the task has no such number.
+    """
 
     split_rule: dict[str, Any]
     inputs: tuple[InputDatasetPlan, ...]
@@ -70,6 +78,7 @@ class Refined:
     next_status: TaskStatus
     first_event: int = 1
     seed_offset: int | None = None
+    sequence_offset: int | None = None
     max_files: int | None = None
     max_events: int | None = None
 
@@ -105,3 +114,15 @@ class DefinitionFacts:
 
 
 Outcome = Refined | Postponed | DefinitionRefused
+
+
+def usual_wait_s(priority: int) -> float:
+    """How long a task waits before its input is looked at again: an hour, or less if it is urgent.
+
+    Source: JEDI, task parameters (waitForPending).
+
+    Example: 3600 s for priority 899, 1800 s for 900, 600 s for 950.
+    """
+    if priority < 900:
+        return 3600.0
+    return 1800.0 if priority < 950 else 600.0

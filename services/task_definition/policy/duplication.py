@@ -5,7 +5,7 @@ Source: JEDI: Broken tasks (allowTaskDuplication).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from services.task_definition.policy.outputs import plan_outputs
@@ -21,6 +21,7 @@ class Writer:
     dataset_name: str
     task_id: int
     user_name: str
+    vo: str
     templates: Collection[str]
 
 
@@ -29,19 +30,24 @@ def outputs_of(spec: TaskSpec, task_id: int = 0) -> list[str]:
     return [one.name for one in plan_outputs(spec, task_id).datasets]
 
 
-def taken(spec: TaskSpec, writers: Iterable[Writer], owner: str) -> list[FieldProblem]:
+def taken(
+    spec: TaskSpec, writers: Iterable[Writer], owner: str, may_read: Callable[[Writer], bool] | None = None
+) -> list[FieldProblem]:
     """What is wrong where other tasks write the same datasets.
 
     With duplication allowed both must be of one owner, and name their files differently: by $JEDITASKID.
+    Which task it is hears who may read it (`may_read`; else the owner alone).
     """
-    fields, templates = _fields_of_outputs(spec), _templates(spec)
+    fields, templates = fields_of_outputs(spec), _templates(spec)
     found = []
     for one in writers:
         field = fields.get(one.dataset_name, "dataset")
+        is_own = (one.user_name, one.vo) == (owner, spec.parameters.vo)
+        which = f"task {one.task_id}" if is_own or (may_read is not None and may_read(one)) else "another task"
         if not spec.allows_duplication:
-            told = f"task {one.task_id} writes this dataset; allowed: one of its own, or allowTaskDuplication"
+            told = f"{which} writes this dataset; allowed: one of its own, or allowTaskDuplication"
         elif one.user_name != owner:
-            told = f"task {one.task_id} of {one.user_name} writes this dataset; allowed: one of your own"
+            told = f"{which} of somebody else writes this dataset; allowed: one of your own"
         elif not templates.get(one.dataset_name, set()).isdisjoint(one.templates):
             told = f"task {one.task_id} gives its files the same names; allowed: names with $JEDITASKID"
         else:
@@ -58,7 +64,7 @@ def _templates(spec: TaskSpec) -> dict[str, set[str]]:
     return found
 
 
-def _fields_of_outputs(spec: TaskSpec) -> dict[str, str]:
+def fields_of_outputs(spec: TaskSpec) -> dict[str, str]:
     """Which field of the JSON names which output dataset."""
     fields = {
         name: f"jobParameters.{index}.dataset"

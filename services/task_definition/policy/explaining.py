@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import groupby
 from typing import Any
@@ -11,8 +11,9 @@ from services.task_definition.policy.generation_texts import generation_lines, l
 from services.task_definition.policy.large_numbers import written_out
 from services.task_definition.policy.outside import request_line
 from services.task_definition.policy.position import Position
+from services.task_definition.policy.said import said_now
 from services.task_definition.policy.sub_statuses import job_meaning
-from services.task_definition.policy.waiting import REAL_CO_JUMBO, queues_among, waits_for
+from services.task_definition.policy.waiting import REAL_CO_JUMBO, part_line, queues_among, waits_for
 from shared.brokerage.check import compared
 from shared.brokerage.filters.analysis import (
     DISK_QUOTA,
@@ -24,6 +25,7 @@ from shared.brokerage.filters.analysis import (
 )
 from shared.config.timeouts import SENT_TIMEOUT
 from shared.model.co_jumbo import shown_queue
+from shared.model.visible_text import visible
 from shared.states.task import MEANINGS as TASK_MEANINGS
 
 Facts = Mapping[str, Any]
@@ -59,8 +61,8 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
         f"  since {moment(task['state_change_time'])}; priority {task['current_priority']}, "
         f"share {task['gshare']}, nucleus {task['nucleus'] or 'none'}"
     )
-    if task["error_dialog"]:
-        lines.append(f"  says: {task['error_dialog']}")
+    if said := said_now(task):
+        lines.append(f"  says: {said}")
     if task["retry_at"]:
         lines.append(f"  will be looked at again at {moment(task['retry_at'])}")
     if task["status"] in ("pending", "paused", "throttled") and task["old_status"]:
@@ -74,13 +76,20 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     generation = found.get("generation")
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
+    lines += [f"  waits: {part_line(one)}" for one in found.get("waits", ())]
     lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
-    lines += ["  " + line for line in (*failure_lines(found["failures"]), *found.get("refused_ranges", ()))]
+    lines += ["  " + line for line in failure_lines(found["failures"])]
+    lines += ["  " + line for name in ("fatal_ranges", "refused_ranges") for line in found.get(name, ())]
     lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
-    return written_out("\n".join(lines))
+    return _text_of(lines)
+
+
+def _text_of(lines: Iterable[str]) -> str:
+    """Each line stays one, whatever others wrote into it: names, errors and reasons forge none."""
+    return written_out("\n".join(map(visible, lines)))
 
 
 def decision_lines(decision: Facts, *, everything: bool) -> list[str]:
@@ -231,7 +240,7 @@ def job_text(found: Facts, *, everything: bool = False) -> str:
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
     lines += history_lines(found["history"])
-    return written_out("\n".join(lines))
+    return _text_of(lines)
 
 
 def _given_up(job: Facts, sent_at_most_h: float) -> str:

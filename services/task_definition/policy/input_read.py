@@ -23,7 +23,8 @@ class InputRead:
 
     `n_untaken`: no job has taken them; `n_opened`: they may be used. `state` as the catalogue has it now.
     `n_older`: attempts of files of which the dataset has newer ones; `n_off_index`: files whose index is not in all
-    datasets of the task that belong together by it; `n_not_made`: files that the parent has not finished.
+    datasets of the task that belong together by it; `n_not_made`: files that the parent has not finished. `too_many`:
+    it was not read to its end, as the task would have more units than it may.
     """
 
     dataset_id: int
@@ -38,6 +39,7 @@ class InputRead:
     n_older: int = 0
     n_off_index: int = 0
     n_not_made: int = 0
+    too_many: str | None = None
 
     @property
     def n_taken(self) -> int:
@@ -75,6 +77,9 @@ def not_enough(
     masters = [one for one in read if one.wanted.is_master]
     if not masters:
         return None
+    for one in masters:
+        if one.too_many is not None:
+            return NotEnough(f"{one.wanted.name} makes {one.too_many}", (one.dataset_id,), temporary=False)
     for one in read:
         if one.names_not_there and one.wanted.needs_names:
             shown = ", ".join(one.names_not_there[:NAMES_SHOWN])

@@ -7,8 +7,26 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from services.task_definition.policy.definition_plan import InputDatasetPlan, Refined
+from services.task_definition.policy.unit_limits import DEFAULT_LIMITS, UnitLimits
 from shared.brokerage.smallest_job import most_secondary_files
 from shared.states.file import FileStatus
+
+
+@dataclass(frozen=True)
+class NumberedUnits:
+    """Units of a task without input, numbered from 1 + `offset`; the last has what is left of the events.
+
+    `n_opened`: so many may be used when all are there.
+    """
+
+    n_rows: int
+    n_opened: int
+    first_event: int
+    offset: int = 0
+    events_per_row: int | None = None
+    n_events: int | None = None
+    max_attempt: int | None = None
+    max_failure: int | None = None
 
 
 @dataclass(frozen=True)
@@ -26,9 +44,11 @@ class InputWish:
     than the task says, only whole jobs of so many are used (skipShortInput). `counts_in_file`: event numbers begin anew
     with each file (inFilePosEvtNum). `boundaries`: of each of `names`, which are read in this order (loadXML).
     `takes_older`: of files that differ in the number of their attempt only, all and not the newest alone (usedup).
-    `made_by`: only files that this task has finished as its output (check).
+    `made_by`: only files that this task has finished as its output (check). `skip_files`: the first so many are left
+    out (offset).
     `by_index`: only files whose index all such datasets of the task have are used (indexConsistent); where
-    the task `makes_jobs` already, a new file of it is lost until all is read.
+    the task `makes_jobs` already, a new file of it is lost until all is read. `numbered`: no files are read.
+    `most`: units that the task may have.
     """
 
     is_master: bool
@@ -62,14 +82,22 @@ class InputWish:
     is_new: bool = False
     takes_older: bool = False
     made_by: int | None = None
+    skip_files: int = 0
     by_index: bool = False
     makes_jobs: bool = False
+    numbered: NumberedUnits | None = None
+    most: UnitLimits = DEFAULT_LIMITS
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any]) -> InputWish:
         """What `stored` gave."""
         lists = {name: tuple(value) for name, value in stored.items() if isinstance(value, list)}
-        return cls(**{**stored, **lists})
+        numbered, most = stored.get("numbered"), stored.get("most")
+        parts = {
+            "numbered": None if numbered is None else NumberedUnits(**numbered),
+            "most": DEFAULT_LIMITS if most is None else UnitLimits(**most),
+        }
+        return cls(**{**stored, **lists, **parts})
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""
@@ -106,11 +134,15 @@ class InputWish:
 
 @dataclass(frozen=True)
 class Read:
-    """What this reading added: of all masters where a master is asked for, of one secondary dataset else."""
+    """What this reading added: of all masters where a master is asked for, of one secondary dataset else.
+
+    `n_units_of_task`: what its masters have, also from before.
+    """
 
     n_files: int = 0
     n_events: int = 0
     n_units_of_masters: int = 0
+    n_units_of_task: int = 0
 
 
 @dataclass(frozen=True)
@@ -144,9 +176,8 @@ def wish_for(
     `used`: files and events that its masters have already. `takes_unstaged`: somebody decided not to wait for tapes.
     `makes_jobs`: the task may do so already.
     """
-    rule = plan.split_rule
+    rule, stages = plan.split_rule, bool(plan.split_rule.get("inputPreStaging"))
     by_boundary = bool(rule.get("groupBoundaryID")) and one.boundaries is None  # by luminosity block, not by its own
-    stages = bool(rule.get("inputPreStaging"))
     elsewhere: FileStatus = "staging" if stages else "pending" if parent_works else "missing"
     common = InputWish(
         is_master=one.is_master,
@@ -162,6 +193,7 @@ def wish_for(
         is_new=is_new,
         takes_older=bool(one.attributes.get("usedup")),
         made_by=one.made_by,
+        skip_files=one.skip_files,
         by_index=bool(one.attributes.get("indexConsistent")),
         makes_jobs=makes_jobs,
     )

@@ -8,18 +8,28 @@ the final one.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.task_definition.policy.event_service import events_per_range
 from services.task_definition.policy.task_spec import TaskSpec
-from services.task_definition.policy.task_spec_checks import UNMERGED_PREFIX
 from services.task_definition.policy.task_spec_items import Item
+from shared.brokerage.output_places import DISTRIBUTED
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES, LIBRARY_STREAM, MERGE_LOG_STREAM
-from shared.model.names import bare_name, scope_of
+from shared.model.names import UNMERGED_PREFIX, bare_name, scope_of
 
+_ES_MERGE = {
+    "es_merge": re.compile(r"<PANDA_ESMERGE_JOBP>(.*?)</PANDA_ESMERGE_JOBP>", re.DOTALL),
+    "es_merge_trans_path": re.compile(r"<PANDA_ESMERGE_TRF>(.*?)</PANDA_ESMERGE_TRF>", re.DOTALL),
+}
 TASK_ID_PLACEHOLDER = "$JEDITASKID"
 UNMERGED_STORAGE = "TOMERGE"
+#: what names of unmerged files end with where the task wants the mark there (umNameAtEnd)
+_UNMERGED_END = f".{UNMERGED_PREFIX.rstrip('.')}"
+#: the number of an attempt at the end of a name
+_FIRST_ATTEMPT, _ATTEMPT = ".1", re.compile(r"\.\d+$")
 DEFAULT_MERGE_PARAMETERS = "-r ./ -t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}"
 
 
@@ -62,9 +72,9 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
     datasets: dict[str, OutputDatasetPlan] = {}
     templates: list[TemplatePlan] = []
     for stream, kind, item in _streams(spec):
-        final = _dataset(item, kind, stream, task_id, is_analysis=spec.is_analysis)
+        final = _dataset(spec, item, kind, stream, task_id)
         datasets.setdefault(final.name, final)
-        template = _with_task_id(item.file_name_template(), task_id)
+        template = _with_task_id(_file_name(spec, item), task_id)
         templates.append(TemplatePlan(final.name, template, stream, final.type, 1 + (item.offset or 0)))
         if spec.parameters.merge_output and not item.merge_only:
             unmerged = _unmerged(final, kind)
@@ -73,9 +83,10 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
             templates.append(TemplatePlan(unmerged.name, name, stream, unmerged.type, 1 + (item.offset or 0)))
     log_merge = spec.parameters.log_merge
     if log_merge is not None:
-        own_log = _dataset(log_merge, "log", MERGE_LOG_STREAM, task_id, is_analysis=spec.is_analysis)
+        kind = "output" if log_merge.param_type == "output" else "log"
+        own_log = _dataset(spec, log_merge, kind, MERGE_LOG_STREAM, task_id)
         datasets.setdefault(own_log.name, own_log)
-        template = _with_task_id(log_merge.file_name_template(), task_id)
+        template = _with_task_id(_file_name(spec, log_merge), task_id)
         templates.append(
             TemplatePlan(own_log.name, template, MERGE_LOG_STREAM, own_log.type, 1 + (log_merge.offset or 0))
         )
@@ -89,7 +100,7 @@ def plan_outputs(spec: TaskSpec, task_id: int) -> OutputsPlan:
 
 def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
     """What `job_parameters_templates` holds: the texts of normal and merge jobs with placeholders left in."""
-    streams = {id(item): stream for stream, _, item in _streams(spec)}
+    named = {item.file_name_template(): stream for stream, _, item in _streams(spec)}
     parts: list[str] = []
     uses_event_service = events_per_range(spec.parameters) is not None
     for item in spec.parameters.job_parameters:
@@ -97,8 +108,8 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
             continue
         text = item.value
         if item.param_type in FINAL_OUTPUT_TYPES:
-            text = text.replace(item.file_name_template(), f"${{{streams[id(item)]}}}")
-        parts.append(text + (" " if item.padding else ""))
+            text = text.replace(item.file_name_template(), f"${{{named[item.file_name_template()]}}}")
+        parts.append(_with_streams(text, named) + (" " if item.padding else ""))
     merge = spec.parameters.merge_spec
     merged = (merge.job_parameters if merge else None) or DEFAULT_MERGE_PARAMETERS
     return {
@@ -112,11 +123,42 @@ def command_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
     }
 
 
+def _file_name(spec: TaskSpec, item: Item) -> str:
+    """How files of an output are named. In production a name says its attempt, as in the catalogues of the field.
+
+    Example: "HITS.1._${SN}.root" of production becomes "HITS.1._${SN}.root.1"; one that ends with a number stays, and
+    one to which jobs that are described in XML append their own names.
+    """
+    name = item.file_name_template()
+    if (
+        spec.is_analysis
+        or spec.parameters.load_xml is not None
+        or _ATTEMPT.search(name)
+        or name.endswith(_UNMERGED_END)
+    ):
+        return name
+    return f"{name}{_FIRST_ATTEMPT}"
+
+
+def _with_streams(text: str, named: Mapping[str, str]) -> str:
+    """A text in which the names of outputs are their placeholders, so that each job writes what its outputs are called.
+
+    Constants name outputs, too (prun -o): jobs whose outputs are merged write others. A name within a longer one stays.
+
+    Example: "-o {'out.root': 'a._${SN/P}.out.root'}" becomes "-o {'out.root': '${OUTPUT0}'}".
+    """
+    for template in sorted(named, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w.$}}-]){re.escape(template)}(?![\w.-])", f"${{{named[template]}}}", text)
+    return text
+
+
 def _event_service_lines(spec: TaskSpec, task_id: int) -> dict[str, Any]:
-    """How what event-service jobs wrote is merged, where the task says so (esmergeSpec)."""
+    """How what event-service jobs wrote is merged, where the task says so: esmergeSpec, or tags in its command line."""
     merge = spec.parameters.esmerge_spec
     if merge is None:
-        return {}
+        written = "".join(item.value for item in spec.parameters.job_parameters)
+        said = {name: found.group(1) for name, tag in _ES_MERGE.items() if (found := tag.search(written))}
+        return {name: _with_task_id(text, task_id) for name, text in said.items()}
     text = None if merge.job_parameters is None else _with_task_id(merge.job_parameters, task_id)
     return {"es_merge": text, "es_merge_trans_path": merge.trans_path}
 
@@ -168,20 +210,23 @@ def _streams(spec: TaskSpec) -> list[tuple[str, str, Item]]:
     return found
 
 
-def _dataset(item: Item, kind: str, stream: str, task_id: int, *, is_analysis: bool) -> OutputDatasetPlan:
-    """The dataset of an item. In a container of an analysis task it is a template: each site gets one of its own."""
+def _dataset(spec: TaskSpec, item: Item, kind: str, stream: str, task_id: int) -> OutputDatasetPlan:
+    """The dataset of an item. In a container of an analysis task it is a template: each site gets one of its own.
+
+    With stayOutputOnSite its files stay where they are written, whatever its item says.
+    """
     container = None if item.container is None else bare_name(item.container)
-    name = _with_task_id(item.datasets()[0], task_id)
+    name, stays = _with_task_id(item.datasets()[0], task_id), spec.parameters.stay_output_on_site
     if container == name:  # the container needs a dataset in it
         name = f"{name}.{task_id}"
     return OutputDatasetPlan(
         name,
         scope_of(item.dataset or ""),
-        f"tmpl_{kind}" if is_analysis and container is not None else kind,
+        f"tmpl_{kind}" if spec.is_analysis and container is not None else kind,
         stream,
         container,
-        item.token,
-        item.destination,
+        DISTRIBUTED if stays else item.token,
+        None if stays else item.destination,
         item.dataset_attributes(),
     )
 
@@ -200,7 +245,7 @@ def _unmerged(final: OutputDatasetPlan, kind: str) -> OutputDatasetPlan:
 
 
 def _unmerged_name(template: str, *, at_end: bool) -> str:
-    return f"{template}.{UNMERGED_PREFIX.rstrip('.')}" if at_end else f"{UNMERGED_PREFIX}{template}"
+    return f"{template}{_UNMERGED_END}" if at_end else f"{UNMERGED_PREFIX}{template}"
 
 
 def _with_task_id(text: str, task_id: int) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from services.task_definition.policy.outputs import TASK_ID_PLACEHOLDER
 from services.task_definition.policy.task_spec import TaskSpec
+from shared.auth import ROLES, Caller
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -45,6 +46,33 @@ def next_time(last: datetime, period_s: int, now: datetime) -> datetime:
     period = timedelta(seconds=period_s)
     missed = max(0, (now - last) // period)
     return last + period * (missed + 1)
+
+
+def rights_of_today(given: Caller, seen: Caller, vo: str) -> Caller:
+    """The rights in a VO that a series was given and that its submitter still has.
+
+    Example: given by production of atlas who is a user there by now: a user of atlas. Who left the VO acts for none.
+    """
+    is_member = given.is_of(vo) and seen.is_of(vo)
+    roles = _roles_for(given, vo) & _roles_for(seen, vo) if is_member else frozenset[str]()
+    return Caller(given.name, roles, given.groups & seen.groups, vo if is_member else None, is_of_every_vo=False)
+
+
+def right_lost(today: Caller, user_name: str, vo: str) -> str | None:
+    """Why a series submits nothing today; None where it does."""
+    if not today.is_of(vo):
+        return f"{today.name} acts no longer for the VO {vo}"
+    if not today.may("user", "production"):
+        return f"{today.name} has the roles user and production no longer in the VO {vo}"
+    if user_name != today.name and not today.may("production"):
+        return f"{today.name} has the role production no longer, which tasks of {user_name} need"
+    return None
+
+
+def _roles_for(caller: Caller, vo: str) -> frozenset[str]:
+    """An operator holds every role; production may do what users may."""
+    held = frozenset(role for role in ROLES if caller.may_for(vo, role))
+    return held | {"user"} if "production" in held else held
 
 
 def problems_of_series(spec: TaskSpec, period_s: int, ends_at: datetime | None, now: datetime) -> list[FieldProblem]:

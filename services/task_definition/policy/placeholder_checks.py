@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from services.task_definition.policy.preprocessing import is_unknown_yet
 from services.task_definition.policy.task_parameters.table import TaskParameters
 from services.task_definition.policy.task_spec_items import Item
 from shared.model.command_line import (
@@ -32,7 +33,7 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
     """Texts that jobs could not fill in, with their place; None between two items, as a place to rest."""
     library = {LIBRARY_STREAM: [_SAMPLE]} if given.build_spec is not None else {}
     special = (*(TEXTS_OF_XML if given.load_xml else ()), *(TEXTS_OF_SEGMENTS if given.segment_specs else ()))
-    texts, texts_of_task = _known(given, (*TEXTS_OF_JOBS, *special)), _known(given, TEXTS_OF_TASKS)
+    texts, texts_of_task = (dict.fromkeys(names, _SAMPLE) for names in ((*TEXTS_OF_JOBS, *special), TEXTS_OF_TASKS))
     normal = Values(_streams(given) | library, texts, dict.fromkeys(_inputs(given), "dataset"))
     for index, item in enumerate(given.job_parameters):
         yield None
@@ -55,6 +56,16 @@ def placeholder_problems(given: TaskParameters) -> Iterator[FieldProblem | None]
         yield from _told("preproSpec.jobParameters", given.prepro_spec.job_parameters, Values({}, normal.texts, {}))
 
 
+def unknown_yet_problems(given: TaskParameters) -> Iterable[FieldProblem]:
+    """Datasets and lists of files that a pre-processing job gives, of a task that has none."""
+    allowed = "needs preproSpec: the job that finds out its value"
+    for index, item in enumerate(given.job_parameters if given.prepro_spec is None else ()):
+        for field, values in (("dataset", item.datasets()), ("files", item.files or ())):
+            yield from (
+                problem(f"jobParameters.{index}.{field}", one, allowed) for one in values if is_unknown_yet(one)
+            )
+
+
 def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
     """What is wrong with one text: each placeholder that cannot be filled in."""
     found = [problem(field, text, why) for why in unusable_placeholders(text)]
@@ -65,12 +76,6 @@ def _told(field: str, text: str, values: Values) -> Iterable[FieldProblem]:
             if "by zero" not in str(error):  # that depends on the value
                 found.append(problem(field, text, str(error)))
     return found
-
-
-def _known(given: TaskParameters, names: Iterable[str]) -> dict[str, str]:
-    """Sample texts by name. Without addNthFieldToLFN and segmentSpecs nothing fills in ${MIDDLENAME}."""
-    has_middle = given.add_nth_field_to_lfn is not None or given.segment_specs is not None
-    return {one: _SAMPLE for one in names if one != "MIDDLENAME" or has_middle}
 
 
 def _name_told(field: str, item: Item, texts: Mapping[str, str]) -> Iterable[FieldProblem]:

@@ -82,6 +82,14 @@ def _numbers(given: TaskParameters) -> Iterator[FieldProblem]:
         yield problem("nEvents", given.n_events, told)
     if request is None:
         return
+    steering = request.executable or request.sandbox
+    if steering is not None:
+        field = "executable" if request.executable else "sandbox"
+        told = (
+            "the steering container, which proposes points by the losses of those before, is not run by this version: "
+            "its jobs would wait for points; allowed: a payload that knows itself what point 1, 2, ... is"
+        )
+        yield problem(f"hpoRequestData.{field}", steering, told)
     low, size = request.min_unevaluated_points or 0, request.num_points_per_generation
     if size is not None and low >= size:
         told = f"must be less than num_points_per_generation ({size}): a generation has at least one new point"

@@ -33,7 +33,8 @@ from shared.states.task import TaskStatus
 FOLLOWED_IF_KNOWN: tuple[TaskStatus, ...] = ("done", "finished")
 #: attributes of secondaries whose files many jobs share: their number follows no ratio
 SHARED_ATTRIBUTES = ("nosplit", "repeat", "reusable", "random", "eventRatio", "nFilesPerJob")
-
+#: the placeholder of the database release that every job reads (PanDA client: --dbRelease)
+DBRELEASE_STREAM = "DBR"
 
 Refiner = Callable[[TaskSpec, int, DefinitionFacts], Outcome]
 
@@ -65,6 +66,7 @@ def refine(spec: TaskSpec, task_id: int, facts: DefinitionFacts) -> Outcome:
         next_status=_next_status(spec),
         first_event=1 + (_offset(spec, "FIRSTEVENT") or 0),
         seed_offset=_offset(spec, "RNDMSEED"),
+        sequence_offset=None if spec.no_input else _offset(spec, "SEQNUMBER"),
         max_files=given.n_files,
         max_events=given.n_events,
     )
@@ -114,8 +116,8 @@ def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
     granularity = given.granularity()
     if granularity and given.n_files_per_job and master is not None:
         rules["nFilesPerJob"] = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
-    if spec.no_input and per_job is None:
-        rules["nFilesPerJob"] = (given.n_files_per_job if spec.physical_names else None) or 1
+    if spec.no_input and per_job is None and not spec.physical_names:
+        rules["nFilesPerJob"] = 1
     seed_offset = _offset(spec, "RNDMSEED")
     if seed_offset:
         rules["randomSeedOffset"] = seed_offset
@@ -182,6 +184,8 @@ def _input(
 ) -> InputDatasetPlan | DefinitionRefused:
     given, is_master = spec.parameters, position == 0 and not spec.no_input
     attributes = item.dataset_attributes()
+    if item.stream("IN") == DBRELEASE_STREAM:  # its one file goes with every job, whatever the client says
+        attributes = {"repeat": True, "nosplit": True, **attributes}
     if attributes.get("check") and given.parent_task_id is None:
         return DefinitionRefused(f"attribute check of {facts.name} needs parent_tid: the task whose files it checks")
     unit = _events_per_unit(spec, facts) if is_master else None
@@ -207,6 +211,7 @@ def _input(
         files_per_master_file=follows,
         token=item.token,
         made_by=given.parent_task_id if attributes.get("check") else None,
+        skip_files=int(attributes.get("offset", 0)),
     )
 
 
@@ -239,12 +244,15 @@ def _pseudo(spec: TaskSpec) -> PseudoPlan:
     given = spec.parameters
     if given.hpo_workflow:
         return PseudoPlan(1, 1, 1)  # a job evaluates one point at least; points are ranges of the one row
-    per_job = given.n_events_per_job or given.events_per_file()
+    per_job, offset = given.n_events_per_job or given.events_per_file(), _offset(spec, "SEQNUMBER") or 0
     if given.n_events is not None and given.n_events_per_job is not None:
-        return PseudoPlan(-(-given.n_events // given.n_events_per_job), given.n_events_per_job, given.n_events)
+        n_rows = -(-given.n_events // given.n_events_per_job)
+        return PseudoPlan(n_rows, given.n_events_per_job, given.n_events, offset=offset)
     names = spec.physical_names
     if names:
         known = [n_events for _, n_events in names if n_events is not None]
         return PseudoPlan(len(names), None, sum(known) if len(known) == len(names) else None, names)
     n_rows = spec.num_records or given.n_files or 1
-    return PseudoPlan(n_rows, per_job, None if per_job is None else n_rows * per_job)
+    if given.n_events is not None and given.n_files is None:  # nEvents alone are those of one job
+        per_job = given.n_events
+    return PseudoPlan(n_rows, per_job, None if per_job is None else n_rows * per_job, offset=offset)

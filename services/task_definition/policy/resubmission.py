@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from services.task_definition.policy.task_parameters.table import CHANGED_BY_RETRY
+from services.task_definition.policy.task_parameters.table import CHANGED_BY_COMMAND, CHANGED_BY_RETRY
 from services.task_definition.policy.task_spec import TaskSpec
 
 #: states in which a task can be submitted again
@@ -21,16 +21,21 @@ _SANDBOX = re.compile(r"(?:(?<=^)|(?<=\s))-a\s+(\S+)")
 _SAID = ("cliParams",)
 
 
+#: memory is changed by commands alone: clients state it at each submission
+_TAKEN = CHANGED_BY_COMMAND - {"ramCount", "ramUnit"}
+
+
 def merged(old: Mapping[str, Any], new: TaskSpec) -> tuple[dict[str, Any], frozenset[str]]:
     """The parameters that the task goes on with, and the names of those that changed.
 
     What the specification lists is taken from the new submission, also where it says nothing any more: the limit of the
-    first one, such as nFiles = 10, does not hold for the rest. New datasets take the place of those of the same stream.
+    first one, such as nFiles = 10, does not hold for the rest. What else a command may change is taken where it is
+    given, as PanDA's server does. New datasets take the place of those of the same stream.
     """
     given = new.submitted
     found = {name: value for name, value in old.items() if name not in CHANGED_BY_RETRY and name not in _SAID}
-    found |= {name: given[name] for name in (*CHANGED_BY_RETRY, *_SAID) if given.get(name) not in (None, "")}
-    changed = {name for name in CHANGED_BY_RETRY if _plain(found.get(name)) != _plain(old.get(name))}
+    found |= {name: given[name] for name in (*_TAKEN, *_SAID) if given.get(name) not in (None, "")}
+    changed = {name for name in _TAKEN if _plain(found.get(name)) != _plain(old.get(name))}
     with_input = _with_datasets_of(found.get("jobParameters") or [], given.get("jobParameters") or [])
     if with_input != found.get("jobParameters"):
         found["jobParameters"] = with_input

@@ -16,6 +16,32 @@ TYPES = ("str", "int", "float", "bool", "json")
 SHOWN_LENGTH = 80
 
 
+_NO_CONVERSION = (
+    "is not read by this version: no task is converted to the event service by itself; a task says so with "
+    "esConvertible or esFraction"
+)
+_NO_BOOST = (
+    "is not read by this version: the priority of a task stays as it is when its jumbo jobs are switched on or off; "
+    "set-priority changes it"
+)
+#: parameters of PanDA that no service reads, by their key -> why
+REFUSED_SETTINGS = {
+    **dict.fromkeys(
+        ("AES_MAXTASKPRIORITY", "AES_MINTASKPRIORITY", "AES_EVENTPOOLSIZE", "AES_MAXPENDING"), _NO_CONVERSION
+    ),
+    **dict.fromkeys(("AES_NESCONSUMERS", "AES_NSITESPERJOB", "AES_MINEVENTSFORMCORE"), _NO_CONVERSION),
+    "AES_MAX_NUM_JUMBO_TASKS": "is not read by this version: JUMBO_MAX_TASKS says how many tasks have jumbo jobs",
+    "AES_MIN_EVENTS_PER_JUMBO_TASK": "is not read by this version: JUMBO_MIN_EVENTS_ENABLE says who has jumbo jobs",
+    "AES_NUM_JUMBO_PER_TASK": "is not read by this version: JUMBO_PER_TASK says how many jumbo jobs a task has",
+    **dict.fromkeys(("JUMBO_PROG_TO_BOOST", "JUMBO_MAX_FILES_TO_BOOST", "JUMBO_PRIO_DISABLED"), _NO_BOOST),
+}
+
+
+def refused_setting(key: str) -> str | None:
+    """Why a parameter of PanDA is not read; None of any other."""
+    return REFUSED_SETTINGS.get(key)
+
+
 @dataclass(frozen=True)
 class Setting:
     """A parameter as it is stored."""
@@ -58,6 +84,9 @@ def setting_of(
         except ValueError as error:
             raise InvalidSetting(name, text, str(error)) from None
         return Setting(known.app, text, known.kind)
+    refused = None if new else refused_setting(key)
+    if refused is not None:
+        raise InvalidSetting(name, "", refused)
     if not new:
         near = near_names(component, key)
         hint = f"; did you mean {' or '.join(near)}?" if near else ""

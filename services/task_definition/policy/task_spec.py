@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -19,12 +19,13 @@ from services.task_definition.policy.points import rules_of_search
 from services.task_definition.policy.preprocessing import TO_DO, USE_PREPRO
 from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
-from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters, with_numbers
 from services.task_definition.policy.task_spec_checks import checks_between_fields, units_of_malformed
 from services.task_definition.policy.task_spec_items import Item
 from services.task_definition.policy.task_spec_parts import check_items, model_of, readable_part
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
+from shared.model.architecture import image_of_command_line, platform_and_image
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.split_precedence import MERGE_LOCAL_IO
 from shared.model.steps import Steps, at_once
@@ -54,7 +55,7 @@ _NOT_RULES = {
     "log_merge", "pfn_list", "load_xml", "segment_specs", "segmented_work",
     "build_spec", "prepro_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
     "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
-    "tot_num_jobs", "max_num_jobs", "hpo_request_data",
+    "tot_num_jobs", "max_num_jobs", "hpo_request_data", "force_staged", "to_staging",
     *CarriedFields.model_fields,
 }  # fmt: skip
 
@@ -77,11 +78,6 @@ _DEFAULTS = {
     PRODUCTION: TaskDefaults(),
     ANALYSIS: TaskDefaults(10, 3, 2000, "MBPerCore", 500, 90, 600, 5),
 }
-#: analysis whose processing type does not name this has no release to set up
-_ATHENA = "athena"
-_BASE_WALLTIME_OF_SCRIPTS_S = 60
-
-
 #: memory in MB that jobs share whatever their number of cores (JEDI: Memory probe and brokerage)
 _BASE_RAM_MB = {"simul": 1000, "pile": 1500, "reco": 1000}
 
@@ -95,15 +91,8 @@ class TaskSpec:
 
     @property
     def defaults(self) -> TaskDefaults:
-        """Those of its type. Analysis without Athena has a base walltime of 60 s.
-
-        Whether it uses Athena is said by the words of processingType: "panda-client-1.5-jedi-athena" does (600 s),
-        "panda-client-1.5-jedi-run" and a container do not (60 s). A release in transUses alone decides nothing.
-        """
-        default = _DEFAULTS[self.parameters.task_type]
-        if self.is_analysis and _ATHENA not in (self.parameters.processing_type or "").split("-"):
-            return replace(default, base_walltime_s=_BASE_WALLTIME_OF_SCRIPTS_S)
-        return default
+        """Those of its type."""
+        return _DEFAULTS[self.parameters.task_type]
 
     @property
     def is_analysis(self) -> bool:
@@ -180,6 +169,7 @@ class TaskSpec:
         row: dict[str, Any] = {name: getattr(given, name) for name in _COLUMNS}
         architecture = given.architecture
         row["architecture"] = orjson.dumps(architecture).decode() if isinstance(architecture, dict) else architecture
+        row["architecture"], row["container_name"] = self._platform_and_image(row["architecture"])
         row["ram_count"] = default.ram_count if given.ram_count is None else given.ram_count
         stated_unit = given.ram_unit or given.ram_count_unit
         row["ram_unit"] = stated_unit or (default.ram_unit if given.ram_count is None else "MB")
@@ -202,6 +192,12 @@ class TaskSpec:
         row["num_throttled"] = None if given.no_throttle else 0
         row["fixed_units"] = sorted(name for name, unit in _UNIT_OF.items() if str(row[unit] or "").endswith("Fixed"))
         return row
+
+    def _platform_and_image(self, architecture: str | None) -> tuple[str | None, str | None]:
+        """The image is what the task says; else what its architecture, then its command line, names."""
+        platform, behind = (None, None) if architecture is None else platform_and_image(architecture)
+        constants = " ".join(item.value for item in self.parameters.job_parameters if item.type == "constant")
+        return platform, self.parameters.container_name or behind or image_of_command_line(constants)
 
     def split_rule(self) -> dict[str, Any]:
         """Every rule that was given, under its JSON name; flags only when true."""
@@ -267,6 +263,7 @@ def task_in_steps(parameters: Any) -> Steps[TaskSpec]:
     """The same, an item of its lists in each step."""
     if not isinstance(parameters, Mapping):
         raise InvalidTask([problem("task_parameters", parameters, "allowed: an object")])
+    parameters = with_numbers(parameters)
     rest = {name: value for name, value in parameters.items() if name not in REFUSED}
     problems = [
         problem(name, parameters[name], REFUSED[name])

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from services.task_definition.policy.preprocessing import is_unknown_yet
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.names import bare_name
@@ -43,15 +44,26 @@ REFUSED_ATTRIBUTES = {
 }
 #: attributes of some items only -> the param_type of those
 ATTRIBUTES_OF: dict[str, tuple[str, ...]] = {
+    "nosplit": ("input",),
+    "repeat": ("input",),
     "manytime": ("input",),
+    "ratio": ("input",),
+    "eventRatio": ("input",),
+    "nFilesPerJob": ("input",),
+    "random": ("input",),
+    "reusable": ("input",),
     "usedup": ("input",),
     "check": ("input",),
     "indexConsistent": ("input",),
+    "allowNoOutput": FINAL_OUTPUT_TYPES,
+    "mergeOnly": FINAL_OUTPUT_TYPES,
     "transient": FINAL_OUTPUT_TYPES,
     "num_records": ("pseudo_input",),
 }
 #: file records of a pseudo input: as many as nFiles may say
 MOST_RECORDS = 10**9
+#: what only a template says
+_OF_TEMPLATES = frozenset({"param_type", "dataset", "container", "token", "destination", "expand"})
 _NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
 
 
@@ -112,6 +124,11 @@ Expressions = Annotated[
 ]
 
 
+def _of_prepro(value: Any) -> Any:
+    """The name of a list of files that the pre-processing job returns, as a list; anything else as it is."""
+    return [value] if is_unknown_yet(value) else value
+
+
 _CAMEL = {
     "event_ratio": "eventRatio",
     "n_files_per_job": "nFilesPerJob",
@@ -156,7 +173,7 @@ class Item(BaseModel):
     pseudo: Flag = False
     include: Expressions | None = None
     exclude: Expressions | None = None
-    files: list[FileName] | None = None
+    files: Annotated[list[FileName] | None, BeforeValidator(_of_prepro)] = None
     expand: Flag = False
     consolidate: Text256 | None = None
     es_only: Flag = False
@@ -164,7 +181,11 @@ class Item(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_empty(cls, value: Any) -> Any:
-        return without_empty(value)
+        """Of a constant only its text counts: the field's client repeats what an input says (pathena --trf)."""
+        given = without_empty(value)
+        if isinstance(given, dict) and given.get("type") == "constant":
+            return {name: one for name, one in given.items() if name not in _OF_TEMPLATES}
+        return given
 
     def datasets(self) -> list[str]:
         """The names it lists, without scope and without the slash that marks a container."""
@@ -215,7 +236,7 @@ class Item(BaseModel):
             if name == "num_records" and not (isinstance(value, int) and 1 <= value <= MOST_RECORDS):
                 raise ValueError(f"attribute num_records: allowed: a whole number from 1 to {MOST_RECORDS}")
             allowed = ATTRIBUTES_OF.get(name)
-            if allowed is not None and self.param_type not in allowed:
+            if allowed is not None and (self.param_type or "log") not in allowed:
                 raise ValueError(f"attribute {name}: allowed: with param_type {' or '.join(allowed)} only")
         return found
 

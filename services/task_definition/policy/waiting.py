@@ -51,6 +51,28 @@ def waits_for(decision: Facts) -> str:
     return joined(texts)
 
 
+def part_line(part: Facts) -> str:
+    """What a part of a task waits for.
+
+    Example: "merges at BNL since 19:20: room at BNL (21 queued, at most 20) or 19:50 UTC".
+    """
+    work, name = part["work"], part["part"]
+    dataset, _, ram_mb = name.partition(" ")
+    of_memory = f" of {ram_mb} MB" if ram_mb else ""
+    what = {
+        "merge": f"merges{of_memory} at {dataset}", "input": f"input{of_memory} of dataset {dataset}",
+        "job sets": "job sets without a queue", "preprocess": "its pre-processing job",
+    }.get(work, "its next input" if part["waits_for"] == "share" else "the task")  # fmt: skip
+    until = f"{str(part['retry_at'])[11:16]} UTC"
+    told = waits_for(part) if part["queues"] else ""
+    if not told:
+        of_share = ["room in its share"] if part["waits_for"] == "share" else []
+        lifts = [Lift[one].value for one in part["lifts"] if one in Lift.__members__]
+        told = joined([*of_share, *(lift for lift in lifts if lift not in _SAID_OTHERWISE), until])
+    woken = f"; woken by {part['woken_by']}, to be decided" if part["woken_by"] else ""
+    return f"{what} since {str(part['since'])[11:16]}: {told}{woken}"
+
+
 def joined(texts: Sequence[str]) -> str:
     """ "a, b or c"."""
     return " or ".join(part for part in (", ".join(texts[:-1]), *texts[-1:]) if part)

@@ -1,8 +1,9 @@
 """Which work queue a task belongs to, and what is wrong with a list of them (JEDI: Work queues).
 
 Queues are asked in ascending order, those without an order last; the first whose label, VO and criteria match takes the
-task. A partition has sub queues and no criteria of its own; no task belongs to it directly. Shares decide how much is
-run; a queue with the function `Resource` is throttled by itself.
+task. A task may name the one that it wants of those that match. A partition has sub queues and no criteria of its own;
+no task belongs to it directly. Shares decide how much is run; a queue with the function `Resource` is throttled by
+itself, and takes production alone: analysis does not leave the gates of its share.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from services.task_definition.policy.task_spec import TaskSpec
+from shared.model.analysis import is_analysis
 from shared.model.criteria import CriteriaColumn, SqlCriteria, WrongCriteria, parse_criteria, parse_variables
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -82,6 +84,8 @@ class WorkQueue:
         """Whether label, VO and criteria match."""
         if not self.takes_tasks or (facts["prod_source_label"], facts["vo"]) != (self.label, self.vo):
             return False
+        if self.function == RESOURCE and is_analysis(facts["task_type"], facts["prod_source_label"]):
+            return False
         return self.condition is None or self.condition.hold(facts)
 
 
@@ -100,16 +104,14 @@ def facts_of_task(spec: TaskSpec, changed: Mapping[str, Any] | None = None) -> d
 def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping[str, Any] | None = None) -> int | None:
     """The queue that is named in the task, else the first that takes it; None: shares alone decide.
 
-    Raises LookupError for a name that no active queue of the task's VO has.
+    Raises LookupError for a name that no active queue has whose label, VO and criteria match the task.
     """
-    wanted = spec.parameters.work_queue_name
-    if wanted is not None:
-        named = _of_that_name(queues, wanted, spec.parameters.vo)
-        if not named:
-            raise LookupError(wanted)
-        return in_order(named)[0].queue_id
-    facts = facts_of_task(spec, changed)
-    return next((one.queue_id for one in in_order(queues) if one.takes(facts)), None)
+    wanted, facts = spec.parameters.work_queue_name, facts_of_task(spec, changed)
+    found = (one.queue_id for one in in_order(queues) if wanted in (None, one.name) and one.takes(facts))
+    queue_id = next(found, None)
+    if queue_id is None and wanted is not None:
+        raise LookupError(wanted)
+    return queue_id
 
 
 def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
@@ -123,6 +125,11 @@ def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
         if queue.partition_id not in (None, IS_PARTITION, *partitions):
             allowed = "allowed: null, -1 (it is a partition), or the queue_id of a partition"
             found.append(problem(f"{where}.partition_id", queue.partition_id, allowed))
+        if queue.function == RESOURCE and is_analysis(None, queue.label):
+            words = (
+                f"work with the label {queue.label} is analysis, which stays at the gates of its share; allowed: null"
+            )
+            found.append(problem(f"{where}.function", queue.function, words))
         try:
             _ = queue.condition
         except WrongCriteria as error:
@@ -136,6 +143,21 @@ def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
             found.append(problem(f"work_queues.{queue.name}.name", queue.name, "allowed: a name of its own in its VO"))
         names.add((queue.vo, queue.name))
     return found
+
+
+def without_effect(queues: Sequence[WorkQueue]) -> list[str]:
+    """What these records say and nothing follows from: capacity is divided by the tree of shares."""
+    said = {
+        "share": [one.name for one in queues if one.share is not None],
+        "stretchable": [one.name for one in queues if one.stretchable],
+        "partition_id": [one.name for one in queues if one.partition_id not in (None, IS_PARTITION)],
+    }
+    return [
+        f"{field} of {', '.join(names)} has no effect: the tree of shares says how capacity is divided "
+        "(orrery shares edit)"
+        for field, names in said.items()
+        if names
+    ]
 
 
 def missing_with_tasks(
@@ -170,7 +192,11 @@ def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int |
     try:
         return work_queue_for(spec, queues), []
     except LookupError:
-        return None, unknown_work_queue(spec.parameters.work_queue_name or "", spec.parameters.vo, queues)
+        wanted, vo = spec.parameters.work_queue_name or "", spec.parameters.vo
+        facts = facts_of_task(spec)
+        names = ", ".join(sorted({one.name for one in queues if one.takes(facts)}))
+        words = f"allowed: a work queue of {vo} whose label and criteria match this task: {names or 'none'}"
+        return None, unknown_work_queue(wanted, vo, queues) or [problem("workQueueName", wanted, words)]
 
 
 def unknown_work_queue(name: str, vo: str, queues: Sequence[WorkQueue]) -> list[FieldProblem]:

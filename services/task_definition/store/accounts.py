@@ -38,23 +38,31 @@ async def forget_group(connection: asyncpg.Connection, vo: str, name: str) -> bo
     return bool(await SQL.run(connection, "forget_group", name=name, vo=vo))
 
 
-async def users(
-    connection: asyncpg.Connection, user_name: str | None = None, vos: Collection[str] | None = None
-) -> list[dict[str, Any]]:
-    """All, or one, or those who have tasks of these VOs."""
+async def users(connection: asyncpg.Connection, vos: Collection[str] | None) -> list[dict[str, Any]]:
+    """All, with the VOs that each concerns.
+
+    Of what is said for all VOs these are those of the asked ones, or ("") all.
+    """
     asked = None if vos is None else sorted(vos)
-    return [dict(row) for row in await SQL.rows(connection, "users", user_name=user_name, vos=asked)]
+    return [dict(row) for row in await SQL.rows(connection, "users", vos=asked)]
+
+
+async def user(connection: asyncpg.Connection, user_name: str, vo: str) -> dict[str, Any] | None:
+    """What is said of a user for one VO, or ("") for all."""
+    row = await SQL.row(connection, "user", user_name=user_name, vo=vo)
+    return None if row is None else dict(row)
 
 
 async def put_users(connection: asyncpg.Connection, records: Sequence[Record], *, replace: bool) -> None:
     """Write these; with `replace` all others go."""
-    names = [one["user_name"] for one in records]
+    names, vos = [one["user_name"] for one in records], [one["vo"] for one in records]
     if replace:
-        await SQL.run(connection, "forget_other_users", user_names=names)
+        await SQL.run(connection, "forget_other_users", user_names=names, vos=vos)
     await SQL.run(
         connection,
         "put_users",
         user_names=names,
+        vos=vos,
         groups=[",".join(one["groups"]) for one in records],
         grid_prefs=[one["grid_pref"] for one in records],
         quotas=[one["quota"] for one in records],
@@ -65,5 +73,5 @@ async def put_users(connection: asyncpg.Connection, records: Sequence[Record], *
     )
 
 
-async def forget_user(connection: asyncpg.Connection, user_name: str) -> bool:
-    return bool(await SQL.run(connection, "forget_user", user_name=user_name))
+async def forget_user(connection: asyncpg.Connection, user_name: str, vo: str) -> bool:
+    return bool(await SQL.run(connection, "forget_user", user_name=user_name, vo=vo))

@@ -1,6 +1,10 @@
 -- name: put_collection
--- A dataset or container that a catalogue outside has; one that is known stays.
-INSERT INTO catalogue.datasets (scope, name, kind, vo) VALUES (:scope, :name, :kind, :vo) ON CONFLICT (name) DO NOTHING;
+-- A dataset or container that a catalogue outside has; one that is known stays, and names of other VOs are theirs.
+INSERT INTO catalogue.datasets (scope, name, kind, vo)
+SELECT :scope, :name, :kind, :vo
+ WHERE NOT EXISTS (SELECT FROM catalogue.scopes s
+                    WHERE s.scope = catalogue.owning_scope(:name) AND s.vo NOT IN ('', :vo))
+ON CONFLICT (name) DO NOTHING;
 
 -- name: collection
 -- What is kept of it.

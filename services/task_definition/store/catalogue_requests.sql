@@ -75,6 +75,7 @@ DELETE FROM catalogue_requests WHERE request_id IN (
 
 -- name: open_requests
 -- What is wanted of catalogues and not done, the oldest first, for people. Index catalogue_requests_due.
+-- told by: MEMBERS
 SELECT request_id, vo, task_id, kind, subject, status, attempts, reason, next_at, rule_id, created_at
   FROM catalogue_requests
  WHERE status IN ('open', 'moving') AND vo = ANY(:vos::text[])

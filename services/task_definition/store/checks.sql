@@ -1,5 +1,5 @@
 -- name: due_checks
--- Input to be looked at: open input that grew or was closed, soon; all other input from time to time. `has_changed`: the
+-- Input to be looked at, what waited longest first: open input that grew or was closed, soon; all other input from time to time. `has_changed`: the
 -- catalogue has other contents or another state than those that were read; `has_new_parts`: its container has datasets
 -- that the task has not. A task whose input is being staged is looked at until it is. Indexes task_datasets_open, task_datasets_check.
 WITH soon AS (
@@ -7,19 +7,19 @@ WITH soon AS (
          WHERE d.state_check_expiration IS NOT NULL AND d.state = 'open'
            AND d.state_check_time < orrery_now() - make_interval(secs => :soon_s::float8)
            AND (c.contents_version IS DISTINCT FROM d.contents_version OR c.state <> d.state)
-         LIMIT :at_most::int),
+         ORDER BY d.state_check_time LIMIT :at_most::int),
      open_input AS (
         SELECT dataset_id FROM task_datasets
          WHERE state_check_expiration IS NOT NULL AND state = 'open'
            AND state_check_time < orrery_now() - make_interval(secs => :open_s::float8)
-         LIMIT :at_most::int),
+         ORDER BY state_check_time LIMIT :at_most::int),
      closed_input AS (
         SELECT dataset_id FROM task_datasets
          WHERE state_check_expiration IS NOT NULL
            AND state_check_time < orrery_now() - make_interval(secs => :closed_s::float8)
          ORDER BY state_check_time LIMIT :at_most::int),
      due AS (SELECT * FROM soon UNION SELECT * FROM open_input UNION SELECT * FROM closed_input)
-SELECT d.dataset_id, d.task_id, d.vo, coalesce(d.container_name, d.dataset_name) AS asked_for,
+SELECT d.dataset_id, d.task_id, d.vo, d.state_check_time, coalesce(d.container_name, d.dataset_name) AS asked_for,
        d.state_check_expiration < orrery_now() AND t.status <> 'staging' AS is_over,
        c.contents_version IS DISTINCT FROM d.contents_version OR c.state IS DISTINCT FROM d.state AS has_changed,
        d.container_name IS NOT NULL AND EXISTS (
@@ -28,8 +28,9 @@ SELECT d.dataset_id, d.task_id, d.vo, coalesce(d.container_name, d.dataset_name)
             WHERE k.name = d.container_name
               AND NOT EXISTS (SELECT FROM task_datasets own
                                WHERE own.task_id = d.task_id AND own.dataset_name = part.name)) AS has_new_parts
-  FROM due JOIN task_datasets d USING (dataset_id) JOIN tasks t USING (task_id) LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
- ORDER BY d.task_id, d.dataset_id;
+  FROM due JOIN task_datasets d USING (dataset_id) JOIN tasks t USING (task_id) LEFT JOIN catalogue.datasets c
+    ON c.name = d.dataset_name AND catalogue.may_be_read(c, d.vo)
+ ORDER BY d.state_check_time, d.task_id, d.dataset_id;
 
 -- name: checked
 -- Input that was looked at; nobody waits here for who has a dataset. Those whose checks are over are not looked at again.

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import asyncpg
 
 from services.task_definition.policy.retry_limits import RetryFacts
+from services.task_definition.policy.rule_reach import RuleReach
 from shared.brokerage.estimates import DEFAULT_CORE_POWER_HS06
 from shared.db.queries import Queries
-from shared.db.unit_of_work import UnitOfWork
-from shared.model.batches import batches
 from shared.model.dataset_types import OUTPUT_TYPES
-from shared.states import DATASET, FILE, Owner
-from shared.states.file import FileStatus
+from shared.states import DATASET, Owner
 
 SQL = Queries.beside(__file__)
 _OWNER = Owner.TASK_DEFINITION
-FILES_PER_LOG_LINE = 10_000
-FILES_AT_ONCE = 50_000
 
 
 class CommandStore:
@@ -36,6 +33,15 @@ class CommandStore:
         self, connection: asyncpg.Connection, task_id: int, *, ram_count: int, ram_unit: str
     ) -> None:
         await SQL.run(connection, "reset_memory", task_id=task_id, ram_count=ram_count, ram_unit=ram_unit)
+
+    async def note_hold(
+        self, connection: asyncpg.Connection, task_id: int, hold: str | None, held_until: datetime | None
+    ) -> None:
+        await SQL.run(connection, "note_hold", task_id=task_id, hold=hold, held_until=held_until)
+
+    async def attempts_of_units(self, connection: asyncpg.Connection, task_id: int) -> int:
+        """The most attempts that a unit of its input has or may have."""
+        return int(await SQL.value(connection, "attempts_of_units", task_id=task_id))
 
     async def retry_facts(self, connection: asyncpg.Connection, task_id: int) -> RetryFacts:
         row = await SQL.one(connection, "retry_facts", task_id=task_id)
@@ -79,6 +85,21 @@ class CommandStore:
             stated=sorted(stated),
         )
 
+    async def change_needs(self, connection: asyncpg.Connection, task_id: int, **needs: float | None) -> None:
+        """Columns of `tasks`: ram_count, walltime, cpu_time, core_count; None stays as it is."""
+        await SQL.run(connection, "change_needs", task_id=task_id, **needs)
+
+    async def change_event_service(
+        self, connection: asyncpg.Connection, task_id: int, *, event_service: int, use_jumbo: str | None
+    ) -> None:
+        await SQL.run(
+            connection, "change_event_service", task_id=task_id, event_service=event_service, use_jumbo=use_jumbo
+        )
+
+    async def reach(self, connection: asyncpg.Connection, task_id: int) -> RuleReach:
+        """What rules that change now still decide about."""
+        return RuleReach(**dict(await SQL.one(connection, "reach_of_rules", task_id=task_id)))
+
     async def permissions(self, connection: asyncpg.Connection, task_id: int) -> tuple[str, str]:
         """The letters of the task's owner, and the group that it is made for."""
         row = await SQL.row(connection, "permissions_of_owner", task_id=task_id)
@@ -90,69 +111,18 @@ class CommandStore:
     async def change_share(self, connection: asyncpg.Connection, task_id: int, gshare: str) -> None:
         await SQL.run(connection, "change_share", task_id=task_id, gshare=gshare)
 
+    async def switch_jumbo(self, connection: asyncpg.Connection, task_id: int, *, wanted: bool) -> bool:
+        """Whether jumbo jobs of the task were not as wanted before."""
+        return await SQL.value(connection, "switch_jumbo", task_id=task_id, wanted=wanted) is not None
+
     async def change_parameters(
         self, connection: asyncpg.Connection, task_id: int, parameters: Mapping[str, Any]
     ) -> None:
         await SQL.run(connection, "change_parameters", task_id=task_id, parameters=dict(parameters))
 
-    async def reopen_files(
-        self, work: UnitOfWork, task_id: int, statuses: Sequence[FileStatus], *, more: int, reason: str
-    ) -> int:
-        """Units in these states become ready with `more` attempts, counters and the log with them; how many.
-
-        Slice by slice, because a task may have ten million of them.
-        """
-        allowed = sorted(one for one in FILE.sources("ready", _OWNER) if one in statuses)
-        n_reopened = 0
-        for row in await SQL.rows(work.connection, "inputs_of_task", task_id=task_id):
-            for status in allowed:
-                n_reopened += await self._reopen(work, task_id, row["dataset_id"], status, more=more, reason=reason)
-        return n_reopened
-
-    async def take_as_staged(self, work: UnitOfWork, task_id: int, reason: str) -> int:
-        """Units that are being staged become ready, and so do those that are read later; how many."""
-        await SQL.run(work.connection, "take_unstaged", task_id=task_id)
-        n_units = 0
-        for row in await SQL.rows(work.connection, "inputs_of_task", task_id=task_id):
-            n_units += await self._reopen(work, task_id, row["dataset_id"], "staging", more=0, reason=reason)
-        return n_units
-
-    async def _reopen(
-        self, work: UnitOfWork, task_id: int, dataset_id: int, status: FileStatus, *, more: int, reason: str
-    ) -> int:
-        """Those of one dataset in one state. Failed units were counted as used and failed, lost ones as neither."""
-        n_reopened, n_events, after_id = 0, 0, 0
-        while True:
-            rows = await SQL.rows(
-                work.connection,
-                "reopen_files",
-                timeout_s=600,
-                dataset_id=dataset_id,
-                status=status,
-                after_id=after_id,
-                size=FILES_AT_ONCE,
-                more=more,
-            )
-            if not rows:
-                break
-            ids = sorted(row["file_id"] for row in rows)
-            after_id = ids[-1]
-            n_reopened += len(rows)
-            n_events += sum(row["n_events"] for row in rows)
-            for some in batches(ids, FILES_PER_LOG_LINE):
-                await work.log_files(
-                    entity="file",
-                    task_id=task_id,
-                    ids=some,
-                    from_status=status,
-                    to_status="ready",
-                    reason=reason,
-                )
-        if n_reopened and status == "failed":
-            await SQL.run(
-                work.connection, "count_reopened", dataset_ids=[dataset_id], failed=[n_reopened], events=[n_events]
-            )
-        return n_reopened
+    async def note_change(self, connection: asyncpg.Connection, task_id: int, by: str) -> bool:
+        """Whether it was somebody else than the submitter who changed the parameters."""
+        return await SQL.value(connection, "note_change", task_id=task_id, by=by) is not None
 
     async def reopen_datasets(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
         """Datasets that had ended are ready again; the outputs among them in order of name."""
@@ -162,8 +132,28 @@ class CommandStore:
         return sorted(outputs, key=lambda row: str(row["dataset_name"]))
 
     async def raise_attempts(self, connection: asyncpg.Connection, task_id: int, more: int) -> None:
+        """Units that are added later may be tried as much more often."""
         await SQL.run(connection, "raise_task_attempts", task_id=task_id, more=more)
-        await SQL.run(connection, "raise_attempts", timeout_s=600, task_id=task_id, more=more)
+
+    async def take_unstaged(self, connection: asyncpg.Connection, task_id: int) -> None:
+        """Input on tape is used from now on, what is read later too."""
+        await SQL.run(connection, "take_unstaged", task_id=task_id)
+
+    async def note_killer(self, connection: asyncpg.Connection, task_id: int, user_name: str | None) -> None:
+        await SQL.run(connection, "note_killer", task_id=task_id, user_name=user_name)
+
+    async def killer(self, connection: asyncpg.Connection, task_id: int) -> str | None:
+        """Who killed a task by the right of its owner alone."""
+        found: str | None = await SQL.value(connection, "killer", task_id=task_id)
+        return found
+
+    async def closed_input(self, connection: asyncpg.Connection, task_id: int) -> list[str]:
+        """Names of input datasets that the VO of the task may not read any more."""
+        return [row["dataset_name"] for row in await SQL.rows(connection, "closed_input", task_id=task_id)]
+
+    async def is_half_read(self, connection: asyncpg.Connection, task_id: int) -> bool:
+        """Whether the task was aborted before its input was all read."""
+        return bool(await SQL.value(connection, "is_half_read", task_id=task_id))
 
     async def files_to_do(self, connection: asyncpg.Connection, task_id: int) -> int:
         return int(await SQL.value(connection, "files_to_do", task_id=task_id) or 0)

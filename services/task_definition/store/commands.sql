@@ -47,14 +47,33 @@ UPDATE tasks
        measured_rules = ARRAY(SELECT unnest(measured_rules) EXCEPT SELECT unnest(:stated::text[]) ORDER BY 1)
  WHERE task_id = :task_id;
 
+-- name: change_needs
+-- What operators set while the task lives; NULL stays as it is.
+UPDATE tasks SET ram_count = coalesce(:ram_count, ram_count), walltime = coalesce(:walltime, walltime),
+       cpu_time = coalesce(:cpu_time, cpu_time), core_count = coalesce(:core_count, core_count)
+ WHERE task_id = :task_id;
+
+-- name: change_event_service
+-- How its events, or the copies of its jobs, are processed from now on.
+UPDATE tasks SET event_service = :event_service, use_jumbo = :use_jumbo WHERE task_id = :task_id;
+
+-- name: reach_of_rules
+-- Units of the master input of a task, and those that are in no job yet. Index task_datasets_task.
+SELECT coalesce(sum(d.n_files), 0)::bigint AS n_units,
+       greatest(coalesce(sum(d.n_files - d.n_files_used), 0), 0)::bigint AS n_unused
+  FROM task_datasets d
+ WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input')
+   AND d.status <> 'removed';
+
 -- name: take_unstaged
 -- Input on tape counts as if it were on disk, from now on.
 UPDATE tasks SET takes_unstaged = true WHERE task_id = :task_id;
 
 -- name: permissions_of_owner
 -- What the owner of a task may do beside others.
+-- told by: nobody; they decide what an owner may order
 SELECT coalesce(u.grid_pref, '') AS grid_pref, coalesce(t.working_group, '') AS working_group
-  FROM tasks t LEFT JOIN users u ON u.user_name = t.user_name WHERE t.task_id = :task_id;
+  FROM tasks t LEFT JOIN LATERAL orrery_account(t.user_name, t.vo) u ON true WHERE t.task_id = :task_id;
 
 -- name: change_priority
 -- Set by hand: a retry keeps it.
@@ -65,42 +84,31 @@ UPDATE tasks SET task_priority = :priority, current_priority = :priority, modifi
 -- Set by hand.
 UPDATE tasks SET gshare = :gshare, modification_time = orrery_now() WHERE task_id = :task_id;
 
+-- name: switch_jumbo
+-- Jumbo jobs of a task: it waits for the first one (W) where it had none or they were off (D), or they are off.
+UPDATE tasks SET use_jumbo = CASE WHEN :wanted::boolean THEN 'W' ELSE 'D' END
+ WHERE task_id = :task_id
+   AND CASE WHEN :wanted::boolean THEN coalesce(use_jumbo, 'D') = 'D' ELSE coalesce(use_jumbo, 'D') <> 'D' END
+RETURNING task_id;
+
 -- name: change_parameters
 -- The submitted parameters as a retry or a reassignment left them.
 UPDATE task_parameters SET task_parameters = :parameters::jsonb WHERE task_id = :task_id;
 
--- name: inputs_of_task
--- Input datasets of a task, in the order in which they are reopened.
-SELECT dataset_id FROM task_datasets
- WHERE task_id = :task_id AND type IN ('input', 'pseudo_input', 'pp_input') ORDER BY dataset_id;
+-- name: note_change
+-- Who else than the submitter changed the parameters last.
+UPDATE tasks SET changed_by = :by WHERE task_id = :task_id AND submitted_by IS DISTINCT FROM :by RETURNING task_id;
 
--- name: reopen_files
--- The next units of an input that were given up (or lost) become ready again with more attempts.
-WITH chosen AS MATERIALIZED (
-        SELECT f.file_id FROM task_files f
-         WHERE f.dataset_id = :dataset_id AND f.status = :status AND f.file_id > :after_id
-         ORDER BY f.file_id LIMIT :size::int FOR UPDATE)
-UPDATE task_files f
-   SET status = 'ready', max_attempt = greatest(f.max_attempt, f.attempt_nr) + :more::int,
-       max_failure = CASE WHEN f.max_failure IS NOT NULL
-                          THEN greatest(f.max_failure, f.failed_attempt) + :more::int END
-  FROM chosen c WHERE f.file_id = c.file_id
-RETURNING f.file_id, coalesce(f.n_events, 0) AS n_events;
+-- name: note_hold
+-- What production decided about the task; NULL where its owner decides again.
+UPDATE tasks SET hold = :hold, held_until = :held_until
+ WHERE task_id = :task_id AND (hold, held_until) IS DISTINCT FROM (:hold::text, :held_until::timestamptz);
 
--- name: count_reopened
--- The counters of datasets follow the units that are ready again.
-UPDATE task_datasets d
-   SET n_files_used = d.n_files_used - r.n_failed, n_files_failed = d.n_files_failed - r.n_failed,
-       n_events_used = d.n_events_used - r.n_events, modification_time = orrery_now()
-  FROM unnest(:dataset_ids::bigint[], :failed::bigint[], :events::bigint[]) AS r (dataset_id, n_failed, n_events)
- WHERE d.dataset_id = r.dataset_id;
-
--- name: raise_attempts
--- More attempts for units that may still be tried.
-UPDATE task_files f SET max_attempt = f.max_attempt + :more::int
-  FROM task_datasets d
- WHERE d.dataset_id = f.dataset_id AND d.task_id = :task_id AND d.type IN ('input', 'pseudo_input', 'pp_input')
-   AND f.status IN ('ready', 'picked', 'running', 'pending', 'staging', 'missing') AND f.max_attempt IS NOT NULL;
+-- name: attempts_of_units
+-- The most attempts that a unit of its input has or may have.
+-- told by: nobody; it decides what a command may raise
+SELECT coalesce(max(greatest(f.max_attempt, f.attempt_nr)), 0) FROM task_datasets d JOIN task_files f USING (dataset_id)
+ WHERE d.task_id = :task_id AND d.master_id IS NULL AND d.type IN ('input', 'pseudo_input', 'pp_input');
 
 -- name: raise_task_attempts
 -- Units that are added later may be tried as often as those of now.
@@ -111,6 +119,25 @@ UPDATE tasks SET max_attempt = max_attempt + :more::int WHERE task_id = :task_id
 UPDATE task_datasets SET status = 'ready', frozen_time = NULL, modification_time = orrery_now()
  WHERE task_id = :task_id AND status = ANY(:allowed::text[])
 RETURNING dataset_name, type, scope, container_name, coalesce(attributes ->> 'transient' = 'true', false) AS is_transient;
+
+-- name: note_killer
+-- Who killed a task by the right of its owner alone; NULL: somebody else did.
+UPDATE tasks SET killed_by_user = :user_name WHERE task_id = :task_id;
+
+-- name: killer
+-- Who killed a task by the right of its owner alone.
+SELECT killed_by_user FROM tasks WHERE task_id = :task_id;
+
+-- name: closed_input
+-- Input that other VOs no longer open for that of a task.
+SELECT d.dataset_name FROM task_datasets d JOIN catalogue.datasets c ON c.name = d.dataset_name
+ WHERE d.task_id = :task_id AND d.type = 'input' AND d.status <> 'removed' AND NOT catalogue.may_be_read(c, d.vo)
+ ORDER BY d.dataset_name;
+
+-- name: is_half_read
+-- Whether an aborted task has input that was not read yet.
+SELECT EXISTS (SELECT FROM input_readings r JOIN tasks t USING (task_id)
+                WHERE r.task_id = :task_id AND NOT r.is_read AND t.status = 'aborted');
 
 -- name: files_to_do
 -- Units that are not processed yet.

@@ -1,5 +1,6 @@
 -- name: parameters
 -- Runtime parameters that are set; every filter may be NULL.
+-- told by: MEMBERS
 SELECT app, component, key, nullif(vo, '') AS vo, value, type, description, changed_at, changed_by FROM parameters
  WHERE (:app::text IS NULL OR app = :app) AND (:component::text IS NULL OR component = :component)
    AND (:key::text IS NULL OR key = :key) AND (:vo::text IS NULL OR vo = :vo)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.definition_plan import InputDatasetPlan, PseudoPlan
+from services.task_definition.policy.definition_plan import InputDatasetPlan
+from services.task_definition.policy.input_wishes import NumberedUnits
 from services.task_definition.policy.outputs import TemplatePlan
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
@@ -143,53 +145,23 @@ class DefinitionStore:
         allowed = DATASET.sources("failed", _OWNER)
         await SQL.run(work.connection, "fail_datasets", task_id=task_id, allowed=allowed)
 
-    async def count_pseudo(self, connection: asyncpg.Connection, loaded: Loaded, n_rows: int, plan: PseudoPlan) -> None:
-        """Pseudo input is ready with its rows."""
-        await SQL.run(
-            connection,
-            "count_pseudo",
-            dataset_id=loaded.dataset_id,
-            n_files=n_rows,
-            n_opened=loaded.n_opened,
-            n_events=plan.n_events,
-            allowed=DATASET.sources("ready", _OWNER),
-        )
-
     async def ready(self, connection: asyncpg.Connection, dataset_ids: list[int]) -> None:
         await SQL.run(connection, "ready_dataset", dataset_ids=dataset_ids, allowed=DATASET.sources("ready", _OWNER))
 
-    async def insert_pseudo_files(
+    async def insert_named_files(
         self,
         connection: asyncpg.Connection,
         task_id: int,
         dataset_id: int,
-        plan: PseudoPlan,
-        *,
-        first_event: int,
-        max_attempt: int,
-        max_failure: int | None,
+        names: Sequence[tuple[str, int | None]],
+        units: NumberedUnits,
     ) -> None:
-        """Rows of a task without input datasets: numbered, or files by physical name."""
-        if plan.names:
-            await SQL.run(
-                connection, "insert_named_files", timeout_s=600, task_id=task_id, dataset_id=dataset_id,
-                names=[name for name, _ in plan.names], events=[n_events for _, n_events in plan.names],
-                first_event=first_event, max_attempt=max_attempt, max_failure=max_failure,
-            )  # fmt: skip
-            return
+        """Units of a task that lists files by physical name."""
         await SQL.run(
-            connection,
-            "insert_pseudo_files",
-            timeout_s=600,
-            task_id=task_id,
-            dataset_id=dataset_id,
-            n_rows=plan.n_rows,
-            events_per_row=plan.events_per_row,
-            n_events=plan.n_events,
-            first_event=first_event,
-            max_attempt=max_attempt,
-            max_failure=max_failure,
-        )
+            connection, "insert_named_files", timeout_s=600, task_id=task_id, dataset_id=dataset_id,
+            names=[name for name, _ in names], events=[n_events for _, n_events in names],
+            first_event=units.first_event, max_attempt=units.max_attempt, max_failure=units.max_failure,
+        )  # fmt: skip
 
     async def insert_template(
         self, connection: asyncpg.Connection, task_id: int, dataset_id: int, plan: TemplatePlan

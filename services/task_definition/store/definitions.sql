@@ -68,10 +68,11 @@ UPDATE task_datasets d
  WHERE d.dataset_id = ANY(:dataset_ids::bigint[]) AND d.status = ANY(:allowed::text[]);
 
 -- name: unknown_inputs
--- Input datasets that the catalogue does not know any more. Index task_datasets_task.
+-- Input datasets that the catalogue does not know any more, or that were closed to the VO of the task. Index task_datasets_task.
 SELECT d.dataset_id FROM task_datasets d
  WHERE d.task_id = :task_id AND d.type = 'input'
-   AND NOT EXISTS (SELECT FROM catalogue.datasets c WHERE c.name = d.dataset_name) ORDER BY d.dataset_id;
+   AND d.status <> 'removed' AND NOT EXISTS (
+       SELECT FROM catalogue.datasets c WHERE c.name = d.dataset_name AND catalogue.may_be_read(c, d.vo)) ORDER BY d.dataset_id;
 
 -- name: break_datasets
 -- Input that can never be used.
@@ -94,28 +95,10 @@ UPDATE task_datasets
    SET status = 'failed', state_check_expiration = NULL, frozen_time = orrery_now(), modification_time = orrery_now()
  WHERE task_id = :task_id AND status = ANY(:allowed::text[]);
 
--- name: count_pseudo
--- Pseudo input is ready with its rows.
-UPDATE task_datasets
-   SET status = 'ready', n_files = :n_files, n_files_to_be_used = :n_opened, n_events = :n_events,
-       n_events_to_be_used = :n_events, n_events_used = CASE WHEN :n_events::bigint IS NULL THEN NULL ELSE 0 END,
-       state_check_time = orrery_now(), modification_time = orrery_now()
- WHERE dataset_id = :dataset_id AND status = ANY(:allowed::text[]);
-
 -- name: ready_dataset
 -- An output dataset exists in the catalogue now.
 UPDATE task_datasets SET status = 'ready', modification_time = orrery_now()
  WHERE dataset_id = ANY(:dataset_ids::bigint[]) AND status = ANY(:allowed::text[]);
-
--- name: insert_pseudo_files
--- One unit for each job of a task without input; the last has what is left of the events.
-INSERT INTO task_files (dataset_id, task_id, lfn, type, status, max_attempt, max_failure, n_events, first_event)
-SELECT :dataset_id, :task_id, 'pseudo_lfn_' || lpad(n::text, 8, '0'), 'pseudo_input', 'ready', :max_attempt,
-       :max_failure,
-       CASE WHEN :n_events::bigint IS NULL THEN :events_per_row
-            ELSE least(:events_per_row::bigint, :n_events - (n - 1) * :events_per_row) END,
-       :first_event::bigint + (n - 1) * coalesce(:events_per_row::bigint, 0)
-  FROM generate_series(1, :n_rows::bigint) AS n ORDER BY n;
 
 -- name: insert_named_files
 -- Files that a task lists by physical name, in its order; the pilot does not look for them.

@@ -1,11 +1,13 @@
 -- name: task_facts
 -- What the explanation says of the task itself.
-SELECT task_id, task_name, user_name, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
+-- told by: DETAILS
+SELECT task_id, task_name, user_name, vo, status, old_status, error_dialog, retry_at, nucleus, gshare, resource_type,
        current_priority, progress, failure_rate, state_change_time, creation_date, parent_tid, command, command_time
   FROM tasks WHERE task_id = :task_id;
 
 -- name: unused_input
 -- Input datasets of which files were left out when they were read. Index task_datasets_task.
+-- told by: DETAILS
 SELECT dataset_name, coalesce(n_older, 0) AS n_older, coalesce(n_off_index, 0) AS n_off_index,
        coalesce(n_not_made, 0) AS n_not_made FROM task_datasets
  WHERE task_id = :task_id AND type = 'input' AND (n_older > 0 OR n_off_index > 0 OR n_not_made > 0) ORDER BY dataset_id;
@@ -13,6 +15,7 @@ SELECT dataset_name, coalesce(n_older, 0) AS n_older, coalesce(n_off_index, 0) A
 -- name: decisions_of_task
 -- The last about its nucleus and the last about its chunks, and besides the last about each kind of chunk: many of one
 -- kind do not hide those of another. What holds the task now, the last of its kind that found no place, comes first.
+-- told by: DETAILS
 WITH ranked AS (
     SELECT d.decision_id, c.kind AS chunk_kind,
            row_number() OVER (PARTITION BY d.kind ORDER BY d.decision_id DESC) AS place,
@@ -25,8 +28,22 @@ SELECT d.decision_id, d.kind, r.chunk_kind, d.task_id, d.chunk_id, d.decided_at,
  WHERE r.place <= :at_most::int OR r.place_in_kind = 1
  ORDER BY (r.place_in_kind = 1 AND d.outcome = 'none') DESC, d.decision_id DESC;
 
+-- name: waiting_parts
+-- What each part of a task waits for that found no queue, no nucleus or no room in its share, with the decision about it.
+-- Indexes waits_pkey, chunks_pkey.
+-- told by: DETAILS
+SELECT w.kind AS waits_for, w.work, w.part, w.since, w.retry_at, w.n_futile, w.not_before, w.woken_by, w.causes,
+       d.decision_id, d.outcome, d.names, d.codes, d.found, d.wanted, d.weights, d.terms, d.checks
+  FROM waits w JOIN tasks t USING (task_id) LEFT JOIN chunks c ON c.chunk_id = w.chunk_id
+  LEFT JOIN brokerage_decisions d ON d.decision_id = w.decision_id
+ WHERE w.task_id = :task_id AND w.placed_at IS NULL AND w.retry_at > orrery_now()
+   AND CASE w.work WHEN 'merge' THEN c.retry_at > orrery_now() WHEN 'job sets' THEN t.co_jumbo_retry_at > orrery_now()
+                   ELSE t.retry_at > orrery_now() OR c.retry_at > orrery_now() END
+ ORDER BY w.since, w.work, w.part;
+
 -- name: last_decision_about_merging
 -- The last about a merge chunk of the task.
+-- told by: DETAILS
 SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.decided_at, d.plugin, d.seed,
        d.world_version, d.outcome, d.chosen, d.retry_at, d.summary, d.names, d.codes, d.found, d.wanted, d.weights,
        d.terms, d.checks
@@ -36,29 +53,42 @@ SELECT d.decision_id, d.kind, c.kind AS chunk_kind, d.task_id, d.chunk_id, d.dec
 
 -- name: generation_decision
 -- Why jobs were made of the task, or not, when that was looked at last.
+-- told by: DETAILS
 SELECT decided_at, outcome, reason, numbers, retry_at FROM generation_decisions WHERE task_id = :task_id;
 
 -- name: generation_history
 -- The last decisions about its generation, the latest first. Index generation_history_task.
+-- told by: DETAILS
 SELECT first_at, last_at, n_times, outcome, reason, numbers FROM generation_history
  WHERE task_id = :task_id ORDER BY decision_id DESC LIMIT 20;
 
 -- name: retry_decisions_of_task
 -- Which rules decided about its failed jobs, the most frequent first, with the latest as an example.
+-- told by: DETAILS
 SELECT rule_id, action, is_active, count(*) AS n_jobs, (array_agg(reason ORDER BY job_id DESC))[1] AS reason
   FROM retry_decisions WHERE task_id = :task_id
  GROUP BY rule_id, action, is_active ORDER BY count(*) DESC, rule_id LIMIT 5;
 
 -- name: retry_decision_of_job
 -- Which rule decided about a failed job.
+-- told by: DETAILS
 SELECT rule_id, action, is_active, reason, decided_at FROM retry_decisions WHERE job_id = :job_id;
 
 -- name: refused_ranges_of_task
 -- Reports of its event ranges that changed nothing. Index refused_range_reports_pkey.
+-- told by: DETAILS
 SELECT n_reports, reason, last_at FROM refused_range_reports WHERE task_id = :task_id;
+
+-- name: fatal_ranges_of_task
+-- Ranges that failed for good, their job sets, and why the last set failed that had some. Index job_sets_fatal.
+-- told by: DETAILS
+SELECT sum(n_fatal)::bigint AS n_ranges, count(*) AS n_sets, count(*) FILTER (WHERE status = 'failed') AS n_failed,
+       (array_agg(reason ORDER BY ended_at DESC) FILTER (WHERE status = 'failed'))[1] AS reason
+  FROM job_sets WHERE task_id = :task_id AND n_fatal > 0 HAVING count(*) > 0;
 
 -- name: messages_of_task
 -- Messages about the task that a service could not handle: those that come again, and those that were put aside.
+-- told by: DETAILS
 SELECT consumer, reason, attempts, retry_at, NULL::timestamptz AS parked_at, created_at AS at FROM deferred_messages
  WHERE task_ids <> '{}' AND task_ids @> ARRAY[:task_id::bigint]
 UNION ALL
@@ -68,22 +98,26 @@ SELECT consumer, reason, NULL, NULL, parked_at, parked_at FROM parked_messages
 
 -- name: history_of_task
 -- Changes of the task itself and of its order (priority and share), the latest first.
+-- told by: DETAILS
 SELECT at, from_status, to_status, actor, reason, cause_event_id FROM transition_log
  WHERE task_id = :task_id AND entity IN ('task', 'order') ORDER BY at DESC LIMIT :at_most::int;
 
 -- name: open_chunks
 -- The last chunks of a task. Index chunks_latest.
+-- told by: DETAILS
 SELECT chunk_id, kind, status, n_files, n_events, queue, offered_at, reason FROM chunks
  WHERE task_id = :task_id ORDER BY chunk_id DESC LIMIT 5;
 
 -- name: queues_of_task
 -- Live jobs of the task by queue and state.
+-- told by: DETAILS
 SELECT queue, resource_type, status, count(*) AS n_jobs FROM jobs WHERE task_id = :task_id
  GROUP BY queue, resource_type, status ORDER BY queue, resource_type, status;
 
 -- name: failures_of_task
 -- What its jobs died of, the most frequent first. Texts that differ only in names, numbers and quotations are of one
 -- kind (words with a digit or an inner dot, what stands between quotation marks, lists of these): one text is shown.
+-- told by: DETAILS
 WITH texts AS (
         SELECT error_source, error_code, error_dialog, count(*) AS n_jobs FROM (
                 SELECT error_source, error_code, error_dialog FROM jobs WHERE task_id = :task_id AND status = 'failed'
@@ -102,8 +136,9 @@ SELECT error_source, error_code, (array_agg(error_dialog ORDER BY n_jobs DESC, e
   FROM kinds GROUP BY error_source, error_code, kind ORDER BY sum(n_jobs) DESC, error_source, error_code LIMIT 5;
 
 -- name: job_facts
--- A job, live or archived, and its task's VO.
-SELECT found.*, (SELECT t.vo FROM tasks t WHERE t.task_id = found.task_id) AS vo,
+-- A job, live or archived, and its task's owner and VO.
+-- told by: DETAILS
+SELECT found.*, t.user_name AS owner, t.vo,
        (SELECT m.sub_status FROM job_set_jobs m WHERE m.job_id = found.job_id) AS sub_status FROM (
 SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_name, prod_source_label, job_type,
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
@@ -114,10 +149,11 @@ SELECT job_id, task_id, chunk_id, status, queue, resource_type, gshare, user_nam
        current_priority, core_count, attempt_number, creation_time, state_change_time, start_time, end_time,
        heartbeat_at, worker, command, error_source, error_code, error_dialog, shape_id, 0, true
   FROM archived_jobs(ARRAY[:job_id::bigint])
-LIMIT 1) found;
+LIMIT 1) found LEFT JOIN tasks t USING (task_id);
 
 -- name: history_of_job
 -- Changes of a job, alone or in a batch, the latest first. Indexes transition_log_entity, transition_log_batches.
+-- told by: DETAILS
 SELECT at, from_status, to_status, actor, reason, cause_event_id
   FROM (SELECT * FROM transition_log WHERE entity = 'job' AND entity_id = :job_id
         UNION ALL
@@ -126,12 +162,14 @@ SELECT at, from_status, to_status, actor, reason, cause_event_id
 
 -- name: ahead_of_job
 -- Activated jobs of the same queue and share that are served first; counting stops at the limit.
+-- told by: DETAILS
 SELECT count(*) FROM (
         SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND status = 'activated'
            AND ((-current_priority), job_id) < (-(:priority::int), :job_id::bigint) LIMIT :at_most::int) ahead;
 
 -- name: ahead_in_lane
 -- Those of them that require the same, too: one lane of the dispatcher. Index jobs_lane.
+-- told by: DETAILS
 SELECT count(*) FROM (
         SELECT FROM jobs WHERE queue = :queue AND gshare = :gshare AND order_key_id = :order_key_id
            AND shape_id = :shape_id AND status = 'activated'
@@ -139,6 +177,7 @@ SELECT count(*) FROM (
 
 -- name: shares_at_queue
 -- The tree of shares: what each uses everywhere, and its jobs that wait, everywhere and at the queue.
+-- told by: DETAILS
 SELECT s.gshare, s.value, s.parent, s.correction_factor, s.stretchable,
        coalesce(sum(q.n_cores) FILTER (WHERE q.status IN ('sent', 'running')), 0)::float8 AS used_cores,
        greatest(coalesce(sum(q.n_jobs) FILTER (WHERE q.status = 'activated'), 0), 0)::bigint AS n_queued,
@@ -149,10 +188,12 @@ SELECT s.gshare, s.value, s.parent, s.correction_factor, s.stretchable,
 
 -- name: starts_at_queue
 -- Jobs of the queue that were taken within the last hour.
+-- told by: DETAILS
 SELECT count(*) FROM jobs WHERE queue = :queue AND start_time > orrery_now() - interval '1 hour';
 
 -- name: activity_of_queue
 -- Whether pilots ask for jobs of a queue, and how many wait and run there.
+-- told by: DETAILS
 SELECT a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_workers,
        (SELECT coalesce(sum(n_jobs), 0)::bigint FROM queue_statistics s
          WHERE s.queue = wanted.queue AND s.status = 'activated') AS activated,
@@ -162,21 +203,25 @@ SELECT a.last_pilot_at, a.last_job_start_at, a.running_workers, a.submitted_work
 
 -- name: progress_of_job
 -- What the pilot of a running job said last. By primary key.
+-- told by: DETAILS
 SELECT progress, reported_at FROM job_progress WHERE job_id = :job_id;
 
 -- name: pilots_without_a_job
 -- Pilots that asked at the queue within the last hour and got nothing, by why, the latest first.
+-- told by: DETAILS
 SELECT why, n_pilots, reason, last_at FROM pilots_without_a_job
  WHERE queue = :queue AND last_at > orrery_now() - interval '1 hour' ORDER BY last_at DESC, why;
 
 -- name: advert_of_site
 -- What a site says of itself, if it is believed.
+-- told by: DETAILS
 SELECT a.site, a.max_jobs, a.max_submitting_jobs, a.current_jobs, a.current_submitting_jobs, a.current_matches,
        a.requirements, a.advertisement
   FROM site_adverts a WHERE a.site = :site AND a.expires_at > orrery_now();
 
 -- name: asked_of_job
 -- What Requirements of sites may ask of a live job.
+-- told by: DETAILS
 SELECT j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.prod_source_label, t.vo,
        t.processing_type, t.working_group, t.gshare, t.split_rule ->> 'requirements' AS requirements
   FROM jobs j JOIN requirement_shapes s USING (shape_id) JOIN tasks t ON t.task_id = j.task_id
@@ -184,11 +229,13 @@ SELECT j.task_id, j.core_count, s.ram_mb, t.user_name, t.current_priority, t.pro
 
 -- name: transfers_of_job
 -- Transfers of a job in the order they were asked for, with what became of their request. Index transfers_job.
+-- told by: DETAILS
 SELECT x.transfer_id, x.direction, x.source_storage, x.destination_storage, x.n_files, x.n_bytes, x.status,
        x.requested_at, x.due_at, x.completed_at, coalesce(x.error, r.reason) AS error, r.rule_id
   FROM transfers x LEFT JOIN catalogue_requests r USING (request_id) WHERE x.job_id = :job_id ORDER BY x.transfer_id;
 
 -- name: catalogue_requests_of_task
 -- What a task waits for at its catalogue, the oldest first. Index catalogue_requests_of_task.
+-- told by: DETAILS
 SELECT vo, kind, subject, status, attempts, reason, next_at, rule_id FROM catalogue_requests
  WHERE task_id = :task_id AND status IN ('open', 'moving') ORDER BY request_id LIMIT :at_most::int;

@@ -45,12 +45,27 @@ SELECT c.dataset_id, d.dataset_id, n.position
 ON CONFLICT DO NOTHING;
 
 -- name: list_datasets
--- Datasets and containers whose names match, for people.
-SELECT name, scope, kind, state, n_files, n_bytes, n_events, created_at FROM catalogue.datasets
- WHERE :pattern::text IS NULL OR name LIKE :pattern ORDER BY name LIMIT :at_most::int;
+-- Datasets and containers whose names match, for people: MEMBERS of these VOs (NULL: of all), or opened for everybody.
+-- told by: MEMBERS
+SELECT d.name, d.scope, d.kind, d.state, d.n_files, d.n_bytes, d.n_events, d.created_at,
+       coalesce(d.vo, s.vo, '') AS vo
+  FROM catalogue.datasets d LEFT JOIN catalogue.scopes s ON s.scope = d.owning_scope
+ WHERE (:pattern::text IS NULL OR d.name LIKE :pattern)
+   AND (:vos::text[] IS NULL OR d.readable_by_all OR coalesce(d.vo, s.vo, '') = ''
+        OR coalesce(d.vo, s.vo) = ANY(:vos))
+ ORDER BY d.name LIMIT :at_most::int;
+
+-- name: files_alike
+-- Of these files, how many a dataset has with their names and sizes.
+-- told by: nobody; it decides whether a file is the same
+SELECT count(*)
+  FROM unnest(:lfns::text[], :sizes::bigint[]) AS n (lfn, size_bytes)
+  JOIN catalogue.datasets d ON d.name = :name
+  JOIN catalogue.files f ON f.dataset_id = d.dataset_id AND f.lfn = n.lfn AND f.size_bytes = n.size_bytes;
 
 -- name: files_of_dataset
 -- The files of a dataset in the order they were added, for people.
+-- told by: MEMBERS
 SELECT f.lfn, f.size_bytes, f.n_events, f.checksum, f.guid, f.lumi_block, f.first_event
   FROM catalogue.files f JOIN catalogue.datasets d USING (dataset_id)
  WHERE d.name = :name ORDER BY f.file_id LIMIT :at_most::int;

@@ -1,11 +1,14 @@
 -- name: produced_outputs
--- Outputs of holding jobs. Index task_files_producer.
+-- Outputs of holding jobs; `is_foreign`: where the name has come to belong to another VO since. Index
+-- task_files_producer.
 SELECT j.job_id, f.file_id, f.lfn, d.dataset_name, d.type IN ('log', 'trn_log') AS is_log, d.storage_token AS token,
-       CASE WHEN d.site IS NOT NULL AND c.dataset_id IS NULL THEN d.container_name END AS new_in_container, d.scope
-  FROM jobs j
+       CASE WHEN d.site IS NOT NULL AND c.dataset_id IS NULL THEN d.container_name END AS new_in_container, d.scope,
+       coalesce(c.vo, s.vo, '') NOT IN ('', t.vo) AS is_foreign
+  FROM jobs j JOIN tasks t ON t.task_id = j.task_id
   JOIN task_files f ON f.out_job_id = j.job_id
   JOIN task_datasets d ON d.dataset_id = f.dataset_id
   LEFT JOIN catalogue.datasets c ON c.name = d.dataset_name
+  LEFT JOIN catalogue.scopes s ON s.scope = catalogue.owning_scope(d.dataset_name)
  WHERE j.job_id = ANY(:job_ids::bigint[]) AND j.status = 'holding'
    AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
  ORDER BY f.file_id;

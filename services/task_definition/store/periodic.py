@@ -9,11 +9,13 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.periodic import PeriodicStatus
+from services.task_definition.policy.periodic import PeriodicStatus, rights_of_today
 from shared.auth import Caller
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
+#: a token that was revoked is believed for so long at most, with room for a clock
+IN_FORCE_AFTER_S = 15.0
 
 
 @dataclass(frozen=True)
@@ -27,22 +29,43 @@ class PeriodicTask:
     status: PeriodicStatus
     task_parameters: Mapping[str, Any]
     caller: Mapping[str, Any]
+    seen: Mapping[str, Any] | None
+    source: str | None
     period_s: int
     next_at: datetime
     ends_at: datetime | None
     n_submitted: int
 
     def as_caller(self) -> Caller:
-        """Who submitted it, with the rights of that time."""
-        said = self.caller
-        return Caller(
-            said["name"],
-            frozenset(said["roles"]),
-            frozenset(said["groups"]),
-            said["vo"],
-            said["is_of_every_vo"],
-            roles_in={vo: frozenset(roles) for vo, roles in said["roles_in"].items()},
-        )
+        """Who submitted it, with what is left today of the rights of that time."""
+        given = _caller(self.caller)
+        return rights_of_today(given, given if self.seen is None else _caller(self.seen), self.vo)
+
+    def is_of(self, caller: Caller) -> bool:
+        """Whether the caller is who submitted it."""
+        return caller.name == self.caller["name"] and self.source in (None, caller.source)
+
+
+@dataclass(frozen=True)
+class Lapsed:
+    """A series that nobody stands for any more: `revoked` says who was, `is_unseen` who was not heard of."""
+
+    periodic_id: int
+    submitter: str
+    user_name: str
+    revoked: str | None
+    is_unseen: bool
+
+
+def _caller(said: Mapping[str, Any]) -> Caller:
+    return Caller(
+        said["name"],
+        frozenset(said["roles"]),
+        frozenset(said["groups"]),
+        said["vo"],
+        said["is_of_every_vo"],
+        roles_in={vo: frozenset(roles) for vo, roles in said["roles_in"].items()},
+    )
 
 
 def described(caller: Caller) -> dict[str, Any]:
@@ -71,13 +94,44 @@ class PeriodicStore:
         """Those whose time has come and that nobody else has at hand."""
         return [PeriodicTask(**dict(row)) for row in await SQL.rows(connection, "due_periodic", count=count)]
 
+    async def note_seen(self, connection: asyncpg.Connection, caller: Caller) -> None:
+        """Remember what a token of somebody who has series says; one that may not submit says nothing."""
+        if caller.has_right("submit"):
+            await SQL.run(
+                connection,
+                "note_seen",
+                name=caller.name,
+                source=caller.source,
+                vo=caller.vo,
+                caller=described(caller),
+                in_force_after_s=IN_FORCE_AFTER_S,
+            )
+
+    async def lapsed(
+        self,
+        connection: asyncpg.Connection,
+        seen_within_s: float,
+        *,
+        status: PeriodicStatus = "active",
+        periodic_id: int | None = None,
+        count: int = 1,
+    ) -> list[Lapsed]:
+        """Series in a state, or one of them, that nobody stands for."""
+        given: dict[str, Any] = {"status": status, "periodic_id": periodic_id, "count": count}
+        rows = await SQL.rows(connection, "lapsed_periodic", seen_within_s=seen_within_s, **given)
+        return [Lapsed(**dict(row)) for row in rows]
+
     async def move(
-        self, connection: asyncpg.Connection, periodic_id: int, status: PeriodicStatus, allowed: Collection[str]
+        self,
+        connection: asyncpg.Connection,
+        periodic_id: int,
+        status: PeriodicStatus,
+        allowed: Collection[str],
+        reason: str | None = None,
     ) -> bool:
-        moved = await SQL.value(
-            connection, "move_periodic", periodic_id=periodic_id, status=status, allowed=sorted(allowed)
-        )
-        return moved is not None
+        """By compare-and-set; the reason is told to who lists it."""
+        given: dict[str, Any] = {"status": status, "allowed": sorted(allowed), "reason": reason}
+        return await SQL.value(connection, "move_periodic", periodic_id=periodic_id, **given) is not None
 
     async def submitted(
         self,

@@ -31,6 +31,7 @@ class DatasetReading:
     after_block: int | None
     after_file: int
     has_new: bool
+    n_skipped: int
     catalogue_id: int | None
 
 
@@ -39,13 +40,17 @@ class LoadedSlice:
     """What a slice added, and how many files of the catalogue it went through.
 
     `without_events`: ids of files that should be cut by events, or handed out in ranges of them, and have none.
-    `n_older`: attempts of files of
-    which there are newer ones; `n_not_made`: files that the parent has not finished.
+    `n_older`: attempts of files of which there are newer ones; `n_not_made`: files that the parent has not finished;
+    `n_skipped`: first files that the task leaves out. `is_cut`: it ended early, as its files make many units.
+    `n_too_many`: nothing was added, as one file makes so many.
     """
 
     n_listed: int
+    is_cut: bool
+    n_too_many: int | None
     n_older: int
     n_not_made: int
+    n_skipped: int
     after_block: int | None
     after_file: int
     n_units: int
@@ -101,7 +106,8 @@ class Readings:
         """What limits count: of a master the whole reading of all masters, of a secondary its own."""
         row = await SQL.one(connection, "read_so_far", task_id=one.task_id, dataset_id=one.dataset_id)
         if one.wanted.is_master:
-            return Read(row["files_of_masters"], row["events_of_masters"], row["units_of_masters"])
+            of_task = row["units_of_task"]
+            return Read(row["files_of_masters"], row["events_of_masters"], row["units_of_masters"], of_task)
         return Read(row["n_files"], 0, row["units_of_masters"])
 
     async def copies(self, connection: asyncpg.Connection, one: DatasetReading) -> dict[str, bool]:
@@ -147,6 +153,9 @@ class Readings:
             here=wanted.with_copy,
             made_by=wanted.made_by,
             name=wanted.name,
+            left_to_skip=max(0, wanted.skip_files - one.n_skipped),
+            most_units=size * wanted.units_per_file,
+            most_units_of_file=wanted.most.of_file,
         )
         return LoadedSlice(**dict(row))
 
@@ -164,10 +173,14 @@ class Readings:
             n_files=loaded.n_files,
             n_older=loaded.n_older,
             n_not_made=loaded.n_not_made,
+            n_skipped=loaded.n_skipped,
             **counts,
         )
         if loaded.n_units:
             await SQL.run(connection, "count_loaded", dataset_id=one.dataset_id, **counts)
+
+    async def note_too_many(self, connection: asyncpg.Connection, one: DatasetReading, said: str) -> None:
+        await SQL.run(connection, "note_too_many", task_id=one.task_id, dataset_id=one.dataset_id, too_many=said)
 
     async def compare_slice(
         self, connection: asyncpg.Connection, one: DatasetReading, where: Whereabouts, size: int
@@ -209,16 +222,9 @@ class Readings:
         has_new: bool = False,
         has_owned: bool = False,
     ) -> None:
-        await SQL.run(
-            connection,
-            "note_compared",
-            dataset_id=one.dataset_id,
-            after_lfn=one.after_lfn if last is None else last,
-            n_changed=n_changed,
-            stage=stage,
-            has_new=has_new,
-            has_owned=has_owned,
-        )
+        found: dict[str, Any] = {"n_changed": n_changed, "stage": stage, "has_new": has_new, "has_owned": has_owned}
+        after = one.after_lfn if last is None else last
+        await SQL.run(connection, "note_compared", dataset_id=one.dataset_id, after_lfn=after, **found)
 
     async def try_lock_task(self, connection: asyncpg.Connection, task_id: int) -> TaskStatus | None:
         """The state of a task whose row is held now; None if others have it.
@@ -242,15 +248,10 @@ class Readings:
     ) -> list[asyncpg.Record]:
         """Units become what they should be, if they still are what they were; the dataset's events follow."""
         rows = await SQL.rows(
-            connection,
-            "change_units",
-            ids=[one.file_id for one in changes],
-            was=[one.was for one in changes],
-            statuses=[one.status for one in changes],
-            sizes=[one.size_bytes for one in changes],
-            checksums=[one.checksum for one in changes],
-            events=[one.n_events for one in changes],
-        )
+            connection, "change_units", ids=[one.file_id for one in changes], was=[one.was for one in changes],
+            statuses=[one.status for one in changes], sizes=[one.size_bytes for one in changes],
+            checksums=[one.checksum for one in changes], events=[one.n_events for one in changes],
+        )  # fmt: skip
         await SQL.run(connection, "recount_events", dataset_id=dataset_id)
         return rows
 
@@ -286,6 +287,7 @@ class Readings:
             row["n_older"],
             row["n_off_index"],
             row["n_not_made"],
+            row["too_many"],
         )
 
     async def unusable(self, connection: asyncpg.Connection, dataset_ids: Sequence[int]) -> dict[Any, int]:
@@ -310,9 +312,5 @@ def _reading(row: asyncpg.Record, task_id: int) -> DatasetReading:
         task_id,
         row["stage"],
         InputWish.from_stored(row["request"]),
-        row["after_lfn"],
-        row["after_block"],
-        row["after_file"],
-        row["has_new"],
-        row["catalogue_id"],
+        *(row[name] for name in ("after_lfn", "after_block", "after_file", "has_new", "n_skipped", "catalogue_id")),
     )

@@ -7,15 +7,19 @@ ON CONFLICT (task_id) DO UPDATE SET is_read = false, slice_at = orrery_now();
 -- A dataset joins the reading of its task, or begins again there. Its version is that of before the first look.
 INSERT INTO dataset_readings (dataset_id, task_id, position, stage, request, contents_version)
 SELECT :dataset_id, :task_id, :position, :stage, :request::jsonb,
-       (SELECT c.contents_version FROM catalogue.datasets c WHERE c.name = :name)
+       (SELECT c.contents_version FROM catalogue.datasets c JOIN task_datasets d ON d.dataset_id = :dataset_id
+         WHERE c.name = :name AND catalogue.may_be_read(c, d.vo))
 ON CONFLICT (dataset_id) DO UPDATE SET position = excluded.position, stage = excluded.stage, request = excluded.request,
        after_lfn = '', after_block = NULL, after_file = 0, contents_version = excluded.contents_version, n_units = 0,
-       n_files = 0, n_events = NULL, n_older = NULL, n_not_made = NULL, n_changed = 0, has_new = false, has_owned = false;
+       n_files = 0, n_events = NULL, n_older = NULL, n_not_made = NULL, n_skipped = 0, n_changed = 0,
+       has_new = false, has_owned = false, too_many = NULL;
 
 -- name: next_reading
 -- The task whose input waited longest for its next slice, held by one reader; never the row of the task itself.
+-- Of a task that was ended nothing more is read.
 SELECT r.task_id FROM input_readings r
  WHERE (:task_id::bigint IS NULL OR r.task_id = :task_id::bigint) AND NOT r.is_read
+   AND NOT EXISTS (SELECT FROM tasks t WHERE t.task_id = r.task_id AND t.status IN ('aborting', 'toabort', 'aborted'))
  ORDER BY r.slice_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- name: read_readings
@@ -23,17 +27,18 @@ SELECT r.task_id FROM input_readings r
 SELECT task_id FROM input_readings WHERE is_read ORDER BY slice_at LIMIT :at_most::int;
 
 -- name: dropped_readings
--- Of tasks that ended nothing more is read.
+-- Of tasks that ended nothing more is read. One that was aborted may be tried again: the row says that there is more.
 DELETE FROM input_readings r USING tasks t
  WHERE t.task_id = r.task_id AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted')
+   AND (t.status <> 'aborted' OR r.is_read)
    AND r.slice_at < orrery_now() - interval '10 seconds';
 
 -- name: datasets_to_read
--- What is still to be read of a task, in order. Index dataset_readings_next.
-SELECT l.dataset_id, d.dataset_name, l.stage, l.request, l.after_lfn, l.after_block, l.after_file, l.has_new,
+-- What is still to be read of a task, in order. A dataset that was closed to its VO is nowhere any more. Index dataset_readings_next.
+SELECT l.dataset_id, d.dataset_name, l.stage, l.request, l.after_lfn, l.after_block, l.after_file, l.has_new, l.n_skipped,
        c.dataset_id AS catalogue_id
   FROM dataset_readings l JOIN task_datasets d USING (dataset_id) LEFT JOIN catalogue.datasets c
-    ON c.name = d.dataset_name
+    ON c.name = d.dataset_name AND catalogue.may_be_read(c, d.vo)
  WHERE l.task_id = :task_id AND l.stage <> 'read' ORDER BY l.position LIMIT :at_most::int;
 
 -- name: state_of_reading
@@ -45,21 +50,23 @@ SELECT is_read FROM input_readings WHERE task_id = :task_id;
 SELECT coalesce(sum(l.n_files) FILTER (WHERE m.is_master), 0)::bigint AS files_of_masters,
        coalesce(sum(l.n_events) FILTER (WHERE m.is_master), 0)::bigint AS events_of_masters,
        coalesce(sum(l.n_units) FILTER (WHERE m.is_master), 0)::bigint AS units_of_masters,
-       coalesce(sum(l.n_files) FILTER (WHERE l.dataset_id = :dataset_id), 0)::bigint AS n_files
+       coalesce(sum(l.n_files) FILTER (WHERE l.dataset_id = :dataset_id), 0)::bigint AS n_files,
+       (SELECT coalesce(sum(d.n_files), 0)::bigint FROM task_datasets d
+         WHERE d.task_id = :task_id AND d.type = 'input' AND d.master_id IS NULL) AS units_of_task
   FROM dataset_readings l CROSS JOIN LATERAL (SELECT (l.request ->> 'is_master')::boolean AS is_master) m
  WHERE l.task_id = :task_id;
 
 -- name: readings_of_task
 -- How the reading of each dataset of a task went, and what the dataset has now. One that changed behind the reader counts
 -- as open, though it was closed meanwhile: it is read again before its task can end.
-SELECT l.dataset_id, l.request, l.n_units, l.n_changed, coalesce(l.n_older, d.n_older, 0) AS n_older,
+SELECT l.dataset_id, l.request, l.n_units, l.n_changed, l.too_many, coalesce(l.n_older, d.n_older, 0) AS n_older,
        coalesce(d.n_off_index, 0) AS n_off_index, coalesce(l.n_not_made, d.n_not_made, 0) AS n_not_made, d.n_files AS units_of_dataset, d.n_files_to_be_used,
        greatest(0, d.n_files - d.n_files_used) AS n_untaken,
        CASE WHEN c.contents_version IS DISTINCT FROM l.contents_version AND c.state = 'frozen' THEN 'open' ELSE c.state
        END AS state
   FROM dataset_readings l JOIN task_datasets d USING (dataset_id) LEFT JOIN catalogue.datasets c
-    ON c.name = d.dataset_name
- WHERE l.task_id = :task_id ORDER BY l.position;
+    ON c.name = d.dataset_name AND catalogue.may_be_read(c, d.vo)
+ WHERE l.task_id = :task_id AND l.request ->> 'numbered' IS NULL ORDER BY l.position;
 
 -- name: names_not_there
 -- Of the files that were named, those that the catalogue does not have, or has newer attempts of. Index older_files_pkey.
@@ -75,7 +82,8 @@ SELECT coalesce(array_agg(w.lfn ORDER BY w.lfn), '{}') FROM unnest(:names::text[
 UPDATE dataset_readings
    SET after_block = :after_block, after_file = :after_file, n_units = n_units + :n_units, n_files = n_files + :n_files,
        n_events = CASE WHEN :n_events::bigint IS NULL THEN n_events ELSE coalesce(n_events, 0) + :n_events END,
-       n_older = coalesce(n_older, 0) + :n_older, n_not_made = coalesce(n_not_made, 0) + :n_not_made, stage = :stage
+       n_older = coalesce(n_older, 0) + :n_older, n_not_made = coalesce(n_not_made, 0) + :n_not_made,
+       n_skipped = n_skipped + :n_skipped, stage = :stage
  WHERE dataset_id = :dataset_id;
 
 -- name: note_compared
@@ -113,6 +121,12 @@ SELECT coalesce(sum(CASE WHEN :counts_files::boolean AND d.n_files > 0 THEN (
 -- The storages that have a dataset, wholly or in part.
 SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :catalogue_id ORDER BY storage;
 
+-- name: note_too_many
+-- Nothing more is read of a task that would have more units than it may.
+UPDATE dataset_readings
+   SET stage = 'read', too_many = CASE WHEN dataset_id = :dataset_id THEN :too_many ELSE too_many END
+ WHERE task_id = :task_id;
+
 -- name: load_slice
 -- The next files of a dataset as units, one row for each, or cut into ranges of events_per_unit; events count from 0
 -- inside a file. Window sums give the running event number and cut at the limits. Indexes files_in_order, files_by_block,
@@ -121,6 +135,9 @@ SELECT storage, complete FROM catalogue.dataset_replicas WHERE dataset_id = :cat
 -- waits for it.
 -- Files that were named with boundaries come in that order.
 -- Of files whose names differ in their last number only, attempts of one file, the newest is taken (takes_older: all).
+-- The first files that pass the filters are left out (left_to_skip), whatever the task has of the others.
+-- A file that is cut into many units ends the slice (most_units); nothing is added while one makes too many
+-- (most_units_of_file).
 -- Whole jobs first (aligned_to): files whose events fill jobs of so many, then the others, those with most events first.
 WITH plain AS (
         SELECT f.*, NULL::bigint AS place FROM catalogue.files f
@@ -150,10 +167,18 @@ WITH plain AS (
          WHERE f.dataset_id = :catalogue_id AND :by_lumi_block::boolean AND f.lumi_block IS NOT NULL
            AND (:after_block::bigint IS NULL OR (f.lumi_block, f.file_id) > (:after_block::bigint, :after_file::bigint))
          ORDER BY f.lumi_block, f.file_id LIMIT :size::int),
-     listed AS MATERIALIZED (
+     next_files AS MATERIALIZED (
         SELECT * FROM (SELECT * FROM plain UNION ALL SELECT * FROM aligned UNION ALL SELECT * FROM without_block
                        UNION ALL SELECT * FROM by_block UNION ALL SELECT * FROM in_named_order) every
          ORDER BY place NULLS FIRST, file_id LIMIT :size::int),
+     listed AS MATERIALIZED (
+        SELECT * FROM (
+            SELECT n.*, coalesce(sum(c.n_cut) OVER (ORDER BY n.place NULLS FIRST, n.file_id
+                                                    ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS cut_before
+              FROM next_files n CROSS JOIN LATERAL (
+                   SELECT coalesce(coalesce(:events_per_file::bigint, n.n_events) / :events_per_unit::bigint, 0) + 1
+                          AS n_cut) c) n
+         WHERE :events_per_unit::bigint IS NULL OR n.cut_before < :most_units::bigint),
      counted AS (
         SELECT f.*, CASE WHEN :skip_short_of::bigint IS NULL OR f.n_events IS NULL
                          THEN coalesce(:events_per_file::bigint, f.n_events)
@@ -169,21 +194,30 @@ WITH plain AS (
               SELECT true AS is_made FROM task_datasets made JOIN task_files p USING (dataset_id)
                WHERE made.task_id = :made_by::bigint AND made.dataset_name = :name AND made.type IN ('output', 'log')
                  AND p.lfn = f.lfn AND p.status = 'finished' LIMIT 1) w ON true),
-     chosen AS MATERIALIZED (
-        SELECT f.*, row_number() OVER in_order AS nth,
-               sum(coalesce(f.events, 0)) OVER in_order - coalesce(f.events, 0) AS events_before
+     passing AS MATERIALIZED (
+        SELECT f.*, k.is_known, row_number() OVER (ORDER BY f.place NULLS FIRST, f.file_id) AS passing_nth
           FROM attempts f
           -- one look into the index for each file, whatever the planner thinks of how many there are
           LEFT JOIN LATERAL (SELECT true AS is_known FROM task_files t
                               WHERE NOT :is_new::boolean AND t.dataset_id = :dataset_id AND t.lfn = f.lfn LIMIT 1) k ON true
-         WHERE k.is_known IS NULL AND f.is_older IS NULL AND NOT f.is_not_made
+         WHERE f.is_older IS NULL AND NOT f.is_not_made
            AND (:skip_short_of::bigint IS NULL OR f.events IS DISTINCT FROM 0) AND (:names::text[] IS NULL OR f.lfn = ANY(:names::text[]))
            AND (cardinality(:include::text[]) = 0 OR f.lfn ~ ANY(:include::text[]))
            AND NOT f.lfn ~ ANY(:exclude::text[])
            AND (cardinality(:skip_files_used_by::bigint[]) = 0 OR NOT EXISTS (
                     SELECT FROM task_files u WHERE u.lfn = f.lfn AND u.task_id = ANY(:skip_files_used_by::bigint[])
-                       AND u.type = 'input' AND u.status = 'finished'))
+                       AND u.type = 'input' AND u.status = 'finished'))),
+     chosen AS MATERIALIZED (
+        SELECT f.*, row_number() OVER in_order AS nth,
+               sum(coalesce(f.events, 0)) OVER in_order - coalesce(f.events, 0) AS events_before
+          FROM passing f WHERE f.is_known IS NULL AND f.passing_nth > :left_to_skip::bigint
         WINDOW in_order AS (ORDER BY f.place NULLS FIRST, f.file_id ROWS UNBOUNDED PRECEDING)),
+     too_large AS MATERIALIZED (
+        SELECT m.n_cut FROM chosen c CROSS JOIN LATERAL (
+               SELECT ceil(least(c.events, coalesce(:max_events::bigint - c.events_before, c.events))::numeric
+                           / :events_per_unit::bigint)::bigint AS n_cut) m
+         WHERE c.nth <= coalesce(:max_files::bigint, c.nth) AND m.n_cut > :most_units_of_file::bigint
+         ORDER BY c.nth LIMIT 1),
      units AS (
         SELECT c.*, NULL::bigint AS start_event, NULL::bigint AS end_before FROM chosen c
          WHERE :events_per_unit::bigint IS NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
@@ -192,7 +226,8 @@ WITH plain AS (
         SELECT c.*, r.start_event,
                least(r.start_event + :events_per_unit::bigint, c.events,
                      coalesce(:max_events::bigint - c.events_before, c.events))
-          FROM chosen c, generate_series(0, c.events - 1, :events_per_unit::bigint) AS r (start_event)
+          FROM chosen c, generate_series(0, CASE WHEN EXISTS (SELECT FROM too_large) THEN -1 ELSE c.events - 1 END,
+                                        :events_per_unit::bigint) AS r (start_event)
          WHERE :events_per_unit::bigint IS NOT NULL AND c.nth <= coalesce(:max_files::bigint, c.nth)
            AND c.events_before + r.start_event < coalesce(:max_events::bigint, c.events_before + r.start_event + 1)
         UNION ALL
@@ -218,9 +253,11 @@ WITH plain AS (
         RETURNING file_id, status, start_event, n_events),
      last AS (
         SELECT place, file_id FROM listed ORDER BY place DESC NULLS LAST, file_id DESC LIMIT 1)
-SELECT (SELECT count(*) FROM listed) AS n_listed, (SELECT count(is_older) FROM attempts) AS n_older,
+SELECT (SELECT count(*) FROM listed) AS n_listed,
+       (SELECT count(*) FROM listed) < (SELECT count(*) FROM next_files) AS is_cut, (SELECT n_cut FROM too_large) AS n_too_many, (SELECT count(is_older) FROM attempts) AS n_older,
        (SELECT count(*) FROM attempts WHERE is_older IS NULL AND is_not_made) AS n_not_made, (SELECT file_id FROM last) AS after_file,
        (SELECT place FROM last) AS after_block,
+       least(:left_to_skip::bigint, (SELECT count(*) FROM passing)) AS n_skipped,
        count(*) AS n_units, count(*) FILTER (WHERE coalesce(start_event, 0) = 0) AS n_files,
        sum(n_events)::bigint AS n_events,
        coalesce(array_agg(file_id ORDER BY file_id) FILTER (

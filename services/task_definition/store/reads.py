@@ -11,6 +11,10 @@ from typing import Any
 import asyncpg
 
 from services.task_definition.policy.file_status import FileInTask, shown_status
+from shared.auth import Caller
+from shared.auth.access import DETAILS, Whose
+from shared.auth.reach import Reach
+from shared.auth.state_view import TASK_COLUMNS, state_of
 from shared.db.queries import Queries
 from shared.states.event_range import STATUS_OF_CODE
 from shared.waits.store import STATES
@@ -40,17 +44,37 @@ class TaskFilter:
     at_most: int = 100
     skip: int = 0
 
+    @property
+    def asks_for_details(self) -> bool:
+        """Whether it filters by what the state view hides: it finds only what the caller may read in full."""
+        return any(one is not None for one in (self.user_name, self.name, self.req_id))
+
 
 class Reading:
-    """Stateless; reads only."""
+    """Stateless; reads only. Of tasks that are not the caller's to read in full it tells the state view."""
 
     async def tasks(
-        self, connection: asyncpg.Connection, wanted: TaskFilter, *, counts: bool = True
+        self, connection: asyncpg.Connection, wanted: TaskFilter, caller: Caller, *, counts: bool = True
     ) -> list[dict[str, Any]]:
         """Tasks, the newest first, with `files` of their master inputs and `jobs` by state.
 
         `held_back`: why no jobs are made of a task just now, as its share has enough; null: it does not wait for that.
         """
+        tasks = await self._listed(connection, wanted, Reach.of(caller))
+        ids = [task["task_id"] for task in tasks]
+        may_be_held = [task["task_id"] for task in tasks if task["status"] in MAY_BE_HELD and task["retry_at"]]
+        held = await SQL.rows(connection, "held_back", task_ids=may_be_held) if may_be_held else []
+        reasons = {row["task_id"]: row["reason"] for row in held}
+        for task in tasks:
+            task["held_back"] = reasons.get(task["task_id"])
+        if counts and tasks:
+            files, jobs = await self._files(connection, ids), await self.jobs(connection, ids)
+            for task in tasks:
+                task["files"] = files.get(task["task_id"], {})
+                task["jobs"] = jobs.get(task["task_id"], {})
+        return [_as_told(task, caller) for task in tasks]
+
+    async def _listed(self, connection: asyncpg.Connection, wanted: TaskFilter, reach: Reach) -> list[dict[str, Any]]:
         pattern = None
         if wanted.name is not None:
             escaped = wanted.name.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -69,31 +93,23 @@ class Reading:
             task_ids=None if wanted.task_ids is None else list(wanted.task_ids),
             at_most=min(wanted.at_most, MAX_TASKS),
             skip=wanted.skip,
+            told_only=wanted.asks_for_details and not reach.is_all,
+            owner=reach.owner if wanted.asks_for_details else None,
+            **reach._asdict(),
         )
-        tasks = [dict(row) for row in rows]
-        ids = [task["task_id"] for task in tasks]
-        may_be_held = [task["task_id"] for task in tasks if task["status"] in MAY_BE_HELD and task["retry_at"]]
-        held = await SQL.rows(connection, "held_back", task_ids=may_be_held) if may_be_held else []
-        reasons = {row["task_id"]: row["reason"] for row in held}
-        for task in tasks:
-            task["held_back"] = reasons.get(task["task_id"])
-        if counts and tasks:
-            files, jobs = await self._files(connection, ids), await self.jobs(connection, ids)
-            for task in tasks:
-                task["files"] = files.get(task["task_id"], {})
-                task["jobs"] = jobs.get(task["task_id"], {})
-        return tasks
+        return [dict(row) for row in rows]
 
-    async def details(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any] | None:
+    async def details(self, connection: asyncpg.Connection, task_id: int, caller: Caller) -> dict[str, Any] | None:
         """Every column of one task, its datasets, and its jobs by state."""
         task = await SQL.value(connection, "task_details", task_id=task_id)
         if task is None:
             return None
         found: dict[str, Any] = dict(task)
-        found["datasets"] = await self.datasets(connection, task_id)
         found["files"] = (await self._files(connection, [task_id])).get(task_id, {})
         found["jobs"] = (await self.jobs(connection, [task_id])).get(task_id, {})
-        return found
+        if not may_read(caller, found):
+            return {**_as_told(found, caller), "datasets": []}
+        return {**found, "datasets": await self.datasets(connection, task_id)}
 
     async def kinds(self, connection: asyncpg.Connection, task_id: int) -> dict[str, Any]:
         """Jobs of a task by type and state, its ranges of events by state, actions of retry rules.
@@ -160,6 +176,15 @@ class Reading:
     async def _files(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, dict[str, int]]:
         rows = await SQL.rows(connection, "files_by_task", task_ids=list(task_ids))
         return {row["task_id"]: {key: value for key, value in row.items() if key != "task_id"} for row in rows}
+
+
+def may_read(caller: Caller, task: Mapping[str, Any]) -> bool:
+    """Whether a caller may have the details of a task, given its row."""
+    return DETAILS.allows(caller, Whose.of(task["user_name"], task["vo"]))
+
+
+def _as_told(task: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    return task if may_read(caller, task) else state_of(task, TASK_COLUMNS)
 
 
 #: facts that only the shown status of a file needs

@@ -1,5 +1,8 @@
 -- name: list_tasks
--- Newest first; every filter may be NULL. Indexes tasks_user_newest, tasks_user, tasks_by_status.
+-- Newest first; every filter may be NULL. A filter on what the state view hides finds only what the reader may have in
+-- full (told_only); of whoever produces nothing that is their own (owner). Indexes tasks_user_newest, tasks_user,
+-- tasks_by_status.
+-- told by: DETAILS
 SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task_type, processing_type, status,
        old_status, task_priority, current_priority, gshare, resource_type, nucleus, site, cloud, progress, failure_rate,
        error_dialog, retry_at, creation_date, start_time, end_time, modification_time, state_change_time, req_id,
@@ -14,10 +17,14 @@ SELECT task_id, task_name, user_name, working_group, vo, prod_source_label, task
    AND (:min_task_id::bigint IS NULL OR task_id >= :min_task_id)
    AND (:req_id::bigint IS NULL OR req_id = :req_id)
    AND (:task_ids::bigint[] IS NULL OR task_id = ANY(:task_ids::bigint[]))
+   AND (:owner::text IS NULL OR user_name = :owner)
+   AND (NOT :told_only::boolean
+        OR orrery_may_read(user_name, vo, :reader::text, :own_vos::text[], :produced_vos::text[]))
  ORDER BY task_id DESC LIMIT :at_most::int OFFSET :skip::int;
 
 -- name: held_back
 -- Why no jobs are made of these tasks now: their share has enough, and they have open input that no job has.
+-- told by: DETAILS
 SELECT g.task_id, g.reason FROM generation_decisions g JOIN tasks t USING (task_id)
  WHERE g.task_id = ANY(:task_ids::bigint[]) AND g.outcome = 'throttled' AND t.retry_at IS NOT NULL
    AND EXISTS (SELECT FROM task_datasets d
@@ -26,6 +33,7 @@ SELECT g.task_id, g.reason FROM generation_decisions g JOIN tasks t USING (task_
 
 -- name: files_by_task
 -- Files of the master inputs.
+-- told by: STATES
 SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint AS opened,
        sum(n_files_used)::bigint AS used, sum(n_files_finished)::bigint AS finished, sum(n_files_failed)::bigint AS failed,
        sum(n_files_on_hold)::bigint AS on_hold, sum(n_files_waiting)::bigint AS waiting
@@ -35,6 +43,7 @@ SELECT task_id, sum(n_files)::bigint AS total, sum(n_files_to_be_used)::bigint A
 
 -- name: jobs_by_task
 -- Jobs by state, those of the archive included.
+-- told by: STATES
 SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
         SELECT task_id, status, count(*) AS n FROM jobs WHERE task_id = ANY(:task_ids::bigint[]) GROUP BY 1, 2
         UNION ALL
@@ -44,6 +53,7 @@ SELECT task_id, status, sum(n)::bigint AS n_jobs FROM (
 -- name: job_types_of_task
 -- Jobs of a task by type and state, those of the archive included, of at most so many. Indexes jobs_task,
 -- jobs_archive_task.
+-- told by: OPERATORS
 SELECT job_type, status, count(*) AS n_jobs FROM (
         (SELECT job_type, status FROM jobs WHERE task_id = :task_id LIMIT :at_most::int)
         UNION ALL
@@ -53,21 +63,25 @@ SELECT job_type, status, count(*) AS n_jobs FROM (
 
 -- name: event_ranges_of_task
 -- Ranges of a task's events by state, and how many of them jumbo jobs had, of at most so many. Index event_ranges_id.
+-- told by: OPERATORS
 SELECT status, count(*) AS n_ranges, count(*) FILTER (WHERE is_jumbo) AS n_jumbo
   FROM (SELECT status, is_jumbo FROM event_ranges WHERE task_id = :task_id LIMIT :at_most::int) counted
  GROUP BY status ORDER BY status;
 
 -- name: retry_actions_of_task
 -- What rules about errors did for a task, by action, as long as its decisions are kept. Index retry_decisions_task.
+-- told by: OPERATORS
 SELECT action, count(*) AS n_jobs FROM retry_decisions WHERE task_id = :task_id AND is_active
  GROUP BY action ORDER BY action;
 
 -- name: task_details
 -- Every column of a task, for people.
+-- told by: DETAILS
 SELECT to_jsonb(t) FROM tasks t WHERE task_id = :task_id;
 
 -- name: datasets_of_task
 -- Datasets of a task; the types may be NULL.
+-- told by: DETAILS
 SELECT dataset_id, dataset_name, container_name, type, stream_name, status, state, master_id, template_id, n_files,
        n_files_to_be_used, n_files_used, n_files_finished, n_files_failed, n_files_on_hold, n_files_waiting, n_events,
        n_events_to_be_used, n_events_used, attributes, storage_token, destination
@@ -77,6 +91,7 @@ SELECT dataset_id, dataset_name, container_name, type, stream_name, status, stat
 -- name: files_of_datasets
 -- The first files of each dataset; with the state of the job that writes an output, whether a merge job has it, and how
 -- many ranges of its events an input has. Index task_files_unit.
+-- told by: DETAILS
 SELECT f.*, j.status AS producer_status, coalesce(r.n_ranges, 1) AS n_ranges,
        coalesce(r.n_ranges_finished, 0) AS n_ranges_finished
   FROM unnest(:dataset_ids::bigint[]) AS d (dataset_id)
@@ -94,11 +109,13 @@ SELECT f.*, j.status AS producer_status, coalesce(r.n_ranges, 1) AS n_ranges,
 
 -- name: job_ids_of_task
 -- All jobs of a task, those of the archive included. Index jobs_task.
+-- told by: DETAILS
 SELECT job_id FROM jobs WHERE task_id = :task_id
 UNION SELECT job_id FROM archived_job_ids(ARRAY[:task_id::bigint]) ORDER BY job_id;
 
 -- name: jobs_of_task
 -- The newest jobs of a task, those of the archive included, with their text for the pilot while it is kept.
+-- told by: DETAILS
 SELECT j.job_id, j.task_id, j.status, j.queue, j.resource_type, j.gshare, j.user_name, j.prod_source_label, j.job_type,
        j.current_priority, j.core_count, j.attempt_number, j.creation_time, j.state_change_time, j.start_time, j.end_time,
        j.error_source, j.error_code, j.error_dialog, s.spec,

@@ -19,6 +19,8 @@ from services.task_definition.policy.task_file import (
 )
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
+from shared.auth import Caller
+from shared.auth.access import PRODUCTION, Whose
 from shared.brokerage.request import InputDataset
 from shared.catalogue import CatalogueReader
 from shared.db.queries import Queries
@@ -30,7 +32,7 @@ SQL = Queries.beside(__file__)
 
 
 class NoSuchTask(LookupError):
-    """Some of the tasks do not exist; `task_ids` are theirs."""
+    """Some of the tasks do not exist, or not for the caller; `task_ids` are theirs."""
 
     def __init__(self, task_ids: Sequence[int]) -> None:
         self.task_ids = tuple(task_ids)
@@ -44,21 +46,28 @@ class TaskFiles:
         self._catalogue = catalogue
 
     async def save(
-        self, connection: asyncpg.Connection, task_ids: Sequence[int], storages: Mapping[str, Storage]
+        self,
+        connection: asyncpg.Connection,
+        task_ids: Sequence[int],
+        storages: Mapping[str, Storage],
+        caller: Caller,
     ) -> list[TaskFile]:
-        """The task file of each task, in the order asked. Raises NoSuchTask with every id that is unknown."""
+        """The task file of each task, in the order asked.
+
+        Raises NoSuchTask with every id that is unknown, or of a VO of which the caller is not production.
+        """
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            found = [await self._one(connection, task_id, storages) for task_id in task_ids]
+            found = [await self._one(connection, task_id, storages, caller) for task_id in task_ids]
         missing = [task_id for task_id, file in zip(task_ids, found, strict=True) if file is None]
         if missing:
             raise NoSuchTask(missing)
         return [file for file in found if file is not None]
 
     async def _one(
-        self, connection: asyncpg.Connection, task_id: int, storages: Mapping[str, Storage]
+        self, connection: asyncpg.Connection, task_id: int, storages: Mapping[str, Storage], caller: Caller
     ) -> TaskFile | None:
         row = await SQL.row(connection, "task_of_file", task_id=task_id)
-        if row is None:
+        if row is None or not PRODUCTION.allows(caller, Whose.of(row["user_name"], row["vo"])):
             return None
         datasets, inputs = await inputs_of_task(self._catalogue, connection, task_id, storages)
         parts = _parts_of_task(datasets, inputs)

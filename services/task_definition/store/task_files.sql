@@ -1,6 +1,7 @@
 -- name: task_of_file
 -- A task as it was submitted and as it is now, with its parent.
-SELECT s.task_parameters, t.task_id, t.status, t.user_name, t.current_priority, t.gshare, t.resource_type, t.split_rule,
+-- told by: PRODUCTION
+SELECT s.task_parameters, t.task_id, t.status, t.user_name, t.vo, t.current_priority, t.gshare, t.resource_type, t.split_rule,
        t.parent_tid, p.status AS parent_status, p.nucleus AS parent_nucleus,
        t.nucleus, t.site, t.cloud, t.core_count, t.ram_count, t.ram_unit, t.base_ram_count, t.out_disk_count,
        t.out_disk_unit, t.work_disk_count, t.work_disk_unit, t.cpu_time, t.cpu_time_unit, t.cpu_efficiency,
@@ -15,6 +16,7 @@ WHERE t.task_id = :task_id;
 -- name: chunk_of_file
 -- The chunk that has waited longest for queues, else the last one; since when merging of its queue finds no place: that
 -- it was used in the end does not change how it was placed.
+-- told by: PRODUCTION
 SELECT c.chunk_id, c.task_id, c.kind, c.n_files, c.n_events, c.input_bytes, c.queue, c.priority, c.ram_mb, merging.waiting_since,
        c.largest_boundary, c.inputs IS NOT NULL AS has_inputs
 FROM chunks c
@@ -32,6 +34,7 @@ LIMIT 1;
 
 -- name: seed_of_file
 -- Of the last decision about the chunk; without a chunk, about the task.
+-- told by: PRODUCTION
 SELECT seed FROM brokerage_decisions
 WHERE task_id = :task_id AND chunk_id IS NOT DISTINCT FROM :chunk_id::bigint
 ORDER BY decision_id DESC

@@ -14,6 +14,7 @@ from services.task_definition.policy.duplication import Writer
 from services.task_definition.policy.shares import ShareNode
 from services.task_definition.store.work_queues import work_queues
 from shared.auth import Caller
+from shared.auth.access import Whose
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.resource_types import ResourceType
@@ -63,6 +64,8 @@ class TaskRow:
     retry_at: datetime | None
     error_dialog: str | None
     takes_unstaged: bool
+    hold: str | None
+    held_until: datetime | None
 
     @property
     def parent_id(self) -> int | None:
@@ -85,6 +88,16 @@ class SameName:
     unique_name: bool
 
 
+@dataclass(frozen=True)
+class NamedTask:
+    """A task that another one refers to."""
+
+    task_id: int
+    status: TaskStatus
+    user_name: str
+    vo: str | None
+
+
 class TaskStore:
     """Stateless; every method runs in the caller's transaction."""
 
@@ -98,6 +111,15 @@ class TaskStore:
     async def status(self, connection: asyncpg.Connection, task_id: int) -> TaskStatus | None:
         found: TaskStatus | None = await SQL.value(connection, "status_of_task", task_id=task_id)
         return found
+
+    async def named(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> list[NamedTask]:
+        """Those of the tasks that exist."""
+        return [NamedTask(**dict(row)) for row in await SQL.rows(connection, "named_tasks", task_ids=list(task_ids))]
+
+    async def whose(self, connection: asyncpg.Connection, task_id: int) -> Whose | None:
+        """To whom a task belongs; None: there is none."""
+        row = await SQL.row(connection, "whose_task", task_id=task_id)
+        return None if row is None else Whose.of(row["user_name"], row["vo"])
 
     async def insert(
         self, connection: asyncpg.Connection, task_id: int, columns: Mapping[str, Any], parameters: Mapping[str, Any]
@@ -173,9 +195,9 @@ class TaskStore:
             details=dict(details or {}),
         )
 
-    async def grid_pref(self, connection: asyncpg.Connection, user_name: str) -> str:
-        """The letters of a user."""
-        return str(await SQL.value(connection, "grid_pref", user_name=user_name) or "")
+    async def grid_pref(self, connection: asyncpg.Connection, user_name: str, vo: str) -> str:
+        """The letters of a user in a VO."""
+        return str(await SQL.value(connection, "grid_pref", user_name=user_name, vo=vo) or "")
 
     async def children(self, connection: asyncpg.Connection, task_id: int) -> list[asyncpg.Record]:
         return await SQL.rows(connection, "children_of_task", task_id=task_id)
@@ -192,8 +214,13 @@ class TaskStore:
         """The row itself asks job generation to look, should the message be lost."""
         await SQL.run(connection, "look_now", task_id=task_id)
 
-    async def same_name(self, connection: asyncpg.Connection, task_name: str) -> SameName | None:
-        row = await SQL.row(connection, "same_name", task_name=task_name)
+    async def look_at_input(self, connection: asyncpg.Connection, task_id: int) -> None:
+        """What its input has become is looked at at once."""
+        await SQL.run(connection, "look_at_input", task_id=task_id)
+
+    async def same_name(self, connection: asyncpg.Connection, task_name: str, vo: str) -> SameName | None:
+        """The task of a VO that has this name."""
+        row = await SQL.row(connection, "same_name", task_name=task_name, vo=vo)
         return None if row is None else SameName(**dict(row))
 
     async def outputs(self, connection: asyncpg.Connection, task_id: int) -> set[str]:

@@ -1,18 +1,31 @@
 -- name: lock_task
 -- The row of a task, held until the commit: everything that changes a task takes this lock first.
+-- told by: nobody; it is locked to be changed
 SELECT t.task_id, t.task_name, t.user_name, t.vo, t.prod_source_label, t.task_type, t.status, t.old_status, t.parent_tid,
        t.nucleus, t.site, t.cloud, t.task_priority, t.current_priority, t.split_rule, t.max_attempt, t.max_failure,
        t.goal, t.gshare, t.resource_type, t.measured_units, t.walltime_unit, t.command, t.command_details, t.retry_at,
-       t.error_dialog, t.takes_unstaged
+       t.error_dialog, t.takes_unstaged, t.hold, t.held_until
   FROM tasks t WHERE t.task_id = :task_id FOR NO KEY UPDATE;
 
 -- name: parameters_of_task
 -- The parameters as they were submitted, or as a command changed them.
+-- told by: DETAILS
 SELECT task_parameters FROM task_parameters WHERE task_id = :task_id;
 
 -- name: status_of_task
 -- The state of a task, without waiting for whoever changes it.
+-- told by: STATES
 SELECT status FROM tasks WHERE task_id = :task_id;
+
+-- name: named_tasks
+-- Tasks that others refer to by id, with what decides who may (access.DETAILS).
+-- told by: nobody; it decides what is told
+SELECT task_id, status, user_name, vo FROM tasks WHERE task_id = ANY(:task_ids::bigint[]);
+
+-- name: whose_task
+-- Owner and VO of a task. By primary key.
+-- told by: nobody; it decides what is told
+SELECT user_name, vo FROM tasks WHERE task_id = :task_id;
 
 -- name: insert_task
 -- A new task, unless it is to be the only one of its name and there is one. Index tasks_unique_name.
@@ -24,7 +37,7 @@ INSERT INTO tasks (task_id, status, task_name, user_name, prod_source_label, wor
                    merge_ram_unit, merge_core_count, goal, cpu_time, cpu_time_unit, cpu_efficiency, base_walltime,
                    nucleus, base_ram_count, request_type, disk_io, disk_io_unit, gshare, resource_type, max_attempt, max_failure,
                    fixed_units, ip_connectivity, container_name, num_throttled, term_condition, event_service,
-                   use_jumbo, unique_name)
+                   use_jumbo, unique_name, submitted_by)
 SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.working_group, r.vo, r.core_count,
        r.task_type, r.processing_type, r.task_priority, r.current_priority, r.architecture, r.trans_uses, r.trans_home,
        r.trans_path, r.split_rule, r.walltime, r.walltime_unit, r.out_disk_count, r.out_disk_unit, r.work_disk_count,
@@ -33,9 +46,10 @@ SELECT :task_id, 'registered', r.task_name, r.user_name, r.prod_source_label, r.
        r.merge_ram_count, r.merge_ram_unit, r.merge_core_count, r.goal, r.cpu_time, r.cpu_time_unit, r.cpu_efficiency,
        r.base_walltime, r.nucleus, r.base_ram_count, r.request_type, r.disk_io, r.disk_io_unit, r.gshare, r.resource_type, r.max_attempt,
        r.max_failure, coalesce(r.fixed_units, '{}'), r.ip_connectivity, r.container_name, r.num_throttled,
-       r.term_condition, coalesce(r.event_service, 0), r.use_jumbo, coalesce(r.unique_name, false)
+       r.term_condition, coalesce(r.event_service, 0), r.use_jumbo, coalesce(r.unique_name, false),
+       r.submitted_by
   FROM jsonb_populate_record(NULL::tasks, :columns::jsonb) r
-ON CONFLICT (task_name) WHERE unique_name DO NOTHING
+ON CONFLICT (vo, task_name) WHERE unique_name DO NOTHING
 RETURNING task_id;
 
 -- name: insert_parameters
@@ -68,8 +82,15 @@ VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);
 
 -- name: children_of_task
 -- Tasks that wait for this one, in order of id.
-SELECT task_id, status, old_status FROM tasks
+SELECT task_id, status, old_status, hold, user_name FROM tasks
  WHERE parent_tid = :task_id AND task_id <> :task_id ORDER BY task_id;
+
+-- name: look_at_input
+-- Input that is looked at from time to time is looked at next; what was not looked at any more is again, for a day.
+UPDATE task_datasets
+   SET state_check_time = '-infinity',
+       state_check_expiration = coalesce(state_check_expiration, orrery_now() + interval '1 day')
+ WHERE task_id = :task_id AND type = 'input';
 
 -- name: has_food
 -- Whether a parent made files that a child has not read, unless its last retry left children as they are. Contents that
@@ -94,8 +115,8 @@ UPDATE tasks SET retry_at = orrery_now()
  WHERE task_id = :task_id AND status IN ('ready', 'scouting', 'scouted', 'running');
 
 -- name: same_name
--- The task whose name is to be the only one of its kind, else the first of that name. Index tasks_name.
-SELECT task_id, user_name, vo, unique_name FROM tasks WHERE task_name = :task_name
+-- The task of a VO whose name is to be the only one there, else the first of that name. Index tasks_name.
+SELECT task_id, user_name, vo, unique_name FROM tasks WHERE task_name = :task_name AND vo = :vo
  ORDER BY unique_name DESC, task_id LIMIT 1;
 
 -- name: outputs_of_task
@@ -109,21 +130,35 @@ SELECT pg_advisory_xact_lock(hashed.name)
   FROM (SELECT DISTINCT hashtextextended(name, 0) AS name FROM unnest(:names::text[]) AS x (name) ORDER BY 1) hashed;
 
 -- name: writers_of_datasets
--- Tasks that write these datasets, with the names that they give their files there.
-SELECT d.dataset_name, d.task_id, t.user_name,
+-- Tasks that write these datasets, with the names that they give their files there; of those that are not defined yet what
+-- their parameters say. Index tasks_live.
+SELECT given.name AS dataset_name, t.task_id, t.user_name, coalesce(t.vo, '') AS vo, '{}'::text[] AS templates
+  FROM tasks t JOIN task_parameters p USING (task_id)
+  CROSS JOIN LATERAL (
+       SELECT DISTINCT regexp_replace(item ->> 'dataset', '^[^:]*:', '') AS name
+         FROM (SELECT jsonb_path_query(p.task_parameters, '$.jobParameters[*] ? (@.param_type == "output" || @.param_type == "log")')
+               UNION ALL SELECT jsonb_path_query(p.task_parameters, '$.log[*] ? (@.type() == "object")')) items (item)) given
+ WHERE t.status = 'registered' AND given.name = ANY(:names::text[])
+   AND (:besides::bigint IS NULL OR t.task_id <> :besides)
+   AND NOT EXISTS (SELECT FROM task_datasets w WHERE w.task_id = t.task_id AND w.dataset_name = given.name)
+UNION ALL
+(SELECT d.dataset_name, d.task_id, t.user_name, coalesce(t.vo, '') AS vo,
        coalesce(array_agg(o.file_name_template) FILTER (WHERE o.file_name_template IS NOT NULL), '{}') AS templates
   FROM task_datasets d JOIN tasks t USING (task_id) LEFT JOIN output_templates o USING (dataset_id)
  WHERE d.dataset_name = ANY(:names::text[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log', 'tmpl_output', 'tmpl_log')
    AND (:besides::bigint IS NULL OR d.task_id <> :besides)
- GROUP BY d.dataset_name, d.task_id, t.user_name ORDER BY d.dataset_name, d.task_id;
+ GROUP BY d.dataset_name, d.task_id, t.user_name, t.vo)
+ ORDER BY dataset_name, task_id;
 
 -- name: share_nodes
 -- The tree of shares in the order in which they are matched.
+-- told by: STATES
 SELECT gshare, parent, prod_source_label, working_group, campaign, processing_type, trans_path, resource_type, vo
   FROM shares ORDER BY position, gshare;
 
 -- name: resource_types
 -- The resource types, in the order in which they are matched.
+-- told by: STATES
 SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FROM resource_types ORDER BY position;
 
 -- name: try_expression
@@ -131,5 +166,5 @@ SELECT resource_name, min_core, max_core, min_ram_per_core, max_ram_per_core FRO
 SELECT '' ~ :pattern::text;
 
 -- name: grid_pref
--- The special permissions of a user.
-SELECT grid_pref FROM users WHERE user_name = :user_name;
+-- The special permissions of a user in a VO.
+SELECT grid_pref FROM orrery_account(:user_name::text, :vo::text);

@@ -8,8 +8,8 @@ ON CONFLICT (kind, name) DO UPDATE
        revoked_by = excluded.revoked_by, reason = excluded.reason;
 
 -- name: forget_over
--- Revocations of tokens that have expired since.
-DELETE FROM revocations WHERE until <= orrery_now();
+-- Revocations of tokens that have expired since, so long ago that they tell the end of no job any more.
+DELETE FROM revocations WHERE until <= orrery_now() - make_interval(secs => :expired_within_s);
 
 -- name: next_version
 -- Revocations changed: every process reads them again.
@@ -17,9 +17,11 @@ UPDATE versions SET version = version + 1, changed_at = orrery_now() WHERE name 
 
 -- name: config_version
 -- The version of the parameters, which the news of revocations repeats.
+-- told by: STATES
 SELECT version FROM versions WHERE name = 'config';
 
 -- name: revoked
 -- What is revoked, the newest first.
+-- told by: OPERATORS
 SELECT kind, name, revoked_at, until, revoked_by, reason FROM revocations
  WHERE until > orrery_now() ORDER BY revoked_at DESC, kind, name LIMIT :at_most::int;

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from services.task_definition.policy.work_queues import WorkQueue
+from services.task_definition.policy.work_queues import RESOURCE, WorkQueue
 from shared.db.queries import Queries
 
 SQL = Queries.beside(__file__)
@@ -53,6 +53,8 @@ async def matching_tasks(connection: asyncpg.Connection, queue: WorkQueue) -> in
     condition = "true"
     if queue.condition is not None:
         condition, values = queue.condition.sql(len(SQL.parameters("matching_tasks")) + 1)
+    if queue.function == RESOURCE:
+        condition = f"({condition}) AND NOT orrery_is_analysis(task_type, prod_source_label)"
     text = SQL.text("matching_tasks").removesuffix("true") + f"({condition})"
     places = {"label": queue.label, "vo": queue.vo}
     known = [places[name] for name in SQL.parameters("matching_tasks")]

@@ -1,11 +1,13 @@
 -- name: work_queues
 -- All of them, in the order in which tasks are mapped, with the live tasks of each.
+-- told by: STATES
 SELECT w.queue_id, w.queue_name AS name, w.queue_type AS label, w.vo, w.queue_share AS share, w.queue_order AS "order",
        w.criteria, w.variables, w.partition_id, w.stretchable, w.throttled, w.status, w.queue_function AS function
   FROM work_queues w ORDER BY w.queue_order NULLS LAST, w.queue_id;
 
 -- name: tasks_of_work_queues
 -- Live tasks by work queue.
+-- told by: STATES
 SELECT work_queue_id, count(*) AS n_tasks FROM tasks
  WHERE work_queue_id IS NOT NULL AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted')
  GROUP BY work_queue_id;

@@ -8,11 +8,14 @@ from typing import Any
 import asyncpg
 from pydantic import ValidationError
 
+from services.task_definition.policy.preprocessing import is_unknown_yet
 from services.task_definition.policy.shares import unknown_share
 from services.task_definition.policy.task_parameters.kinds import MOST_ITEMS
 from services.task_definition.policy.task_spec_items import Item
 from services.task_definition.policy.work_queues import unknown_work_queue
 from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.rights import may_submit_for
+from shared.auth import Caller
 from shared.brokerage.matchmaking import requirements_in
 from shared.catalogue.port import CatalogueReader
 from shared.model.problems import FieldProblem
@@ -45,6 +48,7 @@ async def problems_of_readable_parts(
     tasks: TaskStore,
     catalogue: CatalogueReader,
     parameters: Any,
+    caller: Caller,
     vos_outside: Collection[str] = (),
 ) -> list[FieldProblem]:
     """Taken names that must be unique, unknown shares, work queues and input, in what can be read."""
@@ -58,16 +62,23 @@ async def problems_of_readable_parts(
         found += unknown_work_queue(work_queue, vo, sharing.work_queues) if work_queue and vo else []
     name = _name(parameters, "taskName")
     if parameters.get("uniqueTaskName") and name:
-        existing = await tasks.same_name(connection, name)
+        existing = await tasks.same_name(connection, name, vo)
         if existing is not None:
-            found.append(duplicate_name(name, existing.task_id))
-    if parameters.get("waitInput") or parameters.get("parent_tid") is not None or parameters.get("vo") in vos_outside:
+            found.append(duplicate_name(name, None))
+    if (
+        not may_submit_for(caller, vo)
+        or parameters.get("waitInput")
+        or parameters.get("parent_tid") is not None
+        or parameters.get("vo") in vos_outside
+    ):
         return found
     items = await in_slices(_items(parameters))
     inputs = [(index, one) for index, item in items if item.param_type == "input" for one in item.datasets()]
-    known = await catalogue.find(connection, sorted({one for _, one in inputs})) if inputs else {}
+    known = await catalogue.find(connection, sorted({one for _, one in inputs}), vo) if inputs else {}
     found += [
-        problem(f"jobParameters.{index}.dataset", one, UNKNOWN_DATASET) for index, one in inputs if one not in known
+        problem(f"jobParameters.{index}.dataset", one, UNKNOWN_DATASET)
+        for index, one in inputs
+        if one not in known and not is_unknown_yet(one)
     ]
     return found
 

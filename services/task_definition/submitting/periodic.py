@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from services.task_definition.commanding.command import SYSTEM
+from services.task_definition.parameters import SERIES_SUBMITTER_SEEN_DAYS
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.periodic import (
     MOST_OF_A_NAME,
@@ -17,13 +19,16 @@ from services.task_definition.policy.periodic import (
     next_time,
     occurrence,
     problems_of_series,
+    right_lost,
 )
 from services.task_definition.policy.task_spec import parse_task
-from services.task_definition.store.periodic import PeriodicStore, PeriodicTask, described
+from services.task_definition.store.periodic import Lapsed, PeriodicStore, PeriodicTask, described
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.rights import owner_of
 from services.task_definition.submitting.submission import Submission, SubmissionRefused
-from shared.auth import Caller
+from shared.auth import Caller, access
+from shared.auth.access import Whose
+from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.task_spec_problems import problem
 
@@ -33,10 +38,15 @@ AT_ONCE = 10
 
 
 class PeriodicTasks:
-    """Whoever submits a series lends it their rights for each of its tasks."""
+    """Whoever submits a series lends it the rights that they have on the day of each task.
 
-    def __init__(self, tasks: TaskStore, submission: Submission) -> None:
-        self._tasks, self._submission, self._store = tasks, submission, PeriodicStore()
+    These are what their newest token said, in any call about series and any submission. A series pauses when they are
+    revoked, left the VO, or showed no token for long.
+    """
+
+    def __init__(self, tasks: TaskStore, submission: Submission, parameters: Parameters) -> None:
+        self._tasks, self._submission, self._parameters = tasks, submission, parameters
+        self._store = PeriodicStore()
 
     async def submit(
         self,
@@ -68,6 +78,7 @@ class PeriodicTasks:
             vo=spec.parameters.vo,
             parameters=dict(parameters),
             caller=described(caller),
+            source=caller.source,
             period_s=period_s,
             next_at=starts_at or work.now,
             ends_at=ends_at,
@@ -77,13 +88,30 @@ class PeriodicTasks:
 
     async def submit_due(self, work: UnitOfWork) -> bool:
         """Periodic: the tasks that are due; whether there may be more."""
+        lapsed = await self._store.lapsed(work.connection, self._seen_within_s, count=AT_ONCE)
+        for series in lapsed:
+            await self._pause(work, series.periodic_id, _said(series, self._seen_within_s))
+        if len(lapsed) == AT_ONCE:
+            return True  # nothing is submitted before all of them pause
         due = await self._store.due(work.connection, AT_ONCE)
         for one in due:
+            lost = right_lost(one.as_caller(), one.user_name, one.vo)
             if one.ends_at is not None and one.ends_at <= work.now:
                 await self._store.move(work.connection, one.periodic_id, "ended", ["active"])
+            elif lost is not None:
+                await self._pause(work, one.periodic_id, lost)
             else:
                 await self._submit_next(work, one)
         return len(due) == AT_ONCE
+
+    @property
+    def _seen_within_s(self) -> float:
+        return self._parameters.read(SERIES_SUBMITTER_SEEN_DAYS) * 86_400
+
+    async def _pause(self, work: UnitOfWork, periodic_id: int, reason: str) -> None:
+        if await self._store.move(work.connection, periodic_id, "paused", ["active"], reason):
+            log.warning("periodic task %d is paused: %s", periodic_id, reason)
+            await self._audit(work, SYSTEM, "pause", periodic_id, f"paused: {reason}"[:500])
 
     async def _submit_next(self, work: UnitOfWork, series: PeriodicTask) -> None:
         """A task that is refused is left out; its series says why and goes on."""
@@ -109,8 +137,11 @@ class PeriodicTasks:
 
     async def command(self, work: UnitOfWork, periodic_id: int, verb: str, caller: Caller) -> rules.Reply:
         """pause, resume or end."""
+        await self._store.note_seen(work.connection, caller)
         series = await self._store.lock(work.connection, periodic_id)
         reply = self._refusal(series, periodic_id, verb, caller)
+        if reply is None and series is not None and verb == "resume":
+            reply = await self._lapsed(work, series)
         if reply is None:
             allowed, target = PERIODIC_COMMANDS[verb]
             await self._store.move(work.connection, periodic_id, target, allowed)
@@ -120,18 +151,28 @@ class PeriodicTasks:
         return reply
 
     def _refusal(self, series: PeriodicTask | None, periodic_id: int, verb: str, caller: Caller) -> rules.Reply | None:
-        if series is None:
+        if series is None or not access.COMMANDS.allows(caller, Whose(series.user_name, series.vo)):
             return rules.Reply(rules.NOT_FOUND, f"periodic task {periodic_id} not found")
-        if not caller.may_for(series.vo, "production") and (
-            caller.name != series.user_name or not caller.is_of(series.vo)
-        ):
-            return rules.Reply(rules.NOT_PERMITTED, f"periodic task {periodic_id} belongs to {series.user_name}")
         allowed, _ = PERIODIC_COMMANDS[verb]
         if series.status not in allowed:
             words = ", ".join(sorted(allowed))
             said = f"{verb} is refused for a periodic task that is {series.status}; allowed: {words}"
             return rules.Reply(rules.IRRELEVANT, said)
         return None
+
+    async def _lapsed(self, work: UnitOfWork, series: PeriodicTask) -> rules.Reply | None:
+        """A series that nobody stands for is resumed by who submitted it, with a token of today."""
+        found = await self._store.lapsed(
+            work.connection, self._seen_within_s, status="paused", periodic_id=series.periodic_id
+        )
+        reasons = [_said(one, self._seen_within_s) for one in found if one.revoked in (None, one.submitter)]
+        lost = right_lost(series.as_caller(), series.user_name, series.vo)
+        reason = next(iter(reasons), lost)
+        if reason is None:
+            return None
+        name = series.caller["name"]
+        said = f"resume is refused: {reason}; allowed: a call of {name} with a new token that has what is missing"
+        return rules.Reply(rules.NOT_PERMITTED, said)
 
     async def _audit(self, work: UnitOfWork, caller: Caller, verb: str, periodic_id: int, outcome: str) -> None:
         await self._tasks.audit(
@@ -141,3 +182,10 @@ class PeriodicTasks:
             target=f"periodic_task:{periodic_id}",
             outcome=outcome,
         )
+
+
+def _said(lapsed: Lapsed, seen_within_s: float) -> str:
+    """Why nobody stands for a series."""
+    if lapsed.revoked is not None:
+        return f"{lapsed.revoked} was revoked"
+    return f"{lapsed.submitter} showed no token for {seen_within_s / 86_400:g} days"

@@ -28,7 +28,7 @@ class Resubmission:
         """The task that this one continues: its name is to be the only one, and so is that of the other."""
         if not spec.parameters.unique_task_name:
             return None
-        found = await self._tasks.same_name(work.connection, spec.parameters.task_name)
+        found = await self._tasks.same_name(work.connection, spec.parameters.task_name, spec.parameters.vo)
         is_mine = found is not None and found.unique_name and (found.user_name, found.vo) == (owner, spec.parameters.vo)
         return found if is_mine else None
 
@@ -61,7 +61,7 @@ class Resubmission:
         task = await self._tasks.lock(work.connection, existing.task_id)
         assert task is not None
         parameters, changed = merged(await self._tasks.parameters(work.connection, task.task_id), spec)
-        problems = await self._changes.replace(work, task, parameters, changed)
+        problems = await self._changes.replace(work, task, parameters, changed, caller)
         if problems:
             return list(problems), []
         details = {"resubmission": True, "changed": sorted(changed)}

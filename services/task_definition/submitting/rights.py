@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from services.task_definition.policy.client_defaults import HIGHEST_OF_USERS
+from services.task_definition.policy.owners import MOST_ATTEMPTS_BY_OWNER
 from services.task_definition.policy.task_spec import TaskSpec
-from shared.auth import Caller
+from shared.auth import Caller, access
+from shared.auth.access import Whose
 from shared.model.analysis import ANALYSIS
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -11,21 +14,59 @@ from shared.model.task_spec_problems import problem
 USER_LABELS = ("user", "panda", "test", "ptest")
 #: analysis jobs start from it; above it work is urgent (PanDA brokerage: urgent chunks), which is not a user's to say
 MOST_PRIORITY_OF_USERS = 1000
+#: owners order their tasks among themselves by currentPriority (PanDA client: --priority)
+MOST_CURRENT_PRIORITY_OF_USERS = HIGHEST_OF_USERS
 
 
 def owner_of(spec: TaskSpec, caller: Caller) -> str:
-    """Users own what they submit, whatever the JSON says; production may submit in another name."""
-    return (spec.parameters.user_name or caller.name) if _may_produce(spec, caller) else caller.name
+    """Users own what they submit, whatever the JSON says.
+
+    Production may submit in another name of its own issuer.
+    """
+    named = spec.parameters.user_name or caller.name
+    return named if _may_produce(spec, caller) and access.may_name(caller, named) else caller.name
+
+
+def secrets_asked_of(spec: TaskSpec, caller: Caller) -> str | None:
+    """Whose secrets a task would use that somebody else submits.
+
+    None where it uses the caller's own, or none.
+    """
+    named = spec.parameters.user_name
+    is_others = bool(named) and named != caller.name and _may_produce(spec, caller)
+    return named if is_others and spec.parameters.use_secrets else None
+
+
+def names_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
+    """What production may not do in another name: in one of another issuer anything, in any use secrets."""
+    named, found = spec.parameters.user_name, list[FieldProblem]()
+    if named and _may_produce(spec, caller) and not access.may_name(caller, named):
+        allowed = f"the name is of another issuer than {caller.name}; allowed: {caller.names.meaning}"
+        found.append(problem("userName", named, allowed))
+    if (owner := secrets_asked_of(spec, caller)) is not None:
+        allowed = f"the secrets of {owner} go to tasks that {owner} submits; allowed: false"
+        found.append(problem("useSecrets", True, allowed))
+    return found
 
 
 def _may_produce(spec: TaskSpec, caller: Caller) -> bool:
     return caller.may_for(spec.parameters.vo, "production")
 
 
-def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
-    """What a caller without the role production in the task's VO may not ask for."""
+def may_submit_for(caller: Caller, vo: str) -> bool:
+    """Whether tasks of a VO are a caller's to submit: what it has is told to nobody else."""
+    return access.SUBMITTING.allows(caller, Whose(vo=vo))
+
+
+def rights_missing(
+    spec: TaskSpec, caller: Caller, most_attempts: int = MOST_ATTEMPTS_BY_OWNER.default
+) -> list[FieldProblem]:
+    """What a caller without the role production in the task's VO may not ask for.
+
+    `most_attempts`: of a unit of input, as retries of an owner may allow (MOST_ATTEMPTS_BY_OWNER).
+    """
     if _may_produce(spec, caller):
-        return []
+        return names_missing(spec, caller)
     given, found = spec.parameters, list[FieldProblem]()
     if not caller.is_of(given.vo):
         vos = ", ".join(sorted(caller.vos or ())) or "none"
@@ -41,10 +82,16 @@ def rights_missing(spec: TaskSpec, caller: Caller) -> list[FieldProblem]:
         groups = ", ".join(sorted(caller.groups)) or "none"
         allowed = f"needs the role production or that group; groups of {caller.name}: {groups}"
         found.append(problem("workingGroup", given.working_group, allowed))
-    for name, priority in (("taskPriority", given.task_priority), ("currentPriority", given.current_priority)):
-        if priority is not None and priority > MOST_PRIORITY_OF_USERS:
-            allowed = f"needs the role production; allowed: at most {MOST_PRIORITY_OF_USERS}"
+    for name, priority, most in (
+        ("taskPriority", given.task_priority, MOST_PRIORITY_OF_USERS),
+        ("currentPriority", given.current_priority, MOST_CURRENT_PRIORITY_OF_USERS),
+    ):
+        if priority is not None and priority > most:
+            allowed = f"needs the role production; allowed: at most {most}"
             found.append(problem(name, priority, allowed))
+    if given.max_attempt is not None and given.max_attempt > most_attempts:
+        allowed = f"needs the role production; allowed: at most {most_attempts}"
+        found.append(problem("maxAttempt", given.max_attempt, allowed))
     skips_scouts = given.skip_scout and not given.hpo_workflow  # a search has none (PanDA client, phpo)
     for name, value in (("skipScout", skips_scouts), ("gshare", given.gshare), ("official", given.official)):
         if value:

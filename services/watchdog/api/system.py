@@ -9,9 +9,10 @@ from typing import Annotated, Any
 from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, Field
 
-from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks
+from services.watchdog import diagnosing
+from services.watchdog.checking import CHECKS, INVARIANTS, Violation, run_checks, waiting
 from services.watchdog.store.due import SQL
-from shared.auth import Caller
+from shared.auth import Caller, access
 from shared.auth.web import require
 from shared.db.database import Database
 from shared.messaging import ledger
@@ -19,8 +20,8 @@ from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id, MaybeId, Page, Text
 
-Operator = Annotated[Caller, Depends(require("operator"))]
-Repairer = Annotated[Caller, Depends(require("operator", right="modify"))]
+Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]
+Repairer = Annotated[Caller, Depends(require(access.OPERATORS, "operator", right="modify"))]
 
 
 class ReplayRequest(BaseModel):
@@ -29,11 +30,18 @@ class ReplayRequest(BaseModel):
     parked_ids: Annotated[list[Id], Field(min_length=1, max_length=1000)]
 
 
+class DropRequest(ReplayRequest):
+    """Which parked messages are forgotten, and why."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=500)]
+
+
 def web_application(database: Database) -> FastAPI:
     """Routes under /api/v1; the runtime adds /livez, /readyz and /metrics."""
     web = FastAPI(title="Orrery watchdog")
     web.router.route_class = JsonRoute
     _add_check(web, database)
+    _add_condition(web, database)
     _add_bus(web, database)
     _add_audit(web, database)
     return web
@@ -47,6 +55,8 @@ def _add_check(web: FastAPI, database: Database) -> None:
         """Run the invariants on one snapshot; `data.violations` names each row that breaks one."""
         async with database.read() as connection:
             found = await run_checks(connection, task_id)
+            if task_id is None:
+                found += await waiting.check_waiting(connection)
         message = "no invariant is broken" if not found else f"{len(found)} rows break an invariant"
         return Envelope(_report(found), message)
 
@@ -60,11 +70,24 @@ def _report(found: list[Violation]) -> dict[str, Any]:
             "meaning": meaning,
             "ok": not broken[name],
             "n_violations": broken[name],
-            "checks": [{"check": one.name, "title": one.title} for one in CHECKS if one.invariant == name],
+            "checks": [
+                *({"check": one.name, "title": one.title} for one in CHECKS if one.invariant == name),
+                *({"check": waiting.NAME, "title": waiting.TITLE} for _ in range(name == waiting.INVARIANT)),
+            ],
         }
-        for name, meaning in INVARIANTS.items()
+        for name, meaning in {**INVARIANTS, waiting.INVARIANT: waiting.MEANING}.items()
     ]
     return {"invariants": invariants, "violations": [{**asdict(one), "text": str(one)} for one in found]}
+
+
+def _add_condition(web: FastAPI, database: Database) -> None:
+    @web.get("/api/v1/condition")
+    async def condition(caller: Operator) -> Envelope:
+        """Which services run, what is stuck, what is slow, what is large; `data.findings` names what is wrong."""
+        async with database.read() as connection:
+            found = await diagnosing.condition(connection)
+        n_findings = len(found["findings"])
+        return Envelope(found, f"{n_findings} things are not as usual" if n_findings else "all is as usual")
 
 
 def _add_bus(web: FastAPI, database: Database) -> None:
@@ -94,6 +117,27 @@ def _add_bus(web: FastAPI, database: Database) -> None:
         missing = sorted(set(wanted) - set(sent))
         refused = f"not parked, already replayed or without an event: {', '.join(map(str, missing))}" if missing else ""
         return Envelope({"replayed": sent, "not_replayed": missing}, refused, success=not missing)
+
+    @web.post("/api/v1/bus/drop")
+    async def drop(caller: Repairer, request: DropRequest) -> Envelope:
+        """Forget parked messages; the audit log keeps what they were and why."""
+        wanted = sorted(set(request.parked_ids))
+        async with database.begin(reason=f"parked messages dropped by {caller.name}") as work:
+            gone = await ledger.drop(work.connection, wanted)
+            dropped = [one["parked_id"] for one in gone]
+            await SQL.run(
+                work.connection,
+                "record_audit",
+                caller=caller.name,
+                roles=sorted(caller.roles),
+                verb="bus drop",
+                target="bus",
+                outcome="accepted" if gone else "refused",
+                details={"parked_ids": wanted, "dropped": gone, "reason": request.reason},
+            )
+        missing = sorted(set(wanted) - set(dropped))
+        refused = f"not parked, or already replayed: {', '.join(map(str, missing))}" if missing else ""
+        return Envelope({"dropped": dropped, "not_dropped": missing}, refused, success=not missing)
 
 
 def _add_audit(web: FastAPI, database: Database) -> None:

@@ -32,9 +32,10 @@ class TransferLimits:
 
 @dataclass(frozen=True)
 class MovedForUser:
-    """What is being moved for the tasks of a user, and which tasks these are."""
+    """What is being moved for the tasks of a user in a VO, and which tasks these are."""
 
     user_name: str
+    vo: str
     from_tape_bytes: int
     from_disk_bytes: int
     task_ids: Sequence[int]

@@ -49,7 +49,9 @@ MOST_TASKS = 1000
 #: of a row of expire_jobs, for `moves_of`
 _as_counted = itemgetter("task_id", "queue", "resource_type", "gshare", "user_name", "was", "core_count")
 #: states other than pending in which a task may wait for a queue, a nucleus or its share
-WOKEN_STATES = ("assigning", "ready", "scouting", "scouted", "running", "prepared", "finishing")
+WOKEN_STATES = (
+    "assigning", "ready", "scouting", "scouted", "running", "prepared", "finishing", "topreprocess", "preprocessing",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

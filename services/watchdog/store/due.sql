@@ -151,19 +151,26 @@ SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state
  LIMIT :most;
 
 -- name: woken_pending_tasks
--- Of these tasks, those that are pending and wait for a time.
+-- Of these tasks, those that are pending and wait for a time, unless only work of them was woken that waits by itself.
 SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state_change_time, t.frozen_time, t.retry_at,
        p.status AS parent_status
   FROM tasks t LEFT JOIN tasks p ON p.task_id = t.parent_tid AND p.task_id <> t.task_id
  WHERE t.task_id = ANY(:task_ids::bigint[]) AND t.status = 'pending' AND t.retry_at IS NOT NULL
+   AND coalesce((SELECT bool_or(w.work NOT IN ('merge', 'job sets')) FROM waits w
+                  WHERE w.task_id = t.task_id AND w.woken_at IS NOT NULL AND w.placed_at IS NULL), true)
  ORDER BY t.task_id;
 
 -- name: woken_tasks
--- Of these tasks, those in other states that wait for a time, themselves or with a chunk.
+-- Of these tasks, those in other states that wait for a time, themselves or with a chunk or job sets; and any whose merges
+-- wait, for these are made also while nothing else is.
 SELECT task_id, status FROM tasks
- WHERE task_id = ANY(:task_ids::bigint[]) AND status = ANY(:statuses::text[])
-   AND (retry_at IS NOT NULL
-        OR EXISTS (SELECT FROM chunks c WHERE c.task_id = tasks.task_id AND c.retry_at IS NOT NULL))
+ WHERE task_id = ANY(:task_ids::bigint[])
+   AND (status = ANY(:statuses::text[])
+        AND (retry_at IS NOT NULL OR co_jumbo_retry_at IS NOT NULL
+             OR EXISTS (SELECT FROM chunks c WHERE c.task_id = tasks.task_id AND c.retry_at IS NOT NULL))
+        OR EXISTS (SELECT FROM waits w JOIN chunks c ON c.chunk_id = w.chunk_id AND c.retry_at IS NOT NULL
+                    WHERE w.task_id = tasks.task_id AND w.kind = 'queue' AND w.work = 'merge'
+                      AND w.woken_at IS NOT NULL AND w.placed_at IS NULL))
  ORDER BY task_id;
 
 -- name: release_task
@@ -297,16 +304,16 @@ UPDATE tasks
 RETURNING task_id;
 
 -- name: moved_for_users
--- Input that is being moved for analysis, by user and by where it comes from, with the tasks. Indexes transfers_requested,
+-- Input that is being moved for analysis, by user of a VO and by where it comes from, with the tasks. Indexes transfers_requested,
 -- transfers_due.
-SELECT t.user_name, array_agg(DISTINCT t.task_id) AS task_ids,
+SELECT t.user_name, coalesce(t.vo, '') AS vo, array_agg(DISTINCT t.task_id) AS task_ids,
        coalesce(sum(x.n_bytes) FILTER (WHERE x.source_storage = ANY(:tapes::text[])), 0)::bigint AS from_tape_bytes,
        coalesce(sum(x.n_bytes) FILTER (WHERE x.source_storage = ANY(:tapes::text[]) IS NOT TRUE), 0)::bigint
            AS from_disk_bytes
   FROM transfers x JOIN tasks t USING (task_id)
  WHERE x.status IN ('requested', 'active') AND x.direction = 'input'
    AND orrery_is_analysis(t.task_type, t.prod_source_label)
- GROUP BY t.user_name;
+ GROUP BY t.user_name, coalesce(t.vo, '');
 
 -- name: throttle_for_transfers
 -- Tasks whose user has too much moved make no jobs for a while, by compare-and-set; those that pause already go on doing
@@ -323,7 +330,7 @@ UPDATE tasks
 -- Throttled analysis of users whose transfers are few again goes on at once.
 UPDATE tasks SET retry_at = orrery_now()
  WHERE status = 'throttled' AND retry_at > orrery_now() AND orrery_is_analysis(task_type, prod_source_label)
-   AND user_name <> ALL(:users::text[]);
+   AND (user_name, coalesce(vo, '')) NOT IN (SELECT * FROM unnest(:users::text[], :vos::text[]));
 
 -- name: throttled_due
 -- Throttled tasks that go on now. Index tasks_retry.
@@ -342,6 +349,7 @@ RETURNING task_id;
 
 -- name: audit
 -- Commands and who gave them, newest first. Index audit_log_target, or the primary key.
+-- told by: OPERATORS
 SELECT audit_id, at, caller, roles, verb, target, outcome, details FROM audit_log
  WHERE (:target::text IS NULL OR target = :target) AND (:before_id::bigint IS NULL OR audit_id < :before_id)
  ORDER BY audit_id DESC

@@ -42,7 +42,8 @@ SELECT t.task_id AS entity_id, greatest(t.state_change_time, last.moved_at) AS s
  WHERE t.status IN ('scouting', 'running', 'topreprocess', 'preprocessing') AND t.retry_at IS NULL
    AND chunk.chunk_id IS NULL
    AND greatest(t.state_change_time, last.moved_at) < :before
-   AND (input.dataset_id IS NOT NULL OR job.job_id IS NULL);
+   AND (input.dataset_id IS NOT NULL
+        OR job.job_id IS NULL AND NOT EXISTS (SELECT FROM chunks h WHERE h.task_id = t.task_id AND h.retry_at > orrery_now()));
 
 -- name: prepared_tasks
 -- Tasks whose end was not decided.

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from services.job_brokerage.app import build
 from services.job_brokerage.store.worlds import save_world
+from shared.auth import Caller
 from shared.cache import NullCache
 from shared.db import Database
 from shared.model.queue import QueueStatus
@@ -19,6 +20,8 @@ from shared.runtime.service import Context
 from shared.snapshot import Snapshot
 from tests.applications import application_of
 from tests.handlers.grids import load_grid, small_grid
+
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 def client_of(context: Context, *roles: str) -> httpx.AsyncClient:
@@ -59,7 +62,7 @@ async def test_a_cordoned_queue_is_brokeroff_for_brokerage_dry_runs_and_lists_un
     assert (await cordon(operator, "Q_ALPHA")).json()["success"]
     assert await status_of(database, "Q_ALPHA") == QueueStatus.BROKEROFF
     async with database.read() as connection:
-        assert (await save_world(connection)).queues["Q_ALPHA"]["status"] == "brokeroff"
+        assert (await save_world(connection, OPERATOR)).queues["Q_ALPHA"]["status"] == "brokeroff"
     row = await listed(operator, "Q_ALPHA")
     assert (row["status"], row["cordon_reason"], row["cordoned_by"]) == ("brokeroff", "the disk is full", "olga")
     assert (await operator.post("/api/v1/grid/uncordon", json={"queue": "Q_ALPHA"})).json()["success"]

@@ -12,6 +12,7 @@ import pytest
 from services.cli.dry_run.world_of_file import world_of
 from services.job_brokerage.app import build
 from services.job_brokerage.store.worlds import save_world
+from shared.auth import Caller
 from shared.brokerage.weights import running_number
 from shared.brokerage.world import World
 from shared.db import Database
@@ -22,6 +23,7 @@ from tests.applications import application_of
 from tests.handlers.grids import load_grid, small_grid
 
 PATH = "/api/v1/harvester/add_target_slots"
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 TYPES = ("SCORE", "SCORE_HIMEM", "MCORE", "MCORE_HIMEM")
 
 
@@ -33,9 +35,9 @@ async def service(context: Context, database: Database) -> Service:
     return build(context)
 
 
-def client_with(service: Service, context: Context, role: str) -> httpx.AsyncClient:
+def client_with(service: Service, context: Context, role: str, *groups: str) -> httpx.AsyncClient:
     web = application_of(service, context.authority)
-    token = context.authority.issue("harvester", [role])
+    token = context.authority.issue("harvester", [role], groups)
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(web), base_url="http://test", headers={"Authorization": f"Bearer {token}"}
     )
@@ -82,7 +84,7 @@ async def test_slots_count_as_running_jobs_of_their_resource_type(database, cont
     assert of_queue(world, running_number(world)) == [100, 100, 40, 100]
     assert of_queue(world, world.load.n_slots, "Q_GAMMA") == [-1, -1, -1, -1]
     async with database.read() as connection:
-        dry = world_of(await save_world(connection))
+        dry = world_of(await save_world(connection, OPERATOR))
     assert of_queue(dry, running_number(dry)) == [100, 100, 40, 100], "a dry run of the saved world sees the same"
 
 
@@ -162,6 +164,33 @@ async def test_a_body_that_makes_no_sense_is_refused(client, body) -> None:
     reply = await client.post(PATH, json=body)
     assert reply.status_code == 200 and reply.json()["success"] is False
     assert {"field", "value", "allowed", "message"} <= reply.json()["problems"][0].keys()
+
+
+@pytest.mark.parametrize(
+    ("vo_name", "groups", "may"),
+    [
+        (None, (), True), (None, ("atlas",), False), (None, ("atlas", "cms"), False), ("", ("cms",), False),
+        ("atlas", ("atlas",), True), ("atlas", ("cms",), False), ("atlas", (), True), ("atlas,cms", ("cms",), False),
+        ("atlas, cms", ("atlas", "cms"), True), (["atlas", "cms"], ("atlas",), False), (["atlas"], ("atlas",), True),
+    ],
+)  # fmt: skip
+async def test_production_sets_slots_of_queues_of_its_own_vos_only(
+    database, context, service, vo_name, groups, may
+) -> None:
+    files = small_grid()
+    files["queues"]["Q_ALPHA"]["vo_name"] = vo_name
+    await load_grid(database, files)
+    async with client_with(service, context, "operator", "other") as operator:
+        assert (await operator.post(PATH, json={"panda_queue": "Q_ALPHA", "slots": 7})).json()["success"]
+    async with client_with(service, context, "production", *groups) as production:
+        reply = await production.post(PATH, json={"panda_queue": "Q_ALPHA", "slots": 0})
+        unknown = await production.post(PATH, json={"panda_queue": "Q_NONE", "slots": 0})
+    assert reply.status_code == (200 if may else 403) and unknown.status_code == (403 if groups else 200)
+    if not may:
+        of = {"": "every VO"}.get(str(vo_name or ""), "atlas and cms" if "cms" in str(vo_name) else "atlas")
+        assert f"allowed: production of {of}, and operators" in reply.text
+    async with database.read() as connection:
+        assert await connection.fetchval("SELECT n_slots FROM queue_slots") == (0 if may else 7)
 
 
 async def test_users_set_no_slots(service, context) -> None:

@@ -11,6 +11,7 @@ import pytest
 from services.cli.dry_run.world_of_file import usage_of
 from services.job_brokerage.store.usage import UsageSnapshot, read_own
 from services.job_brokerage.store.worlds import save_world
+from shared.auth import Caller
 from shared.brokerage.usage import CLASSIFIED_SHARES, UsageRows
 from shared.cache import NullCache
 from shared.db import Database
@@ -21,6 +22,8 @@ from tests import rows
 from tests.handlers.grids import load_grid, small_grid
 
 QUEUES, SHARES, USERS = ("Q_ALPHA", "Q_BETA", "Q_GAMMA"), (*sorted(CLASSIFIED_SHARES), "MC"), ("alice", "bob", "carol")
+
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 async def test_while_a_new_grid_is_read_columns_and_numbers_belong_together(database: Database, monkeypatch) -> None:
@@ -158,7 +161,7 @@ async def a_busy_day(database: Database, rng: random.Random) -> None:
 
 async def rows_of_file(database: Database) -> UsageRows:
     async with database.read() as connection:
-        file = await save_world(connection)
+        file = await save_world(connection, OPERATOR)
     return usage_of(file, parse_grid(file.grid_files()).shares)
 
 
@@ -171,9 +174,9 @@ async def test_what_analysis_reads_live_is_what_follows_from_the_rows_of_the_wor
     counted = await rows_of_file(database)
     async with database.read() as connection:
         live = await UsageSnapshot().current(connection)
-        own = await read_own(connection, task_id=2, user_name="alice", working_group="phys")
+        own = await read_own(connection, task_id=2, user_name="alice", vo="demo", working_group="phys")
     assert live == counted.shared()
-    assert own == counted.own(task_id=2, user_name="alice", working_group="phys")
+    assert own == counted.own(task_id=2, user_name="alice", working_group="phys", vo="demo")
     assert (own.group.queued_jobs, own.group.running_cores) == (3, 4)
 
 
@@ -212,3 +215,27 @@ async def test_of_the_past_of_a_changed_queue_only_the_last_hours_are_read(datab
     assert {number for _, hour, number in after.starts if hour == now} == {200}
     assert [row for row in before.waits.hours if row[0] < now] == [row for row in after.waits.hours if row[0] < now]
     assert {row[1] for row in after.waits.hours if row[0] == now} <= {50}
+
+
+async def test_jobs_and_disk_of_a_name_in_another_vo_count_for_nobody_here(database: Database) -> None:
+    await load_grid(database)
+    async with database.read() as connection:
+        for task_id, vo, running in ((1, "atlas", 2), (2, "cms", 5)):
+            await rows.task(connection, task_id=task_id, task_type="anal", user_name="ada", vo=vo, working_group="phys")
+            await rows.insert(connection, "users", {"user_name": "ada", "vo": vo, "disk_quota_gb": 10 * task_id})
+            for _ in range(running):
+                job = {"queue": "Q_BETA", "status": "running", "core_count": 4, "user_name": "ada"}
+                await rows.job(connection, task_id, **job)
+        counted = {"queue": "Q_BETA", "resource_type": "SCORE", "gshare": "MC", "user_name": "ada"}
+        await rows.insert(connection, "queue_statistics", {**counted, "status": "running", "n_jobs": 7, "n_cores": 28})
+        for task_id, vo, running in ((1, "atlas", 2), (2, "cms", 5)):
+            own = await read_own(connection, task_id=task_id, user_name="ada", vo=vo, working_group="phys")
+            assert [(one.status, one.n_jobs, one.n_cores) for one in own.counts] == [("running", running, 4 * running)]
+            assert (own.disk.disk_quota_gb, own.group.running_jobs) == (10 * task_id, running)
+            told = (await rows_of_file(database)).own(task_id=task_id, user_name="ada", working_group="", vo=vo)
+            assert told.disk.disk_quota_gb == 10 * task_id, "a world file tells the quotas of each VO, too"
+        await connection.execute("UPDATE tasks SET vo = 'atlas' WHERE task_id = 2")
+        alone = await read_own(connection, task_id=1, user_name="ada", vo="atlas", working_group="")
+        assert [one.n_jobs for one in alone.counts] == [7], (
+            "the statistics count while no other VO has live tasks of the name"
+        )

@@ -202,8 +202,8 @@ async def test_a_merge_chunk_that_no_queue_took_goes_on_as_soon_as_one_drains(
     service = await begin(database, context, *QUEUES)
     offer = await an_offer(database, chunk={"kind": "merge"}, status="prepared")
     (unplaceable,) = await deliver(database, service, offer)
-    await execute(database, "UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
-    await execute(database, "UPDATE tasks SET retry_at = $1", unplaceable.retry_at)
+    held = "UPDATE chunks SET status = 'returned', ended_at = orrery_now(), retry_at = $1"
+    await execute(database, held, unplaceable.retry_at)
     await fill(database, "Q_BETA", n_jobs=0)
     (event,) = await hear(database, service, "Q_BETA")
     assert event.task_ids == (offer.task_id,)

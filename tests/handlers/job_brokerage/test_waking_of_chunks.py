@@ -1,6 +1,5 @@
-"""A task has one row that says what it waits for, and may have several chunks that no queue takes: by memory, dataset
-
-or, for merging, by queue. What lifts the cause of any of them wakes the task.
+"""A task may have several parts that no queue takes: by memory, dataset or, for merging, by queue. Each has a row that
+says what it waits for, and is woken by what lifts that.
 """
 
 from __future__ import annotations
@@ -10,10 +9,14 @@ from datetime import timedelta
 import pytest
 
 from services.job_brokerage.app import build
+from services.watchdog.app import build as build_watchdog
+from services.watchdog.checking.waiting import check_waiting
 from shared.db import Database
-from shared.events import ChunkOffered, ChunkUnplaceable
+from shared.events import ChunkOffered, ChunkUnplaceable, TaskReleased
 from shared.runtime.service import Context, Service
 from shared.waits import waker
+from shared.waits.causes import Causes
+from shared.waits.store import note_placed, note_wait
 from tests import rows
 from tests.handlers.events import deliver, started
 from tests.handlers.grids import load_grid
@@ -124,5 +127,121 @@ async def test_a_task_that_was_woken_waits_only_for_what_holds_it_then(database:
     again = await chunk_of_raised_memory(database, raised)
     await hold(database, again, await refused(database, service, again))
     async with database.read() as connection:
-        queues = await connection.fetchval("SELECT causes -> 'queues' FROM waits WHERE task_id = $1", ordinary.task_id)
-    assert queues == []
+        rows = await connection.fetch(
+            "SELECT work, causes -> 'queues' AS queues FROM waits WHERE task_id = $1 AND woken_at IS NULL",
+            ordinary.task_id,
+        )
+    assert [tuple(row) for row in rows] == [("input", [])]
+
+
+async def merges_that_wait(database: Database, service: Service, **task: str) -> ChunkOffered:
+    """Merges that found every queue full; generation holds them with their chunk, and the task goes its own way."""
+    offer = await an_offer(database, chunk={"kind": "merge"}, **task)
+    event = await refused(database, service, offer)
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE chunks SET status = 'returned', ended_at = orrery_now(), retry_at = $2 WHERE chunk_id = $1",
+            offer.chunk_id,
+            event.retry_at,
+        )
+    return offer
+
+
+@pytest.mark.parametrize("status", ["throttled", "exhausted", "pending", "finishing"])
+async def test_merges_are_woken_whatever_state_their_task_is_in_while_it_may_merge(
+    database: Database, service: Service, context: Context, status: str
+) -> None:
+    offer = await merges_that_wait(database, service, status=status)
+    await fill(database, "Q_BETA", n_jobs=0)
+    (woken,) = await hear(database, service, "Q_BETA")
+    assert woken.task_ids == (offer.task_id,)
+    (released,) = await deliver(database, build_watchdog(context), woken)
+    assert isinstance(released, TaskReleased) and (released.task_id, released.status) == (offer.task_id, status)
+    async with database.read() as connection:
+        assert await connection.fetchval("SELECT status FROM tasks WHERE task_id = $1", offer.task_id) == status
+
+
+async def test_a_task_that_waits_for_its_share_too_keeps_what_holds_its_merges(
+    database: Database, service: Service
+) -> None:
+    offer = await merges_that_wait(database, service, status="running")
+    async with database.begin(reason="its share has enough queued") as work:
+        retry_at = work.now + timedelta(hours=1)
+        await work.connection.execute("UPDATE tasks SET retry_at = $2 WHERE task_id = $1", offer.task_id, retry_at)
+        await note_wait(work, "share", offer.task_id, Causes(caps=(("MC/SCORE", 0.0),)), retry_at)
+    await fill(database, "Q_BETA", n_jobs=0)
+    (woken,) = await hear(database, service, "Q_BETA")
+    assert (woken.task_ids, woken.cause) == ((offer.task_id,), "room at a queue")
+    async with database.read() as connection:
+        rows = await connection.fetch("SELECT kind, work, woken_at IS NOT NULL AS is_woken FROM waits ORDER BY kind")
+    assert [tuple(row) for row in rows] == [("queue", "merge", True), ("share", "task", False)]
+
+
+async def test_job_sets_without_a_queue_are_woken_by_room_at_one(
+    database: Database, service: Service, context: Context
+) -> None:
+    offer = await an_offer(database, chunk={"is_for_waiting": True}, status="running")
+    event = await refused(database, service, offer)
+    async with database.read() as connection:
+        await connection.execute("UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
+        await connection.execute("UPDATE tasks SET co_jumbo_retry_at = $1", event.retry_at)
+    await fill(database, "Q_BETA", n_jobs=0)
+    (woken,) = await hear(database, service, "Q_BETA")
+    (released,) = await deliver(database, build_watchdog(context), woken)
+    assert isinstance(released, TaskReleased) and released.task_id == offer.task_id
+
+
+async def test_a_pre_processing_job_that_no_queue_took_is_woken_by_room_at_one(
+    database: Database, service: Service, context: Context
+) -> None:
+    offer = await an_offer(database, chunk={"kind": "preprocess"}, status="topreprocess")
+    event = await refused(database, service, offer)
+    async with database.read() as connection:
+        await connection.execute("UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
+        await connection.execute("UPDATE tasks SET retry_at = $1", event.retry_at)
+    await fill(database, "Q_BETA", n_jobs=0)
+    (woken,) = await hear(database, service, "Q_BETA")
+    (released,) = await deliver(database, build_watchdog(context), woken)
+    assert isinstance(released, TaskReleased) and released.status == "topreprocess"
+
+
+async def found_asleep(database: Database) -> list[str]:
+    async with database.read() as connection:
+        await connection.execute("UPDATE waits SET decided_at = decided_at - interval '2 minutes'")
+        return [one.sentence for one in await check_waiting(connection)]
+
+
+@pytest.mark.parametrize("kind", ["merge", "input"])
+async def test_the_check_finds_work_of_any_kind_that_nobody_wakes_although_a_queue_has_had_room_for_a_minute(
+    database: Database, service: Service, kind: str
+) -> None:
+    if kind == "merge":
+        offer = await merges_that_wait(database, service, status="running")
+    else:
+        offer = await an_offer(database)
+        await hold(database, offer, await refused(database, service, offer))
+    assert await found_asleep(database) == [], "every queue is full"
+    await fill(database, "Q_BETA", n_jobs=0)
+    [sentence] = await found_asleep(database)
+    assert sentence.startswith(f"task {offer.task_id} waits with {kind}") and "Q_BETA" in sentence
+    async with database.read() as connection:
+        await rows.job(connection, offer.task_id, queue="Q_BETA")
+        assert await check_waiting(connection) == [], "a job has moved there within the minute"
+
+
+async def test_input_whose_memory_was_raised_since_it_was_woken_takes_room_for_itself_alone(
+    database: Database, service: Service
+) -> None:
+    """Else the room that woke it would be kept for it once more, while others wait."""
+    first, second = await wait_in_vain_with_two_chunks(database, service)
+    async with database.begin(reason="woken and placed") as work:
+        await work.connection.execute(
+            "UPDATE waits SET woken_at = orrery_now(), woken_by = 'room at a queue', room_since = orrery_now(),"
+            " part = (SELECT dataset_id::text FROM chunks WHERE chunk_id = $2) WHERE chunk_id = $1",
+            first.chunk_id,
+            second.chunk_id,
+        )
+        placed = await note_placed(work, "queue", first.task_id, second.chunk_id)
+        assert placed is not None and placed.cause == "room at a queue"
+        found = await work.connection.fetch("SELECT chunk_id FROM waits WHERE placed_at IS NOT NULL")
+        assert [row["chunk_id"] for row in found] == [first.chunk_id]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import orjson
@@ -8,10 +9,20 @@ import pytest
 
 from services.job_dispatch.app import Parts, build_parts
 from shared.auth import Authority
+from shared.auth.keyring import create_key_file
 from shared.db import Database
 from shared.runtime.service import Context
 from tests.applications import application_of
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
+
+
+@pytest.fixture(autouse=True)
+def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file with the keys of secrets, which dispatchers read."""
+    path = tmp_path / "secrets.keys"
+    create_key_file(path)
+    monkeypatch.setenv("ORRERY_SECRETS_KEY_FILE", str(path))
+    return path
 
 
 @pytest.fixture

@@ -64,6 +64,10 @@ async def test_what_cannot_be_is_refused_with_the_field(pilot, database, changes
     ("body", "message"),
     [
         (ADVERT | {"Requirements": "((("}, "Requirements: value '(((' is not allowed: not a ClassAd expression"),
+        (ADVERT | {"Requirements": "[a=b+b;b=1].a"}, "Requirements: value '[a=b+b;b=1].a' is not allowed: '[a="),
+        (ADVERT | {"Requirements": 'regexp("a", Owner)'}, "Requirements: value 'regexp(\"a\", Owner)' is not allowed"),
+        (ADVERT | {"Requirements": "!" * 1500 + "true"}, "Requirements: value '!!!!!!!!!!"),
+        (ADVERT | {"Attributes": {"Big": "x" * 501}}, "Attributes: "),
         (ADVERT | {"Kind": "other"}, "Kind: value 'other' is not allowed; allowed: 'native' or 'forwarding'"),
         (ADVERT | {"MaxJobs": -1}, "MaxJobs: value -1 is not allowed; allowed: 0 or more"),
         (ADVERT | {"Site": "NOWHERE"}, "Site: value 'NOWHERE' is not allowed; allowed: a site of the grid"),

@@ -141,6 +141,8 @@ async def test_secrets_are_their_owners_only_and_reach_the_jobs_of_tasks_that_us
     rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
 ) -> None:
     plain, using = await rows.jobs(2)
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET vo = 'atlas', submitted_by = 'alice'")
     spec = {"PandaID": using, "prodUserID": "alice", "useSecrets": "True", "jobPars": 'echo "useSecrets"'}
     other = {"PandaID": plain, "prodUserID": "alice", "preprocess": {"useSecrets": "True"}}
     async with rows.database.read() as connection:
@@ -148,6 +150,7 @@ async def test_secrets_are_their_owners_only_and_reach_the_jobs_of_tasks_that_us
             "UPDATE job_specs SET spec = $2 WHERE job_id = $1", [(using, spec), (plain, other)]
         )
     async with client(parts, authority, "alice", "user") as alice, client(parts, authority, "bob", "user") as bob:
+        alice.headers["Origin"] = bob.headers["Origin"] = "atlas"
         for key, value in (("A", "1"), ("B", 'two "2"'), ("C", "3")):
             kept = await alice.post("/api/v1/creds/set_user_secrets", json={"key": key, "value": value})
             assert kept.json()["success"]
@@ -172,17 +175,20 @@ async def test_secrets_are_their_owners_only_and_reach_the_jobs_of_tasks_that_us
 async def test_pilots_of_a_queue_get_what_the_configuration_keeps_for_them_with_every_job(
     rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
 ) -> None:
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET vo = 'atlas'")
     await rows.jobs(2, queue="Q2")
     await rows.jobs(1)
     async with client(parts, authority, "log-keeper", "production") as keeper:
-        await keeper.post("/api/v1/creds/set_user_secrets", json={"key": "logstash_login", "value": "l"})
+        login = {"key": "logstash_login", "value": "l", "vo": "atlas", "for_pilots": True}
+        await keeper.post("/api/v1/creds/set_user_secrets", json=login)
     first = (await by_curl(pilot, "getJob", siteName="Q2")).json()
     second = (await pilot.post("/api/v1/pilot/acquire_jobs", json={"site_name": "Q2"})).json()["data"]["jobs"][0]
     assert first["pilotSecrets"] == second["pilotSecrets"] == {"logstash_login": "l"}
     assert "pilotSecrets" not in (await by_curl(pilot, "getJob", siteName="Q1")).json()
     async with rows.database.pool.acquire() as connection:
         await rows.task(2)
-        await connection.execute("UPDATE tasks SET user_name = 'bob' WHERE task_id = 2")
+        await connection.execute("UPDATE tasks SET user_name = 'bob', vo = 'atlas' WHERE task_id = 2")
     await rows.jobs(1, queue="Q2", task_id=2, shape="user", user_name="bob")
     async with client(parts, authority, "bob", "user") as bob:
         own = (await by_curl(bob, "getJob", siteName="Q2")).json()
@@ -207,7 +213,7 @@ async def test_a_job_is_not_taken_while_what_goes_with_it_cannot_be_read(
 
     async with client(parts, authority, "pilot-1", "pilot") as pilot:
         with monkeypatch.context() as patched:
-            patched.setattr("services.job_dispatch.api.secrets.secrets_of", away)
+            patched.setattr("services.job_dispatch.acquire.job_secrets.secrets_of_pilots", away)
             assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["StatusCode"] == 10
             assert (await rows.row(1))["status"] == "activated"
         assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["PandaID"] == 1
@@ -216,12 +222,14 @@ async def test_a_job_is_not_taken_while_what_goes_with_it_cannot_be_read(
 
 async def test_of_secrets_there_are_at_most_a_hundred_of_one_person(parts: Parts, authority: Authority) -> None:
     async with client(parts, authority, "alice", "user") as alice:
-        answers = [
-            (await alice.post("/api/v1/creds/set_user_secrets", json={"key": f"K{n}", "value": "v"})).json()["success"]
-            for n in range(101)
-        ]
-        again = (await alice.post("/api/v1/creds/set_user_secrets", json={"key": "K0", "value": "w"})).json()
+        answers = [(await set_(alice, key=f"K{n}", value="v"))["success"] for n in range(101)]
+        again = await set_(alice, key="K0", value="w")
     assert answers == [True] * 100 + [False] and again["success"]
+
+
+async def set_(person: httpx.AsyncClient, **said: Any) -> dict[str, Any]:
+    answer = await person.post("/api/v1/creds/set_user_secrets", json={"vo": "atlas", **said})
+    return dict(answer.json())
 
 
 @pytest.mark.parametrize(
@@ -254,6 +262,23 @@ async def test_what_a_pilot_says_of_its_machine_is_kept_once_for_each_machine(
         (row,) = await connection.fetch("SELECT kind, item, data FROM worker_nodes")
     assert (row["kind"], row["item"], row["data"]["host_name"]) == (kind, item, "node7")
     assert row["data"].get("n_logical_cpus", 64) == 64
+
+
+@pytest.mark.parametrize("value", [-1, "-7", 2**60, "many"])
+async def test_a_number_that_a_machine_cannot_have_costs_its_field_and_is_told(
+    rows: Rows, pilot: httpx.AsyncClient, value: Any
+) -> None:
+    body = {"site": "SITE-A", "host_name": "node7", "cpu_model": "EPYC", "n_sockets": 2}
+    odd = dict.fromkeys(("n_logical_cpus", "total_memory", "total_local_disk", "clock_speed"), value)
+    told = (await pilot.post("/api/v1/pilot/update_worker_node", json=body | odd)).json()
+    assert told["success"] and {one["field"] for one in told["problems"]} == set(odd)
+    assert "total_memory: value" in told["message"] and "allowed" in told["message"]
+    gpu = {"site": "SITE-A", "host_name": "node7", "vendor": "v", "model": "m", "count": value, "vram": 40_000}
+    told = (await pilot.post("/api/v1/pilot/update_worker_node_gpu", json=gpu)).json()
+    assert told["success"] and [one["field"] for one in told["problems"]] == ["count"]
+    async with rows.database.read() as connection:
+        found = await connection.fetch("SELECT data FROM worker_nodes ORDER BY kind DESC")
+    assert [row["data"].keys() & {*odd, "count", "n_sockets", "vram"} for row in found] == [{"n_sockets"}, {"vram"}]
 
 
 @pytest.mark.parametrize(("letters", "proxy", "keys"), [("", 70, 70), ("p", 0, 70), ("k", 70, 0), ("kp", 0, 0)])

@@ -56,11 +56,19 @@ async def test_ranges_are_counted_taken_reported_and_shown(rows: Rows, pilot: ht
 
 
 @pytest.mark.parametrize("name", ["acquire_event_ranges", "update_event_ranges", "update_single_event_range"])
-async def test_people_may_look_at_ranges_but_neither_take_nor_report_them(
+async def test_people_may_look_at_ranges_but_neither_take_nor_report_those_of_others(
     rows: Rows, parts: Parts, authority: Authority, name: str
 ) -> None:
+    (job_id,) = await rows.jobs(1, status="running", user_name="bob")
+    file_id = await add_ranges(rows, [job_id], 1)
+    range_id = f"1-{job_id}-{file_id}-1-10"
+    one = {"event_range_id": range_id, "event_range_status": "finished"}
+    several = [{"eventRangeID": range_id, "eventStatus": "finished"}]
     async with client(parts, authority, "alice", "user") as alice:
-        assert (await alice.post(f"{V1}/{name}", json={"job_id": 1})).status_code == 403
+        answer = (await alice.post(f"{V1}/{name}", json={"job_id": job_id, **one, "event_ranges": several})).json()
+        is_refused = not answer["success"] or answer["data"]["Returns"] == [False]
+        assert is_refused and f"job {job_id} is not with a pilot" in answer["message"], answer
+        assert await statuses(rows, file_id) == [(1, 10, "ready")]
         pairs = '[{"task_id": 1, "job_id": 1}]'
         shown = await alice.get(f"{V1}/get_event_range_statuses", params={"job_task_ids": pairs})
         assert shown.json() == {"success": True, "message": "", "data": {}}

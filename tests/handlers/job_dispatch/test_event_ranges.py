@@ -82,7 +82,7 @@ async def test_ranges_are_for_who_has_the_job_while_it_is_with_a_pilot(
     (taken,) = (await get(pilot, job_id, 1))["eventRanges"]
     async with client(parts, authority, "somebody", "pilot") as somebody:
         refused = await get(somebody, job_id)
-        assert refused["StatusCode"] == 50 and "was acquired by pilot-1" in refused["errorDialog"]
+        assert refused["StatusCode"] == 50 and "was acquired by somebody else" in refused["errorDialog"]
         assert (await update(somebody, said([taken["eventRangeID"]], "finished")))["Returns"] == [False]
     assert (await get(pilot, job_id, taskID=2))["StatusCode"] == 50
     assert (await get(pilot, 12345))["StatusCode"] == 50
@@ -284,3 +284,34 @@ async def test_the_counters_of_a_job_set_follow_what_pilots_take_and_report(
     assert await counters() == (1, 0, 3, 0, 0)
     await update(pilot, [*said(ids[:1], "finished"), *said(ids[1:2], "failed"), *said(ids[2:], "fatal")])
     assert await counters() == (1, 1, 0, 1, 1)
+
+
+async def test_a_user_s_own_pilot_takes_and_reports_the_ranges_of_its_job_and_of_no_other(
+    rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient
+) -> None:
+    own, hers, foreign = await rows.jobs(3, status="running")
+    async with rows.database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET vo = 'atlas'")
+        await connection.execute("UPDATE jobs SET user_name = 'bob' WHERE job_id = $1", foreign)
+    file_id = await add_ranges(rows, [own], 2, claimed_by="alice")
+    await add_ranges(rows, [hers], 1)
+    await add_ranges(rows, [foreign], 1, claimed_by="bob")
+    async with client(parts, authority, "alice", "user") as alice:
+        (first, second) = (await get(alice, own))["eventRanges"]
+        ids = [first["eventRangeID"], second["eventRangeID"]]
+        assert (await update(alice, said(ids, "finished")))["Returns"] == [True, True]
+        assert [row["status"] for row in await stored(rows, file_id)] == ["finished"] * 2
+        told = f"job {hers} was acquired by somebody else: alice may not report for it"
+        assert await get(alice, hers) == {"StatusCode": 50, "errorDialog": told, "eventRanges": []}
+        for one in (foreign, 987_654):
+            hidden = f"job {one} is not with a pilot"
+            assert await get(alice, one) == {"StatusCode": 50, "errorDialog": hidden, "eventRanges": []}
+            count = await alice.get("/api/v1/event/get_available_event_range_count", params={"job_id": one})
+            assert (count.json()["success"], count.json()["message"]) == (False, hidden)
+        assert (await update(alice, said([f"1-{foreign}-{file_id}-1-10"], "failed")))["Returns"] == [False]
+    async with client(parts, authority, "nobody", "user") as nobody:
+        nobody.headers["Origin"] = "cms"
+        assert (await get(nobody, own))["errorDialog"] == f"job {own} is not with a pilot"
+        one = {"event_range_id": ids[0], "event_range_status": "failed"}
+        assert not (await nobody.post("/api/v1/event/update_single_event_range", json=one)).json()["success"]
+    assert [row["status"] for row in await stored(rows, file_id)] == ["finished"] * 2

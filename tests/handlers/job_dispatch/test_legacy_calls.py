@@ -79,7 +79,7 @@ async def test_whatever_fails_in_getjob_is_json_with_a_status_code_as_the_pilot_
     broken = await pilot.post(f"{LEGACY}/getJob", content=b"\x1f\x8bbroken")
     assert await code_of(broken) == 30
 
-    async def fail(*_: object) -> None:
+    async def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(parts.claims, "acquire", fail)

@@ -48,6 +48,34 @@ async def plan_of(connection: asyncpg.Connection, name: str, types: str, argumen
     return "\n".join(row[0] for row in rows)
 
 
+CLAIM_TYPES = "text[], bigint[], text[], text[], int[], int[], text[], text[], text, boolean"
+CLAIM_ARGUMENTS = (
+    "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY['S1', 'S2'], ARRAY[1, 1], ARRAY[1, 2],"
+    " ARRAY['w', 'w'], ARRAY['s', 's'], 'test', {asks_vo}"
+)
+
+
+@pytest.mark.parametrize(("asks_vo", "uses_secrets", "n_looked_up"), [(0, 0, 0), (1, 0, 2), (0, 1, 1)])
+async def test_the_task_of_a_job_is_looked_up_only_for_secrets_and_logins(
+    rows: Rows, database_url: str, asks_vo: int, uses_secrets: int, n_looked_up: int
+) -> None:
+    connection = await asyncpg.connect(database_url, server_settings=PLAN_SETTINGS)
+    try:
+        await fill(connection, rows.shapes["small"], analyse=True)
+        if uses_secrets:
+            await connection.execute("""UPDATE job_specs SET spec = '{"useSecrets": "True"}' WHERE job_id = 1""")
+        await connection.execute("UPDATE jobs SET shape_id = 1 WHERE job_id < 3")
+        arguments = CLAIM_ARGUMENTS.format(asks_vo=bool(asks_vo))
+        await connection.execute(f"PREPARE claim ({CLAIM_TYPES}) AS {text_of('claim')}")
+        explained = await connection.fetch(f"EXPLAIN (ANALYZE, TIMING off) EXECUTE claim ({arguments})")
+    finally:
+        await connection.close()
+    plan = "\n".join(row[0] for row in explained)
+    (looked_up,) = re.findall(r"using tasks_pkey on tasks .*?\((never executed|actual .*?loops=\d+)\)", plan)
+    n_found = 0 if looked_up == "never executed" else int(looked_up.rpartition("=")[2])
+    assert n_found == n_looked_up, plan
+
+
 @pytest.mark.parametrize("analyse", [True, False])
 async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url: str, analyse: bool) -> None:
     connection = await asyncpg.connect(database_url, server_settings=PLAN_SETTINGS)
@@ -56,9 +84,8 @@ async def test_the_claim_is_a_chain_of_look_ups_by_key(rows: Rows, database_url:
         plan = await plan_of(
             connection,
             "claim",
-            "text[], bigint[], text[], text[], int[], int[], text[], text[], text",
-            "ARRAY['k1', 'k2'], ARRAY[1, 2]::bigint[], ARRAY['Q1', 'Q2'], ARRAY['S1', 'S2'], ARRAY[1, 1], ARRAY[1, 2],"
-            " ARRAY['w', 'w'], ARRAY['s', 's'], 'test'",
+            CLAIM_TYPES,
+            CLAIM_ARGUMENTS.format(asks_vo="false"),
         )
     finally:
         await connection.close()
@@ -152,7 +179,7 @@ async def test_locking_a_batch_of_jobs_is_by_primary_key(rows: Rows, database_ur
 @pytest.mark.parametrize(
     ("name", "types", "arguments", "index"),
     [
-        ("candidates_of_user", "text, int, text, text", "'Q1', 16, 'alice', NULL", "tasks_user"),
+        ("candidates_of_user", "text, int, text, text", "'Q1', 16, 'alice', NULL", "tasks_of_live_users"),
         ("candidates_of_group", "text, int, text", "'Q1', 16, 'HIGG'", "tasks_of_live_group"),
     ],
 )

@@ -45,13 +45,26 @@ async def test_the_character_nul_in_a_log_does_not_cost_the_report(rows: Rows, p
     assert report["outputs"]["out.1"]["guid"] == "ab"
 
 
-async def test_a_file_of_an_impossible_size_has_none_so_that_no_sum_can_overflow(
-    rows: Rows, pilot: httpx.AsyncClient
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"fsize": -1, "adler32": "0a"}, "fsize -1"), ({"fsize": 2**63 - 1}, f"fsize {2**63 - 1}"),
+        ({"adler32": "0a"}, "no fsize"), ({"fsize": 5, "adler32": "n/a"}, "adler32 n/a"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("may_be_absent", [False, True])
+async def test_an_output_whose_size_or_checksum_cannot_be_is_made_again(
+    rows: Rows, pilot: httpx.AsyncClient, entry: dict[str, Any], why: str, may_be_absent: bool
 ) -> None:
     (job_id,) = await rows.jobs(1, status="running")
-    assert await update(pilot, job_id, "finished", xml={"out.1": {"fsize": 2**63 - 1}}) == "NULL"
-    report = await rows.report(job_id)
-    assert report["outputs"] == {"out.1": {}} and report["lost_fields"] == {"fsize of out.1": str(2**63 - 1)}
+    await rows.output(job_id, "out.1", allowNoOutput=may_be_absent)
+    await rows.output(job_id, "log.1", kind="log")
+    files = {"out.1": entry, "log.1": {"fsize": 7, "adler32": "0b"}}
+    assert await update(pilot, job_id, "finished", xml=files) == "NULL"
+    row = await rows.row(job_id)
+    assert (row["status"], row["error_source"], row["error_code"]) == ("holding", "pilot", 9002)
+    assert row["error_dialog"] == f"size or checksum that cannot be in the pilot's list: out.1 ({why})"
+    assert set((await rows.report(job_id))["outputs"]) == {"log.1"}
 
 
 ODD = {

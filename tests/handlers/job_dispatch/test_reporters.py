@@ -91,6 +91,10 @@ async def test_a_factory_tells_of_its_workers_until_their_pilots_do(
         assert [row[1:3] for row in await stored()][:2] == [("started", "pilot-1"), ("running", None)]
         await harvester.post(path, json={"harvester_id": "H1", "workers": [told(1, "cancelled")]})
         assert (await stored())[0][1:3] == ("finished", "pilot-1")
+        odd = [told(9, "running", nCore=cores) for cores in (-5, 10**9, "many")]
+        answer = (await harvester.post(path, json={"harvester_id": "H1", "workers": odd})).json()
+        assert answer["data"] == [True] * 3 and answer["message"].count("is not allowed; allowed: 1 to 100000") == 3
+        assert "worker 9: nCore: value -5" in answer["message"] and (9, "running", None, 1) in await stored()
         for wrong in ("x", [{}] * 1001, None):
             refused = (await harvester.post(path, json={"harvester_id": "H1", "workers": wrong})).json()
             assert not refused["success"] and "workers" in refused["message"]

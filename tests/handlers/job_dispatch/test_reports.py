@@ -237,7 +237,7 @@ async def test_status_is_told_for_live_archived_and_unknown_jobs(rows: Rows, pil
     ("listed", "status", "missing"),
     [
         (None, "failed", "out.1, log.1"), ({}, "failed", "out.1, log.1"), ({"log.1": {"fsize": 1}}, "holding", "out.1"),
-        ({"out.1": {"fsize": 1}}, "failed", "log.1"), ({"out.1": {}, "log.1": {}}, "holding", None),
+        ({"out.1": {"fsize": 1}}, "failed", "log.1"), ({"out.1": {"fsize": 0}, "log.1": {"fsize": 9}}, "holding", None),
     ],
 )  # fmt: skip
 async def test_success_without_an_expected_output_is_a_failure_of_the_pilot_that_names_the_file(

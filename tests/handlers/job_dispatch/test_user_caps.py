@@ -191,3 +191,14 @@ async def test_waiting_jobs_of_who_ran_less_are_raised_toward_1000(rows: Rows, p
     async with rows.database.begin(reason="priority-balance") as work:
         await Balancing(Reordering()).look(work)
     assert len(await rows.events("jobs.reordered.v1")) == 2, "a second look finds nothing to raise"
+
+
+async def test_a_cap_said_of_a_user_for_one_vo_holds_there_alone(
+    rows: Rows, parts: Parts, parameters: Parameters
+) -> None:
+    of_atlas = await analysis(rows, "ada", running=3, activated=2, vo="atlas")
+    of_cms = await analysis(rows, "ada", running=3, activated=2, vo="cms")
+    await set_user(rows, "ada", cap_running_jobs=2, vo="atlas")
+    await look(rows, UserCaps(parts.lifecycle, parameters))
+    assert await states(rows, of_atlas) == {"running": 3, "throttled": 2}
+    assert await states(rows, of_cms) == {"running": 3, "activated": 2}

@@ -216,12 +216,12 @@ async def test_what_was_granted_is_returned_when_another_claim_of_the_request_fa
     await rows.jobs(5)
     acquire, n_asked = parts.claims.acquire, 0
 
-    async def failing(offer: Offer, key: str | None = None) -> Any:
+    async def failing(offer: Offer, key: str | None = None, **asked: bool) -> Any:
         nonlocal n_asked
         n_asked += 1
         if n_asked > 2:
             raise Unavailable("PostgreSQL is away")
-        return await acquire(offer, key)
+        return await acquire(offer, key, **asked)
 
     parts.claims.acquire = failing  # type: ignore[method-assign]
     some = await pilot.post(ACQUIRE, json={"site_name": "Q1", "n_jobs": 4})

@@ -34,6 +34,14 @@ async def told(
         )
 
 
+async def is_of(rows: Rows, *vos: str) -> None:
+    """The record of the queue names these VOs."""
+    async with rows.database.read() as connection:
+        await connection.execute(
+            "UPDATE queues SET data = data || jsonb_build_object('vo_name', $1::text[])", list(vos)
+        )
+
+
 async def stored(rows: Rows) -> list[tuple[Any, ...]]:
     async with rows.database.read() as connection:
         return [tuple(one) for one in await connection.fetch("SELECT status, subject, vo FROM workers")]
@@ -56,11 +64,38 @@ async def test_production_of_another_vo_says_nothing_of_a_worker_that_a_pilot_of
 async def test_a_worker_that_a_factory_of_a_vo_submitted_is_begun_by_a_pilot_of_that_vo(
     rows: Rows, parts: Parts, authority: Authority
 ) -> None:
+    await is_of(rows, "atlas")
     assert await told(parts, authority, ("factory", "production", ["atlas"]), "submitted", factory=True)
     assert not await told(parts, authority, ("ben", "pilot", ["cms"]), "started")
     assert await stored(rows) == [("submitted", None, "atlas")]
     assert await told(parts, authority, ("ann", "pilot", ["atlas", "cms"]), "started")
     assert await stored(rows) == [("started", "ann", "atlas")]
+
+
+@pytest.mark.parametrize(
+    ("vos_of_queue", "role", "groups", "may"),
+    [(["atlas"], "production", ["cms"], False), (["atlas", "cms"], "production", ["cms"], False),
+     (["atlas", "cms"], "production", ["atlas", "cms"], True), ([], "production", ["cms"], False),
+     ([], "production", [], True), (["atlas"], "operator", ["cms"], True), (["cms"], "pilot", ["cms"], False)],
+)  # fmt: skip
+async def test_a_factory_brings_workers_to_a_queue_for_which_it_is_production_of_all_its_vos(
+    rows: Rows, parts: Parts, authority: Authority, vos_of_queue: list[str], role: str, groups: list[str], may: bool
+) -> None:
+    await is_of(rows, *vos_of_queue)
+    assert await told(parts, authority, ("factory", role, groups), "submitted", factory=True) is may
+    assert len(await stored(rows)) == may
+
+
+async def test_a_factory_moves_none_of_its_workers_to_a_queue_of_another_vo(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    factory = ("factory", "production", ["atlas"])
+    await is_of(rows, "atlas")
+    assert await told(parts, authority, factory, "submitted", factory=True)
+    async with rows.database.read() as connection:
+        await connection.execute("UPDATE workers SET queue = 'Q2'")
+    await is_of(rows, "cms")
+    assert not await told(parts, authority, factory, "running", factory=True)
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,9 @@ class Story:
         """What the watchdog does with a pending task whose time has come."""
         async with self.database.begin(reason="the test plays the watchdog") as work:
             await work.connection.execute(
-                "UPDATE tasks SET status = old_status, old_status = NULL, retry_at = NULL WHERE task_id = $1", task_id
+                "UPDATE tasks SET status = coalesce(old_status, status), old_status = NULL, retry_at = NULL"
+                " WHERE task_id = $1",
+                task_id,
             )
         return await self.hear(TaskReleased(task_id=task_id, status="running", reason="waited long enough"))
 

@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
+from services.job_generation import app
+from services.job_generation.policy.building import BuildRequest, NewJob
+from services.job_generation.policy.plugin import GreedyGeneration
 from shared.events import Event
 from tests import rows
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
+from tests.handlers.job_generation.test_preprocessing import a_job, to_preprocess
 
 
 async def to_build(story: Story, *, merge: bool = False, status: str = "ready", **rule: Any) -> int:
@@ -97,6 +103,35 @@ async def test_another_site_has_a_build_of_its_own(story: Story) -> None:
     assert await story.value("SELECT job_type FROM jobs WHERE job_id = $1", job_id) == "build"
     sites = await story.fetch("SELECT site, job_id, file_id IS NOT NULL AS is_built FROM builds ORDER BY site")
     assert [(one["job_id"], one["is_built"]) for one in sites] == [(None, True), (job_id, False)]
+
+
+async def test_a_site_that_is_ranked_first_is_given_a_library_while_jobs_go_where_there_is_one(story: Story) -> None:
+    task_id = await to_build(story, nFilesPerJob=1)
+    _, said = await built(story, task_id, "Q_ALPHA")
+    [chunk_id] = chunks_in(said)
+    jobs = generated_in(await story.broker(task_id, chunk_id, "Q_BETA", "Q_ALPHA"))
+    found = await story.fetch("SELECT job_type, queue FROM jobs WHERE job_id = ANY($1::bigint[])", jobs)
+    assert sorted((one["job_type"] == "build", one["queue"]) for one in found) == [
+        (False, "Q_ALPHA"), (False, "Q_ALPHA"), (True, "Q_BETA"),
+    ]  # fmt: skip
+
+
+async def test_build_jobs_and_pre_processing_jobs_are_those_of_the_plugin_of_their_vo(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    class Recording(GreedyGeneration):
+        def build(self, request: BuildRequest) -> list[NewJob]:
+            asked.append(request.kind)
+            return super().build(request)
+
+    monkeypatch.setattr(app, "find", lambda group, vo, label: Recording)
+    app.find_plugin.cache_clear()
+    await built(story, await to_build(story))
+    await a_job(story, await to_preprocess(story))
+    app.find_plugin.cache_clear()
+    assert asked == ["build", "preprocess"]
 
 
 async def test_the_third_failed_build_breaks_a_task_that_scouts(story: Story) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from services.task_definition.policy.range_reports import fatal_line
+from services.task_definition.store.explanations import SQL as EXPLANATIONS
 from shared.events import JobsExpired, JobsFailed, JobsMerging
 from tests.handlers.job_generation.ranges import attempts, begun, ends, process, ranges
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
@@ -149,6 +151,24 @@ async def test_with_not_discard_events_what_was_processed_is_not_processed_again
     assert await ranges(story, task_id) == ["merged"] * 5
 
 
+async def test_with_not_discard_events_no_event_is_left_out_when_the_width_of_ranges_changes(story: Story) -> None:
+    task_id, [job_id] = await begun(story, maxAttemptEsJob=1, notDiscardEvents=True)
+    await process(story, job_id, 2)
+    [chunk_id] = chunks_in(await story.end([job_id], "merging"))
+    rule = {"nEventsPerWorker": 25, "maxAttemptEsJob": 1, "notDiscardEvents": True}
+    await story.fetch("UPDATE tasks SET split_rule = $2 WHERE task_id = $1", task_id, rule)
+    [again] = generated_in(await story.broker(task_id, chunk_id))
+    await process(story, again, 100)
+    [merge_id] = generated_in(await story.end([again], "merging"))
+    await story.end([merge_id], "finished")
+    merged = await story.fetch(
+        "SELECT def_min_event_id AS first, def_max_event_id AS last FROM event_ranges WHERE task_id = $1 AND status = 9"
+        " ORDER BY first", task_id,
+    )  # fmt: skip
+    assert [(one["first"], one["last"]) for one in merged] == [(1, 10), (11, 20), (21, 45), (46, 50)]
+    assert await story.files(task_id) == ["finished"]
+
+
 async def test_es_merge_failed_after_three_merge_jobs(story: Story) -> None:
     task_id, job_id, merge_id = await merged_by(story)
     for _ in range(2):
@@ -268,14 +288,20 @@ async def test_with_resurrect_consumers_a_retry_makes_as_many_jobs_as_at_first(
     assert len(generated_in(await story.end(jobs[:1], "merging"))) == n_jobs
 
 
-async def test_a_fatal_range_fails_its_set(story: Story) -> None:
-    _, [job_id] = await begun(story)
+async def test_a_fatal_range_fails_its_set_and_the_explanation_says_so(story: Story) -> None:
+    task_id, [job_id] = await begun(story)
     await process(story, job_id, 4)
     await process(story, job_id, 1, "fatal")
     await story.end([job_id], "merging")
     assert await ends(story, job_id) == [("failed", None)]
     dialog = await story.value("SELECT error_dialog FROM jobs WHERE job_id = $1", job_id)
     assert dialog == "0 ranges have no attempt left, 1 failed for good"
+    async with story.database.read() as connection:
+        [row] = await EXPLANATIONS.rows(connection, "fatal_ranges_of_task", task_id=task_id)
+    assert fatal_line(dict(row)) == (
+        "1 range of events failed for good, in 1 job set; 1 of these failed (0 ranges have no attempt left, "
+        "1 failed for good): its input is tried again while it has attempts"
+    )
 
 
 async def test_a_task_that_is_to_finish_merges_what_was_processed(story: Story) -> None:
@@ -351,4 +377,16 @@ async def test_of_a_task_that_is_to_finish_no_job_follows_one_that_was_taken_bac
     assert await story.value("SELECT role FROM job_set_jobs WHERE job_id = $1", merge_id) == "merge"
     assert await ranges(story, task_id) == ["done"] * 3 + ["fatal"] * 2
     await story.end([merge_id], "finished")
+    assert await story.files(task_id) == ["finished"]
+
+
+async def test_with_allow_partial_finish_what_was_processed_is_merged_without_what_failed_for_good(
+    story: Story,
+) -> None:
+    task_id, [job_id] = await begun(story, allowPartialFinish=True)
+    await process(story, job_id, 4)
+    await process(story, job_id, 1, "fatal")
+    [merge_id] = generated_in(await story.end([job_id], "merging"))
+    await story.end([merge_id], "finished")
+    assert await ranges(story, task_id) == ["merged"] * 4 + ["fatal"]
     assert await story.files(task_id) == ["finished"]

@@ -281,7 +281,9 @@ async def test_secondary_files_that_jobs_share_are_input_of_every_job_and_owned_
     story: Story, attribute: str
 ) -> None:
     task_id = await story.task(
-        n_files=2, secondary={"n_files": 2, "ratio": 2, attribute: True}, command_line="${IN} ${IN_MINBIAS/L}"
+        n_files=2,
+        secondary={"n_files": 2, "ratio": 2, attribute: True},
+        command_line="${IN} ${IN_MINBIAS/L} ${OUTPUT0}",
     )  # fmt: skip
     jobs = await story.jobs_of(task_id)
     assert len(jobs) == 2

@@ -8,6 +8,7 @@ import pytest
 
 from services.job_generation.store import jumbo as store_jumbo
 from shared.runtime.service import Context
+from tests import rows
 from tests.databases import Databases
 from tests.handlers.job_generation.jumbo import (
     begin,
@@ -265,3 +266,16 @@ async def test_close_to_100_percent_jumbo_jobs_are_unset_and_taken_back(story: S
         [merge_id] = [one for one in generated_in(said) if one != jumbo]
         await story.end([merge_id], "finished")
     assert await use_jumbo(story, task_id) == "D" and await status_of(story, jumbo) == "closed"
+
+
+@pytest.mark.parametrize(("most", "n_jumbo", "then"), [(3, 1, 3), (2, 0, 2)])
+async def test_a_jumbo_job_is_one_of_the_jobs_that_its_site_takes(
+    story: Story, most: int, n_jumbo: int, then: int
+) -> None:
+    async with story.database.read() as connection:
+        at = await connection.fetchval("SELECT orrery_now() + interval '5 minutes'")
+        advert = {"site": "BETA", "expires_at": at, "max_jobs": most, "current_jobs": 2, "current_matches": 2}
+        await rows.insert(connection, "site_adverts", advert)
+    _, co_jumbo, jumbo = await begun(story)
+    assert (len(co_jumbo), len(jumbo)) == (2, n_jumbo)
+    assert await story.value("SELECT current_matches FROM site_adverts") == then

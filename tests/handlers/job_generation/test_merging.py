@@ -176,7 +176,7 @@ async def test_an_unplaceable_merge_waits_and_is_offered_again(story: Story) -> 
     await story.unplaceable(task_id, chunk_id)
     assert await story.files(task_id, "trn_output") == ["ready"] * 2
     assert await story.status(task_id) == "running"
-    assert len(await story.ready(task_id)) == 1
+    assert len(chunks_in(await story.released(task_id))) == 1
 
 
 async def test_a_merge_job_is_a_match_of_its_site_and_what_does_not_fit_waits_for_the_next_advertisement(
@@ -198,7 +198,7 @@ async def test_a_merge_job_is_a_match_of_its_site_and_what_does_not_fit_waits_fo
     )
     assert await looked_at(story) == []
     async with story.database.read() as connection:  # five minutes later the site has advertised again
-        await connection.execute("UPDATE tasks SET retry_at = orrery_now()")
+        await connection.execute("UPDATE chunks SET retry_at = orrery_now() WHERE retry_at IS NOT NULL")
         await connection.execute("UPDATE site_adverts SET current_jobs = 3, current_matches = 3")
     [chunk_id] = await looked_at(story)
     assert len(generated_in(await story.broker(task_id, chunk_id))) == 1
@@ -213,7 +213,7 @@ async def test_a_site_that_takes_no_merge_job_loses_none(story: Story) -> None:
     assert await story.files(task_id, "trn_output") == ["ready"] * 2
     assert await story.value("SELECT current_matches FROM site_adverts") == 2
     assert await story.status(task_id) == "running"
-    [chunk_id] = await story.ready(task_id)
+    [chunk_id] = chunks_in(await story.released(task_id))
     async with story.database.read() as connection:
         await connection.execute("UPDATE site_adverts SET expires_at = orrery_now()")
     [merge_id] = generated_in(await story.broker(task_id, chunk_id))
@@ -231,8 +231,8 @@ async def test_a_task_without_anything_to_merge_counts_no_match(story: Story) ->
 
 
 async def looked_at(story: Story) -> list[int]:
-    """The periodic look at tasks whose time has come; chunks that were offered."""
-    [periodic] = [one for one in story.service.periodic if one.name == "look-at-idle-tasks"]
+    """The periodic look at merges whose time has come; chunks that were offered."""
+    [periodic] = [one for one in story.service.periodic if one.name == "look-at-merges"]
     async with story.database.begin(reason="test") as work:
         await periodic.run(work)
         offered = chunks_in(work.emitted)
@@ -332,6 +332,35 @@ async def test_with_log_merge_the_log_of_a_merge_job_goes_to_a_dataset_of_its_ow
     await story.end([merge_id], "finished")
     assert await story.files(task_id) == ["finished"] * 2 and await story.status(task_id) == "prepared"
     assert await story.files(task_id, "log") == ["finished"] * len(merged)
+
+
+async def test_a_log_merge_that_is_an_output_holds_the_logs_and_the_merge_job_writes_the_task_s_log(
+    story: Story,
+) -> None:
+    task_id = await story.task(n_files=2, merge=True)
+    async with story.database.read() as connection:
+        await story._output(connection, task_id, "LOG_MERGE", "output", "merge_log")
+        await connection.execute(
+            "UPDATE task_datasets SET dataset_name = 'mc.merge.log' WHERE stream_name = 'LOG_MERGE'"
+        )
+        await connection.execute(
+            "UPDATE job_parameters_templates SET job_parameters_template = job_parameters_template || $2"
+            " WHERE task_id = $1",
+            task_id,
+            {"merge": "${TRN_OUTPUT:OUTPUT} ${TRN_LOG_MERGE:LOG_MERGE}"},
+        )
+    jobs = await story.jobs_of(task_id)
+    [chunk_id] = chunks_in(await story.end(jobs, "merging"))
+    [merge_id] = generated_in(await story.broker(task_id, chunk_id))
+    spec = await story.value("SELECT spec FROM job_specs WHERE job_id = $1", merge_id)
+    logs = ",".join(f"panda.um.log.{task_id}._00000{n}.root" for n in (1, 2))
+    assert spec["jobPars"].endswith(f" {logs}:merge_log.{task_id}._000001.root")
+    assert spec["logFile"] == f"log.{task_id}._000001.root"
+    named = {f"{name}.{task_id}._000001.root" for name in ("HITS", "log", "merge_log")}
+    assert set(spec["outFiles"].split(",")) == named
+    await story.end([merge_id], "finished")
+    assert await story.status(task_id) == "prepared"
+    assert await story.files(task_id, "output") == ["finished"] * 2
 
 
 async def test_no_more_outputs_are_read_than_a_chunk_of_merge_jobs_takes_and_all_are_merged_in_the_end(

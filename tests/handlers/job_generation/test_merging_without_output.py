@@ -9,12 +9,17 @@ from shared.events import JobsFinished, JobsMerging, TaskPrepared
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_site_matches import advertise
 
-OPTIONS = "--inputHITSFile=${TRN_OUTPUT0/L} --outputHITS_MRGFile=${OUTPUT0} --inputRDOFile=${TRN_OUTPUT1} -n 3"
+OPTIONS = (
+    "--inputHITSFile=${TRN_OUTPUT0/L} --outputHITS_MRGFile=${OUTPUT0}"
+    " --inputRDOFile=${TRN_OUTPUT1} --outputRDO_MRGFile=${OUTPUT1} -n 3"
+)
+#: of the jobs whose outputs are merged
+PLAIN = "--in=${IN} --out=${OUTPUT0} --rdo=${OUTPUT1}"
 
 
 async def a_task(story: Story, *, n_files: int = 2, merge_line: str | None = None, **values: Any) -> int:
     """A task of two outputs that may both be absent, and a log."""
-    task_id = await story.task(n_files=n_files, merge=True, **values)
+    task_id = await story.task(n_files=n_files, merge=True, **{"command_line": PLAIN, **values})
     async with story.database.read() as connection:
         await story._output(connection, task_id, "OUTPUT1", "output", "RDO")
         await story._output(connection, task_id, "OUTPUT1", "trn_output", "panda.um.RDO")
@@ -111,9 +116,10 @@ async def test_each_group_leaves_out_what_it_lacks_and_an_option_goes_with_its_s
         f"--inputHITSFile=panda.um.output.{task_id}._000001.root,panda.um.output.{task_id}._000002.root"
         f" --outputHITS_MRGFile=HITS.{task_id}._000001.root -n 3"
     )
-    assert (await spec_of(story, second))[
-        "jobPars"
-    ] == f"--inputRDOFile=panda.um.RDO.{task_id}._[000003,000004].root -n 3"
+    assert (await spec_of(story, second))["jobPars"] == (
+        f"--inputRDOFile=panda.um.RDO.{task_id}._[000003,000004].root"
+        f" --outputRDO_MRGFile=RDO.{task_id}._000002.root -n 3"
+    )
     await end(story, first, "OUTPUT0", "LOG0")
     await end(story, second, "OUTPUT1", "LOG0")
     assert await states(story, task_id, "OUTPUT0") == ["finished", "nooutput"]

@@ -28,3 +28,15 @@ async def test_outputs_that_an_earlier_version_linked_are_counted_once(story: St
     counted = "SELECT n_files_finished FROM task_datasets WHERE task_id = $1 AND type = 'output'"
     assert await story.value(counted, task_id) == 2
     await story.check()
+
+
+async def test_where_a_line_names_its_source_the_place_for_the_permission_is_stored(story: Story) -> None:
+    line = "-a jobO.1.tar.gz --sourceURL https://orrery.example:1 -r . -o ${OUTPUT0}"
+    plain, sourced = await story.task(n_files=1), await story.task(n_files=1, command_line=line)
+    texts = "SELECT spec::text AS text, source_spots FROM job_specs WHERE task_id = $1"
+    for task_id in (plain, sourced):
+        await story.jobs_of(task_id)
+    [made] = await story.fetch(texts, sourced)
+    [place] = made["source_spots"]
+    assert made["text"][:place].endswith("--sourceURL https://orrery.example:1") and made["text"][place:][:5] == " -r ."
+    assert [one["source_spots"] for one in await story.fetch(texts, plain)] == [None]

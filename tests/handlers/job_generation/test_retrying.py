@@ -19,6 +19,8 @@ from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 PATH = "/api/v1/retry_rule"
 OUT_OF_MEMORY = {"job_status": "failed", "pilot_error_code": 1212, "max_pss": 1_500 * 1024, "core_count": 1}
 
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
+
 
 @pytest.fixture
 async def operator(story: Story, authority: Authority) -> httpx.AsyncClient:
@@ -62,8 +64,8 @@ async def test_no_retry_ends_a_file_after_its_first_failure_and_says_which_rule_
     assert (ruled["rule_id"], ruled["n_jobs"]) == (50, 1)
     explanation = Explanation(Reading(), KnownGrid(context.cache))
     async with story.database.read() as connection:
-        task = await explanation.task(connection, task_id)
-        job = await explanation.job(connection, jobs[0], Caller("alice", frozenset({"user"}), frozenset()))
+        task = await explanation.task(connection, task_id, OPERATOR)
+        job = await explanation.job(connection, jobs[0], OPERATOR)
     assert task is not None
     assert job is not None
     said = "rule 50, no_retry, for pilot error 1305: bad options: --x (it asks for code 1305, text 'bad options')"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from services.job_generation import pooling
 from services.job_generation.app import build
 from shared.events import Event
 from shared.runtime.service import Context
@@ -139,3 +141,41 @@ async def test_a_task_whose_open_secondary_dataset_ran_out_is_pending_with_the_r
         since.append(task["frozen_time"])
         [chunk_id] = chunks_in(await story.released(task_id))
     assert since[0] is not None and since[0] == since[1]
+
+
+@pytest.mark.parametrize("n_files", [3, 10, 16, 20])
+async def test_every_file_of_a_large_repeated_dataset_is_used_before_one_comes_again(
+    story: Story, monkeypatch: pytest.MonkeyPatch, n_files: int
+) -> None:
+    monkeypatch.setattr(pooling, "MOST_SECONDARY_FILES", 4)
+    task_id = await story.task(n_files=8, secondary={"n_files": n_files, "repeat": True, "ratio": 2})
+    await story.jobs_of(task_id)
+    found = [name for row in await story.fetch(_TAKEN, task_id) for name in row["names"]]
+    times = sorted(Counter(found).values())
+    assert (sum(times), len(times)) == (16, min(n_files, 16))
+    assert times[-1] - times[0] <= 1, "none is used twice more than another"
+
+
+async def test_a_large_repeated_dataset_is_read_on_from_where_it_was_and_then_from_its_first_file(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "MOST_SECONDARY_FILES", 2)
+    task_id = await story.task(n_files=4, secondary={"n_files": 6, "repeat": True, "ratio": 1})
+    await story.jobs_of(task_id)
+    found = [name for row in await story.fetch(_TAKEN, task_id) for name in row["names"]]
+    assert found == [f"minbias._{number:05d}.root" for number in (4, 5, 0, 1)]
+
+
+async def test_a_job_that_would_read_all_of_a_too_large_dataset_breaks_its_task_and_says_why(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pooling, "MOST_SECONDARY_FILES", 4)
+    task_id = await story.task(n_files=2, secondary={"n_files": 5, "nosplit": True})
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id)
+    [row] = await story.fetch("SELECT status, error_dialog FROM tasks WHERE task_id = $1", task_id)
+    assert row == {
+        "status": "tobroken",
+        "error_dialog": f"jobs cannot be defined: each job takes all 5 files of secondary dataset mc.minbias.{task_id}"
+        " (nosplit); allowed: at most 4",
+    }

@@ -52,7 +52,7 @@ async def test_jobs_read_one_segment_each_and_are_told_its_name_and_id(defined: 
         "arms --segmentID=0", "arms --segmentID=0", "legs --segmentID=1",
     ]  # fmt: skip
     names = [spec["outFiles"].partition(",")[0] for spec in specs]
-    assert names == [f"{name}.metrics.{task_id}._{n:06d}.root" for n, name in enumerate(("arms", "arms", "legs"), 1)]
+    assert names == [f"{name}.metrics.{task_id}._{n:06d}.root.1" for n, name in enumerate(("arms", "arms", "legs"), 1)]
 
 
 async def test_a_segment_is_one_job_where_boundaries_are_not_split(defined: Defined) -> None:

@@ -21,7 +21,8 @@ from shared.events import ChunkBrokered, QueueChoice
 from shared.runtime.service import Context
 from tests import rows
 from tests.handlers.events import deliver, started
-from tests.handlers.job_generation.story import Story
+from tests.handlers.job_generation.story import Story, generated_in
+from tests.handlers.job_generation.test_build_jobs import to_build
 from tests.unit.job_generation.made import a_task
 
 
@@ -216,3 +217,24 @@ async def blocked(story: Story, at_least: int = 1) -> None:
     async with asyncio.timeout(60):
         while await story.value(waiting) < at_least:  # noqa: ASYNC110 -- PostgreSQL tells nobody who waits for a lock
             await asyncio.sleep(0.01)
+
+
+async def test_a_build_job_is_one_of_the_jobs_that_a_site_takes(story: Story) -> None:
+    await advertise(story, max_jobs=3)
+    task_id = await to_build(story)
+    [chunk_id] = await story.ready(task_id)
+    assert len(generated_in(await story.broker(task_id, chunk_id))) == 1
+    assert await matched(story) == 3
+
+
+async def test_a_site_without_room_gets_no_build_job_and_the_task_says_why(story: Story) -> None:
+    await advertise(story, max_jobs=2)
+    task_id = await to_build(story)
+    [chunk_id] = await story.ready(task_id)
+    assert generated_in(await story.broker(task_id, chunk_id)) == []
+    assert await story.value("SELECT count(*) FROM jobs WHERE task_id = $1", task_id) == 0
+    reason = await story.value(
+        "SELECT reason FROM generation_decisions WHERE task_id = $1 AND outcome = 'unsplittable'", task_id
+    )
+    assert reason.startswith("site ALPHA did not take 1 jobs by its advertisement: ")
+    assert await matched(story) == 2

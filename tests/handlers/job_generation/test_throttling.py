@@ -7,9 +7,12 @@ from datetime import timedelta
 import pytest
 
 from services.job_generation import gating
+from services.job_generation.store import tasks
+from shared.config.parameters import Parameters
 from shared.runtime.service import Context
 from tests.databases import Databases
 from tests.handlers.job_generation.story import Story, chunks_in
+from tests.rows import insert
 
 OF_SHARE = "SELECT count(*) FROM jobs WHERE gshare = 'MC'"
 SLOT = {"gshare": "MC"}
@@ -266,3 +269,27 @@ async def test_merging_goes_on_where_its_share_has_enough(context: Context, data
     assert await story.ready(await story.task(n_files=1, **LESS)) == [], "the share has enough"
     [chunk_id] = chunks_in(await story.end(jobs, "merging"))
     assert await story.value("SELECT kind FROM chunks WHERE chunk_id = $1", chunk_id) == "merge"
+
+
+@pytest.mark.parametrize(("processing_type", "expected"), [("simul", 166), ("urgent", 250)])
+async def test_urgent_work_gets_the_whole_number_of_a_share_that_runs_too_much(
+    story: Story, processing_type: str, expected: int
+) -> None:
+    async with story.database.read() as connection:
+        for position, (gshare, value, running) in enumerate((("MC", 60, 90), ("Data", 40, 10))):
+            await connection.execute(
+                "INSERT INTO shares (gshare, value, position) VALUES ($1, $2, $3)", gshare, value, position
+            )
+            await insert(connection, "queue_statistics", statistics_of(gshare, running))
+    task_id = await story.task(n_files=4, processing_type=processing_type, **SLOT)
+    async with story.database.begin(reason="test") as work:
+        held = await tasks.lock_task(work, task_id)
+        assert held is not None
+        gates = gating.Gating(Parameters())
+        decision = await gates.decide(work, await gates.hold(work, held.task), held.task)
+    assert (decision.passes, decision.max_jobs) == (True, expected)
+
+
+def statistics_of(gshare: str, running: int) -> dict[str, object]:
+    place = {"queue": "Q_ALPHA", "gshare": gshare, "resource_type": "SCORE", "user_name": "ada", "status": "running"}
+    return {**place, "n_jobs": running, "n_cores": running}

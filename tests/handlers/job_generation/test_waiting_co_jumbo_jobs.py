@@ -9,6 +9,7 @@ import pytest
 
 from services.job_brokerage.store.chunks import BrokerageStore
 from services.task_definition.store.task_files import TaskFiles
+from shared.auth import Caller
 from shared.catalogue import BuiltInCatalogue
 from shared.events import JobsFailed
 from shared.runtime.service import Context
@@ -18,6 +19,8 @@ from tests.handlers.job_generation.jumbo import begin, begun, hourly, is_prepare
 from tests.handlers.job_generation.ranges import LINE, ends, process, ranges
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.handlers.job_generation.test_ends_of_jumbo_jobs import one_step
+
+OPERATOR = Caller("o", frozenset({"operator"}), frozenset())
 
 
 @pytest.fixture
@@ -273,6 +276,6 @@ async def test_a_job_without_a_queue_is_at_none_of_the_queues_that_a_task_used(s
         history = await BrokerageStore(BuiltInCatalogue()).task_history(work, task_id)
     assert len(waiting) == 2 and history.queues_used == ("J_BETA",)
     async with story.database.read() as connection:
-        [saved] = await TaskFiles(BuiltInCatalogue()).save(connection, [task_id], {})
+        [saved] = await TaskFiles(BuiltInCatalogue()).save(connection, [task_id], {}, OPERATOR)
     assert saved.state is not None and saved.state.queues_used == ["J_BETA"]
     assert await story.value("SELECT queue FROM jobs WHERE job_id = $1", jumbo) == "J_BETA"

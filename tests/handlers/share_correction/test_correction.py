@@ -226,6 +226,7 @@ async def test_groups_of_a_vo_and_users_in_a_group_are_corrected_where_they_have
             "INSERT INTO user_groups (vo, name, job_share, job_sharing) VALUES ('lhcb', 'lhcb_prod', 3000, true)"
         )
         await used_by_group(connection, "lhcb", "lhcb_user", "ann", 3)
+        await used_by_group(connection, "lhcb", "lhcb_user", "gone", 5)  # who has no task queue any more
         await used_by_group(connection, "lhcb", "lhcb_prod", "pia", 1)
     section = {
         "ShareCorrectorsToStart": "WMSHistory",
@@ -241,9 +242,9 @@ async def test_groups_of_a_vo_and_users_in_a_group_are_corrected_where_they_have
         terms = await connection.fetch(
             "SELECT user_name FROM correction_terms WHERE user_group = 'lhcb_user' ORDER BY 1"
         )
-    # groups: 3000 of 4000 are due and a quarter was used; users: half each, all used by one
+    # groups: 3000 of 4000 are due and a ninth was used; users: half each, all used by one of those with task queues
     assert {(row["vo"], row["user_group"], row["user_name"]): row["correction_factor"] for row in found} == {
-        ("lhcb", "lhcb_prod", ""): pytest.approx(3), ("lhcb", "lhcb_user", ""): pytest.approx(1 / 3),
+        ("lhcb", "lhcb_prod", ""): pytest.approx(4), ("lhcb", "lhcb_user", ""): pytest.approx(0.25 / (8 / 9)),
         ("lhcb", "lhcb_user", "ann"): pytest.approx(0.5), ("lhcb", "lhcb_user", "new"): pytest.approx(4),
     }  # fmt: skip
     assert [row["user_name"] for row in terms] == ["", "ann", "new"]

@@ -168,3 +168,28 @@ async def test_who_may_explain_shares_and_what_is_refused(client: httpx.AsyncCli
     for role, code in (("user", 200), ("production", 200), ("pilot", 403)):
         headers = {"Authorization": f"Bearer {authority.issue('ulla', [role])}"}
         assert (await client.get("/api/v1/share/explain", headers=headers)).status_code == code
+
+
+async def test_users_of_a_share_have_names_for_whoever_may_read_a_live_task_of_theirs(
+    client: httpx.AsyncClient, database: Database, authority: Authority
+) -> None:
+    assert (await client.post("/api/v1/share/load", json={"shares": TREE})).json()["success"] is True
+    async with database.read() as connection:
+        for name, vo, status in (("ada", "atlas", "running"), ("bob", "cms", "running"), ("carl", "atlas", "done")):
+            await rows.task(connection, user_name=name, vo=vo, gshare="MC", status=status)
+            await rows.insert(
+                connection, "user_corrections", {"gshare": "MC", "user_name": name, "correction_factor": 0.5}
+            )
+    for name, role, groups, seen in (
+        ("olga", "operator", [], ["ada", "bob", "carl"]),
+        ("chief", "production", ["atlas"], ["ada"]),
+        ("bob", "user", ["cms"], ["bob"]),
+        ("bob", "user", ["atlas"], []),
+        ("eve", "user", [], []),
+    ):
+        headers = {"Authorization": f"Bearer {authority.issue(name, [role], groups)}"}
+        listed = (await client.get("/api/v1/share/list", headers=headers)).json()["data"]["user_corrections"]
+        one = (await client.get("/api/v1/share/explain", params={"gshare": "MC"}, headers=headers)).json()["data"]
+        for found in (listed, one["users"]):
+            assert [row["user_name"] for row in found if row["user_name"]] == seen and len(found) == 3, (name, groups)
+            assert {row["correction_factor"] for row in found} == {0.5}

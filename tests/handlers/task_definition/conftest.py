@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import httpx
 import pytest
@@ -24,12 +24,14 @@ async def service(context: Context, database: Database) -> Service:
     return await started(build(context))
 
 
-def client_of(service: Service, authority: Authority, name: str, *roles: str) -> httpx.AsyncClient:
-    """A client with a token of these roles, straight into the application."""
+def client_of(
+    service: Service, authority: Authority, name: str, *roles: str, groups: Sequence[str] = ()
+) -> httpx.AsyncClient:
+    """A client with a token of these roles and groups, straight into the application."""
     return httpx.AsyncClient(
         transport=httpx.ASGITransport(app=application_of(service, authority)),
         base_url="http://task-definition",
-        headers={"Authorization": f"Bearer {authority.issue(name, roles)}"},
+        headers={"Authorization": f"Bearer {authority.issue(name, roles, groups)}"},
     )
 
 

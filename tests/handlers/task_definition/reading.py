@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from services.task_definition.cataloguing.staging import Staging
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.defining.checking import InputChecks
 from services.task_definition.defining.definition import Definition
@@ -34,8 +35,19 @@ def in_small_slices() -> Definition:
     readings = Readings()
     reading = ContentsReader(readings, KnownGrid(NullCache()), files_of_slice=SMALL, names_of_piece=5)
     return Definition(
-        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE
+        TaskStore(),
+        DefinitionStore(),
+        readings,
+        BuiltInCatalogue(),
+        Parameters(),
+        reading,
+        NOBODY_OUTSIDE,
+        staging(),
     )
+
+
+def staging() -> Staging:
+    return Staging(TaskStore(), BuiltInCatalogue(), NOBODY_OUTSIDE, KnownGrid(NullCache()), Parameters())
 
 
 async def registered(database: Database, definition: Definition, task_id: int) -> None:
@@ -65,7 +77,9 @@ async def look(database: Database, definition: Definition | None = None) -> list
 
 
 async def begin_to_look(database: Database, definition: Definition) -> None:
-    checks = InputChecks(TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE)
+    checks = InputChecks(
+        TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown
+    )
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)

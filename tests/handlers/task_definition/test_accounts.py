@@ -169,7 +169,7 @@ async def test_lists_show_groups_and_users_of_the_callers_vos(
     async with client_of(service, authority, "prodteam", "production", "demo") as of_demo:
         assert [one["name"] for one in await get(of_demo, "group/list")] == ["of-demo"]
         assert [one["user_name"] for one in await get(of_demo, "user/list")] == [owner]
-    async with client_of(service, authority, "prodteam", "production", "other") as of_other:
+    async with client_of(service, authority, "chief", "production", "other") as of_other:
         assert await get(of_other, "user/list") == []
     assert [one["user_name"] for one in await get(operator, "user/list")] == sorted([owner, "stranger"])
 
@@ -192,7 +192,7 @@ async def test_python_and_the_statement_agree_on_which_tasks_match(
             assert await matching_tasks(connection, queue) == expected, criteria
     changed = {**QUEUES[0], "criteria": "coreCount = 8", "variables": None}
     reply = await post(operator, "work_queue/set", {"work_queue": changed, "dry_run": True})
-    assert reply["data"] == {"matching_tasks": {"simulation": 1}}
+    assert reply["data"] == {"matching_tasks": {"simulation": 1}, "without_effect": []}
     assert await get(producer, "work_queue/list") == []
 
 

@@ -27,13 +27,14 @@ async def test_what_clients_ask_about_a_task(
 ) -> None:
     task_id, _ = await define(database, service, producer, production())
     assert (await get(user, "task/get_status", task_id=task_id))["data"] == "assigning"
-    details = (await get(user, "task/get_details", task_id=task_id, include_parameters="True"))["data"]
+    details = (await get(producer, "task/get_details", task_id=task_id, include_parameters="True"))["data"]
     assert (details["jediTaskID"], details["task_name"]) == (task_id, "simulation")
     assert details["task_parameters"] == production()
     assert [one["type"] for one in details["datasets"]] == ["input", "output", "log"]
     assert details["files"]["total"] == 20
-    assert (await get(user, "task/get_task_parameters", task_id=task_id))["data"]["nFilesPerJob"] == 2
-    data = (await get(user, "task/get_datasets_and_files", task_id=task_id, dataset_types="input", max_files=3))["data"]
+    assert (await get(producer, "task/get_task_parameters", task_id=task_id))["data"]["nFilesPerJob"] == 2
+    inputs = await get(producer, "task/get_datasets_and_files", task_id=task_id, dataset_types="input", max_files=3)
+    data = inputs["data"]
     assert [len(one["files"]) for one in data] == [3]
     missing = await get(user, "task/get_status", task_id=12345)
     assert (missing["success"], missing["data"]) == (False, 2)
@@ -56,10 +57,16 @@ async def test_a_list_has_files_and_jobs_by_state_and_can_be_filtered(
     assert listed[1]["files"]["opened"] == 20
     for query in ({"status": "ready,running"}, {"user_name": "alice"}, {"label": "user"}, {"name": "histo"}):
         assert [one["task_id"] for one in (await get(user, "task/list", **query))["data"]] == [second]
-    assert (await get(user, "task/get_job_ids", task_id=first))["data"] == [1, 2, 3]
+    for query in ({"user_name": "prodteam"}, {"name": "simul*"}):
+        assert [one["task_id"] for one in (await get(producer, "task/list", **query))["data"]] == [first]
+        assert (await get(user, "task/list", **query))["data"] == []
+    assert (await get(producer, "task/get_job_ids", task_id=first))["data"] == [1, 2, 3]
     since = await get(user, "task/get_tasks_modified_since", since="2020-01-01 00:00:00", dn="None", full="None")
     assert [one["jediTaskID"] for one in since["data"]] == [second]
     by_id = await get(user, "task/get_tasks_detailed_info_since", n_tasks=5, filters=f'{{"jediTaskID": "{first}"}}')
+    [told] = by_id["data"]
+    assert (told["taskName"], told["superStatus"], told["nFiles"]) == (None, "registered", 20)
+    by_id = await get(producer, "task/get_tasks_detailed_info_since", n_tasks=5, filters=f'{{"jediTaskID": "{first}"}}')
     [told] = by_id["data"]
     assert (told["taskName"], told["superStatus"], told["nFiles"]) == ("simulation", "registered", 20)
     own = await get(user, "task/get_tasks_detailed_info_since", filters='{"taskName": "user.*"}')
@@ -74,7 +81,7 @@ async def test_a_pending_task_says_why_and_until_when(
     parent = await submit(producer, production("parent"))
     child, _ = await define(database, service, producer, production("child"), parent_tid=parent)
     for path in (f"explain/task/{child}", "explain/task"):
-        data = (await get(user, path, task_id=child))["data"]
+        data = (await get(producer, path, task_id=child))["data"]
         assert f"parent task {parent} is registered" in data["text"]
         assert "will be looked at again at" in data["text"]
         assert data["history"][0]["to_status"] == "pending"
@@ -138,6 +145,8 @@ async def test_parameters_are_typed_versioned_and_announced(
     body = {"component": "job_dispatch", "key": "OWN_IDS_BAND", "value": "12", "type": "int"}
     assert (await operator.post("/api/v1/config/set", json=body)).json()["data"] == {"config_version": before + 1}
     found = (await get(user, "config/get", component="job_dispatch", key="OWN_IDS_BAND"))["data"]
+    assert (found["value"], found["type"], found["changed_by"]) == ("12", "int", None)
+    found = (await get(operator, "config/get", component="job_dispatch", key="OWN_IDS_BAND"))["data"]
     assert (found["value"], found["type"], found["changed_by"]) == ("12", "int", "operations")
     refused = (await operator.post("/api/v1/config/set", json={**body, "value": "a dozen"})).json()
     assert (refused["success"], refused["data"]) == (False, 5)
@@ -147,8 +156,11 @@ async def test_parameters_are_typed_versioned_and_announced(
     unknown = (await operator.post("/api/v1/config/set", json=guessed)).json()
     assert (unknown["success"], unknown["problems"][0]["field"]) == (False, "job_dispatch.OTHER")
     assert (await operator.post("/api/v1/config/set", json={**guessed, "new": True})).json()["success"]
-    listed = (await get(user, "config/list", component="job_dispatch"))["data"]
+    listed = (await get(operator, "config/list", component="job_dispatch"))["data"]
     assert [one["type"] for one in listed] == ["json", "int"]
+    listed = (await get(user, "config/list", component="job_dispatch"))["data"]
+    assert [one["key"] for one in listed] == ["OWN_IDS_BAND"], "nobody knows what a plugin keeps in its own"
+    assert (await get(user, "config/get", component="job_dispatch", key="OTHER"))["data"] is None
     assert (await get(user, "config/get", component="job_dispatch", key="NOTHING"))["data"] is None
     gone = await operator.post("/api/v1/config/unset", json={"component": "job_dispatch", "key": "OTHER"})
     assert gone.json()["success"]
@@ -226,14 +238,15 @@ async def test_jobs_of_a_task_are_described_with_text_state_and_error_the_newest
         )
         await connection.execute(f"{ARCHIVE} WHERE job_id = 3")
         await connection.execute("DELETE FROM jobs WHERE job_id = 3")
-    every = (await get(user, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="False"))["data"]
+    every = (await get(producer, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="False"))["data"]
     assert [(one["PandaID"], one["jobStatus"]) for one in every] == [
         (4, "finished"), (3, "closed"), (2, "failed"), (1, "running"),
     ]  # fmt: skip
-    bad = (await get(user, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="True"))["data"]
+    bad = (await get(producer, "task/get_job_descriptions", task_id=task_id, unsuccessful_only="True"))["data"]
     assert [one["PandaID"] for one in bad] == [3, 2]
     assert (bad[1]["jobPars"], bad[1]["errorDialog"], bad[1]["jediTaskID"]) == ("--x", "no", task_id)
-    assert (await get(user, "task/get_job_descriptions", task_id=99))["data"] == 2
+    assert (await get(producer, "task/get_job_descriptions", task_id=99))["data"] == 2
+    assert (await get(user, "task/get_job_descriptions", task_id=task_id))["data"] == 2
 
 
 async def test_whether_the_server_is_alive_may_be_asked_without_a_token(service: Service, authority: Authority) -> None:

@@ -177,3 +177,13 @@ def test_an_import_that_lies_is_refused_with_every_lie() -> None:
     told = "; ".join(map(str, error.value.problems))
     assert "a file name is listed twice" in told
     assert "'ATLANTIS' is not a storage of the grid" in told and "'nothing.root' is not a file of the dataset" in told
+
+
+async def test_a_name_with_wildcards_and_the_latest_database_release_stand_for_datasets(database: Database) -> None:
+    releases = [f"ddo.000001.Atlas.Ideal.DBRelease.v{n}" for n in ("050101", "310101", "220101")]
+    await make(database, "mc_1.a.ds", "mc_1.b.ds", "mcx1.c.ds", *releases)
+    async with database.read() as connection:
+        found = await CATALOGUE.find(connection, ["mc_1.*", "DBR_LATEST", "nothing.*"])
+    assert found["mc_1.*"].kind == "container" and found["mc_1.*"].constituents == ("mc_1.a.ds", "mc_1.b.ds")
+    assert found["DBR_LATEST"].constituents == (releases[1],)
+    assert set(found) == {"mc_1.*", "mc_1.a.ds", "mc_1.b.ds", "DBR_LATEST", releases[1]}

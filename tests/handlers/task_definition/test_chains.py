@@ -5,14 +5,17 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from services.task_definition.commanding.command import SYSTEM, Command
 from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN
 from shared.catalogue import BuiltInCatalogue, NewFile
 from shared.db import Database
 from shared.events import TaskCompleted, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
+from tests.handlers.task_definition.commanding import command
 from tests.handlers.task_definition.reading import look
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
+from tests.handlers.task_definition.two_vos import analysing
 from tests.handlers.task_definition.world import an_input, production
 
 CATALOGUE = BuiltInCatalogue()
@@ -127,6 +130,128 @@ async def test_retrying_a_parent_leaves_children_as_they_are_that_did_not_succee
     await end_files(database, parent, finished=19, failed=1)
     assert (await producer.post("/api/v1/task/retry", json={"task_id": parent})).json()["success"]
     assert (await task_row(database, child))["status"] == ended
+
+
+@pytest.mark.parametrize("ended", ["done", "finished", "exhausted"])
+@pytest.mark.parametrize("between", ["done", "finished", "exhausted"])
+async def test_retrying_the_first_of_three_tasks_re_opens_the_last_too(
+    database: Database, service: Service, producer: httpx.AsyncClient, between: str, ended: str
+) -> None:
+    first, second, third = await a_chain(database, service, producer)
+    await put(database, second, between)
+    await put(database, third, ended)
+    assert (await producer.post("/api/v1/task/retry", json={"task_id": first})).json()["success"]
+    assert [(await task_row(database, one))["status"] for one in (first, second, third)] == [
+        "ready", "rerefine", "rerefine",
+    ]  # fmt: skip
+    reasons = "SELECT reason FROM transition_log WHERE task_id = $1 AND to_status = 'toincexec'"
+    assert await value_of(database, reasons, third) == f"incexec by task_definition: its parent {second} is retried"
+
+
+@pytest.mark.parametrize(
+    ("second_is", "third_is", "then"),
+    [("failed", "done", ("failed", "done")), ("done", "aborted", ("rerefine", "aborted"))],
+)
+async def test_a_chain_is_re_opened_as_far_as_its_tasks_succeeded(
+    database: Database,
+    service: Service,
+    producer: httpx.AsyncClient,
+    second_is: str,
+    third_is: str,
+    then: tuple[str, str],
+) -> None:
+    first, second, third = await a_chain(database, service, producer)
+    await put(database, second, second_is)
+    await put(database, third, third_is)
+    assert (await producer.post("/api/v1/task/retry", json={"task_id": first})).json()["success"]
+    assert ((await task_row(database, second))["status"], (await task_row(database, third))["status"]) == then
+
+
+async def test_a_user_does_not_re_open_through_two_parents_what_production_ended(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    _, second, third = await a_chain(database, service, producer)
+    for one in (second, third):
+        await put(database, one, "finished")
+    async with database.pool.acquire() as connection:
+        await connection.execute("UPDATE tasks SET hold = 'ended' WHERE task_id = $1", third)
+    async with database.begin(reason="test") as work:
+        commands = dict(service.work)[TaskCompleted].__self__
+        again = Command("incexec", second, {}, "a user's retry of its parent", by_production=False)
+        assert (await commands.execute(work, again, SYSTEM)).accepted
+    assert (await task_row(database, third))["status"] == "finished"
+
+
+@pytest.mark.parametrize("lives", ["running", "scouting", "throttled", "paused"])
+async def test_a_child_that_still_works_looks_at_its_input_at_once_when_its_parent_is_retried(
+    database: Database, service: Service, producer: httpx.AsyncClient, lives: str
+) -> None:
+    first, second, _ = await a_chain(database, service, producer)
+    await put(database, second, lives)
+    async with database.pool.acquire() as connection:
+        await connection.execute(
+            "UPDATE task_datasets SET state_check_time = orrery_now(), state_check_expiration = NULL"
+            " WHERE task_id = $1",
+            second,
+        )
+    assert (await producer.post("/api/v1/task/retry", json={"task_id": first})).json()["success"]
+    due = await rows_of(
+        database,
+        "SELECT dataset_name FROM task_datasets WHERE task_id = $1 AND type = 'input'"
+        " AND state_check_time = '-infinity' AND state_check_expiration > orrery_now()",
+        second,
+    )
+    assert ((await task_row(database, second))["status"], [row[0] for row in due]) == (lives, ["mc.parent"])
+
+
+async def test_a_user_who_kills_a_task_ends_their_own_children_alone(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    parent = await submit(user, analysing("user.alice.parent", vo="demo"))
+    own = await submit(user, analysing("user.alice.own", vo="demo"), parent_tid=parent)
+    others = await submit(producer, production("of_production", nucleus="ALPHA"), parent_tid=parent)
+    below = await submit(producer, production("below", nucleus="ALPHA"), parent_tid=own)
+    for one in (own, others, below):
+        await put(database, one, "running")
+    assert (await command(user, "kill", parent))["success"]
+    await put(database, parent, "aborted")
+    await deliver(database, service, TaskCompleted(task_id=parent, status="aborted"))
+    statuses = [(await task_row(database, one))["status"] for one in (own, others)]
+    assert statuses == ["aborting", "running"]
+    await put(database, own, "aborted")
+    await deliver(database, service, TaskCompleted(task_id=own, status="aborted"))
+    assert (await task_row(database, below))["status"] == "running"
+    said = "SELECT outcome FROM audit_log WHERE verb = 'task.kill' AND target = $1"
+    told = await value_of(database, said, f"task:{others}")
+    assert told == f"refused: its parent {parent} ended aborted by alice, who may not command it: it goes on"
+
+
+async def test_production_that_kills_a_task_ends_all_its_children(
+    database: Database, service: Service, producer: httpx.AsyncClient, user: httpx.AsyncClient
+) -> None:
+    parent = await submit(user, analysing("user.alice.parent", vo="demo"))
+    child = await submit(producer, production("of_production", nucleus="ALPHA"), parent_tid=parent)
+    await put(database, child, "running")
+    assert (await command(producer, "kill", parent))["success"]
+    await put(database, parent, "aborted")
+    await deliver(database, service, TaskCompleted(task_id=parent, status="aborted"))
+    assert (await task_row(database, child))["status"] == "aborting"
+
+
+async def a_chain(database: Database, service: Service, producer: httpx.AsyncClient) -> tuple[int, int, int]:
+    """Three tasks, each of which reads what the one before made; the first has something to try again."""
+    first = await a_parent(database, service, producer)
+    await make(database, "mc.parent", "p.1.root")
+    await put(database, first, "finished")
+    second = await a_child(database, service, producer, first)
+    await make(database, "mc.child", "c.1.root")
+    await put(database, second, "done")
+    task = production("grandchild", [an_input("mc.child")], nucleus="ALPHA", nFilesPerJob=1)
+    third, _ = await define(database, service, producer, task, parent_tid=second)
+    await end_files(database, second, finished=1)
+    await end_files(database, third, finished=1)
+    await end_files(database, first, finished=19, failed=1)
+    return first, second, third
 
 
 async def test_a_child_that_finished_before_its_parent_is_fed_when_the_parent_ends(

@@ -13,6 +13,7 @@ from shared.events import (
     TaskCommanded,
     TaskCommandRequested,
     TaskDefined,
+    TaskJumboSwitched,
     TaskReady,
     TaskRegistered,
     TaskReleased,
@@ -109,6 +110,29 @@ async def test_a_split_rule_changes_while_the_task_lives_and_undoes_nothing(
     assert "NG=3" in details["splitRule"].split(",")
     parameters = (await producer.get("/api/v1/task/get_task_parameters", params={"task_id": task_id})).json()["data"]
     assert parameters["nGBPerJob"] == 3
+
+
+@pytest.mark.parametrize(
+    ("used", "told"),
+    [
+        (
+            0,
+            "nGBPerJob = 3, from its next jobs on; it decides about 20 of 20 units of input;"
+            " jobs that exist keep theirs",
+        ),
+        (15, "; it decides about 5 of 20 units of input; jobs that exist keep theirs"),
+        (20, "; all 20 units of input are in jobs: it decides only about what is tried again"),
+    ],
+)
+async def test_a_rule_that_is_changed_says_what_it_still_reaches(
+    database: Database, producer: httpx.AsyncClient, task_id: int, used: int, told: str
+) -> None:
+    async with database.read() as connection:
+        await connection.execute(
+            "UPDATE task_datasets SET n_files_used = $2 WHERE task_id = $1 AND type = 'input'", task_id, used
+        )
+    reply = await command(producer, "change_split_rule", task_id, attribute_name="NG", attribute_value=3)
+    assert reply["data"] == 0 and reply["message"].endswith(told)
 
 
 @pytest.mark.parametrize(
@@ -232,3 +256,174 @@ async def test_jobs_of_a_task_that_is_reassigned_without_killing_go_on(
     row = await task_row(database, task_id)
     assert (row["status"], row["nucleus"], row["command"]) == ("running", "ALPHA", None)
     assert await value_of(database, "SELECT status FROM jobs") == "activated"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [("NG", "3", 3), ("NG", 3, 3), ("nGBPerJob", "3", 3), ("NG", "None", None), ("NG", "", None)],
+)
+async def test_the_value_of_a_rule_comes_as_the_clients_of_the_field_send_it(
+    database: Database, producer: httpx.AsyncClient, task_id: int, name: str, value: object, rule: int | None
+) -> None:
+    reply = await command(producer, "change_split_rule", task_id, attribute_name=name, value=value)
+    assert reply["data"] == 0, reply
+    assert (await task_row(database, task_id))["split_rule"].get("nGBPerJob") == rule
+
+
+async def test_jumbo_jobs_of_a_live_task_are_switched_on_and_off_by_their_number(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nFilesPerJob=1))
+    ranges = {"nEventsPerWorker": 100}  # no queue of the grid runs the event service
+    async with database.read() as connection:
+        await change(
+            connection,
+            "UPDATE task_parameters SET task_parameters = task_parameters || $2 WHERE task_id = $1",
+            task_id,
+            ranges,
+        )
+    assert (await task_row(database, task_id))["use_jumbo"] is None
+
+    async def after(value: int | None) -> tuple[object, object, list[object]]:
+        reply = await command(producer, "change_split_rule", task_id, attribute_name="NJ", value=value)
+        assert reply["data"] == 0, reply
+        row = await task_row(database, task_id)
+        statement = "SELECT body FROM outbox WHERE routing_key = $1 ORDER BY event_id"
+        bodies = await rows_of(database, statement, TaskJumboSwitched.routing_key())
+        switched = [orjson.loads(one["body"])["enabled"] for one in bodies]
+        return row["use_jumbo"], row["split_rule"].get("nJumboJobs"), switched
+
+    assert await after(2) == ("W", 2, [True])
+    await put(database, task_id, "running", use_jumbo="R")
+    assert await after(3) == ("R", 3, [True]), "jumbo jobs that run go on"
+    assert await after(None) == ("D", None, [True, False])
+    assert await after(1) == ("W", 1, [True, False, True])
+    plain, _ = await define(database, service, producer, production("plain"))
+    reply = await command(producer, "change_split_rule", plain, attribute_name="NJ", value=2)
+    assert "nJumboJobs = 2: needs nEventsPerWorker" in reply["message"]
+
+
+async def test_an_incremental_execution_reads_the_datasets_that_it_names_for_a_stream(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nucleus="ALPHA", dsForIN="mc.evnt"))
+    await put(database, task_id, "done")
+    reply = await command(producer, "reload_input", task_id, new_parameters={"dsForOTHER": "data.a"})
+    assert "dsForOTHER = 'data.a': allowed: dsFor with a stream of the task: IN" in reply["message"]
+    assert (await command(producer, "reload_input", task_id, new_parameters={"dsForIN": "data:data.a"}))["data"] == 0
+    await deliver(database, service, TaskRegistered(task_id=task_id))
+    inputs = await rows_of(
+        database,
+        "SELECT dataset_name, n_files FROM task_datasets WHERE task_id = $1 AND type = 'input' AND status <> 'removed'",
+        task_id,
+    )
+    assert ("data.a", 7) in [tuple(one) for one in inputs]
+    kept = await value_of(database, "SELECT task_parameters FROM task_parameters WHERE task_id = $1", task_id)
+    assert (kept["jobParameters"][0]["dataset"], kept["dsForIN"]) == ("data:data.a", "data:data.a")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "column", "key", "stored"),
+    [
+        ("ramCount", 3900, "ram_count", "ramCount", 3900),
+        ("wallTime", 7200, "walltime", "walltime", 7200),
+        ("cpuTime", 12, "cpu_time", "cpuTime", 12),
+        ("coreCount", 8, "core_count", "coreCount", 8),
+    ],
+)
+async def test_operators_change_what_the_jobs_of_a_running_task_need(
+    database: Database,
+    producer: httpx.AsyncClient,
+    task_id: int,
+    name: str,
+    value: int,
+    column: str,
+    key: str,
+    stored: int,
+) -> None:
+    await put(database, task_id, "running")
+    reply = await command(producer, "change_attribute", task_id, attribute_name=name, value=value)
+    assert reply["message"] == f"task {task_id}: {name} = {value}, from its next jobs on"
+    row = await task_row(database, task_id)
+    assert (row[column], row["status"]) == (stored, "running")
+    parameters = await value_of(database, "SELECT task_parameters FROM task_parameters WHERE task_id = $1", task_id)
+    assert parameters[key] == value, "an incremental execution keeps it"
+    assert (await announced(database))[-1] == TaskCommanded.routing_key()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("ioIntensity", 1, "attribute_name = 'ioIntensity': allowed: ramCount, wallTime, cpuTime, coreCount"),
+        ("ramCount", -1, "ramCount"),
+        ("coreCount", 5000, "coreCount"),
+    ],
+)
+async def test_a_need_that_no_job_may_have_is_refused_and_nothing_changes(
+    database: Database, producer: httpx.AsyncClient, task_id: int, name: str, value: int, said: str
+) -> None:
+    before = await task_row(database, task_id)
+    reply = await command(producer, "change_attribute", task_id, attribute_name=name, value=value)
+    assert (reply["success"], reply["data"]) == (False, rules.BAD_VALUE) and said in reply["message"], reply
+    after = await task_row(database, task_id)
+    assert {key: after[key] for key in ("ram_count", "core_count", "status")} == {
+        key: before[key] for key in ("ram_count", "core_count", "status")
+    }
+
+
+async def test_users_change_no_needs_of_their_own_live_tasks(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, analysis())
+    for verb, details in (
+        ("change_attribute", {"attribute_name": "ramCount", "value": 1}),
+        ("enable_jumbo_jobs", {"jumbo_jobs_total": 1}),
+        ("enable_job_cloning", {}),
+    ):
+        reply = await user.post(f"/api/v1/task/{verb}", json={"task_id": task_id, **details})
+        assert reply.status_code == 403, (verb, reply.text)
+
+
+async def test_jumbo_jobs_are_switched_on_and_off_for_a_live_task_of_the_event_service(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    with_ranges = "UPDATE task_parameters SET task_parameters = task_parameters || $1"
+    async with database.pool.acquire() as connection:
+        await change(connection, with_ranges, {"nEventsPerWorker": 10})
+    await put(database, task_id, "scouting")
+    reply = await command(producer, "enable_jumbo_jobs", task_id, jumbo_jobs_total=4, jumbo_jobs_per_site=2)
+    assert reply["message"] == f"task {task_id}: 4 jumbo jobs, at most 2 at a site, from its next jobs on"
+    row = await task_row(database, task_id)
+    assert (row["use_jumbo"], row["split_rule"]["nJumboJobs"], row["split_rule"]["maxJumboPerSite"]) == ("W", 4, 2)
+    bodies = await rows_of(
+        database, "SELECT body FROM outbox WHERE routing_key = 'task.commanded.v1' ORDER BY event_id"
+    )
+    told = [orjson.loads(one["body"])["command"] for one in bodies]
+    assert told == ["avalanche", "enable_jumbo_jobs"], "jumbo jobs do not wait for scouts"
+    assert (await command(producer, "enable_jumbo_jobs", task_id, jumbo_jobs_total=0))["success"]
+    row = await task_row(database, task_id)
+    assert row["use_jumbo"] == "D" and "nJumboJobs" not in row["split_rule"]
+
+
+async def test_jumbo_jobs_need_the_event_service(producer: httpx.AsyncClient, task_id: int) -> None:
+    reply = await command(producer, "enable_jumbo_jobs", task_id, jumbo_jobs_total=4)
+    assert (reply["data"], "needs nEventsPerWorker" in reply["message"]) == (rules.BAD_VALUE, True)
+
+
+async def test_jobs_of_a_live_task_are_cloned_from_now_on_until_that_is_taken_back(
+    database: Database, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    await put(database, task_id, "running")
+    body = {"jedi_task_id": task_id, "mode": "storeonce", "multiplicity": 3}  # as the field names the task here
+    reply = (await producer.post("/api/v1/task/enable_job_cloning", json=body)).json()
+    said = "3 copies of each job at 2 sites, storeonce, from its next jobs on"
+    assert reply["message"] == f"task {task_id}: {said}"
+    row = await task_row(database, task_id)
+    rule = {name: row["split_rule"].get(name) for name in ("useJobCloning", "nEsConsumers", "nSitesPerJob")}
+    assert rule == {"useJobCloning": "storeonce", "nEsConsumers": 3, "nSitesPerJob": 2}
+    assert row["event_service"] == 3
+    assert (await command(producer, "disable_job_cloning", task_id))["success"]
+    row = await task_row(database, task_id)
+    assert row["event_service"] == 0 and not row["split_rule"].keys() & rule.keys()
+    reply = await command(producer, "disable_job_cloning", task_id)
+    assert (reply["data"], reply["message"]) == (rules.IRRELEVANT, f"task {task_id} makes no copies of its jobs")

@@ -13,7 +13,7 @@ from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered,
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
-from tests.handlers.task_definition.world import an_input, analysis, output, production
+from tests.handlers.task_definition.world import MERGING, an_input, analysis, output, production
 
 NUMBERS = [
     {"type": "template", "param_type": "number", "value": "--skip=${SKIPEVENTS}"},
@@ -51,7 +51,7 @@ async def test_a_production_task_is_defined_and_waits_for_a_nucleus(
     )
     assert '"--IN=${IN} --out=${OUTPUT0}"' in str(template) or "--out=${OUTPUT0}" in str(template)
     names = await rows_of(database, "SELECT * FROM output_templates WHERE task_id = $1 ORDER BY out_temp_id", task_id)
-    assert names[0]["file_name_template"] == f"simulation.{task_id}._${{SN/P}}.root"
+    assert names[0]["file_name_template"] == f"simulation.{task_id}._${{SN/P}}.root.1"
     assert [(one["stream_name"], one["out_type"], one["serial_nr"]) for one in names] == [
         ("OUTPUT0", "output", 1),
         ("LOG0", "log", 1),
@@ -65,6 +65,7 @@ async def test_a_dataset_keeps_the_scope_that_it_was_given_or_has_in_the_catalog
     task = production(
         jobParameters=[an_input("mc.evnt"), an_input("data.all/", "IN2", attributes="nosplit"), *outputs],
         mergeOutput=True,
+        **MERGING,
     )
     task_id, _ = await define(database, service, producer, task)
     assert (await task_row(database, task_id))["error_dialog"] is None
@@ -244,7 +245,7 @@ async def test_shared_secondaries_need_no_ratio(
 async def test_merged_outputs_have_unmerged_datasets_beside_them(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
-    task_id, _ = await define(database, service, producer, production(mergeOutput=True))
+    task_id, _ = await define(database, service, producer, production(mergeOutput=True, **MERGING))
     found = await datasets(database, task_id)
     final = found["output", "OUTPUT0", "mc.simulation"]
     unmerged = found["trn_output", "TRN_OUTPUT0", "panda.um.mc.simulation"]

@@ -19,7 +19,7 @@ from tests.handlers.task_definition.reading import ready_task
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, value_of
 from tests.handlers.task_definition.test_chains import make
 from tests.handlers.task_definition.test_data import a_transfer
-from tests.handlers.task_definition.world import an_input, output, production
+from tests.handlers.task_definition.world import MERGING, an_input, output, production
 from tests.rows import change, dataset, file, insert, job, task
 
 GONE, STAYS = [("ALPHA_DATADISK", True)], [("ALPHA_DATADISK", True), ("GAMMA_DATADISK", False)]
@@ -191,7 +191,7 @@ async def test_a_transient_output_is_deleted_some_days_after_its_task(
 async def test_unmerged_files_are_deleted_some_days_after_their_task(
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
-    task_id, _ = await define(database, service, producer, production(mergeOutput=True))
+    task_id, _ = await define(database, service, producer, production(mergeOutput=True, **MERGING))
     await make(database, "panda.um.mc.simulation", "u.1")
     await make(database, "mc.simulation", "s.1")
     await end_files(database, task_id, finished=20)

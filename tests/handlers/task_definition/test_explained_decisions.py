@@ -9,7 +9,7 @@ from shared.runtime.service import Service
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import define
 from tests.handlers.task_definition.world import production
-from tests.rows import archived_job, change, insert, job
+from tests.rows import archived_job, change, chunk, insert, job
 
 DECISION = {
     "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen",
@@ -184,6 +184,7 @@ async def test_where_a_job_runs_is_told_to_its_owner_and_to_production_alone(
 ) -> None:
     task_id, _ = await define(database, service, producer, production())
     async with database.read() as connection:
+        await change(connection, "UPDATE tasks SET user_name = 'bob' WHERE task_id = $1", task_id)
         await job(connection, task_id, job_id=9, queue="Q", status="running", worker="node7", user_name="bob")
         await insert(connection, "job_progress", {"job_id": 9, "progress": {"node": "node7"}})
     async with client_of(service, authority, "bob", "user") as owner:
@@ -244,3 +245,34 @@ async def test_a_closed_job_of_a_job_set_that_ran_is_told_in_the_words_of_its_su
         await insert(connection, "job_set_jobs", row)
     text = (await producer.get("/api/v1/explain/job", params={"job_id": 9})).json()["data"]["text"]
     assert "closed, it ran and got no event: other jobs of its job set had them all (es_noevent)" in text
+
+
+async def test_a_task_tells_what_each_of_its_parts_waits_for(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    check = {**HELD["checks"]["610"], "lifts": ["statistics of the queue"]}
+    held = {**DECISION, **HELD, "kind": "job", "task_id": task_id, "checks": {"610": check}}
+    async with database.read() as connection:
+        chunk_id = await chunk(connection, task_id, kind="merge", queue="Q", status="returned")
+        await insert(connection, "brokerage_decisions", {**held, "chunk_id": chunk_id, "decision_id": 77})
+        await connection.execute("UPDATE chunks SET retry_at = '2100-01-01 19:50 UTC'")
+        await connection.execute("UPDATE tasks SET retry_at = '2100-01-01 12:00 UTC' WHERE task_id = $1", task_id)
+        for one in (
+            {"kind": "queue", "work": "merge", "part": "Q", "chunk_id": chunk_id, "decision_id": 77},
+            {"kind": "share", "causes": {"lifts": [], "queues": [], "caps": [["SCORE", 0.0]]}},
+        ):
+            at = {"since": "2099-12-31 19:20 UTC", "retry_at": "2100-01-01 19:50 UTC"}
+            await connection.execute(
+                "INSERT INTO waits (task_id, kind, work, part, chunk_id, decision_id, causes, since, retry_at)"
+                " SELECT $1, r.kind, coalesce(r.work, 'task'), coalesce(r.part, ''), r.chunk_id, r.decision_id,"
+                " coalesce(r.causes, '{}'), r.since, r.retry_at FROM jsonb_populate_record(NULL::waits, $2) r",
+                task_id,
+                {**at, **one},
+            )
+    data = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]
+    assert [(one["work"], one["part"]) for one in data["waits"]] == [("merge", "Q"), ("task", "")]
+    assert (
+        "  waits: merges at Q since 19:20: room at Q (21 of the user queued, at most 20) or 19:50 UTC" in data["text"]
+    )
+    assert "  waits: its next input since 19:20: room in its share or 19:50 UTC" in data["text"]

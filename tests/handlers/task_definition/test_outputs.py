@@ -68,7 +68,7 @@ async def test_outputs_in_containers_of_analysis_are_templates_that_nothing_is_w
     found = {row["type"]: row for row in await rows_of(database, DATASETS, task_id)}
     template = found["tmpl_output"]
     assert (template["dataset_name"], template["container_name"]) == (f"user.alice.hist.{task_id}", "user.alice.hist")
-    assert await rows_of(database, "SELECT FROM catalogue.datasets WHERE name LIKE 'user.alice.hist%'") == []
+    assert await rows_of(database, "SELECT FROM catalogue.datasets WHERE name LIKE 'user.alice.hist.%'") == []
     kind = "SELECT out_type FROM output_templates WHERE dataset_id = $1"
     assert await value_of(database, kind, template["dataset_id"]) == "tmpl_output"
     assert "log" in found  # without a container: one dataset for all sites

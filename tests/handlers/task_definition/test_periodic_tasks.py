@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from services.task_definition.app import build
 from services.task_definition.policy import commands as rules
@@ -26,10 +28,15 @@ from tests.handlers.task_definition.world import an_input, analysis, log, output
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-def series(name: str = "calibration", **changes: Any) -> dict[str, Any]:
-    own = {**output("calib"), "dataset": "mc.calib.$JEDITASKID"}
+def series(name: str = "calibration", owner: str = "alice", **changes: Any) -> dict[str, Any]:
+    own = {**output("calib"), "dataset": f"user.{owner}.calib.$JEDITASKID"}
     items = [an_input("data.all/"), own]
-    return {**analysis(name), "jobParameters": items, "log": {**log("c"), "dataset": "mc.log.$JEDITASKID"}, **changes}
+    return {
+        **analysis(name),
+        "jobParameters": items,
+        "log": {**log("c"), "dataset": f"user.{owner}.log.$JEDITASKID"},
+        **changes,
+    }
 
 
 async def submit(client: httpx.AsyncClient, parameters: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -150,7 +157,11 @@ async def test_only_the_owner_or_production_commands_a_series(
 ) -> None:
     periodic_id = (await submit(user))["data"]
     async with client_of(service, authority, "bob", "user") as bob:
-        assert (await command(bob, "end", periodic_id))["data"] == rules.NOT_PERMITTED
+        told = await command(bob, "end", periodic_id)
+        nothing = await command(bob, "end", 999)
+        assert (
+            told["data"] == rules.NOT_FOUND and told["message"].replace(str(periodic_id), "999") == nothing["message"]
+        )
     assert (await command(producer, "pause", periodic_id))["success"]
 
 
@@ -158,7 +169,7 @@ async def test_two_replicas_submit_one_task_at_a_time(
     database: Database, service: Service, context: Context, user: httpx.AsyncClient
 ) -> None:
     await submit(user)
-    replica = await started(build(context))
+    replica = await started(build(replace(context, metrics=CollectorRegistry())))
     await asyncio.gather(*(look(database, one) for one in (service, replica, service, replica)))
     assert await names(database) == ["calibration.1"]
 

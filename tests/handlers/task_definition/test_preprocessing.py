@@ -7,13 +7,15 @@ from typing import Any
 import httpx
 import pytest
 
+from services.task_definition.policy.preprocessing import with_returned
 from shared.db import Database
 from shared.events import Event, TaskProgressed, TaskReady, TaskRegistered, TaskReleased
 from shared.runtime.service import Service
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, put, rows_of, submit, task_row, value_of
-from tests.handlers.task_definition.world import an_input, output, production
+from tests.handlers.task_definition.world import an_input, log, output, production
 from tests.rows import change
+from tests.unit.brokerage.conformance import sample
 
 SPEC = {"jobParameters": "--find ${TASKID}", "transPath": "find.sh", "prodSourceLabel": "panda"}
 
@@ -286,3 +288,67 @@ async def test_a_retry_of_a_task_that_ended_after_its_job_succeeded_defines_it_w
     row = await task_row(database, task_id)
     assert (row["status"], row["split_rule"]["nFilesPerJob"]) == ("ready", 5), row["error_dialog"]
     assert await value_of(database, "SELECT count(*) FROM preprocessing_results") == 0
+
+
+def good_run_list() -> dict[str, Any]:
+    """What prun --goodRunListXML submits, with output and VO of these tests."""
+    recorded = next(one for one in sample("client_visible")["cases"] if one["in"]["name"] == "prun_grl")
+    [task] = recorded["out"]["tasks"]
+    given = task["task_params"]
+    items = [one for one in given["jobParameters"] if one.get("param_type") != "output"]
+    [read] = [one for one in items if one.get("param_type") == "input"]
+    assert (read["dataset"], read["files"], given["dsForIN"]) == ("%%INDS%%", "%%INLFNLIST%%", "%%INDS%%")
+    texts = [one for one in items if "-o " not in one["value"]]
+    changes = {"vo": "demo", "taskName": "user.alice.grl", "log": log("user.alice.grl")}
+    return {**given, **changes, "jobParameters": [*texts, output("user.alice.grl")]}
+
+
+async def test_the_job_of_a_good_run_list_names_the_datasets_and_files_that_its_task_reads(
+    database: Database, service: Service, user: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, user, good_run_list())
+    row = await task_row(database, task_id)
+    assert row["status"] == "topreprocess", row["error_dialog"]
+    statement = "SELECT job_parameters_template FROM job_parameters_templates WHERE task_id = $1"
+    lines = await value_of(database, statement, task_id)
+    assert lines["preprocess"].startswith("--goodRunListXML pre_")
+    assert lines["preprocess_trans_path"].endswith("/preGoodRunList-00-00-01")
+    # as the script of the field writes it
+    report = {"%%INDS%%": "data:data.a", "%%INLFNLIST%%": ["A._2.root", "A._5.root"], "reportVersion": "1.0.0"}
+    row = await returned(database, service, task_id, report)
+    assert row["status"] == "ready", row["error_dialog"]
+    files = await rows_of(
+        database, "SELECT lfn FROM task_files WHERE task_id = $1 AND type = 'input' ORDER BY lfn", task_id
+    )
+    assert [one["lfn"] for one in files] == ["A._2.root", "A._5.root"]
+    kept = await value_of(database, "SELECT task_parameters FROM task_parameters WHERE task_id = $1", task_id)
+    assert kept["dsForIN"] == "data:data.a"
+
+
+@pytest.mark.parametrize(
+    ("report", "why"),
+    [
+        ({"%%INDS%%": "data:data.a"}, "its pre-processing job returned no value for %%INLFNLIST%%"),
+        ({"%%INDS%%": "data.none", "%%INLFNLIST%%": ["a"]}, "data.none"),
+        ({"%%INDS%%": 7, "%%INLFNLIST%%": ["a"]}, "what its pre-processing job returned makes no task: jobParameters"),
+        ({"reportVersion": "1.0.0"}, "its pre-processing job returned nothing as taskParameters"),
+    ],
+)
+async def test_a_good_run_list_without_datasets_breaks_its_task_with_the_reason(
+    database: Database, service: Service, user: httpx.AsyncClient, report: dict[str, Any], why: str
+) -> None:
+    task_id, _ = await define(database, service, user, good_run_list())
+    row = await returned(database, service, task_id, report)
+    assert row["status"] == "broken" and why in row["error_dialog"], row["error_dialog"]
+
+
+async def test_a_value_that_no_job_finds_out_is_refused(user: httpx.AsyncClient) -> None:
+    task = {name: value for name, value in good_run_list().items() if name != "preproSpec"}
+    reply = (await user.post("/api/v1/task/submit", json={"task_parameters": task})).json()
+    told = {one["field"].rpartition(".")[2]: one["allowed"] for one in reply["problems"]}
+    assert told == dict.fromkeys(("dataset", "files"), "needs preproSpec: the job that finds out its value")
+
+
+def test_what_says_whose_task_it_is_is_no_place_for_what_a_job_returns() -> None:
+    submitted = {"userName": "%%NAME%%", "campaign": "%%NAME%%"}
+    assert with_returned(submitted, {"%%NAME%%": "eve"}) == "its pre-processing job returned no value for %%NAME%%"

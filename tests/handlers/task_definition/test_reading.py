@@ -29,6 +29,7 @@ from tests.handlers.task_definition.reading import (
     read_all,
     read_on,
     registered,
+    staging,
     statuses,
 )
 from tests.handlers.task_definition.steps import define, end_files, put, rows_of, submit, task_row, value_of
@@ -73,7 +74,7 @@ async def test_a_slice_ends_when_its_time_is_over_though_it_might_have_more_file
         readings, KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine()
     )  # fmt: skip
     definition = Definition(
-        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE
+        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging()
     )
     task_id = await submit(producer, production("slow", nucleus="ALPHA"))
     await registered(database, definition, task_id)

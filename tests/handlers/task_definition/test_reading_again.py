@@ -7,6 +7,7 @@ import asyncio
 import httpx
 import pytest
 
+from services.task_definition.defining import checking
 from services.task_definition.defining.checking import InputChecks
 from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskStore
@@ -130,7 +131,8 @@ async def test_unchanged_input_is_neither_compared_nor_written(
 ) -> None:
     task_id = await ready_task(database, service, producer)
     before = await rows_of(database, "SELECT xmin::text, ctid::text FROM task_files ORDER BY file_id")
-    checks = InputChecks(TaskStore(), Readings(), Parameters(), in_small_slices().read_again, NOBODY_OUTSIDE)
+    again = in_small_slices()
+    checks = InputChecks(TaskStore(), Readings(), Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)
@@ -235,7 +237,9 @@ async def test_a_change_that_meets_somebody_who_has_the_task_waits_for_the_next_
     task_id = await ready_task(database, service, producer)
     await change(database, "DELETE FROM catalogue.files WHERE lfn = $1", lfn(4))
     definition = in_small_slices()
-    checks = InputChecks(TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE)
+    checks = InputChecks(
+        TaskStore(), Readings(), Parameters(), definition.read_again, NOBODY_OUTSIDE, definition.compare_unknown
+    )
     await change(database, "UPDATE task_datasets SET state_check_time = state_check_time - interval '2 hours'")
     async with database.begin(reason="test") as work:
         await checks.look(work)
@@ -297,3 +301,40 @@ async def test_a_reading_that_finds_nothing_new_is_told_to_those_who_waited_for_
     await change(database, "UPDATE task_datasets SET contents_version = NULL WHERE type = 'input'")
     assert await look(database) == [TaskReleased(task_id=task_id, status="running", reason="its input was read again")]
     assert (await task_row(database, task_id))["retry_at"] is not None
+
+
+async def test_all_open_datasets_are_looked_at_in_turn_what_waited_longest_first(
+    database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "CHECKED_AT_MOST", 2)
+    for number in range(5):
+        async with database.begin(reason="test") as work:
+            await BuiltInCatalogue().create(work.connection, f"mc.open.{number}", scope="mc")
+            new = NewFile(f"mc.open.{number}", f"f.{number}.root", 10, "ALPHA_DATADISK", 5)
+            await BuiltInCatalogue().add_files(work.connection, [new])
+        await define(
+            database,
+            service,
+            producer,
+            production(f"open.{number}", [an_input(f"mc.open.{number}")], nucleus="ALPHA", runUntilClosed=True),
+        )
+    longer = "UPDATE task_datasets SET state_check_time = orrery_now() - interval '2 hours' * dataset_id"
+    await change(database, longer)
+    await change(database, "UPDATE task_datasets SET state = 'open' WHERE type = 'input'")
+    waiting = (
+        "SELECT dataset_name FROM task_datasets WHERE type = 'input' AND state_check_time < now() - interval '1 hour'"
+    )
+    looked_at, before = [], {row[0] for row in await rows_of(database, waiting)}
+    again = in_small_slices()
+    checks = InputChecks(TaskStore(), Readings(), Parameters(), again.read_again, NOBODY_OUTSIDE, again.compare_unknown)
+    for _ in range(3):
+        async with database.begin(reason="test") as work:
+            await checks.look(work)
+        left = {row[0] for row in await rows_of(database, waiting)}
+        looked_at.append(before - left)
+        before = left
+    assert [sorted(one) for one in looked_at] == [
+        ["mc.open.3", "mc.open.4"],
+        ["mc.open.1", "mc.open.2"],
+        ["mc.open.0"],
+    ]

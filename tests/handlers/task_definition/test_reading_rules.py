@@ -49,6 +49,14 @@ async def test_order_input_by_events_alignment_takes_files_first_that_fill_jobs(
     assert list(dict.fromkeys(files)) == [*aligned, *(row["lfn"] for row in others)]
 
 
+async def test_an_offset_counts_the_files_that_a_task_would_take_over_all_slices(
+    database: Database, producer: httpx.AsyncClient
+) -> None:
+    inputs = [an_input(offset=10, exclude="_00000[1-3]")]
+    files = [row["lfn"] for row in await read(database, producer, inputs=inputs)]
+    assert files == [lfn(number) for number in range(14, 21)]
+
+
 async def test_skip_short_input_uses_whole_jobs_of_a_file_that_is_short(
     database: Database, producer: httpx.AsyncClient
 ) -> None:

@@ -157,6 +157,13 @@ async def test_new_files_go_to_a_new_dataset_where_that_is_asked_for(
     names = await produce(database, parent, "HITS", first_job=100)
     wrong = await recover(producer, parent, files=[names[0]], new_dataset_suffix=".log")
     assert not wrong["success"] and "new_dataset_suffix" in wrong["message"]
+    async with database.pool.acquire() as connection:
+        await connection.execute("UPDATE catalogue.scopes SET vo = 'cms' WHERE scope = 'mc'")
+    lost = await recover(producer, parent, files=[names[0]])
+    assert not lost["success"] and ": mc.simulation now belongs to another VO" in lost["message"]
+    assert await value_of(database, "SELECT n_files FROM catalogue.datasets WHERE name = 'mc.simulation'") > 0
+    async with database.pool.acquire() as connection:
+        await connection.execute("UPDATE catalogue.scopes SET vo = 'demo' WHERE scope = 'mc'")
     assert (await task_row(database, parent))["status"] == "done", "nothing is half done"
     assert await value_of(database, "SELECT count(*) FROM task_files WHERE status = 'lost'") == 0
     assert (await recover(producer, parent, files=[names[0]], new_dataset_suffix=".again"))["success"]

@@ -170,7 +170,16 @@ async def test_of_two_tasks_submitted_at_once_with_one_output_only_one_is_define
     database: Database, service: Service, producer: httpx.AsyncClient
 ) -> None:
     items = production()["jobParameters"]
-    ids = [await submit(producer, {**production(name), "jobParameters": items}) for name in ("first", "second")]
+    ids = [await submit(producer, {**production("first"), "jobParameters": items})]
+    again = (await send(producer, {**production("second"), "jobParameters": items}))["message"]
+    assert "'mc.simulation': task 1 writes this dataset" in again
+    ids.append(await submit(producer, production("second")))
+    async with database.pool.acquire() as connection:  # as if both had been submitted at one moment
+        await connection.execute(
+            "UPDATE task_parameters p SET task_parameters = p.task_parameters || jsonb_build_object('jobParameters',"
+            " (SELECT o.task_parameters -> 'jobParameters' FROM task_parameters o WHERE o.task_id = $1))"
+            " WHERE p.task_id = $2", *ids,
+        )  # fmt: skip
     await asyncio.gather(*(deliver(database, service, TaskRegistered(task_id=one)) for one in ids))
     statuses = sorted([(await task_row(database, one))["status"] for one in ids])
     assert statuses == ["assigning", "broken"]

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from services.task_definition.policy import commands as rules
-from services.task_definition.store import commands as command_store
 from shared.db import Database
 from shared.events import (
     TaskCommanded,
@@ -48,20 +47,6 @@ async def test_retry_re_opens_what_failed_with_more_attempts_and_counts_it(
     assert [(one["from_status"], one["to_status"], len(one["entity_ids"])) for one in log] == [("failed", "ready", 3)]
     assert await value_of(database, "SELECT state FROM catalogue.datasets WHERE name = 'mc.simulation'") == "open"
     assert (await announced(database))[-2:] == [TaskCommanded.routing_key(), TaskReady.routing_key()]
-
-
-async def test_a_large_task_is_re_opened_in_slices_and_counted_exactly(
-    database: Database, producer: httpx.AsyncClient, task_id: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_store, "FILES_AT_ONCE", 3)
-    await end_files(database, task_id, finished=10, failed=10)
-    await put(database, task_id, "finished")
-    reply = await command(producer, "retry", task_id)
-    assert reply["message"] == f"task {task_id} is retried: 10 units of input re-opened"
-    master = (await rows_of(database, "SELECT * FROM task_datasets WHERE type = 'input'"))[0]
-    assert (master["n_files_used"], master["n_files_failed"], master["n_events_used"]) == (10, 0, 10_000)
-    log = await rows_of(database, "SELECT * FROM transition_log WHERE entity = 'file' AND to_status = 'ready'")
-    assert [len(one["entity_ids"]) for one in log] == [3, 3, 3, 1]
 
 
 @pytest.mark.parametrize(
@@ -228,3 +213,27 @@ async def test_a_task_that_was_tried_too_often_is_not_retried_unless_its_limits_
     if after != "ready":
         assert (await command(producer, "retry", task_id, ignore_hard_exhausted=True))["success"]
         assert (await task_row(database, task_id))["status"] == "ready"
+
+
+#: what pbook sends as new parameters for its options (--memory, --maxCore, --loopingCheck, ...)
+OPTIONS_OF_PBOOK = {
+    "ramCount": 3000, "maxCoreCount": 32, "loopingCheck": False, "avoidVP": True, "forceStaged": True,
+    "nMaxFilesPerJob": 9,
+}  # fmt: skip
+
+
+async def test_a_retry_takes_every_option_that_pbook_has(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    task_id, _ = await define(database, service, producer, production(nucleus="ALPHA", nFilesPerJob=None))
+    await end_files(database, task_id, finished=1, failed=19)
+    await put(database, task_id, "finished", ram_count=7000, measured_units=["ram_count"])
+    reply = await command(producer, "retry", task_id, new_parameters=OPTIONS_OF_PBOOK)
+    assert reply["data"] == rules.INCREMENTAL, reply
+    row = await task_row(database, task_id)
+    rule = {name: row["split_rule"].get(name) for name in ("maxCoreCount", "noLoopingCheck", "avoidVP", "useLocalIO")}
+    assert rule == {"maxCoreCount": 32, "noLoopingCheck": True, "avoidVP": True, "useLocalIO": True}
+    assert (row["split_rule"]["nMaxFilesPerJob"], row["ram_count"], row["measured_units"]) == (9, 3000, [])
+    assert row["status"] == "ready"
+    kept = await value_of(database, "SELECT task_parameters FROM task_parameters WHERE task_id = $1", task_id)
+    assert kept["noLoopingCheck"] is True and "loopingCheck" not in kept

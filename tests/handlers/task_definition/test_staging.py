@@ -14,7 +14,7 @@ from tests.handlers.events import deliver
 from tests.handlers.grids import a_disk, load_grid, small_grid
 from tests.handlers.task_definition.reading import change, look, master, statuses
 from tests.handlers.task_definition.steps import define, put, rows_of, task_row
-from tests.handlers.task_definition.world import production
+from tests.handlers.task_definition.world import analysis, production
 
 TAPE = "ALPHA_DATATAPE"
 
@@ -106,3 +106,92 @@ async def test_a_task_that_is_staged_can_be_paused_and_killed(
     for verb, after in (("pause", "paused"), ("resume", "staging"), ("kill", "aborting")):
         assert (await producer.post(f"/api/v1/task/{verb}", json={"task_id": staging})).json()["success"]
         assert (await task_row(database, staging))["status"] == after
+
+
+async def asked(database: Database) -> list[dict]:
+    rows = await rows_of(database, "SELECT * FROM stage_ins ORDER BY stage_in_id")
+    return [dict(row) for row in rows]
+
+
+async def look_after(database: Database, service: Service, seconds: float = 0.0) -> None:
+    """What the service does every few seconds, so much later."""
+    await change(
+        database,
+        "UPDATE stage_ins SET started_at = started_at - make_interval(secs => $1),"
+        " due_at = due_at - make_interval(secs => $1), requested_at = requested_at - make_interval(secs => $1)",
+        seconds,
+    )
+    [run] = [one.run for one in service.periodic if one.name == "stage-ins"]
+    async with database.begin(reason="periodic") as work:
+        await run(work)
+
+
+async def test_the_stage_in_is_asked_for_once_to_the_disk_at_the_site_of_the_tape(
+    database: Database, service: Service, staging: int
+) -> None:
+    [row] = await asked(database)
+    assert (row["dataset_name"], row["source_storage"], row["destination_storage"], row["status"]) == (
+        "mc.evnt", TAPE, "ALPHA_DATADISK", "requested",
+    )  # fmt: skip
+    assert (row["n_files"], row["task_id"]) == (20, staging)
+    await put(database, staging, "staged")
+    await registered(database, service, staging)
+    assert len(await asked(database)) == 1
+
+
+async def test_the_first_files_that_are_staged_are_worked_on_before_the_last_arrive(
+    database: Database, service: Service, staging: int
+) -> None:
+    await look_after(database, service)
+    [row] = await asked(database)
+    assert (row["status"], row["n_staged"]) == ("active", 0)
+    whole_s = (row["due_at"] - row["started_at"]).total_seconds()
+    await look_after(database, service, 0.35 * whole_s)
+    await look(database)
+    assert (await task_row(database, staging))["status"] == "staged"
+    assert TaskReady(task_id=staging, nucleus="ALPHA") in await registered(database, service, staging)
+    found = sorted((await statuses(database, staging)).items())
+    assert [status for _, status in found] == ["ready"] * 6 + ["staging"] * 14
+    await look_after(database, service, 0.7 * whole_s)
+    assert [row["status"] for row in await asked(database)] == ["done"]
+    await put(database, staging, "running")
+    await look(database)
+    assert set((await statuses(database, staging)).values()) == {"ready"}
+    kept = "SELECT DISTINCT task_id FROM catalogue.brought_copies"
+    assert [row[0] for row in await rows_of(database, kept)] == [staging], "staged copies are deleted after use"
+
+
+async def test_input_that_is_never_staged_ends_the_waiting_with_the_reason(
+    database: Database, service: Service, staging: int
+) -> None:
+    await look_after(database, service, 31 * 86_400)
+    row = await task_row(database, staging)
+    assert (row["status"], row["error_dialog"]) == ("broken", f"not staged from {TAPE} in 30 days")
+    assert [one["status"] for one in await asked(database)] == ["failed"]
+
+
+async def test_a_task_that_works_goes_on_without_what_is_never_staged(
+    database: Database, service: Service, staging: int
+) -> None:
+    await put(database, staging, "running")
+    await look_after(database, service, 31 * 86_400)
+    assert (await task_row(database, staging))["status"] == "running"
+    assert set((await statuses(database, staging)).values()) == {"missing"}
+
+
+async def test_nothing_is_staged_for_a_task_that_has_ended(database: Database, service: Service, staging: int) -> None:
+    await put(database, staging, "aborted")
+    await look_after(database, service)
+    assert [(one["status"], one["error"]) for one in await asked(database)] == [("failed", "its task has ended")]
+
+
+async def test_analysis_of_too_much_tape_is_refused_with_the_size(
+    database: Database, service: Service, producer: httpx.AsyncClient, staging: int
+) -> None:
+    await change(database, "UPDATE catalogue.files SET size_bytes = $1", 20 * 2**40)
+    task = {**analysis("much"), "jobParameters": production("x")["jobParameters"], "inputPreStaging": True}
+    task_id, _ = await define(database, service, producer, task)
+    row = await task_row(database, task_id)
+    told = "input mc.evnt of 400.0 TB is on tape; allowed for analysis: 300 TB"
+    assert (row["status"], row["error_dialog"]) == ("broken", told)
+    assert [one["task_id"] for one in await asked(database)] == [staging]

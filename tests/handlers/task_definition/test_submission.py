@@ -51,7 +51,7 @@ async def test_requirements_that_cannot_be_read_are_told_under_their_own_name(
     body = await refusal(producer, production(requirements="(((", **besides))
     told = {one["field"]: one for one in body["problems"]}
     assert set(told) == {"requirements", *besides}
-    assert told["requirements"]["value"] == "'((('" and told["requirements"]["allowed"].startswith("is not a ClassAd")
+    assert told["requirements"]["value"] == "'((('" and told["requirements"]["allowed"].startswith("not a ClassAd")
 
 
 async def test_every_problem_of_a_task_is_listed_at_once_and_nothing_is_written(
@@ -177,7 +177,7 @@ async def test_a_task_that_asks_not_to_be_throttled_is_stored_so(
 
 async def test_the_priority_of_a_user_has_an_upper_limit(user: httpx.AsyncClient, producer: httpx.AsyncClient) -> None:
     body = await refusal(user, analysis(taskPriority=1001, currentPriority=5000))
-    assert {one["field"] for one in body["problems"]} == {"taskPriority", "currentPriority"}
+    assert {one["field"] for one in body["problems"]} == {"taskPriority"}, "currentPriority is taken as 1000"
     assert "at most 1000" in body["message"]
     await submit(user, analysis(taskPriority=1000))
     await submit(producer, production(taskPriority=5000))
@@ -194,7 +194,8 @@ async def test_a_user_owns_what_they_submit_and_may_only_analyse(database: Datab
     task_id = await submit(user, analysis(userName="somebody else"))
     assert (await task_row(database, task_id))["user_name"] == "alice"
     body = await refusal(user, production("mine", skipScout=True))
-    assert {one["field"] for one in body["problems"]} == {"prodSourceLabel", "taskType", "skipScout"}
+    fields = {"prodSourceLabel", "taskType", "skipScout", "jobParameters.1.dataset", "log.dataset"}
+    assert {one["field"] for one in body["problems"]} == fields
 
 
 async def test_a_user_may_not_use_the_share_of_a_group_without_belonging_to_it(
@@ -205,7 +206,7 @@ async def test_a_user_may_not_use_the_share_of_a_group_without_belonging_to_it(
     token = authority.issue("bob", ["user"], ["demo", "AP_HIGGS"])
     async with client_of(service, authority, "bob", "user") as member:
         member.headers["Authorization"] = f"Bearer {token}"
-        await submit(member, analysis(workingGroup="AP_HIGGS"))
+        await submit(member, analysis("user.bob.histograms", workingGroup="AP_HIGGS"))
 
 
 async def test_a_share_that_does_not_exist_is_refused(database: Database, producer: httpx.AsyncClient) -> None:
@@ -257,6 +258,7 @@ async def test_a_task_that_no_queue_could_ever_run_is_refused_with_the_reasons(p
     body = reply.json()
     assert not body["success"]
     assert "no queue could ever run this task" in body["message"] and "memory_too_large" in body["message"]
+    assert "it depends on ramCount, baseRamCount, coreCount" in body["message"]
     assert await value_of(database, "SELECT count(*) FROM tasks") == 0
 
 
@@ -280,3 +282,20 @@ async def test_an_expression_that_only_python_knows_is_refused_at_once(
     assert [one["field"] for one in body["problems"]] == ["jobParameters.0.include"]
     assert "regular expression" in body["message"]
     assert await value_of(database, "SELECT count(*) FROM tasks") == 0
+
+
+async def test_a_task_is_taken_with_a_warning_for_what_nothing_is_done_and_the_client_shows_it(
+    database: Database, user: httpx.AsyncClient
+) -> None:
+    given = analysis(ddmBackEnd="rucio", skipScout=True, currentPriority=5000)
+    dry = (await user.post("/api/v1/task/submit", json={"task_parameters": given, "dry_run": True})).json()
+    assert len(dry["data"]["warnings"]) == 3
+    reply = (await user.post("/api/v1/task/submit", json={"task_parameters": given})).json()
+    assert reply["message"] == (
+        f"succeeded. new jediTaskID={reply['data']}"
+        ". Warning: currentPriority = 5000 is taken as 1000; allowed: 900 to 1100"
+        ". Warning: skipScout is taken and nothing is done for it: official tasks alone skip their scouts"
+        ". Warning: ddmBackEnd is taken and nothing is done for it: the catalogue of a VO is set by its operators"
+    )
+    row = await task_row(database, reply["data"])
+    assert (row["current_priority"], "skipScout" in row["split_rule"]) == (1000, False)

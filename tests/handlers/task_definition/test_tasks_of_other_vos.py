@@ -1,4 +1,4 @@
-"""Who acts for one VO submits and commands no tasks of another one, whatever the role."""
+"""Who acts for one VO submits, commands and reads no tasks of another one, whatever the role."""
 
 from __future__ import annotations
 
@@ -63,3 +63,44 @@ async def test_a_task_of_a_vo_that_the_caller_does_not_act_for_is_refused_by_tha
         assert "allowed: atlas" in body["message"]
     async with client_of(service, authority, "alice", role, "demo") as member:
         await submit(member, task)
+
+
+async def test_parameters_that_name_people_are_for_operators_and_those_of_a_vo_for_its_members(
+    service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    for body in (
+        {"component": "job_dispatch", "key": "PILOT_SECRETS", "value": {"*": "ada"}},
+        {"component": "order", "key": "TASK_QUEUES", "value": "within", "vo": "atlas"},
+        {"component": "job_dispatch", "key": "STDOUT_KEPT_S", "value": 7200},
+    ):
+        answer = (await operator.post("/api/v1/config/set", json=body)).json()
+        assert answer["success"], answer
+    for name, role, group, seen in (
+        ("bob", "user", "atlas", {"TASK_QUEUES", "STDOUT_KEPT_S"}),
+        ("chief", "production", "cms", {"STDOUT_KEPT_S"}),
+        ("olga", "operator", "cms", {"PILOT_SECRETS", "TASK_QUEUES", "STDOUT_KEPT_S"}),
+    ):
+        async with client_of(service, authority, name, role, group) as caller:
+            listed = (await caller.get("/api/v1/config/list")).json()["data"]
+            assert {one["key"] for one in listed} == seen, name
+            secrets = {"component": "job_dispatch", "key": "PILOT_SECRETS"}
+            found = (await caller.get("/api/v1/config/get", params=secrets)).json()["data"]
+            assert (found is not None) is ("PILOT_SECRETS" in seen)
+
+
+@pytest.mark.parametrize(("group", "may"), [("atlas", False), ("demo", True)])
+async def test_the_task_file_of_a_task_of_another_vo_does_not_exist(
+    database: Database,
+    service: Service,
+    authority: Authority,
+    producer: httpx.AsyncClient,
+    group: str,
+    may: bool,
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    async with client_of(service, authority, "chief", "production", group) as chief:
+        answer = (await chief.get("/api/v1/task/task_files", params={"task_id": task_id})).json()
+        assert answer["success"] is may
+        if not may:
+            absent = (await chief.get("/api/v1/task/task_files", params={"task_id": 99_999})).json()
+            assert str(answer).replace(str(task_id), "N") == str(absent).replace("99999", "N")

@@ -12,6 +12,7 @@ def small_catalogue() -> dict[str, Any]:
     series = {"lfn": "EVNT._{serial:06d}.root", "count": 20, "size_bytes": 1_000_000, "n_events": 1000}
     return {
         "format": "orrery-catalogue/1",
+        "vo": "demo",
         "datasets": [
             {"scope": "mc", "name": "mc.evnt", "file_series": [series], "replicas": [{"storage": "ALPHA_DATADISK"}]},
             {
@@ -39,6 +40,12 @@ def small_catalogue() -> dict[str, Any]:
 async def import_world(database: Database) -> None:
     async with database.begin(reason="test catalogue") as work:
         await import_catalogue(work.connection, small_catalogue())
+        await work.connection.execute("UPDATE catalogue.datasets SET readable_by_all = true WHERE name LIKE 'data.%'")
+
+
+def dataset_of(name: str) -> str:
+    """What a task of this name writes: a user's is in the user's scope."""
+    return f"{name}.out" if name.startswith("user.") else f"mc.{name}"
 
 
 def output(name: str, **changes: Any) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def output(name: str, **changes: Any) -> dict[str, Any]:
         "type": "template",
         "param_type": "output",
         "value": f"--out={name}.$JEDITASKID._${{SN/P}}.root",
-        "dataset": f"mc.{name}",
+        "dataset": dataset_of(name),
         **changes,
     }
 
@@ -56,8 +63,12 @@ def log(name: str) -> dict[str, Any]:
         "type": "template",
         "param_type": "log",
         "value": f"log.{name}.$JEDITASKID._${{SN/P}}.tgz",
-        "dataset": f"mc.{name}.log",
+        "dataset": f"{dataset_of(name)}.log",
     }
+
+
+#: what a task that merges says besides mergeOutput
+MERGING = {"mergeSpec": {"transPath": "Merge_tf.py", "jobParameters": "--in=${TRN_OUTPUT0} --out=${OUTPUT0}"}}
 
 
 def an_input(dataset: str = "mc.evnt", stream: str = "IN", **changes: Any) -> dict[str, Any]:
@@ -75,7 +86,8 @@ def production(name: str = "simulation", inputs: list[dict[str, Any]] | None = N
     items = [an_input()] if inputs is None else inputs
     task = {
         "taskName": name, "userName": "prodteam", "vo": "demo", "prodSourceLabel": "managed", "taskType": "prod",
-        "taskPriority": 500, "processingType": "simul", "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore",
+        "taskPriority": 500, "processingType": "simul", "transPath": "Sim_tf.py",
+        "coreCount": 8, "ramCount": 1000, "ramUnit": "MBPerCore",
         "nFilesPerJob": 2, "jobParameters": [*items, output(name)], "log": log(name), **changes,
     }  # fmt: skip
     return {key: value for key, value in task.items() if value is not None}

@@ -245,6 +245,28 @@ def test_every_verb_that_shows_something_prints_one_json_document(orrery: Orrery
     assert outcome.json() is not None
 
 
+def test_secrets_are_kept_for_a_vo_listed_encrypted_anew_and_forgotten(orrery: Orrery) -> None:
+    refused = orrery("secrets", "set", "API_TOKEN", "-", stdin="very-secret\n")
+    assert refused.code == 1 and "vo: allowed: a VO of at most 16 characters" in refused.err
+    assert orrery("secrets", "set", "API_TOKEN", "-", "--vo", "atlas", stdin="very-secret\n").code == 0
+    assert orrery("secrets", "set", "LOGIN", "l", "--vo", "cms", "--for-pilots").code == 0
+    shown = orrery("secrets", "list")
+    assert "API_TOKEN" in shown.out and "very-secret" not in shown.out
+    kept = orrery("secrets", "list", "--json").json()["secrets"]
+    assert [(one["key"], one["vo"], one["for_pilots"]) for one in kept] == [
+        ("API_TOKEN", "atlas", False),
+        ("LOGIN", "cms", True),
+    ]
+    added = orrery("secrets", "add-key")
+    assert added.code == 0 and "encrypts from now on" in added.out
+    rotated = orrery("secrets", "rotate-key").out
+    assert rotated.startswith("2 secrets are encrypted with the key ") and "no other key" in rotated
+    assert orrery("secrets", "forget", "API_TOKEN", "--vo", "cms").code == 1
+    for key, vo in (("API_TOKEN", "atlas"), ("LOGIN", "cms")):
+        assert orrery("secrets", "forget", key, "--vo", vo).code == 0
+    assert orrery("secrets", "list", "--json").json() == {"secrets": [], "notes": []}
+
+
 def test_who_may_not_is_told_so(orrery: Orrery) -> None:
     token = orrery("token", "--name", "somebody", "--role", "user").out.strip()
     outcome = orrery("config", "set", "a.b", "1", ORRERY_TOKEN=token)

@@ -11,6 +11,7 @@ import pytest
 
 from services.job_dispatch.store import job_reads
 from services.task_definition.store import explanations, reads
+from shared.auth.reach import EVERYTHING
 from shared.db.codecs import prepare_connection
 from shared.messaging.ledger import _CONCERNED
 
@@ -59,7 +60,7 @@ async def states(connection: asyncpg.Connection) -> Any:
 
 async def listed(connection: asyncpg.Connection, **wanted: Any) -> list[int]:
     names = ("task_id", "status", "queue", "no_queue", "resource_type", "user_name", "job_ids", "before_id")
-    fields = dict.fromkeys(names) | {"size": 3}
+    fields = dict.fromkeys(names) | {"size": 3, "told_only": False, "owner": None, **EVERYTHING._asdict()}
     return [row["job_id"] for row in await job_reads.SQL.rows(connection, "list_jobs", **(fields | wanted))]
 
 

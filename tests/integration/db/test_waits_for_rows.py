@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from shared.db import Database, UnitOfWork
 from shared.db.unit_of_work import InboxKey
-from shared.db.waits import RowHeld, SessionsBusy
+from shared.db.waits import LONG_S, LockWaits, RowHeld, SessionsBusy
 from shared.events import TaskDefined
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
 from shared.messaging.metrics import MessagingMetrics
@@ -171,6 +171,7 @@ async def test_who_finds_all_sessions_in_use_is_told_so_and_not_that_postgresql_
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.db.database.ACQUIRE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("shared.db.places.ACQUIRE_TIMEOUT_S", 0.05)
     small = await Database.connect(database_url, actor="test", max_size=2)
     try:
         async with small.begin(reason="busy"):
@@ -187,3 +188,18 @@ async def test_who_finds_all_sessions_in_use_is_told_so_and_not_that_postgresql_
 @pytest.mark.parametrize(("waits", "seconds"), [(0, 1.0), (1, 2.0), (3, 8.0), (4, 15.0), (60, 15.0)])
 def test_a_message_waits_twice_as_long_each_time_up_to_a_quarter_of_a_minute(waits: int, seconds: float) -> None:
     assert RetryPolicy().wait_s(waits) == seconds
+
+
+def test_the_log_tells_once_of_a_transaction_that_holds_others_up_for_long_and_of_no_moment(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waits = LockWaits(lambda: (_ for _ in ()).throw(AssertionError("nothing is read")))  # type: ignore[arg-type]
+    short = {"waiting": 1, "session": 71, "held_s": LONG_S - 1}
+    long = {"waiting": 2, "session": 72, "held_s": LONG_S + 1}
+    waits._texts = {1: "waits for a row, held for a moment", 2: "waits for the row of task 7, held by a frozen service"}
+    with caplog.at_level("INFO", logger="shared.db.waits"):
+        for _ in range(3):
+            waits._log([short, long, {**long, "waiting": 2}])
+        waits._log([])
+        waits._log([long])
+    assert caplog.messages == ["waits for the row of task 7, held by a frozen service"] * 2

@@ -301,19 +301,28 @@ async def test_two_dispatchers_give_no_job_of_task_queues_twice(rows: Rows, star
     assert max(Counter(found).values()) == 1 and sorted(found) == sorted(every)
 
 
-async def test_the_listing_gives_priorities_with_their_terms_to_users(rows: Rows, start, authority: Authority) -> None:
+async def test_the_listing_gives_priorities_to_users_and_names_to_who_may_read_them(
+    rows: Rows, start, authority: Authority
+) -> None:
     await group(rows, "prod", 3000, job_sharing=True)
     await jobs(rows, 3, "ann", "prod")
     await jobs(rows, 1, "bob", "prod", tags=["GPU"])
     await jobs(rows, 1, "cid", "analysis")
     async with client(await start(), authority, "dan", "user") as user:
         answer = (await user.get("/api/v1/job/task_queues")).json()["data"]
-        narrowed = (await user.get("/api/v1/job/task_queues", params={"group": "prod", "limit": 1})).json()["data"]
+        hidden = (await user.get("/api/v1/job/task_queues", params={"group": "prod"})).json()["data"]
         refused = await user.get("/api/v1/job/task_queues", params={"limit": 0})
+    async with client(await start(), authority, "prodteam", "production") as producer:
+        whole = (await producer.get("/api/v1/job/task_queues")).json()["data"]
+        narrowed = (await producer.get("/api/v1/job/task_queues", params={"group": "prod", "limit": 1})).json()["data"]
     assert [(one["user_name"], one["priority"]) for one in answer["task_queues"]] == [
-        ("ann", 2250.0), ("cid", 1000.0), ("bob", 750.0),
+        (None, 2250.0), (None, 1000.0), (None, 750.0),
     ]  # fmt: skip
-    assert answer["task_queues"][2]["tags"] == ["GPU"] and answer["task_queues"][0]["entity_share"] == 3000.0
+    assert [one["user_name"] for one in whole["task_queues"]] == ["ann", "cid", "bob"]
+    assert whole["task_queues"][2]["tags"] == ["GPU"] and answer["task_queues"][0]["entity_share"] == 3000.0
+    assert answer["task_queues"][2]["tags"] is None and answer["task_queues"][2]["withheld"]
+    assert hidden["n_task_queues"] == 0, "a filter does not tell whose groups others' jobs have"
+    assert {one["user_group"] for one in answer["task_queues"]} == {None}
     assert narrowed["n_task_queues"] == 2 and len(narrowed["task_queues"]) == 1
     assert not refused.json()["success"]
 

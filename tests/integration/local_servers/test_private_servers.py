@@ -190,6 +190,9 @@ def test_a_user_without_root_starts_all_three(tmp_path: Path) -> None:
         PROJECT / "deploy" / "local", place / "deploy" / "local", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(PROJECT / "deploy" / "__init__.py", place / "deploy")
+    (place / "shared" / "model").mkdir(parents=True)
+    for name in ("__init__.py", "model/__init__.py", "model/log_lines.py", "model/visible_text.py"):
+        shutil.copy(PROJECT / "shared" / name, place / "shared" / name)
     for path in (place, *place.rglob("*")):
         shutil.chown(path, "nobody")
     listing = "ps -o user:20=,comm= -u nobody"

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from deploy.local import processes, servers, services
+from deploy.local.errors import LocalError
 from deploy.local.processes import ProcessIdentity
 from deploy.local.running import BackOff
+from deploy.local.scaling import scale
 from deploy.local.servers import Servers
 from deploy.local.system import LocalSystem
 from tests.integration.local_servers.conftest import needs_programs
@@ -76,6 +78,31 @@ def test_a_service_that_was_stopped_and_answers_no_more_is_ended_and_started_aga
     assert not processes.is_alive(stopped)
 
 
+def test_copies_are_added_and_taken_away_while_the_rest_runs(
+    light_system: LocalSystem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(services, "SERVICES", ("steady", "reluctant"))
+    system = light_system
+    first = system.process("steady")
+    assert scale(system, {"steady": 3}) == ["steady: 1 -> 3 copies"]
+    assert system.process("steady") == first, "the copy that ran goes on"
+    assert len(system.urls["steady"]) == len(set(system.urls["steady"])) == 3
+    assert all(services.is_ready(url) for url in system.urls["steady"])
+    third = system.process("steady", 2)
+    assert scale(system, {"steady": 3, "reluctant": 1}) == [
+        "steady: 3 copies, as before",
+        "reluctant: 1 copies, as before",
+    ]
+    # one that is killed is started again, one that was taken away is not
+    system.kill9("steady", 1)
+    _wait(lambda: _entry(system, "steady-1")["restarts"] == 1 and system.process("steady", 1) is not None)
+    assert scale(system, {"steady": 1}) == ["steady: 3 -> 1 copies"]
+    assert not processes.is_alive(third) and system.process("steady") == first
+    assert len(system.urls["steady"]) == 1
+    with pytest.raises(LocalError, match="'unsteady' is not a service: allowed are steady, reluctant"):
+        scale(system, {"unsteady": 2})
+
+
 def test_each_killed_server_comes_back_on_its_address_and_stop_leaves_nothing(system: LocalSystem) -> None:
     before = system.environment
     for name in ("redis", "postgresql", "rabbitmq"):
@@ -131,17 +158,21 @@ def test_the_system_ends_with_the_process_it_was_started_for(tmp_path: Path, pri
         system.stop()
 
 
-def test_the_token_key_is_made_at_the_first_start_only(
+def test_keys_are_made_at_the_first_start_only(
     light_system: LocalSystem, private_servers: Servers, tmp_path: Path
 ) -> None:
-    log, key = tmp_path / "supervisor.log", (tmp_path / services.TOKEN_KEY).read_bytes()
-    assert "making the token key" in log.read_text()
+    files = [tmp_path / one for one in (services.TOKEN_KEY, services.SECRETS_KEYS, services.SOURCE_KEY)]
+    log, keys = tmp_path / "supervisor.log", [one.read_bytes() for one in files]
+    assert [one.stat().st_mode & 0o777 for one in files] == [0o600] * 3
+    made = ("making the keys of tokens and secrets", "making the source key")
+    assert all(one in log.read_text() for one in made)
     light_system.stop()
     again = _supervise(tmp_path, named=private_servers.addresses.environment())
     try:
         _wait(lambda: light_system.state == "ready")
-        assert "migrating the database" in log.read_text() and "making the token key" not in log.read_text()
-        assert (tmp_path / services.TOKEN_KEY).read_bytes() == key
+        said = log.read_text()
+        assert "migrating the database" in said and not any(one in said for one in made)
+        assert [one.read_bytes() for one in files] == keys
     finally:
         light_system.stop()
         again.wait(timeout=60)

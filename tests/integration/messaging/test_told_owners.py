@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from services.task_definition.explaining import Explanation
 from services.task_definition.store.reads import Reading
+from shared.auth import Caller
 from shared.cache import NullCache
 from shared.db import Database, UnitOfWork
 from shared.events import JobsFinished, TaskDefined
@@ -20,6 +21,8 @@ from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.subscription import Deferred, Delivery, DeliveryOutcome, WorkSubscription
 from shared.snapshot import KnownGrid
 from tests import rows
+
+OPERATOR = Caller("operations", frozenset({"operator"}), frozenset())
 
 
 async def overflow(event: Event, work: UnitOfWork) -> None:
@@ -44,7 +47,7 @@ async def fail(database: Database, event: Event, *, attempts: int) -> DeliveryOu
 
 async def explained(database: Database, task_id: int) -> tuple[str, dict[str, Any]]:
     async with database.read() as connection:
-        found = await Explanation(Reading(), KnownGrid(NullCache())).task(connection, task_id)
+        found = await Explanation(Reading(), KnownGrid(NullCache())).task(connection, task_id, OPERATOR)
     assert found is not None
     return found["text"], found["task"]
 

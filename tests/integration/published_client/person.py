@@ -15,6 +15,8 @@ from typing import Any
 TIMEOUT_S = 120
 PROGRAMS = {
     "prun": "from pandaclient.PrunScript import main; main()",
+    "pathena": "import pandaclient.PathenaScript",
+    "phpo": "from pandaclient.PhpoScript import main; main()",
     "pbook": "import pandaclient.PBookScript as pbook; pbook.main()",
 }
 #: calls one function of the library; what it gives is the last line
@@ -63,7 +65,7 @@ class Person:
         return work
 
     def run(self, program: str, *arguments: str) -> Said:
-        """`prun` or `pbook`."""
+        """One of PROGRAMS."""
         return self._python(PROGRAMS[program], *arguments)
 
     def call(self, function: str, *arguments: Any) -> Any:

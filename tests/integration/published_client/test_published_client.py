@@ -5,11 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
+import urllib.error
+import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shared.auth import Authority
 from tests.integration.published_client.conftest import WAITING, WORKING, LiveSystem
 from tests.integration.published_client.person import Person, Said
 
@@ -77,6 +82,31 @@ def test_the_sandbox_comes_back_as_it_was_uploaded_and_is_not_uploaded_twice(
     (other.work_directory() / "run.sh").write_bytes((ada.work_directory() / "run.sh").read_bytes())
     theirs = prun(other, "first").task_id
     assert archive_of(system.get("task/get_task_parameters", task_id=theirs)) != archive
+
+
+def test_a_pilot_is_told_a_source_url_that_opens_the_sandbox_of_its_job_and_no_other(
+    system: LiveSystem, ada: Person
+) -> None:
+    site = "TRIUMF-LCG2"
+    mine = prun(ada, "fetched", site=site).task_id
+    archive = archive_of(system.get("task/get_task_parameters", task_id=mine))
+    bob = system.person("bob", "atlas")
+    theirs = archive_of(system.get("task/get_task_parameters", task_id=prun(bob, "fetched", site=WAITING).task_id))
+    system.wait_until(mine, lambda details: details["jobs"].get("activated", 0) > 0)
+    pilot = Authority.from_file(Path(system.environment["ORRERY_TOKEN_KEY_FILE"])).issue("pilot-1", ["pilot"])
+    headers = {"Authorization": f"Bearer {pilot}"}
+    asked = {"site_name": site, "prod_source_label": "user"}
+    job = system.http.post("/api/v1/pilot/acquire_jobs", json=asked, headers=headers).json()["data"]["jobs"][0]
+    found = re.search(r"--sourceURL (\S+) .*-a (\S+)", job["jobPars"])
+    assert found is not None and found[2] == archive and job["taskID"] == mine
+    # as PanDA's scripts do (panda-wnscript, get_file_via_http): without a token
+    with urllib.request.urlopen(f"{found[1]}/cache/{archive}") as answer:
+        content = answer.read()
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        assert tar.extractfile("run.sh").read() == b"echo done > out.txt\n"  # type: ignore[union-attr]
+    for wrong in (f"{found[1]}/cache/{theirs}", f"{system.address}/cache/{archive}"):
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(wrong)
 
 
 def test_jobs_are_described_with_every_attribute_that_the_client_has(ada: Person, finished: int) -> None:
@@ -157,7 +187,7 @@ def test_debug_mode_is_for_the_owner(ada: Person, system: LiveSystem, waiting: i
 
 def test_a_task_of_somebody_else_is_not_commanded(system: LiveSystem, waiting: int) -> None:
     bob = system.person("bob", "atlas")
-    assert bob.call("killTask", waiting) == [0, [False, f"task {waiting} belongs to ada"]]
+    assert bob.call("killTask", waiting) == [0, [False, f"task {waiting} is not of bob"]]
     assert system.get("task/get_status", task_id=waiting) != "aborted"
 
 
@@ -167,7 +197,7 @@ def test_lost_outputs_are_asked_for(system: LiveSystem, ada: Person, finished: i
     assert ada.call("send_file_recovery_request", finished, True) == [0, [True, f"task {finished}: no output is lost"]]
     bob = system.person("bob", "atlas")
     code, (is_accepted, text) = bob.call("send_file_recovery_request", finished)
-    assert (code, is_accepted, text) == (0, False, f"task {finished} belongs to ada")
+    assert (code, is_accepted, text) == (0, False, f"task {finished} is not of bob")
 
 
 def test_secrets_are_kept_listed_and_forgotten(ada: Person) -> None:
@@ -209,12 +239,18 @@ def test_input_of_the_catalogue_is_split_as_prun_says(system: LiveSystem, ada: P
         (["--inDS", "user.ada.nothing"], "a dataset or container of the catalogue"),
         (["--nJobs", "1", "--site", "NOWHERE"], "site = 'NOWHERE': allowed: a site or queue of the grid"),
         (["--nJobs", "1", "--osMatching"], "osMatching = true: "),
-        (["--nJobs", "1", "--priority", "5000"], "needs the role production; allowed: at most 1000"),
     ],
 )
 def test_a_refused_submission_tells_every_reason(ada: Person, options: list[str], told: str) -> None:
     said = prun(ada, "refused", *options, n_jobs=None)
     assert said.code != 0 and "task submission failed. " in said.text and told in said.text
+
+
+def test_what_a_user_is_given_otherwise_is_shown_by_the_client(system: LiveSystem, ada: Person) -> None:
+    said = prun(ada, "otherwise", "--priority", "5000")
+    assert "Warning: currentPriority = 5000 is taken as 1000; allowed: 900 to 1100" in said.text
+    details = system.get("task/get_details", task_id=said.task_id)
+    assert (details["current_priority"], details["base_walltime"]) == (1000, 60)
 
 
 def test_a_name_is_taken_once(ada: Person, waiting: int) -> None:

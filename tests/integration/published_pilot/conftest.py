@@ -108,7 +108,7 @@ def system(
                 found = System(http, storages, relay, outside, launcher)
                 found.post("grid/load", {"files": world.grid(storages, QUEUES), "keep_times": False})
                 found.post("catalogue/import", world.place_input(storages))
-                found.post("creds/set_user_secrets", {"key": "LOGIN", "value": 'a "secret"'})
+                found.post("creds/set_user_secrets", {"key": "LOGIN", "value": 'a "secret"', "vo": "atlas"})
                 yield found
     finally:
         asyncio.run(servers.drop_database(servers_of_tests.database_url, url))

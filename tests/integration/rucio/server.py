@@ -41,7 +41,7 @@ class RucioServer:
         self._get(f"/tests/arrive?{rule_id}")
 
     def messages(self) -> list[dict]:
-        """What it says about rules, as its daemon sends it."""
+        """What its daemon sends: body, destination and headers of each message."""
         return json.loads(self._get("/tests/messages"))
 
     def token(self) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Iterator
 
@@ -55,6 +56,12 @@ async def test_a_finished_rule_is_told_by_a_message_that_names_it(
     await catalogue.create([NewCollection(name)])
     await catalogue.add_files(name, [new_file(1)])
     rule_id = await catalogue.create_rule(NewRule(name, "B_DISK", "Express"))
-    assert rule_id not in map(rule_of_message, rucio.messages())
+    assert rule_id not in told_of(rucio)
     await arrive(rule_id)
-    assert rule_id in map(rule_of_message, rucio.messages())
+    assert rule_id in told_of(rucio)
+    [destination] = {one["destination"] for one in rucio.messages()}
+    assert destination == "/topic/rucio.events", "which RabbitMQ puts into amq.topic with the key rucio.events"
+
+
+def told_of(rucio: RucioServer) -> set[str | None]:
+    return {rule_of_message(json.loads(one["body"])) for one in rucio.messages()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import subprocess
 import sys
 import time
@@ -53,7 +54,7 @@ class Story:
             if rule["state"] == "REPLICATING":
                 self.rucio.arrive(rule["id"])
         if messages := self.rucio.messages():
-            self.post("catalogue/messages", messages)
+            self.post("catalogue/messages", [json.loads(one["body"]) for one in messages])
 
     def wait_until_done(self, task_id: int) -> None:
         deadline = time.monotonic() + DONE_WITHIN_S

@@ -215,11 +215,11 @@ async def test_the_usage_of_a_working_group_is_read_from_its_live_tasks_alone(po
     from services.job_brokerage.store.usage import SQL as USAGE
     from services.job_brokerage.waking import SQL as WAKING
 
-    for statement, argument in (
-        (WAKING.text("usage_of_groups"), ["wg0", "wg1"]),
-        (USAGE.text("usage_of_group"), "wg0"),
+    for statement, arguments in (
+        (WAKING.text("usage_of_groups"), (["atlas", "atlas"], ["wg0", "wg1"])),
+        (USAGE.text("usage_of_group"), ("wg0", "atlas")),
     ):
-        used = await indexes_used(populated, statement, (argument,))
+        used = await indexes_used(populated, statement, arguments)
         assert "tasks_of_live_group" in used and "seq:tasks" not in used, used
     definition = await populated.fetchval("SELECT indexdef FROM pg_indexes WHERE indexname = 'tasks_of_live_group'")
     assert "'done'" in definition and "'aborted'" in definition

@@ -10,7 +10,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from services.share_correction.collecting import BUCKET_S, UsageCollection
+from services.share_correction.policy.history import table_of
+from services.share_correction.store.history import use_over_time
 from services.share_correction.store.usage import usage
+from shared.auth.reach import EVERYTHING, Reach
 from shared.cache import NullCache
 from shared.db import Database
 from shared.db.unit_of_work import InboxKey
@@ -123,13 +126,45 @@ async def test_old_buckets_leave_the_level_with_which_the_oldest_kept_begins(sta
     await stage.deliver(0, change(0, 0, "sent", "running", cores=2))  # never ends
     await stage.deliver(0, change(1, 0, "sent", "running", cores=8))
     await stage.deliver(0, change(4, 600, "running", "holding", cores=8))
-    stage.clock[0] = START + timedelta(days=3)
+    stage.clock[0] = START + timedelta(days=9)
     before = await stage.used(3600.0)
     await stage.run("forget")
     async with stage.databases[0].read() as connection:
         assert await connection.fetchval("SELECT count(*) FROM usage_buckets") == 0
         assert await connection.fetch("SELECT user_name, cores FROM usage_levels") == [("user0", 2)]
     assert await stage.used(3600.0) == before == {("MC", "", "", "user0"): 2 * 3600 * 10.0}
+
+
+async def test_use_over_time_is_told_in_buckets_whether_anything_is_corrected_or_not(stage: Stage) -> None:
+    """12:00 is a multiple of the width; user0 runs 4 cores (40 HS06) from 12:30, user1 8 cores from 12:00 to 13:30."""
+    await stage.deliver(0, change(0, 1800, "sent", "running", cores=4))
+    await stage.deliver(0, change(1, 0, "sent", "running", cores=8))
+    await stage.deliver(0, change(4, 5400, "running", "holding", cores=8))
+    stage.clock[0] = START + timedelta(hours=3)
+    async with stage.databases[0].read() as connection:
+        by_share = await use_over_time(connection, None, 3 * 3600.0, 3600, EVERYTHING)
+        by_user = await use_over_time(connection, "MC", 3 * 3600.0, 3600, EVERYTHING)
+        told_to_user0 = await use_over_time(connection, "MC", 3 * 3600.0, 3600, Reach("user0", None, []))
+    assert [(row["name"], round(row["hs06_s"])) for row in by_share] == [
+        ("MC", 40 * 1800 + 80 * 3600), ("MC", 40 * 3600 + 80 * 1800), ("MC", 40 * 3600),
+    ]  # fmt: skip
+    assert [row["begins_at"] for row in by_share] == [START + timedelta(hours=number) for number in range(3)]
+    table = table_of(by_user)
+    assert table["names"] == ["user1", "user0"]
+    assert [(one["hs06"], one["percent"]) for one in table["buckets"]] == [
+        (100.0, {"user0": 20.0, "user1": 80.0}), (80.0, {"user0": 50.0, "user1": 50.0}),
+        (40.0, {"user0": 100.0, "user1": 0.0}),
+    ]  # fmt: skip
+    mine = table_of(told_to_user0)
+    assert mine["names"] == ["user0", "others"]
+    assert mine["buckets"][0]["percent"] == {"others": 80.0, "user0": 20.0}
+
+    # in the middle of a bucket the last one ends now, and what was forgotten lasts as a level
+    stage.clock[0] = START + timedelta(days=20, minutes=10)
+    await stage.run("forget")
+    async with stage.databases[0].read() as connection:
+        later = await use_over_time(connection, None, 3600.0, 3600, EVERYTHING)
+    assert [round(row["hs06_s"]) for row in later] == [40 * 3600, 40 * 600]
 
 
 async def test_what_runs_corrects_usage_after_two_looks(stage: Stage) -> None:

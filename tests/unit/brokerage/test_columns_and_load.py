@@ -46,7 +46,8 @@ def test_a_pseudo_queue_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("named", "rows"),
     [(["CERN"], ["A/MCORE", "A/SCORE", "B"]), (["CERN/MCORE"], ["A/MCORE", "B"]), (["BNL"], ["BNL"]),
-     (["CERN", "BNL"], ["A/MCORE", "A/SCORE", "B", "BNL"]), (["NOWHERE"], [])],
+     (["CERN", "BNL"], ["A/MCORE", "A/SCORE", "B", "BNL"]), (["NOWHERE"], []), (["B*"], ["B", "BNL"]),
+     (["C*N"], ["A/MCORE", "A/SCORE", "B"]), (["*/MCORE"], ["A/MCORE", "B", "BNL", "C"]), (["B.*"], [])],
 )  # fmt: skip
 def test_a_site_names_all_its_queues_unless_a_queue_has_that_name(named, rows) -> None:
     world = a_world([

@@ -176,7 +176,8 @@ def test_excl_takes_only_tasks_that_name_the_attribute() -> None:
 @pytest.mark.parametrize(
     ("wanted", "accepted"),
     [("&nvidia", True), ("&nvidia-kt100", True), ("&nvidia-other", False), ("&amd", False),
-     ("&nvidia:cuda>=11.0", True), ("&nvidia:cuda>=12.5", False), ("&nvidia:vram>=1", True)],
+     ("&nvidia:cuda>=11.0", True), ("&nvidia:cuda>=12.5", False), ("&nvidia:vram>=1", True),
+     ("&nvidia:model=.*", True), ("&nvidia:model!=.*", False)],
 )  # fmt: skip
 def test_gpus_are_matched_by_vendor_model_and_what_is_published(wanted, accepted) -> None:
     gpu = {"type": "gpu", "vendor": ["nvidia"], "model": ["kt100"], "version": ["12.0"]}

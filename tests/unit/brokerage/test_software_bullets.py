@@ -124,8 +124,14 @@ def test_a_tag_must_have_the_platform_of_the_task() -> None:
         (EXPRESSION, {"tags": EXAMPLE["tags"]}, Lack.RELEASE),
         (EXPRESSION, {"tags": EXAMPLE["tags"], "cmtconfigs": ["x86_64-slc6-gcc49-opt"]}, Lack.RELEASE),
         (EXPRESSION, {"tags": EXAMPLE["tags"], "cmtconfigs": EXAMPLE["cmtconfigs"]}, Lack.NOTHING),
-        # an expression that becomes no platform of the queue: its jobs could be told none
-        (EXPRESSION, {"cvmfs": ["atlas"], "containers": ["any"]}, Lack.RELEASE),
+        # by cvmfs with containers no platform is asked for, so that none must be the queue's
+        (EXPRESSION, {"cvmfs": ["atlas"], "containers": ["any"]}, Lack.NOTHING),
+        (
+            EXPRESSION,
+            {"cvmfs": ["any"], "containers": ["/cvmfs"], "cmtconfigs": ["aarch64-el9-gcc13-opt"]},
+            Lack.NOTHING,
+        ),
+        (EXPRESSION, {"cvmfs": ["atlas"], "cmtconfigs": ["aarch64-el9-gcc13-opt"]}, Lack.RELEASE),
         (EXPRESSION, {"cvmfs": ["atlas"], "containers": ["any"], "cmtconfigs": [PLATFORM]}, Lack.NOTHING),
     ],
 )

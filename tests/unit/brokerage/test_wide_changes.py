@@ -11,7 +11,7 @@ import pytest
 from shared.brokerage.lifts import Lift
 from shared.waits.causes import Causes
 from shared.waits.index import WaitIndex, Waiting
-from shared.waits.store import Wake
+from shared.waits.store import Part, Wake
 from shared.waits.wide import AT_MOST_ASKED, Wide, WideChanges
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ class Counting(Wide):
     asked: list[int] = field(default_factory=list)
 
     def cause(self, one: Waiting) -> str | None:
-        self.asked.append(one.task_id)
+        self.asked.append(one.key.task_id)
         return super().cause(one)
 
 
@@ -49,7 +49,7 @@ def no_need(gshare: str) -> float:
 
 def a_task(number: int, causes: Causes = ADVERTISED) -> Waiting:
     return Waiting(
-        number,
+        Part(number),
         1,
         1,
         "MC",
@@ -72,9 +72,9 @@ def index_of(causes: Causes = ADVERTISED) -> WaitIndex:
 
 def wake(index: WaitIndex, found: Iterable[Wake]) -> list[int]:
     """They are woken; in order."""
-    woken = [one.task_id for one in found]
+    woken = [one.key.task_id for one in found]
     for task_id in woken:
-        index.put(replace(index.waiting[task_id], woken_at=NOW), NOW)
+        index.put(replace(index.waiting[Part(task_id)], woken_at=NOW), NOW)
     return woken
 
 
@@ -116,7 +116,7 @@ def test_nobody_is_asked_about_a_change_that_lifts_nothing_of_theirs() -> None:
         *[(lift, Wide(2, 1, nothing_changed), "the grid") for lift in (Lift.GRID, Lift.LINK, Lift.STORAGE)],
         (Lift.ADVERTISEMENT, advertised(1), "an advertisement"),
         (Lift.NUCLEUS, Wide(1, 1, nothing_changed, {Lift.NUCLEUS: NOW + timedelta(seconds=1)}), "work of the nucleus"),
-        (Lift.REPLICA, Wide(1, 1, nothing_changed, replicas=frozenset({(1, 1)})), "a replica"),
+        (Lift.REPLICA, Wide(1, 1, nothing_changed, replicas=frozenset({(Part(1), 1)})), "a replica"),
         (Lift.PARAMETER, Wide(1, 2, something_changed), "a runtime parameter"),
     ],
 )
@@ -154,6 +154,6 @@ def test_tasks_that_went_on_are_forgotten() -> None:
     for number in range(N_TASKS):
         index.put(a_task(number, OF_GRID), NOW)
         changes.wakes(index, advertised(-1), no_need, NOW, at_most=SLICE)
-        index.drop(number)
+        index.drop(Part(number))
     [ordered] = changes._waiting.values()
     assert len(ordered.entries) < 600

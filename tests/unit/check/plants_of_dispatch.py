@@ -44,6 +44,13 @@ async def processed_events_not_merged(connection: asyncpg.Connection, story: Sto
     await event_range(connection, story, 6, 11, 20)
 
 
+async def events_not_merged(connection: asyncpg.Connection, story: Story) -> None:
+    await connection.execute("UPDATE tasks SET event_service = 1 WHERE task_id = $1", story.task)
+    n_events = await connection.fetchval("SELECT n_events FROM task_files WHERE file_id = $1", story.finished_file)
+    await event_range(connection, story, 9, 1, 2)
+    await event_range(connection, story, 9, 4, n_events)
+
+
 async def job_set(connection: asyncpg.Connection, story: Story, **values: Any) -> int:
     """An open set of a task, with one range that is ready, in the hands of nobody."""
     set_id = await rows.insert(
@@ -112,6 +119,7 @@ PLANTS_OF_DISPATCH = {
     "i6_report_after_the_end": report_after_the_end,
     "i8_events_merged_twice": events_merged_twice,
     "i8_processed_events_not_merged": processed_events_not_merged,
+    "i8_events_not_merged": events_not_merged,
     "i7_counters_of_job_set": counters_of_job_set,
     "i1_range_of_no_live_row": range_of_no_live_row,
     "i2_job_set_without_job": job_set_without_job,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import asyncpg
+import orjson
 import pytest
 
 from services.watchdog.checking import CHECKS, run_checks
@@ -207,6 +210,33 @@ async def ended_early(connection: asyncpg.Connection, story: Story) -> None:
     await rows.dataset(connection, task, status="done", state="open")
 
 
+async def told(connection: asyncpg.Connection, story: Story, **spec: Any) -> None:
+    """The text of the job whose output is finished; "NAME" in it is the name of the output."""
+    name = await connection.fetchval("SELECT lfn FROM task_files WHERE file_id = $1", story.finished_output)
+    text = orjson.dumps({"outFiles": name, **spec}).decode().replace("NAME", name)
+    text = text.replace("ENCODED", b64encode(f"--out {name}".encode()).decode())
+    add = "INSERT INTO job_specs (job_id, task_id, spec) VALUES ($1, $2, $3)"
+    await connection.execute(add, story.archived_job, story.task, orjson.loads(text))
+
+
+async def other_name_in_the_text(connection: asyncpg.Connection, story: Story) -> None:
+    await told(connection, story, jobPars="-o other.root", allowNoOutput="NAME")
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"jobPars": "-o \"{'a.root': 'NAME'}\""}, {"jobPars": "ENCODED"}, {"postprocess": {"args": "--out NAME"}},
+        {"jobPars": "-i x", "writeToFile": "IN:a^OUT:NAME"},
+    ],
+)  # fmt: skip
+async def test_an_output_that_the_text_names_anywhere_is_one_it_named(database: Database, spec: dict[str, Any]) -> None:
+    async with database.read() as connection:
+        story = await tell(connection)
+        await told(connection, story, **spec)
+        assert await run_checks(connection) == []
+
+
 async def done_too_early(connection: asyncpg.Connection, story: Story) -> None:
     task = await rows.task(connection, status="done")
     dataset = await rows.dataset(connection, task, status="done", n_files=1, n_files_to_be_used=1)
@@ -286,6 +316,7 @@ PLANTS: dict[str, Plant] = {
     ),
     "i14_catalogue_has_unfinished_output": lost_output_of_ended_task,
     "i14_input_not_in_catalogue": unread_input,
+    "i16_output_not_in_the_text": other_name_in_the_text,
     "i15_ended_with_open_input": ended_early,
     "i15_ended_with_input_under_way": done_too_early,
     "i13_task_without_next_step": task_with_nothing_to_do,

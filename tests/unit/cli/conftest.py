@@ -20,6 +20,12 @@ class Outcome:
     err: str
 
 
+@pytest.fixture(autouse=True)
+def no_login(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where whoever runs the tests is logged in is no concern of theirs."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+
+
 @pytest.fixture
 def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeServices]:
     with fake_services() as fake:

@@ -41,7 +41,9 @@ def fake_services() -> Iterator[FakeServices]:
             parts = urlsplit(self.path)
             path = parts.path.removeprefix(API)
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            arguments: dict[str, Any] = dict(parse_qsl(parts.query)) | (json.loads(body) if body else {})
+            is_form = "form" in (self.headers.get("Content-Type") or "")
+            sent = dict(parse_qsl(body.decode())) if is_form else json.loads(body) if body else {}
+            arguments: dict[str, Any] = dict(parse_qsl(parts.query)) | sent
             fake.requests.append((self.command, path, arguments))
             fake.headers.append(dict(self.headers))
             found = fake.answers.get(path, (404, {"success": False, "message": f"no such path {path}", "data": None}))

@@ -22,6 +22,8 @@ import pytest
             {"user_name": "alice", "grid_pref": "sk", "groups": ["higgs"], "cap_running_jobs": None, "quota": 1.5},
         ),
         (["users", "remove", "alice"], "user/remove", {"user_name": "alice"}),
+        (["users", "set", "ada", "quota=2", "--vo", "cms"], "user/set", {"user_name": "ada", "vo": "cms", "quota": 2}),
+        (["users", "remove", "ada", "--vo", "cms"], "user/remove", {"user_name": "ada", "vo": "cms"}),
         (["set-priority", "900", "7"], "task/change_priority", {"task_id": 7, "priority": 900}),
         (["set-priority", "-5", "7"], "task/change_priority", {"task_id": 7, "priority": -5}),
         (["set-priority", "900", "7", "--jobs"], "job/change_priority", {"job_id": 7, "priority": 900}),

@@ -6,7 +6,7 @@ import pytest
 from services.cli.addresses import find_addresses
 from services.cli.failures import Unreachable, WrongUsage
 from services.cli.tokens import issue, token_for
-from shared.auth import Authority
+from shared.auth import Authority, NotAuthenticated
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +94,18 @@ def test_a_token_is_revoked_by_its_id_and_is_not_sent_itself(record, services, o
     assert services.asked("token/revoke")[-1] == {"subject": "pilot-1", "reason": ""}
     for wrong in ((), ("x",), ("--id", "1", "--subject", "a")):
         assert orrery("token", "revoke", *wrong).code == WrongUsage.exit_code
+
+
+def test_a_new_key_signs_and_an_older_token_is_good_until_the_older_keys_are_dropped(record, orrery, tmp_path):
+    key, public = tmp_path / "key.pem", tmp_path / "public.pem"
+    old = Authority.from_file(key).issue("x", ["user"])
+    outcome = orrery("token", "rotate-key", str(key), "--public", str(public))
+    assert outcome.out == f"{key}: a new key signs; tokens of the older ones go on until they expire\n"
+    assert Authority.from_file(public).verify(old).name == "x"
+    assert orrery("token", "rotate-key", str(key), "--drop-older").out.startswith(f"{key}: 1 older keys dropped")
+    with pytest.raises(NotAuthenticated):
+        Authority.from_file(key).verify(old)
+    assert orrery("token", "rotate-key", str(public)).code == WrongUsage.exit_code
 
 
 def test_a_key_that_cannot_be_read_is_a_configuration_error(record, tmp_path, monkeypatch):

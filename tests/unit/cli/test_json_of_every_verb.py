@@ -20,6 +20,7 @@ WITHOUT = {
     "snapshot save": "writes a file of JSON",
     "snapshot task": "writes a file of JSON",
     "run": "runs until it is stopped",
+    "secrets add-key": "writes a file of keys",
 }
 
 

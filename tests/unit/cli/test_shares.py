@@ -14,6 +14,23 @@ TERMS = {"target": 0.5, "total": 0.6667, "max_global": 3.0, "factor": 0.6667, "i
 ROW = {"place": 1, "gshare": "MC", "due_percent": 50.0, "used_percent": 75.0, "standing": "borrows",
        "correction_factor": 0.6667, "corrected_percent": 40.0, "pledged_hs06": 1.0, "received_hs06": 0.0, "ratio": 1.5,
        "queued_jobs": 3, "terms": TERMS}  # fmt: skip
+USE = {"gshare": "MC", "width_s": 3600, "names": ["ann", "others"], "buckets": [
+    {"begins_at": "2026-03-01T12:00:00+00:00", "ends_at": "2026-03-01T13:00:00+00:00", "hs06": 120.0,
+     "percent": {"ann": 75.0, "others": 25.0}}]}  # fmt: skip
+
+
+def test_what_was_used_is_shown_in_buckets_without_any_correction(services, orrery):
+    services.says("share/history", {**USE, "gshare": None, "names": ["MC", "Data"]})
+    out = orrery("shares", "--hours", "6").out
+    assert services.asked("share/history") == [{"hours": "6.0"}]
+    assert "mean use of shares in every 1.0 h" in out and "MC %" in out
+    services.says("share/explain", {"shares": [ROW], "users": [], "history": []})
+    services.says("share/history", USE)
+    out = orrery("shares", "--explain", "MC", "--hours", "6").out
+    assert services.asked("share/history")[-1] == {"gshare": "MC", "hours": "6.0"}
+    assert "2026-03-01 12:00 UTC  120   75     25" in out and "mean use of users of MC" in out
+    services.says("share/history", {**USE, "buckets": []})
+    assert orrery("shares", "--hours", "1").out == "nothing was used in these hours\n"
 
 
 @pytest.mark.parametrize(
@@ -28,6 +45,7 @@ ROW = {"place": 1, "gshare": "MC", "due_percent": 50.0, "used_percent": 75.0, "s
 )
 def test_explain_asks_for_all_shares_or_for_one(services, orrery, arguments, asked):
     services.says("share/explain", {"shares": [ROW]})
+    services.says("share/history", USE)
     outcome = orrery("shares", *arguments)
     assert outcome.code == 0 and services.asked("share/explain") == [asked]
     assert "MC" in outcome.out and "borrows" in outcome.out
@@ -37,6 +55,7 @@ def test_one_share_is_shown_with_its_users_and_its_corrections_over_time(service
     users = [{"user_name": "ann", "correction_factor": 0.5, "terms": None}]
     history = [{**TERMS, "at": "2026-03-01T12:00:00+00:00"}]
     services.says("share/explain", {"shares": [ROW], "users": users, "history": history})
+    services.says("share/history", USE)
     shown = orrery("shares", "--explain", "MC").out
     assert "ann" in shown and "not corrected" in shown and "Corrections" in shown
     assert "target 50 %; WeekSlice used 75 %: 0.6667 x 0.8; sum 0.6667 of at most 3" in shown

@@ -37,4 +37,4 @@ def test_a_refusal_is_told(services, orrery):
 
 def test_the_verb_says_which_service_and_role_it_needs(orrery):
     text = orrery("slots", "--help").out
-    assert "Service: job_brokerage" in text and "Role: pilot, production or operator" in text
+    assert "Service: job_brokerage" in text and "Role: production of all VOs of the queue" in text

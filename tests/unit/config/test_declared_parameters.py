@@ -108,6 +108,9 @@ def test_a_known_parameter_is_stored_with_the_type_and_application_that_are_read
         ("taskbroker", "NQUEUED_NUC_CAP", "5", ["did you mean taskbrokerage.NQUEUED_NUC_CAP"]),
         ("anal_jobbroker", "CAP_RUNNING_USER_JOBS", "5", ["did you mean prio_mgr.CAP_RUNNING_USER_JOBS"]),
         ("watcher", "HEARTBEAT_TIMEOUT", "5", ["no service reads it"]),
+        ("taskrefiner", "AES_EVENTPOOLSIZE", "5", ["taskrefiner.AES_EVENTPOOLSIZE: is not read", "esConvertible or"]),
+        ("taskrefiner", "AES_NUM_JUMBO_PER_TASK", "2", ["JUMBO_PER_TASK says how many jumbo jobs a task has"]),
+        ("jumbo_dog", "JUMBO_PRIO_DISABLED", "5", ["the priority of a task stays as it is", "set-priority changes it"]),
         ("zz", "qq", "5", ["zz.qq: no service reads it (new:"]),
     ],
 )

@@ -36,7 +36,7 @@ def unit_of(one: dict[str, Any], dataset_id: int) -> Unit:
 
 
 def pool_of(one: dict[str, Any]) -> Pool:
-    attributes = Item(type="template", attributes=one["attributes"]).dataset_attributes()
+    attributes = Item(type="template", param_type="input", attributes=one["attributes"]).dataset_attributes()
     dataset = a_dataset(one["id"], name=one["name"], master_id=1, attributes=attributes)
     return Pool(dataset, tuple(unit_of(file, one["id"]) for file in one["files"]))
 

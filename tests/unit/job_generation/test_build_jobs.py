@@ -36,8 +36,12 @@ def test_the_library_is_built_at_the_best_queue_once_for_its_site() -> None:
 
 
 def test_jobs_go_where_the_library_is_whatever_the_order_of_the_queues() -> None:
-    decision = decide([B, A, A2], {"a": SiteBuild("a", library=library())})
-    assert (decision.usable, decision.build_at) == ([A, A2], None)
+    built = {"a": SiteBuild("a", library=library())}
+    assert (decide([A, B, A2], built).usable, decide([A, B, A2], built).build_at) == ([A, A2], None)
+    decision = decide([B, A, A2], built)
+    assert (decision.usable, decision.build_at) == ([A, A2], B), "a site that is ranked first gets a library"
+    under_way = built | {"b": SiteBuild("b", job_id=3)}
+    assert decide([B, A, A2], under_way).build_at is None
 
 
 def test_a_site_where_it_failed_three_times_is_left_out() -> None:
@@ -84,7 +88,7 @@ def test_nothing_is_built_where_it_is_built_already_or_under_way(
         for site, (state, failures) in states.items()
     }
     decision = decide([queue(name, site) for name, site in ranked], builds)
-    assert not (decision.usable and decision.build_at) and decision.reason
+    assert decision.reason
     assert all(builds[one.site].library for one in decision.usable)
     if decision.build_at is not None:
         known = builds.get(decision.build_at.site, SiteBuild(""))

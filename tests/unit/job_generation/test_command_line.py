@@ -13,6 +13,7 @@ from shared.model.command_line import (
     file_name,
     fill,
     placeholders,
+    reads,
 )
 from shared.model.placeholders import computed
 
@@ -39,7 +40,8 @@ def test_attempt_suffixes_are_left_out_of_the_compact_form() -> None:
     [
         ("${IN/L}", "a,b"),
         ("${IN/LS}", "a b"),
-        ("${IN/LA}", '"a","b"'),
+        ("${IN/LA}", "'a','b'"),
+        ("${DBR}", "${DBR}"),
         ("${IN/T}", "['a','b']"),
         ("${IN[1:]/L}", "b"),
         ("${IN[0:1]}", "a"),
@@ -50,10 +52,19 @@ def test_decorators_slices_and_joined_streams(template: str, expected: str) -> N
     assert fill(template, Values({"IN": ["a", "b"], "SEC": ["c"]})) == expected
 
 
+def test_e_lists_every_name_with_commas_and_without_url_codes() -> None:
+    assert fill("${IN/E}", Values({"IN": ["a%201.root", "a%202.root"]})) == "a 1.root,a 2.root"
+
+
 def test_numbers_and_texts_are_filled_in_and_event_service_parts_left_out() -> None:
     values = Values({}, {"MAXEVENTS": "100", "RNDMSEED": "7", "TASKID": "42"})
     text = "--max=${MAXEVENTS} <PANDA_ES_ONLY>--x=${Y}</PANDA_ES_ONLY>--seed=${RNDMSEED} --t=$JEDITASKID"
     assert fill(text, values) == "--max=100 --seed=7 --t=42"
+
+
+def test_what_says_how_merge_jobs_of_the_event_service_are_run_is_no_part_of_a_command_line() -> None:
+    tags = "<PANDA_ESMERGE_TRF>M_tf.py</PANDA_ESMERGE_TRF><PANDA_ESMERGE_JOBP>--in=${TRN_OUTPUT0}</PANDA_ESMERGE_JOBP>"
+    assert fill(f"--in=${{IN}} {tags}--last", Values({"IN": ["a"]})) == "--in=a --last"
 
 
 def test_a_placeholder_without_value_is_refused_with_those_that_have_one() -> None:
@@ -65,6 +76,16 @@ def test_merge_pairs_join_each_unmerged_stream_with_its_output() -> None:
     streams = {"TRN_OUTPUT0": ["a", "b"], "TRN_OUTPUT1": ["c", "d"], "OUTPUT0": ["x"], "OUTPUT1": ["y"],
                "TRN_LOG0": ["l"], "LOG0": ["m"]}  # fmt: skip
     assert fill("-t ${TRN_OUTPUT:OUTPUT} ${TRN_LOG:LOG}", Values(streams)) == "-t a,b:x c,d:y l:m"
+
+
+def test_a_serial_number_is_plain_in_a_text_unless_it_asks_for_six_digits() -> None:
+    assert fill("${SN} ${SN/P}", Values({}, {"SN": "000120"})) == "120 000120"
+
+
+def test_the_logs_of_all_streams_are_merged_into_one() -> None:
+    streams = {"TRN_LOG0": ["a", "b"], "TRN_LOG1": ["c"], "TRN_OUTPUT0": ["x"], "LOG_MERGE": ["m"]}
+    assert fill("${TRN_LOG_MERGE:LOG_MERGE}", Values(streams)) == "a,b,c:m"
+    assert [reads("-t ${TRN_LOG_MERGE:LOG_MERGE}", one) for one in ("TRN_LOG0", "TRN_OUTPUT0")] == [True, False]
 
 
 def test_serial_numbers_have_six_digits_in_both_forms() -> None:

@@ -8,6 +8,7 @@ from services.job_generation.policy import scouts
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.requirements import requirement_of
 from services.job_generation.policy.scout_reports import ScoutReport
+from services.task_definition.policy.client_defaults import with_client_defaults
 from services.task_definition.policy.task_spec import parse_task
 from shared.config.parameters import Parameters
 from shared.model.needs import needs_of_merge_job
@@ -38,13 +39,15 @@ def test_merge_core_count_0_means_any_number_and_the_job_has_its_slots(
 
 
 @pytest.mark.parametrize(
-    ("processing_type", "expected"),
-    [("panda-client-1.5-jedi-athena", 600), ("panda-client-1.5-jedi-run", 60), ("panda-client-1.5-jedi-cont", 60),
-     (None, 60)],
+    ("changes", "expected"),
+    [({"processingType": "panda-client-1.5-jedi-athena"}, 600), ({"processingType": "panda-client-1.5-jedi-run"}, 60),
+     ({"processingType": "panda-client-1.5-jedi-cont"}, 600), ({"processingType": None}, 60),
+     ({"processingType": "panda-client-1.5-jedi-run", "transPath": "http://mine/run"}, 600)],
 )  # fmt: skip
-def test_the_base_walltime_of_analysis_is_a_minute_only_without_athena(
-    processing_type: str | None, expected: int
+def test_the_base_walltime_of_analysis_is_a_minute_only_for_scripts_of_the_server_without_release_and_container(
+    changes: dict[str, str | None], expected: int
 ) -> None:
-    given = analysis(processingType=processing_type)
+    without = {name: value for name, value in analysis().items() if name != "transPath"}
+    given = with_client_defaults({**without, **changes}, "http://scripts/", {"run": "r", "athena": "a", "cont": "c"})
     assert parse_task(given).columns()["base_walltime"] == expected
     assert parse_task({**given, "baseWalltime": 90}).columns()["base_walltime"] == 90

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy.event_service.endings import ConsumerEnd, Outcome, SetState, judge, outcome_of
 from services.job_generation.policy.event_service.merges import after_merge
-from services.job_generation.policy.event_service.ranges import cut
+from services.job_generation.policy.event_service.ranges import KeptRange, NewRange, cut
 from services.job_generation.policy.job_source import Undefinable
 from services.job_generation.policy.values import Unit
 
@@ -18,6 +21,10 @@ STATES = st.builds(
 )
 OUTCOMES = st.sampled_from(["succeeded", "pilot_failed", "lost", "killed", "unused", "too_long"])
 ENDS = st.builds(ConsumerEnd, outcome=OUTCOMES, n_processed=FEW, attempt=st.integers(1, 4))
+
+
+def _number(one: NewRange) -> int:
+    return one.number
 
 
 @given(
@@ -31,6 +38,32 @@ def test_every_event_is_in_exactly_one_range(n_events: int, size: int, start: in
     assert [one.number for one in found] == list(range(1, len(found) + 1))
     told = found[0].first_event + found[0].offset
     assert told == ((start or 0) + 1 if within else 1001)
+
+
+@given(
+    n_events=st.integers(1, 300),
+    before=st.integers(1, 50),
+    after=st.integers(1, 50),
+    start=st.integers(0, 100),
+    pick=st.randoms(use_true_random=False),
+)
+def test_with_the_kept_ranges_of_another_width_every_event_is_in_exactly_one_range(
+    n_events: int, before: int, after: int, start: int, pick: random.Random
+) -> None:
+    unit = Unit(7, "a", n_events=n_events, start_event=start, first_event=1001)
+    whole = cut([unit], before, within_files=True)
+    kept = [
+        KeptRange(one.number, one.first_event, one.last_event)
+        for one in pick.sample(whole, pick.randint(0, len(whole)))
+    ]
+    found = cut([unit], after, within_files=True, kept={7: kept})
+    events = [event for one in [*kept, *found] for event in range(one.first_event, one.last_event + 1)]
+    assert sorted(events) == list(range(start + 1, start + n_events + 1))
+    assert all(one.last_event - one.first_event < after for one in found)
+    numbers = [one.number for one in [*kept, *found]]
+    assert len(set(numbers)) == len(numbers)
+    if before == after:
+        assert sorted(found + [one for one in whole if one.number in {k.number for k in kept}], key=_number) == whole
 
 
 @pytest.mark.parametrize("n_events", [None, 0])
@@ -53,6 +86,15 @@ def test_a_set_waits_only_for_jobs_that_can_bring_it_on(end: ConsumerEnd, state:
         assert state.n_done and (partial or not state.n_lost) and not state.n_held
     if verdict.next == "retry":
         assert state.n_ready and (end.attempt < 3 or end.outcome == "unused")
+
+
+def test_with_allow_partial_finish_ranges_that_failed_for_good_are_left_out_and_the_others_tried_as_ever() -> None:
+    lost, end = SetState(n_done=3, n_fatal=1), ConsumerEnd("succeeded", n_processed=3, attempt=1)
+    assert judge(end, lost, most_attempts=3).next == "fail"
+    assert judge(end, lost, most_attempts=3, loses_some=True).next == "merge"
+    assert judge(end, replace(lost, n_ready=1), most_attempts=3, loses_some=True).next == "retry"
+    nothing = ConsumerEnd("succeeded", n_processed=0, attempt=1)
+    assert judge(nothing, SetState(n_fatal=4), most_attempts=3, loses_some=True).next == "fail"
 
 
 @given(end=ENDS, state=STATES)

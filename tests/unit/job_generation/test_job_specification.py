@@ -57,6 +57,21 @@ def test_the_pilot_writes_the_lists_of_input_that_the_command_line_names_before_
     assert "writeToFile" not in specification()
 
 
+def test_with_write_input_to_file_the_pilot_writes_the_lists_of_all_input() -> None:
+    spec = specification({"writeInputToFile": True}, parameters="--out=${OUTPUT0}")
+    assert spec["writeToFile"] == "tmpin_mc.in.1:f1._00000.root,f1._00001.root^tmpin_mc.in.2:f2._00000.root"
+
+
+def test_the_pilot_is_told_of_prefetching_of_logs_at_an_object_store_and_of_a_cloud_that_stands_for_a_vo() -> None:
+    given = {"usePrefetcher": True, "putLogToOS": True, "cloudAsVO": True, "cloud": "WORLD"}
+    told = {
+        name: specification(given, queue={"cloud": "CERN"}).get(name)
+        for name in ("usePrefetcher", "putLogToOS", "cloud")
+    }
+    assert told == {"usePrefetcher": "True", "putLogToOS": "True", "cloud": "WORLD"}
+    assert specification({"cloud": "WORLD"}, queue={"cloud": "CERN"})["cloud"] == "CERN"
+
+
 def test_the_pilot_lets_outputs_be_absent_whose_dataset_says_so() -> None:
     optional = a_dataset(3, "output", stream_name="OUTPUT0", attributes={"allowNoOutput": True})
     assert specification(output=optional)["allowNoOutput"] == "HITS._000005.root"

@@ -68,6 +68,25 @@ def test_a_chunk_takes_open_files_of_the_first_dataset_that_no_chunk_works_on() 
     assert next_pick(datasets, rules_of({}), busy=frozenset({(2, None), (3, None)}), **options) is None
 
 
+@pytest.mark.parametrize(
+    ("rule", "least"),
+    [
+        ({}, 1), ({"nFilesPerJob": 3}, 3), ({"nChunksToWait": 4}, 4), ({"nFilesPerJob": 3, "nChunksToWait": 4}, 12),
+        ({"nFilesPerJob": 3, "noInputPooling": True}, 1), ({"noInputPooling": True, "nChunksToWait": 4}, 4),
+    ],
+)  # fmt: skip
+def test_jobs_are_made_once_input_of_so_many_jobs_is_there_while_more_is_waited_for(
+    rule: dict[str, Any], least: int
+) -> None:
+    options: dict[str, Any] = {"scouts": False, "max_files": 50, "max_jobs": 10, "busy": frozenset()}
+    for n_files in (least - 1, least):
+        dataset = a_dataset(2, n_files=100, n_files_to_be_used=n_files)
+        pick = next_pick([dataset], rules_of(rule), awaited=[2], **options)
+        assert (pick is not None) is (n_files == least)
+    few = a_dataset(2, n_files=100, n_files_to_be_used=1)
+    assert next_pick([few], rules_of(rule), **options) is not None, "nothing more is waited for"
+
+
 LOW = ThrottleLimits(n_queue_limit=1000)
 
 
@@ -125,8 +144,14 @@ def test_only_the_payloads_failure_counts_as_failed() -> None:
     assert of_input(Ended("failed", "pilot"), file).attempts == Attempts(1, 3, 0)
     assert of_input(Ended("cancelled", "user"), file).attempts == Attempts(1, 3, 0)
     assert of_input(Ended("closed", "dispatch"), file).attempts == Attempts(1, 4, 0)
-    assert of_input(Ended("failed", "watchdog"), file).attempts == Attempts(1, 4, 0)
     assert of_input(Ended("finished"), file).status == "finished"
+
+
+def test_what_may_be_tried_once_is_not_tried_again_when_its_pilot_was_lost() -> None:
+    lost = of_input(Ended("failed", "watchdog"), Attempts(0, 1))
+    assert (lost.status, lost.attempts) == ("failed", Attempts(1, 1, 0))
+    taken_back = of_input(Ended("closed", "watchdog"), Attempts(0, 1))
+    assert (taken_back.status, taken_back.attempts) == ("ready", Attempts(1, 2, 0))
 
 
 def test_attempts_that_ended_through_our_fault_are_given_back_up_to_a_bound() -> None:
@@ -356,7 +381,7 @@ def test_jobs_are_named_by_consecutive_serial_numbers_of_each_template() -> None
     first, second = build().build()
     assert [output.lfn for output in first.outputs] == ["HITS._000005.root", "log._000009.tgz"]
     assert [output.lfn for output in second.outputs] == ["HITS._000006.root", "log._000010.tgz"]
-    assert second.spec["jobPars"] == "f1._00001.root HITS._000006.root 000006 1"
+    assert second.spec["jobPars"] == "f1._00001.root HITS._000006.root 6 1"
     assert first.outputs[0].n_events == 100 and first.outputs[1].n_events is None
 
 

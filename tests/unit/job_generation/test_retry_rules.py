@@ -171,6 +171,10 @@ def test_steps_of_memory_of_a_task_are_the_fields_on_its_samples() -> None:
         (RetryMemory(2500, 500), 2000, 2000, 2500),
         (RetryMemory(2500, 500), 2500, 2500, 3000),
         (RetryMemory(2500, 500, 2800), 2600, 2000, 2800),
+        (RetryMemory(1500), 2600, 2000, 3000),  # no step: the usual ones
+        (RetryMemory(2500), 2100, 2000, 2500),
+        (RetryMemory(3000, None, 2500), 2100, 2000, 2500),  # the offset is no more than the maximum
+        (RetryMemory(3000, 500, 2500), 2100, 2000, 2500),
         (RetryMemory(2500, 500, 1500), 2600, 2000, 2000),  # never below what was asked for
     ],
 )

@@ -41,9 +41,10 @@ class Copy:
             return web.Response()
         if request.path.endswith("/half"):
             assert request.transport is not None
-            answer = web.StreamResponse(headers={"Content-Length": "100"})
+            size = int(request.query.get("size", "14"))
+            answer = web.StreamResponse(headers={"Content-Length": str(2 * size)})
             await answer.prepare(request)
-            await answer.write(b"the first part")
+            await answer.write(b"x" * size)
             request.transport.close()
             return answer
         body = await request.read()
@@ -191,7 +192,9 @@ async def test_a_request_that_may_have_reached_a_copy_is_not_sent_to_another(tmp
 async def test_an_answer_that_breaks_off_at_the_service_breaks_off_for_the_caller_too(tmp_path: Path) -> None:
     async with Copy().running() as copy, gateway(tmp_path, {"job-dispatch": [copy.url]}) as client:
         with pytest.raises(httpx.RemoteProtocolError):
-            await client.get("/api/v1/job/half")
+            await client.get("/api/v1/job/half", params={"size": 3_000_000})
+        small = await client.get("/api/v1/job/half")
+        assert small.status_code == 502, "of a small one nothing was sent yet"
         assert (await client.get("/api/v1/job/list")).status_code == 418
 
 

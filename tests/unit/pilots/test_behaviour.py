@@ -17,7 +17,7 @@ from services.cli.simulated_pilots.profile import Fault, Profile, rates_from
 
 SPEC: dict[str, Any] = {
     "PandaID": 11, "taskID": 5, "attemptNr": 2, "coreCount": 8, "minRamCount": 16_000, "maxWalltime": 40_000,
-    "jobPars": "--inputFile=a --maxEvents=2000", "inFiles": "a.root", "outFiles": "o.root,l.tgz",
+    "jobPars": "--inputFile=a --maxEvents=2000 --outputFile=o.root", "inFiles": "a.root", "outFiles": "o.root,l.tgz",
     "ddmEndPointOut": "D1,D2", "logFile": "l.tgz", "logGUID": "11111111-2222",
 }  # fmt: skip
 NO_JOB = {"StatusCode": 20, "jobs": []}

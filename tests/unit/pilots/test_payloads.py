@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -55,3 +56,21 @@ def test_a_job_of_a_search_evaluates_points_one_by_one_with_an_output_of_each() 
     ]  # fmt: skip
     work.answered({"Returns": [True]})
     assert given(work) == POINTS_OF_JOB - 1 and RangeWork.of(SPEC) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "written"),
+    [
+        ({"jobPars": "-j '' -o \"{'out.root': 'u.1._000001.out.root'}\" -p run.sh"}, ["u.1._000001.out.root"]),
+        ({"jobPars": "--inputFile=a.root --outputHITSFile=HITS.1.root,u.1._000001.out.root"}, ["u.1._000001.out.root"]),
+        ({"jobPars": b64encode(b"-o u.1._000001.out.root").decode()}, ["u.1._000001.out.root"]),
+        ({"jobPars": "", "postprocess": {"args": "-o u.1._000001.out.root"}}, ["u.1._000001.out.root"]),
+        ({"jobPars": "-o \"{'out.root': 'u.1._000001.out.root.unmerged'}\""}, []),
+        ({"jobPars": "-o other.root"}, []),
+    ],
+)
+def test_a_payload_writes_what_its_command_line_names_and_not_what_is_expected(
+    more: dict[str, str], written: list[str]
+) -> None:
+    spec = {**SPEC, "outFiles": "u.1._000001.out.root,u.1.log.tgz", "logFile": "u.1.log.tgz", **more}
+    assert [one.lfn for one in draw(spec, QUIET).outputs] == [*written, "u.1.log.tgz"]

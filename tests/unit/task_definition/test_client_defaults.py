@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.client_defaults import with_client_defaults
+from services.task_definition.policy.client_defaults import allowed_to_users, with_client_defaults
 from services.task_definition.policy.client_names import statuses_of
+from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
+from services.task_definition.policy.outputs import command_lines
+from services.task_definition.policy.refine import refine
+from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
+from shared.catalogue.port import DatasetFacts
+from tests.handlers.task_definition.world import analysis
+from tests.unit.brokerage.conformance import sample
 
 SCRIPTS = {
     "run": "runGen-00-00-02",
@@ -15,6 +23,7 @@ SCRIPTS = {
     "cont": "runcontainer",
     "build run": "buildGen-00-00-01",
     "merge run": "runMerge",
+    "prepare grl": "preGoodRunList",
 }
 PRUN = {"prodSourceLabel": "user", "processingType": "panda-client-2.2.0-jedi-run"}
 
@@ -25,7 +34,53 @@ def filled(**given: Any) -> dict[str, Any]:
 
 def test_a_task_of_prun_is_analysis_of_priority_1000_run_by_its_script() -> None:
     added = {"taskType": "anal", "taskPriority": 1000, "transPath": "http://scripts/trf/user/runGen-00-00-02"}
-    assert filled(**PRUN) == PRUN | added
+    assert filled(**PRUN) == PRUN | added | {"baseWalltime": 60}
+
+
+@pytest.mark.parametrize("name", ["prun_psl", "pa_psl"])
+def test_a_task_with_the_label_test_is_analysis(name: str) -> None:
+    [task] = next(one["out"]["tasks"] for one in sample("client_visible")["cases"] if one["in"]["name"] == name)
+    assert task["task_params"]["prodSourceLabel"] == "test" and "taskType" not in task["task_params"]
+    assert (filled(**task["task_params"])["taskType"], filled(**task["task_params"])["taskPriority"]) == ("anal", 1000)
+
+
+OURS = {**PRUN, "taskType": "anal"}
+
+
+def test_a_priority_out_of_range_is_that_of_all_and_users_skip_no_scouts() -> None:
+    assert allowed_to_users({**OURS, "currentPriority": 1050}) == ({**OURS, "currentPriority": 1050}, [])
+    for priority in (899, 1101):
+        found, told = allowed_to_users({**OURS, "currentPriority": priority})
+        assert found["currentPriority"] == 1000
+        assert told == [f"currentPriority = {priority} is taken as 1000; allowed: 900 to 1100"]
+    found, told = allowed_to_users({**OURS, "skipScout": True})
+    assert found == OURS and told == [
+        "skipScout is taken and nothing is done for it: official tasks alone skip their scouts"
+    ]
+    official = {**OURS, "skipScout": True, "official": True}
+    assert allowed_to_users(official) == (official, [])
+
+
+def test_an_archive_in_a_dataset_goes_with_every_job_and_is_no_part_of_the_command_line() -> None:
+    given = {**analysis(), "tarBallViaDDM": "user.alice.code:code.tgz"}
+    spec = parse_task(filled(**given))
+    known = ("data.all", "data", 37), ("user.alice.code", "user.alice", 1)
+    facts = {name: DatasetFacts(name, scope, "dataset", "frozen", n, 0, 10) for name, scope, n in known}
+    plan = refine(spec, 7, DefinitionFacts(facts))
+    assert isinstance(plan, Refined)
+    assert [(one.name, one.is_master, one.names) for one in plan.inputs] == [
+        ("data.all", True, None), ("user.alice.code", False, ("code.tgz",)),
+    ]  # fmt: skip
+    assert plan.inputs[1].attributes == {"nosplit": True, "repeat": True}
+    plain = parse_task(filled(**analysis()))
+    assert command_lines(spec, 7)["normal"].strip() == command_lines(plain, 7)["normal"].strip()
+    with pytest.raises(InvalidTask, match="an archive that jobs read from a dataset is not supported"):
+        parse_task(filled(**{**given, "tarBallViaDDM": "code.tgz"}))
+
+
+def test_good_run_lists_are_read_by_a_script_of_their_own() -> None:
+    given = {**PRUN, "processingType": "panda-client-2.2.0-jedi-run-grl", "preproSpec": {"jobParameters": "-x"}}
+    assert filled(**given)["preproSpec"]["transPath"] == "http://scripts/trf/user/preGoodRunList"
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,20 @@ def test_a_vo_or_a_label_may_bring_rules_of_its_own(monkeypatch: pytest.MonkeyPa
 def test_file_names_keep_their_serial_number_and_get_the_task_s_id() -> None:
     outputs = plan_outputs(spec_of(), 42)
     assert [one.file_name_template for one in outputs.templates] == [
-        "simulation.42._${SN/P}.root",
-        "log.simulation.42._${SN/P}.tgz",
+        "simulation.42._${SN/P}.root.1",
+        "log.simulation.42._${SN/P}.tgz.1",
     ]
+
+
+def test_names_of_production_say_their_attempt_unless_they_do_already() -> None:
+    def names(task: dict[str, Any]) -> list[str]:
+        return [one.file_name_template for one in plan_outputs(parse_task(task), 42).templates]
+
+    done = output("done", value="--out=done._${SN}.root.7")
+    assert names(production(inputs=[an_input(), done]))[0] == "done._${SN}.root.7"
+    merged = production(inputs=[an_input()], mergeOutput=True, umNameAtEnd=True, mergeSpec={"transPath": "M.py"})
+    assert names(merged)[:2] == ["simulation.42._${SN/P}.root.1", "simulation.42._${SN/P}.root.1.panda.um"]
+    assert [name.rpartition(".")[2] for name in names(analysis())] == ["root", "tgz"]
 
 
 def test_the_command_line_has_streams_in_place_of_file_names_and_leaves_hidden_items_out() -> None:
@@ -115,6 +126,16 @@ def test_the_command_line_has_streams_in_place_of_file_names_and_leaves_hidden_i
     lines = command_lines(parse_task(task), 9)
     assert lines["normal"] == '--IN=${IN} --geometry=A,B --max=${MAXEVENTS} --out="${OUTPUT0}" --out=${OUTPUT1}'
     assert lines["merge"] is None
+
+
+def test_constants_that_name_outputs_are_filled_in_with_what_each_job_writes() -> None:
+    names = {"out.root": "user.a.$JEDITASKID._${SN/P}.out.root", "root": "user.a.$JEDITASKID._${SN/P}.out.root.idx"}
+    hidden = [output("x", value=name, dataset=f"user.a.{key}", hidden=True) for key, name in names.items()]
+    given = production(inputs=[an_input(), {"type": "constant", "value": f"-o {names}"}, *hidden])
+    given["jobParameters"].pop()
+    assert command_lines(parse_task(given), 9)["normal"] == (
+        "--IN=${IN} -o {'out.root': '${OUTPUT0}', 'root': '${OUTPUT1}'}"
+    )
 
 
 def test_a_container_of_the_same_name_gets_a_dataset_with_the_task_s_id() -> None:
@@ -223,13 +244,39 @@ def test_secondary_input_is_reused_on_demand_only_where_its_files_are_too_few(n_
     assert not plan_of(datasets, inputs=inputs).inputs[1].attributes.get("reusable")
 
 
+def test_a_task_without_input_of_its_own_reads_secondaries_and_the_database_release_with_every_job() -> None:
+    release = "ddo.000001.DBRelease.v1"
+    facts = {**KNOWN, release: DatasetFacts(release, "ddo", "dataset", "frozen", 1, None, None)}
+    items = [an_input("mc.evnt", "IN2"), an_input(release, "DBR")]
+    plan = plan_of(facts, inputs=items, noInput=True, nFiles=4)
+    assert plan.pseudo is not None and plan.pseudo.n_rows == 4
+    assert [(one.stream, one.is_master, one.attributes) for one in plan.inputs] == [
+        ("IN2", False, {}),
+        ("DBR", False, {"repeat": True, "nosplit": True}),
+    ]
+
+
+def test_events_alone_without_input_are_those_of_one_job() -> None:
+    alone = plan_of(inputs=[], noInput=True, nFilesPerJob=None, nEvents=500).pseudo
+    assert alone is not None and (alone.n_rows, alone.events_per_row, alone.n_events) == (1, 500, 500)
+    cut = plan_of(inputs=[], noInput=True, nFilesPerJob=None, nEvents=500, nEventsPerJob=200).pseudo
+    assert cut is not None and (cut.n_rows, cut.events_per_row, cut.n_events) == (3, 200, 500)
+
+
 def test_log_merge_is_a_log_dataset_that_has_no_unmerged_one() -> None:
     spec = parse_task(production(mergeOutput=True, log=log("x"), log_merge=log("y")))
     outputs = plan_outputs(spec, 7)
     assert [(one.name, one.type) for one in outputs.datasets if one.stream == "LOG_MERGE"] == [("mc.y.log", "log")]
     assert [one.file_name_template for one in outputs.templates if one.stream == "LOG_MERGE"] == [
-        "log.y.7._${SN/P}.tgz"
+        "log.y.7._${SN/P}.tgz.1"
     ]
+
+
+def test_log_merge_may_be_the_output_that_logs_are_merged_into() -> None:
+    merge_log = {**log("y"), "param_type": "output", "mergeOnly": True}
+    outputs = plan_outputs(parse_task(production(mergeOutput=True, log=log("x"), log_merge=merge_log)), 7)
+    found = [(one.name, one.type, one.attributes) for one in outputs.datasets if one.stream == "LOG_MERGE"]
+    assert found == [("mc.y.log", "output", {"mergeOnly": True})]
 
 
 def test_log_merge_of_a_task_without_merge_jobs_is_refused() -> None:

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from services.task_definition.policy.work_queues import WorkQueue, problems_of, work_queue_for
+from services.task_definition.policy.work_queues import (
+    WorkQueue,
+    named_work_queue,
+    problems_of,
+    without_effect,
+    work_queue_for,
+)
 from tests.unit.task_definition.test_refine import spec_of
 
 
@@ -33,12 +39,31 @@ def test_the_first_that_matches_takes_the_task(queues: tuple[WorkQueue, ...], ex
     assert work_queue_for(spec_of(), queues) == expected
 
 
-def test_a_named_work_queue_wins_and_an_unknown_name_is_refused() -> None:
-    queues = (queue(1), queue(2, criteria="coreCount > 100"), queue(3, status="inactive"), queue(4, partition_id=-1))
+def test_a_named_work_queue_wins_where_it_takes_the_task_and_any_other_name_is_refused() -> None:
+    queues = (
+        queue(1), queue(2, criteria="coreCount < 100"), queue(3, status="inactive"), queue(4, partition_id=-1),
+        queue(5, criteria="coreCount > 100"), WorkQueue(6, "q6", "user", "demo"), WorkQueue(7, "q7", "managed", "cms"),
+    )  # fmt: skip
     assert work_queue_for(spec_of(workQueueName="q2"), queues) == 2
-    for name in ("q3", "q4", "nowhere"):
+    for name in ("q3", "q4", "q5", "q6", "q7", "nowhere"):
         with pytest.raises(LookupError):
             work_queue_for(spec_of(workQueueName=name), queues)
+        _, [told] = named_work_queue(spec_of(workQueueName=name), queues)
+        assert told.field == "workQueueName" and told.value == repr(name) and "q1, q2" in told.allowed
+
+
+def test_analysis_does_not_leave_the_gates_of_its_share_for_a_resource_queue() -> None:
+    of_resource = WorkQueue(1, "q1", "test", "demo", function="Resource")
+    facts = {"prod_source_label": "test", "vo": "demo", "task_type": "prod"}
+    assert of_resource.takes(facts) and not of_resource.takes({**facts, "task_type": "anal"})
+    [told] = problems_of([WorkQueue(1, "q1", "user", "demo", function="Resource")])
+    assert told.field == "work_queues.q1.function" and "stays at the gates of its share" in told.allowed
+
+
+def test_what_a_work_queue_says_without_effect_is_told() -> None:
+    said = without_effect([queue(1, share=40.0), queue(2, stretchable=True), queue(3, partition_id=-1)])
+    assert [one.split(" has no effect")[0] for one in said] == ["share of q1", "stretchable of q2"]
+    assert without_effect([queue(1)]) == []
 
 
 @pytest.mark.parametrize(

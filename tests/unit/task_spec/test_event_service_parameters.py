@@ -114,3 +114,12 @@ def test_what_contradicts_the_event_service_is_refused_by_name(given: dict[str, 
     with pytest.raises(InvalidTask) as refused:
         parse_task(production(**given))
     assert [one.field for one in refused.value.problems] == [field]
+
+
+def test_tags_in_the_command_line_say_how_merge_jobs_are_run() -> None:
+    task = production(nEventsPerWorker=10)
+    merge = "<PANDA_ESMERGE_TRF>M_tf.py</PANDA_ESMERGE_TRF><PANDA_ESMERGE_JOBP>--of=$JEDITASKID</PANDA_ESMERGE_JOBP>"
+    task["jobParameters"] = [*task["jobParameters"], {"type": "constant", "value": merge}]
+    lines = command_lines(parse_task(task), 9)
+    assert (lines["es_merge"], lines["es_merge_trans_path"]) == ("--of=9", "M_tf.py")
+    assert "es_merge" not in command_lines(parse_task(production(nEventsPerWorker=10)), 9)

@@ -39,7 +39,6 @@ def test_what_jobs_can_fill_in_is_accepted(text: str) -> None:
         ("${OUTPUT0/F}", "placeholder ${OUTPUT0/F} has no value; known here: IN"),
         ("${TRN_OUTPUT:OUTPUT}", "placeholder ${TRN_OUTPUT:OUTPUT} has no value"),
         ("${LIB}", "placeholder ${LIB} has no value"),
-        ("${MIDDLENAME}", "placeholder ${MIDDLENAME} has no value"),
         ("${SOURCENAME}", "files of this version are not renamed"),
         ("${MAXSERIALNR}", "the end of serial numbers"),
         ("${IN/Z}", "unknown decorator; allowed: /L"),

@@ -10,9 +10,11 @@ from services.job_generation.policy.rules import rules_of
 from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.submitting.rights import rights_missing
 from shared.auth import Caller
 from shared.catalogue.port import DatasetFacts
+from tests.unit.brokerage.conformance import sample
 from tests.unit.task_spec.refusals import problems_of
 
 OUT_DS = "user.ada.hpo.first/"
@@ -36,7 +38,7 @@ def phpo(**changes: Any) -> dict[str, Any]:
         },
         "log": {"dataset": log, "container": log, "type": "template", "param_type": "log",
                 "value": f"{log[:-1]}.$JEDITASKID.${{SN}}.log.tgz"},
-        "hpoRequestData": {"sandbox": None, "executable": "docker", "arguments": "run steering", "max_points": 10,
+        "hpoRequestData": {"sandbox": None, "max_points": 10,
                            "output_json": "output.json", "num_points_per_generation": 4,
                            "min_unevaluated_points": 1, "opt_space": {"epochs": {"method": "uniformint"}}},
         "jobParameters": [
@@ -66,7 +68,19 @@ def training(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, "jobParameters": [*given["jobParameters"], *items]}
 
 
-def test_what_phpo_submits_is_taken_and_says_how_points_are_searched() -> None:
+def test_the_search_of_phpo_is_refused_because_nobody_runs_its_steering_container() -> None:
+    [task] = next(one["out"]["tasks"] for one in sample("client_visible")["cases"] if one["in"]["name"] == "ph_n")
+    assert task["task_params"]["hpoRequestData"]["executable"] == "docker"
+    with pytest.raises(InvalidTask) as refused:
+        parse_task({**task["task_params"], "taskType": "anal"})
+    assert str(refused.value) == (
+        "hpoRequestData.executable = 'docker': the steering container, which proposes points by the losses of those "
+        "before, is not run by this version: its jobs would wait for points; allowed: a payload that knows itself what "
+        "point 1, 2, ... is"
+    )
+
+
+def test_a_search_without_steering_is_taken_and_says_how_points_are_searched() -> None:
     spec = parse_task(phpo())
     rules = rules_of(spec.split_rule(), event_service=spec.columns()["event_service"])
     assert spec.columns()["event_service"] == 0
@@ -119,7 +133,7 @@ REQUEST = {"max_points": 10, "num_points_per_generation": 2}
          "hpoRequestData.min_unevaluated_points", "needs num_points_per_generation"),
         ({"hpoRequestData": {**REQUEST, "maxpoints": 1}}, "hpoRequestData.maxpoints", "unknown field"),
         ({"maxNumJobs": 0}, "maxNumJobs", "1 or more"),
-        ({"totNumJobs": "10"}, "totNumJobs", "whole number"),
+        ({"totNumJobs": "ten"}, "totNumJobs", "whole number"),
         ({"noInput": None}, "noInput", "hpoWorkflow needs noInput"),
         ({"nEvents": 101}, "nEvents", "more than 100 evaluations at once"),
         ({"mergeOutput": True}, "mergeOutput", "not allowed together with hpoWorkflow"),

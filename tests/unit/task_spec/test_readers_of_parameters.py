@@ -82,7 +82,9 @@ SAMPLES: dict[str, Any] = {
     "retryRamStep": 100, "retryRamMax": 100, "skipScout": True, "scoutSuccessRate": 7, "respectSplitRule": True,
     "noThrottle": True, "inputPreStaging": True, "noWaitParent": True,
     "ignoreMissingInDS": True, "runUntilClosed": True, "useLocalIO": True,
-    "allowInputLAN": "only", "parent_tid": 5, "fixedSandbox": "jobO.2.tar.gz",
+    "allowInputLAN": "only", "parent_tid": 5, "fixedSandbox": "jobO.2.tar.gz", "forceStaged": True,
+    "usePrefetcher": True, "putLogToOS": True, "stayOutputOnSite": True, "nChunksToWait": 3, "allowPartialFinish": True,
+    "cloudAsVO": True,
 }  # fmt: skip
 _BESIDES: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("log_merge", "mergeSpec", "umNameAtEnd", "nFilesPerMergeJob", "nMaxFilesPerMergeJob"), MERGED),
@@ -97,7 +99,7 @@ _BESIDES: dict[str, dict[str, Any]] = {
     "mergeRamUnit": {"mergeRamCount": 900, "mergeRamUnit": "MB", "mergeCoreCount": 4},
     "cpuTimeUnit": {"cpuTime": 50}, "outDiskUnit": {"outDiskCount": 50}, "workDiskUnit": {"workDiskCount": 500},
     "nEvents": {"nEventsPerJob": 500, "nFilesPerJob": None},
-    "taskName": {"buildSpec": BUILD},
+    "taskName": {"buildSpec": BUILD}, "cloudAsVO": {"cloud": "WORLD"},
 }  # fmt: skip
 #: read where a pure function would not show it: the test that does, as file::name
 SHOWN_ELSEWHERE = {
@@ -106,6 +108,8 @@ SHOWN_ELSEWHERE = {
     "termCondition": "tests/handlers/watchdog/test_sweep.py::task_with_a_condition",
     "failWhenGoalUnreached": "tests/handlers/task_definition/test_completion.py::"
     "test_a_goal_that_is_not_reached_asks_the_owner_or_fails",
+    "intermediateTask": "tests/handlers/task_definition/outside/test_lifetimes_outside.py::"
+    "test_outputs_of_an_intermediate_task_are_kept_by_no_rule",
     "useExhausted": "tests/handlers/task_definition/test_completion.py::"
     "test_a_goal_that_is_not_reached_asks_the_owner_or_fails",
     "disableAutoFinish": "tests/handlers/watchdog/test_sweep.py::long_exhausted_task",
@@ -263,7 +267,7 @@ def test_a_listed_field_of_an_item_is_carried_out_or_refused_by_name(name: str) 
         assert repr(decided(with_items())) == repr(decided(with_items(MASTER, **{name: WITHOUT_CHOICE[name]})))
         return
     place, value, told = (
-        (OUTPUT, "constant", "where type is 'constant'")
+        (OUTPUT, "variable", "allowed: 'constant' or 'template'")
         if name == "type"
         else (SECONDARY, 1, f"attribute {name}: allowed: with param_type pseudo_input only")
         if name == "num_records"
@@ -299,11 +303,14 @@ def test_records_of_a_pseudo_input_are_a_whole_number_that_nothing_else_contradi
     assert [one.field for one in refused.value.problems] == [field]
 
 
-def test_pseudo_input_counts_jobs_and_stands_beside_no_other_input() -> None:
+def test_pseudo_input_counts_jobs_and_beside_other_input_it_numbers_them_only() -> None:
     counter = {"type": "template", "param_type": "pseudo_input", "value": "-n ${SEQNUMBER}", "dataset": "seq_number"}
     alone = refine(parse_task(given(jobParameters=[counter, output("x")], nFiles=3)), 7, DefinitionFacts())
     assert isinstance(alone, Refined) and alone.pseudo is not None and alone.pseudo.n_rows == 3
     assert refined_records({**counter, "num_records": 5}) == refined_records({**counter, "attributes": "nr=5"}) == 5
+    beside = parse_task(given(jobParameters=[an_input(), {**counter, "offset": 100}, output("x")]))
+    numbered = refine(beside, 7, DefinitionFacts(INPUT))
+    assert isinstance(numbered, Refined) and numbered.pseudo is None and numbered.sequence_offset == 100
     with pytest.raises(InvalidTask) as refused:
-        parse_task(given(jobParameters=[an_input(), counter, output("x")]))
-    assert [one.field for one in refused.value.problems] == ["jobParameters.1.param_type"]
+        parse_task(given(jobParameters=[an_input(), {**counter, "num_records": 5}, output("x")]))
+    assert [one.field for one in refused.value.problems] == ["jobParameters.1.num_records"]

@@ -28,6 +28,7 @@ from services.task_definition.policy.task_parameters.table import (
     FACTS,
     TaskParameters,
     described,
+    warnings_of,
 )
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_items import REFUSED_ATTRIBUTES
@@ -127,6 +128,47 @@ def test_an_attribute_of_a_dataset_that_is_not_carried_out_is_refused(attribute:
     assert attribute in str(refused.value) and REFUSED_ATTRIBUTES[attribute] in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("place", "changes", "told"),
+    [
+        (-1, {"ratio": 2}, "attribute ratio: allowed: with param_type input only"),
+        (-1, {"attributes": "nosplit"}, "attribute nosplit: allowed: with param_type input only"),
+        (0, {"mergeOnly": True}, "attribute mergeOnly: allowed: with param_type output or log only"),
+        (0, {"allowNoOutput": True}, "attribute allowNoOutput: allowed: with param_type output or log only"),
+        ("log", {"random": True}, "attribute random: allowed: with param_type input only"),
+    ],
+)
+def test_an_attribute_of_an_item_that_has_no_such_attribute_is_refused(
+    place: int | str, changes: dict[str, Any], told: str
+) -> None:
+    task = production()
+    if place == "log":
+        task["log"] = {**task["log"], **changes}
+    else:
+        assert isinstance(place, int)
+        task["jobParameters"] = list(task["jobParameters"])
+        task["jobParameters"][place] = {**task["jobParameters"][place], **changes}
+    with pytest.raises(InvalidTask) as refused:
+        parse_task(task)
+    assert [one.allowed for one in refused.value.problems] == [told]
+
+
+def test_force_staged_is_use_local_io_whatever_that_says() -> None:
+    assert parse_task(production(forceStaged=True)).split_rule()["useLocalIO"] is True
+    assert "useLocalIO" not in parse_task(production(forceStaged=False, useLocalIO=True)).split_rule()
+
+
+def test_what_nothing_is_done_for_is_told_with_the_reason_and_what_is_carried_out_is_not() -> None:
+    spec = parse_task(
+        production(ddmBackEnd="rucio", toStaging=True, intermediateTask=True, putLogToOS=True, noEmail=True)
+    )
+    assert warnings_of(spec.parameters) == [
+        "ddmBackEnd is taken and nothing is done for it: the catalogue of a VO is set by its operators",
+        "toStaging is taken and nothing is done for it: whether input is staged before jobs are made is said by "
+        "inputPreStaging",
+    ]
+
+
 def test_datasets_of_streams_are_kept_and_are_no_rules() -> None:
     spec = parse_task(production(dsForIN="mc:a,mc:b", dsForDBR="mc:c"))
     assert spec.parameters.ds_for == {"IN": "mc:a,mc:b", "DBR": "mc:c"}
@@ -135,14 +177,13 @@ def test_datasets_of_streams_are_kept_and_are_no_rules() -> None:
 
 def test_what_may_change_is_what_the_documents_list() -> None:
     assert sorted(CHANGED_BY_RETRY) == [
-        "cloud", "excludedSite", "ignoreMissingInDS", "includedSite", "nEvents", "nFiles", "nFilesPerJob", "nGBPerJob",
-        "site",
+        "cloud", "excludedSite", "forceStaged", "ignoreMissingInDS", "includedSite", "nEvents", "nFiles",
+        "nFilesPerJob", "nGBPerJob", "site",
     ]  # fmt: skip
     assert sorted(CHANGED_LIVE) == [
-        "allowIncompleteInDS", "allowInputLAN", "avoidVP", "ignoreMissingInDS", "maxCoreCount", "nEsConsumers",
-        "nEventsPerWorker", "nFilesPerJob", "nGBPerJob", "nMaxFilesPerJob", "noAutoPause", "noInputPooling",
-        "noLoopingCheck",
-        "onlyTagsForFC", "t1Weight", "useLocalIO",
+        "allowIncompleteInDS", "allowInputLAN", "avoidVP", "forceStaged", "ignoreMissingInDS", "maxCoreCount",
+        "nEsConsumers", "nEventsPerWorker", "nFilesPerJob", "nGBPerJob", "nJumboJobs", "nMaxFilesPerJob",
+        "noAutoPause", "noInputPooling", "noLoopingCheck", "onlyTagsForFC", "t1Weight", "useLocalIO",
     ]  # fmt: skip
 
 
@@ -152,10 +193,23 @@ def test_what_may_change_is_what_the_documents_list() -> None:
         ("", {}),
         ("NF=5", {"nFilesPerJob": 5}),
         ("NF=5, MO=1", {"nFilesPerJob": 5, "mergeOutput": True}),
-        ("IP=http,TW=-1,SS=7", {"ipConnectivity": "http", "t1Weight": -1, "scoutSuccessRate": 7}),
+        ("IP=2,IK=6,TW=-1,SS=7", {"ipConnectivity": "http", "ipStack": "IPv6", "t1Weight": -1, "scoutSuccessRate": 7}),
+        ("IP=full", {"ipConnectivity": "full"}),
+        (
+            "OI=1,IL=2,AT=3,FU=2,UC=1",
+            {
+                "orderInputBy": "eventsAlignment",
+                "allowInputLAN": "only",
+                "altStageOut": "force",
+                "fullChain": "require",
+                "useJobCloning": "runonce",
+            },
+        ),
+        ("AN=2,6,NF=5", {"addNthFieldToLFN": "2,6", "nFilesPerJob": 5}),
         ("DY=100,RS=0", {"dynamicNumEvents": 100, "randomSeedOffset": 0}),
-        ("US=0,UB=1", {"skipScout": True, "useBuild": 1}),
-        ("US=1", {"skipScout": False}),
+        ("US=1,UB=1", {"skipScout": True, "useBuild": 1}),
+        ("US=2", {"skipScout": False}),
+        ("US=3", {"skipScout": False}),
     ],
 )
 def test_text_of_codes_is_read_as_rules(text: str, rules: dict[str, Any]) -> None:
@@ -173,7 +227,10 @@ def test_text_of_codes_is_read_as_rules(text: str, rules: dict[str, Any]) -> Non
         ("NF=1,NF=2", "splitRule = 'NF=2': NF is given twice"),
         ("RS=-1", "randomSeedOffset = -1: allowed: a whole number from 0 to "),
         ("UB=3", "useBuild = 3: allowed: a whole number from 0 to 1"),
-        ("US=2", "skipScout = 2: allowed: true or false"),
+        ("US=0", "skipScout = '0': allowed: true or false"),
+        ("IP=3", "ipConnectivity = 3: "),
+        ("WH=1", "splitRule = 'WH=1': WH is workflowHoldup: workflows are not carried out by this version"),
+        ("PJ=1", "splitRule = 'PJ=1': PJ is pushJob: "),
         ("LS=1", "splitRule = 'LS=1': LS is no rule here: sites are limited by the lists"),
         ("RM=x", "splitRule = 'RM=x': RM is no rule here: rules of retries are set by operators"),
     ],
@@ -189,7 +246,10 @@ RULES = st.fixed_dictionaries(
     {},
     optional={
         "nFilesPerJob": _COUNT, "nGBPerJob": _COUNT, "nEventsPerJob": _COUNT, "mergeOutput": st.just(True),
-        "ipConnectivity": st.sampled_from(["full", "http"]), "t1Weight": st.integers(-1, 10),
+        "ipConnectivity": st.sampled_from(["full", "http"]), "ipStack": st.sampled_from(["IPv4", "IPv6"]),
+        "orderInputBy": st.just("eventsAlignment"), "useJobCloning": st.sampled_from(["runonce", "storeonce"]),
+        "addNthFieldToLFN": st.sampled_from(["2", "2,6", "1,2,3"]), "nChunksToWait": _COUNT,
+        "t1Weight": st.integers(-1, 10),
         "skipScout": st.just(True), "tags": st.just("GPU"), "disableReassign": st.just(True),
         "groupBoundaryID": st.integers(1, 4),
     },
@@ -206,7 +266,8 @@ def test_rules_with_a_code_come_back_from_their_text(rules: dict[str, Any]) -> N
 #: codes that the field's documents list (JEDI: split rules)
 LISTED_CODES = """
 NF NE NG MF MW TN DY EI MX GB RL OL RP ES EC NS XA XJ NJ MJ MO ZF ZM ZG ZE US SS RR TW IP IK MC UX FG DF DR DI RS FT UB
-UP RD IT IA LS RM RX RY RZ
+UP RD IT IA LS RM RX RY RZ AE AI AN AP AT AV CC CV DE DM EJ FC FP FU HO IF IL IM IN IS IW LC LI LX MD ME MN MS NC ND NI
+NP NT NW OI OM OS OT PC PJ PL PO RC RE RO RP SC SE SO ST SW TJ UC UE UF UT UZ WF WH WI XF
 """
 
 

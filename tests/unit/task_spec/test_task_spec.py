@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy.rules import rules_of
+from services.task_definition.policy.outputs import command_lines
 from services.task_definition.policy.task_parameters.table import known_fields
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
@@ -63,7 +64,9 @@ def test_a_task_as_the_field_s_client_makes_it_is_valid() -> None:
         ({"taskName": "x" * 133}, "taskName", "132"),
         ({"vo": "v" * 17}, "vo", "16"),
         ({"taskType": "production"}, "taskType", "'prod' or 'anal'"),
-        ({"nFilesPerJob": "2"}, "nFilesPerJob", "whole number"),
+        ({"nFilesPerJob": "two"}, "nFilesPerJob", "whole number"),
+        ({"nFilesPerJob": "2.5"}, "nFilesPerJob", "whole number"),
+        ({"nFilesPerJob": "0"}, "nFilesPerJob", "1 or more"),
         ({"nFilesPerJob": 2.5}, "nFilesPerJob", "whole number"),
         ({"nFilesPerJob": True}, "nFilesPerJob", "whole number"),
         ({"nFiles": 0}, "nFiles", "1 or more"),
@@ -77,8 +80,6 @@ def test_a_task_as_the_field_s_client_makes_it_is_valid() -> None:
         ({"nFilesPerJobs": 2}, "nFilesPerJobs", "did you mean nFilesPerJob?"),
         ({"memory": 2000}, "memory", "unknown field"),
         ({"maxFailure": 9, "maxAttempt": 3}, "maxFailure", "maxAttempt (3)"),
-        ({"noInput": True}, "noInput", "not allowed together"),
-        ({"mergeOutput": True, "log": None}, "log", "mergeOutput"),
         ({"maxCoreCount": 4}, "maxCoreCount", "coreCount (8)"),
         ({"excludedSite": [""]}, "excludedSite.0", "not empty"),
         ({"useZipToPin": True}, "useZipToPin", "not supported"),
@@ -97,7 +98,6 @@ def test_a_wrong_field_is_named_with_what_is_allowed(changes: dict, field: str, 
     [
         ({"type": "variable", "value": "x"}, "type", "'constant' or 'template'"),
         ({"type": "template", "value": "x"}, "param_type", "needed"),
-        ({"type": "constant", "value": "x", "param_type": "input"}, "param_type", "not allowed"),
         (an_input(value="no placeholder"), "value", "${IN}"),
         ({"type": "template", "param_type": "input", "value": "-i ${IN2}"}, "dataset", "needed"),
         (an_input(stream="X", attributes="nosplit,rateo=2"), "attributes", "unknown attribute 'rateo'"),
@@ -105,6 +105,7 @@ def test_a_wrong_field_is_named_with_what_is_allowed(changes: dict, field: str, 
         (an_input(stream="X", include="["), "include", "regular expression"),
         (output("o", value="--out=fixed.root"), "value", "${SN}"),
         (output("o", value="--out=a b ${SN}"), "value", "blanks"),
+        (output("o", value="regex|a.*"), "value", "name each file"),
         (output("o", dataset="one,two"), "dataset", "exactly one"),
         (output("o", dataset="mc." + "x" * 250), "dataset", "246"),
         (output("o", datasett="x"), "datasett", "did you mean dataset?"),
@@ -114,6 +115,13 @@ def test_a_wrong_item_is_named_by_its_place(item: dict, field: str, said: str) -
     task = production()
     task["jobParameters"] = [an_input(), item]
     assert said in problems_of(task)[f"jobParameters.1.{field}"]
+
+
+def test_of_a_constant_only_the_text_counts_whatever_dataset_it_repeats() -> None:
+    repeated = {"type": "constant", "param_type": "input", "value": "--inputAODFile ", "dataset": "mc.evnt"}
+    spec = parse_task(production(inputs=[repeated, an_input()]))
+    assert [item.dataset for item in spec.inputs] == ["mc.evnt"]
+    assert command_lines(spec, 1)["normal"].startswith("--inputAODFile  --IN=${IN} ")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_a_task_without_anything_names_every_needed_field() -> None:
 def test_no_input_needs_a_number_of_events_or_files() -> None:
     task = production(inputs=[], noInput=True, nFilesPerJob=None)
     assert "nEvents" in problems_of(task)
-    assert "nEventsPerJob" in problems_of({**task, "nEvents": 100})
+    assert parse_task({**task, "nEvents": 100}).no_input
     assert parse_task({**task, "nFiles": 10}).no_input
 
 
@@ -210,6 +218,28 @@ def test_another_condition_of_termination_is_refused_with_what_is_allowed(stated
         parse_task(production(termCondition=stated))
     assert [one.field for one in refused.value.problems] == ["termCondition"]
     assert "'90% of files'" in str(refused.value)
+
+
+def test_numbers_may_be_texts_and_a_job_may_ask_for_more_files_than_there_are() -> None:
+    spec = parse_task(production(nFilesPerJob=" 20", nFiles="3", goal="99.5", skipFilesUsedBy="5, 6", walltime="60"))
+    given = spec.parameters
+    assert (given.n_files_per_job, given.n_files, given.goal) == (20, 3, 99.5)
+    assert (spec.submitted["walltime"], given.skip_files_used_by) == (60, [5, 6])
+
+
+def test_the_image_of_a_container_is_stated_or_stands_behind_the_platform_or_in_the_command_line() -> None:
+    def image(**changes: Any) -> tuple[str | None, str | None]:
+        columns = parse_task(production(**changes)).columns()
+        return columns["architecture"], columns["container_name"]
+
+    behind, option = (
+        "x86_64-el9-gcc13-opt+docker://repo/b:1",
+        {"type": "constant", "value": "--containerImage docker://c"},
+    )
+    assert image(architecture=behind) == ("x86_64-el9-gcc13-opt", "docker://repo/b:1")
+    assert image(inputs=[an_input(), option]) == (None, "docker://c")
+    assert image(architecture=behind, inputs=[an_input(), option], container_name="docker://a")[1] == "docker://a"
+    assert image(architecture="x86_64-(el9|c7)+-opt") == ("x86_64-(el9|c7)+-opt", None)
 
 
 def test_a_goal_is_kept_in_per_mille_and_one_over_100_is_dropped() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,9 +13,18 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from shared.runtime.web import HttpServer
+from shared.web.connections import Connections, Pace
 from shared.web.half_open import LARGEST_HEAD_BYTES, WholeRequestProtocol
 
 REQUEST = b"POST /length HTTP/1.1\r\nHost: s\r\nContent-Length: 5\r\n\r\n"
+
+
+#: more than the systems between two sockets keep
+MANY = 16 * 1024 * 1024
+
+
+async def _many(request: Request) -> PlainTextResponse:
+    return PlainTextResponse("x" * MANY)
 
 
 async def _length(request: Request) -> PlainTextResponse:
@@ -22,10 +32,15 @@ async def _length(request: Request) -> PlainTextResponse:
 
 
 @pytest.fixture
-async def port(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
-    monkeypatch.setattr(WholeRequestProtocol, "whole_within_s", 0.3)
-    web = Starlette(routes=[Route("/length", _length, methods=["POST"])])
-    server = HttpServer(web, host="127.0.0.1", port=0, graceful_stop_s=1)
+def connections() -> Connections:
+    return Connections(most_slow=20)
+
+
+@pytest.fixture
+async def port(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[int]:
+    monkeypatch.setattr(WholeRequestProtocol, "pace", Pace(slow_s=0.1, begin_s=0.3, bytes_per_s=1000))
+    web = Starlette(routes=[Route("/length", _length, methods=["POST"]), Route("/many", _many)])
+    server = HttpServer(web, host="127.0.0.1", port=0, graceful_stop_s=1, connections=connections)
     await server.start()
     yield server.port
     await server.stop()
@@ -75,4 +90,44 @@ async def test_whole_requests_on_one_connection_are_answered_however_long_it_liv
         writer.write(b"de")
         assert b"5 bytes" in await asyncio.wait_for(reader.readuntil(b"bytes"), 60), number
         await asyncio.sleep(0.15)  # together longer than one request may take
+    writer.close()
+
+
+async def test_of_one_address_few_requests_may_arrive_slowly_and_another_address_goes_on(
+    port: int, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WholeRequestProtocol, "pace", Pace(slow_s=0.3, begin_s=20.0))
+    opened = [await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.9", 0)) for _ in range(60)]
+    for _, writer in opened:
+        writer.write(REQUEST + b"a")
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(REQUEST + b"abcde")
+    assert b"5 bytes" in await asyncio.wait_for(reader.readuntil(b"bytes"), 1)
+    told = await asyncio.gather(*(asyncio.wait_for(one.read(), 5) for one, _ in opened), return_exceptions=True)
+    cut = [one for one in told if isinstance(one, bytes)]
+    assert len(cut) == 40 and all(b"more than 20 requests from 127.0.0.9 arrive slowly" in one for one in cut)
+    for _, one in [*opened, (reader, writer)]:
+        one.close()
+    async with asyncio.timeout(5):
+        while connections.n_open:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_who_takes_no_answer_is_cut_and_who_takes_it_slowly_gets_it_whole(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.write(b"GET /many HTTP/1.1\r\nHost: s\r\n\r\n")
+    await asyncio.sleep(1.5)  # the point of the test is time
+    n_bytes = 0
+    with contextlib.suppress(ConnectionError):
+        while part := await asyncio.wait_for(reader.read(2**20), 10):
+            n_bytes += len(part)
+    assert n_bytes < MANY
+    writer.close()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+    writer.write(b"GET /many HTTP/1.1\r\nHost: s\r\nConnection: close\r\n\r\n")
+    n_bytes = 0
+    while part := await asyncio.wait_for(reader.read(2**20), 10):
+        n_bytes += len(part)
+        await asyncio.sleep(0.0005)
+    assert n_bytes > MANY
     writer.close()

@@ -6,29 +6,33 @@ All jobs of a set name the same output; the merge job writes it, the others writ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.job_generation.policy.building import Builder, BuildRequest, NewJob
-from services.job_generation.policy.job_fields import TRUE
+from services.job_generation.policy.event_service.merge_input import ProcessedEvents, input_fields
+from services.job_generation.policy.job_fields import NOTHING, TRUE
 from services.job_generation.policy.job_texts import Own
 from services.job_generation.policy.kinds.event_service import JUMBO, OfJobSet
-from services.job_generation.policy.output_names import Output, Written
+from services.job_generation.policy.output_names import NamedTemplate, Output, Written
 from services.job_generation.policy.requirements import Requirement
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
 from shared.model import command_line
+
+NO_EVENTS = ProcessedEvents()
 
 
 @dataclass(frozen=True)
 class SetPlace:
     """The job set of a job: its id, and the serial number of each output template (logs have their own).
 
-    `written`: names of the files with processed events, which its merge job reads.
+    `processed`: what its merge job reads, written under the numbers `written_as`.
     """
 
     job_set_id: int
     serials: Mapping[int, int]
-    written: tuple[str, ...] = ()
+    processed: ProcessedEvents = NO_EVENTS
+    written_as: Mapping[int, int] = field(default_factory=dict)
 
 
 class JobSetBuilder(Builder):
@@ -67,8 +71,38 @@ class JobSetBuilder(Builder):
         if not self.kind.writes_outputs:
             return found
         names = [one.template.stream_name for one in written.named if not one.is_log]
-        files = {f"TRN_{name}": list(self._places[own.place].written) for name in names}
-        return replace(found, streams={**found.streams, **files})
+        lfns = [one.lfn for one in self._places[own.place].processed.files]
+        return replace(found, streams={**found.streams, **{f"TRN_{name}": lfns for name in names}})
+
+    def _add_fields(
+        self,
+        spec: dict[str, Any],
+        own: Own,
+        parameters: str,
+        streams: Mapping[str, Sequence[Unit]],
+        written: Written,
+        outputs: Sequence[Output],
+        queue: QueueFacts,
+    ) -> None:
+        """A merge job reads what its events were processed to, and the input where its line names it."""
+        super()._add_fields(spec, own, parameters, streams, written, outputs, queue)
+        place = self._places[own.place]
+        made = [pair for pair in zip(written.named, outputs, strict=True) if not pair[0].is_log]
+        names = [(output.lfn, self._written_as(place, one, output)) for one, output in made]
+        files = place.processed.read_for([name for _, name in names])
+        if not files or not made:
+            return
+        storage = queue.read_storage or NOTHING
+        read = input_fields(files, spec["realDatasets"].partition(",")[0], made[0][1].scope, storage)
+        if command_line.placeholders(self.request.parameters) & set(streams) and spec["inFiles"]:
+            read = {name: f"{spec[name]},{value}" for name, value in read.items()}
+        spec |= {**read, "writeToFile": place.processed.lists(names)}
+
+    @staticmethod
+    def _written_as(place: SetPlace, one: NamedTemplate, output: Output) -> str:
+        """The name under which the jobs of a set wrote what becomes this output."""
+        serial = place.written_as.get(one.template.template_id)
+        return output.lfn if serial is None else command_line.padded(serial).join(one.around_serial)
 
 
 def build(request: BuildRequest, places: Sequence[SetPlace], kind: OfJobSet) -> list[NewJob]:

@@ -94,22 +94,27 @@ def outcome_of(
     return "lost" if error_source == "watchdog" and error_code == WORKER_GONE else "pilot_failed"
 
 
-def judge(end: ConsumerEnd, state: SetState, *, most_attempts: int, accepts_partial: bool = False) -> EndOfConsumer:
+def judge(
+    end: ConsumerEnd, state: SetState, *, most_attempts: int, accepts_partial: bool = False, loses_some: bool = False
+) -> EndOfConsumer:
     """The verdict on one job.
 
     `most_attempts`: jobs in a row that a set may use up (maxAttemptEsJob). `accepts_partial`: what was processed is
-    merged although some ranges were not, because the task is to finish.
+    merged although some ranges were not, because the task is to finish. `loses_some`: what failed for good is left
+    out of the merge (allowPartialFinish), and the rest is tried as ever.
 
     Example: a job that processed 3 of 5 ranges with attempts left goes to merging as es_retry, and another job is made.
     """
+    if state.n_lost and not (accepts_partial or loses_some):
+        failed = f"{state.n_exhausted} ranges have no attempt left, {state.n_fatal} failed for good"
+        status, sub_status = _ended(end, "fail")
+        return EndOfConsumer(status, sub_status, "fail", failed)
     then, reason = _next(end, state, most_attempts, accepts_partial=accepts_partial)
     status, sub_status = _ended(end, then)
     return EndOfConsumer(status, sub_status, then, reason)
 
 
 def _next(end: ConsumerEnd, state: SetState, most_attempts: int, *, accepts_partial: bool) -> tuple[Next, str]:
-    if state.n_lost and not accepts_partial:
-        return "fail", f"{state.n_exhausted} ranges have no attempt left, {state.n_fatal} failed for good"
     if state.n_ready:
         return _for_the_rest(end, state, most_attempts, accepts_partial=accepts_partial)
     if state.n_held:

@@ -50,13 +50,14 @@ class Merge(KindOfJob):
         datasets: Mapping[int, Dataset],
         command_lines: Mapping[str, Any],
     ) -> list[Template]:
-        """Final outputs. Where merge jobs have a log of their own (log_merge), logs of the task are outputs.
+        """Final outputs. With a log of merge jobs' own (log_merge, a log), logs of the task are outputs.
 
-        Those are written as far as the command line reads unmerged logs or names merged ones.
+        Those are written as far as the command line reads unmerged logs or names merged ones. A log_merge that is an
+        output is what the logs are merged into, and the log of a merge job is the task's.
         """
         given = [one for one in templates if one.stream_name != LIBRARY_STREAM]
         final = [one for one in given if one.dataset_type not in UNMERGED_TYPES]
-        if not any(one.stream_name == MERGE_LOG_STREAM for one in final):
+        if not any(one.stream_name == MERGE_LOG_STREAM and one.is_log for one in final):
             return final
         lines = [str(command_lines.get(line) or "") for line in ("merge", "es_merge")]
         return [one for one in final if not one.is_log or _is_written(one.stream_name, lines)]

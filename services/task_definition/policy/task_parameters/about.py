@@ -20,7 +20,7 @@ class About:
     `reader`: the module that decides something by it; empty where nothing does (`kept` says why). `kept`: why it is
     taken although nothing is decided by it; it is stored with the task and shown. `unit`: of its number. `code`: its
     two letters in the text of split rules. `retry`: a retry or resubmission may change it. `live`: it may be changed
-    while the task lives.
+    while the task lives. `warned`: who submits it is told that nothing is done for it.
     """
 
     reader: str = ""
@@ -29,6 +29,7 @@ class About:
     retry: bool = False
     live: bool = False
     kept: str | None = None
+    warned: bool = False
 
 
 class TaskFields(BaseModel):

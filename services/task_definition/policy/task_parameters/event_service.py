@@ -29,13 +29,14 @@ class EventServiceFields(TaskFields):
     n_sites_per_job: Annotated[Sites | None, About(_RULES, unit="sites", code="NS")] = None
     max_attempt_es: Annotated[Attempts | None, About(_RULES, unit="attempts", code="XA")] = None
     max_attempt_es_job: Annotated[Attempts | None, About(_RULES, unit="attempts", code="XJ")] = None
-    not_discard_events: Annotated[Flag, About(_RULES)] = False
-    dec_att_on_failed_es: Annotated[Flag, About(_RULES)] = False
-    resurrect_consumers: Annotated[Flag, About(_RULES)] = False
-    merge_es_on_os: Annotated[Flag, About(_RULES)] = False
+    not_discard_events: Annotated[Flag, About(_RULES, code="ND")] = False
+    dec_att_on_failed_es: Annotated[Flag, About(_RULES, code="XF")] = False
+    resurrect_consumers: Annotated[Flag, About(_RULES, code="SC")] = False
+    merge_es_on_os: Annotated[Flag, About(_RULES, code="ME")] = False
+    allow_partial_finish: Annotated[Flag, About(_RULES, code="AP")] = False
     in_file_pos_evt_num: Annotated[Flag, About(_RULES, code="IF")] = False
-    n_jumbo_jobs: Annotated[Consumers | None, About(_RULES, unit="jobs", code="NJ")] = None
+    n_jumbo_jobs: Annotated[Consumers | None, About(_RULES, unit="jobs", code="NJ", live=True)] = None
     max_jumbo_per_site: Annotated[Consumers | None, About(_RULES, unit="jobs", code="MJ")] = None
-    fine_grained_proc: Annotated[Flag, About(_RULES)] = False
-    use_job_cloning: Annotated[Literal["runonce", "storeonce"] | None, About(_RULES)] = None
+    fine_grained_proc: Annotated[Flag, About(_RULES, code="FP")] = False
+    use_job_cloning: Annotated[Literal["runonce", "storeonce"] | None, About(_RULES, code="UC")] = None
     esmerge_spec: Annotated[MergeSpec | None, About("services.task_definition.policy.outputs")] = None

@@ -84,13 +84,13 @@ class WhatFields(TaskFields):
     trans_path: Annotated[Text128 | None, About(_JOB_FIELDS)] = None
     container_name: Annotated[Text256 | None, About(_JOB_FIELDS)] = None
     multi_step_exec: Annotated[MultiStepExec | None, About("services.job_generation.policy.building")] = None
-    no_exec_str_cnv: Annotated[Flag, About(_JOB_FIELDS)] = False
+    no_exec_str_cnv: Annotated[Flag, About(_JOB_FIELDS, code="NC")] = False
     source_url: Annotated[LongText | None, About(_OUTPUTS)] = None
     transfer_type: Annotated[Text32 | None, About(_JOB_FIELDS)] = None
-    use_secrets: Annotated[Flag, About(_JOB_FIELDS)] = False
+    use_secrets: Annotated[Flag, About(_JOB_FIELDS, code="ST")] = False
     enc_job_params: Annotated[Flag, About("services.job_generation.policy.building", code="EJ")] = False
-    debug_mode: Annotated[Flag, About(_JOB_FIELDS)] = False
-    no_looping_check: Annotated[Flag, About(_JOB_FIELDS, live=True)] = False
+    debug_mode: Annotated[Flag, About(_JOB_FIELDS, code="DM")] = False
+    no_looping_check: Annotated[Flag, About(_JOB_FIELDS, code="LC", live=True)] = False
     official: Annotated[Flag, About("services.task_definition.submitting.rights")] = False
     # command lines
     job_parameters: Annotated[
@@ -123,8 +123,9 @@ class CarriedFields(TaskFields):
     get_num_events_in_metadata: Annotated[
         Flag, About(kept="numbers of events of input files are always those of the catalogue")
     ] = False
-    message_driven: Annotated[Flag, About(kept="every task is driven by messages")] = False
-    push_status_changes: Annotated[Flag, About(kept="the changes of every task are published")] = False
+    skip_empty_input: Annotated[Flag, About(kept="files without events are read like others, as in the field")] = False
+    message_driven: Annotated[Flag, About(kept="every task is driven by messages", code="MD")] = False
+    push_status_changes: Annotated[Flag, About(kept="the changes of every task are published", code="PC")] = False
     ttcr_timestamp: Annotated[Text32 | None, About(kept="says by when the owner would like to have it")] = None
     ds_for: Annotated[
         dict[Text32, LongText] | None, About(kept="says again which datasets a stream has: dsForIN and its like")

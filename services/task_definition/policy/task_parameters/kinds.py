@@ -50,6 +50,9 @@ def _as_text(value: Any) -> Any:
 
 
 def _as_list(value: Any) -> Any:
+    """One number, or a text with commas, as a list: "5,6" is [5, 6]."""
+    if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\s*,\s*\d{1,15})*", value.strip(), re.ASCII):
+        return [int(one) for one in value.split(",")]
     return [value] if type(value) is int else value
 
 

@@ -13,6 +13,7 @@ _ALIASES = {
     "only_tags_for_fc": "onlyTagsForFC", "parent_task_id": "parent_tid",
     "max_attempt_es": "maxAttemptES", "merge_es_on_os": "mergeEsOnOS", "dec_att_on_failed_es": "decAttOnFailedES",
     "add_nth_field_to_lfn": "addNthFieldToLFN", "use_file_as_source_lfn": "useFileAsSourceLFN",
+    "put_log_to_os": "putLogToOS", "cloud_as_vo": "cloudAsVO",
     "log_merge": "log_merge", "disk_io": "diskIO", "disk_io_unit": "diskIOUnit",
 }  # fmt: skip
 

@@ -20,7 +20,7 @@ class NeedsFields(TaskFields):
     core_count: Annotated[Cores | None, About(_NEEDS, unit="cores")] = None
     merge_core_count: Annotated[Cores | None, About(_MERGES, unit="cores")] = None
     max_core_count: Annotated[
-        Annotated[int, Field(ge=1, le=1024, strict=True)] | None, About(_NEEDS, unit="cores", live=True)
+        Annotated[int, Field(ge=1, le=1024, strict=True)] | None, About(_NEEDS, unit="cores", code="CC", live=True)
     ] = None
     ram_count: Annotated[Memory | None, About(_NEEDS, unit="ramUnit")] = None
     ram_unit: Annotated[Text32 | None, About(_NEEDS)] = None

@@ -33,9 +33,16 @@ class PlaceFields(TaskFields):
         Annotated[int, Field(ge=-1, le=10_000, strict=True)] | None,
         About("services.job_brokerage.policy.weights", unit="weight", code="TW", live=True),
     ] = None
-    avoid_vp: Annotated[Flag, About("services.job_brokerage.policy.request", live=True)] = False
+    avoid_vp: Annotated[Flag, About("services.job_brokerage.policy.request", code="AV", live=True)] = False
     disable_reassign: Annotated[Flag, About("services.watchdog.store.due", code="DI")] = False
-    full_chain: Annotated[Literal["only", "require", "capable"] | None, About(_NUCLEUS)] = None
-    only_tags_for_fc: Annotated[Flag, About("shared.brokerage.software", live=True)] = False
-    alt_stage_out: Annotated[Text32 | None, About("services.job_generation.policy.job_fields")] = None
+    full_chain: Annotated[Literal["only", "require", "capable"] | None, About(_NUCLEUS, code="FU")] = None
+    only_tags_for_fc: Annotated[Flag, About("shared.brokerage.software", code="OT", live=True)] = False
+    alt_stage_out: Annotated[Text32 | None, About("services.job_generation.policy.job_fields", code="AT")] = None
+    cloud_as_vo: Annotated[Flag, About("services.job_generation.policy.job_fields", code="CV")] = False
+    stay_output_on_site: Annotated[Flag, About("services.task_definition.policy.outputs", code="SO")] = False
+    put_log_to_os: Annotated[Flag, About("services.job_generation.policy.job_fields", code="PO")] = False
+    intermediate_task: Annotated[Flag, About("services.task_definition.completing", code="IN")] = False
+    ddm_back_end: Annotated[
+        Text32 | None, About(kept="the catalogue of a VO is set by its operators", code="DE", warned=True)
+    ] = None
     task_broker_on_master: Annotated[Flag, About(_NUCLEUS)] = False

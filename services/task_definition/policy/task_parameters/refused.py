@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-#: of a task and of its buildSpec
-NO_TAR_BALL = "an archive that jobs read from a dataset is not supported by this version: send it to the file server"
+#: of a task where it is no DATASET:FILE, and of its buildSpec
+NO_TAR_BALL = (
+    "an archive that jobs read from a dataset is not supported by this version but as DATASET:FILE of a task without "
+    "build jobs: send it to the file server"
+)
 #: values by which a client says that it does not want the thing
 SAYS_NO = (None, False, 0, "", "none")
 _TEMPLATE = "is a column of output templates that no field sets: "
@@ -24,6 +27,11 @@ REFUSED = {
     "is not known to this version: input is moved",
     "amiFlag": "is not for submitters: the column is READY once the task is done or finished",
     "superStatus": "states of DEFT are not kept by this version: the column stays unused",
+    "pushJob": "jobs are taken by pilots in this version: none is pushed to a batch system by the server",
+    "switchEStoNormal": "how a task changes to jobs without ranges is not known to this version: leave out "
+    "nEventsPerWorker",
+    "workflowHoldup": "workflows are not carried out by this version, so nothing would end the hold: submit the tasks "
+    "of a workflow one by one, each with the parent it waits for (parent_tid)",
     "tarBallViaDDM": NO_TAR_BALL,
     "useZipToPin": "zipped input is not supported by this version",
 }

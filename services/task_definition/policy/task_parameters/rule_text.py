@@ -8,6 +8,7 @@ Rules without a code have no place in the text: `text_of_rules` leaves them out 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -33,22 +34,38 @@ NAME_OF_CODE: Mapping[str, str] = {about.code: name for name, about in FACTS.ite
 CODE_OF_NAME: Mapping[str, str] = {name: code for code, name in NAME_OF_CODE.items()}
 #: rules that definition works out -> the largest value
 _DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "useBuild": 1, "usePrePro": DONE}
-#: the code says the contrary of the rule: US=0 is skipScout
-_CONTRARY = ("skipScout",)
+#: rules whose values are words here and numbers in the text
+NUMBERS_OF: Mapping[str, Mapping[str, int]] = {
+    "allowInputLAN": {"use": 1, "only": 2},
+    "altStageOut": {"on": 1, "off": 2, "force": 3},
+    "fullChain": {"only": 1, "require": 2, "capable": 3},
+    "ipConnectivity": {"full": 1, "http": 2},
+    "ipStack": {"IPv4": 4, "IPv6": 6},
+    "orderInputBy": {"eventsAlignment": 1},
+    "useJobCloning": {"runonce": 1, "storeonce": 2},
+}
+#: values of US: the task has no scouts; it will have, or had some
+_NO_SCOUTS, _SCOUTS = "1", ("2", "3")
 #: codes of the field whose rules are not carried out -> name of the parameter
 _CODES_REFUSED = {
-    "EC": "nEsConsumers", "ES": "nEventsPerWorker", "NS": "nSitesPerJob",
-    "RP": "releasePerLB", "XA": "maxAttemptES", "XJ": "maxAttemptEsJob",
+    "IW": "allowInputWAN", "OS": "osMatching", "PJ": "pushJob", "RE": "registerEsFiles", "SE": "switchEStoNormal",
+    "UZ": "useZipToPin", "WH": "workflowHoldup",
 }  # fmt: skip
 #: codes for what is no rule here -> where it is said instead
 _SAID_ELSEWHERE = {
+    "FC": "whether input was read before is the state of its datasets",
     "FT": "the first event is the offset of the item with ${FIRSTEVENT}",
     "IA": "a dataset of a site knows its template by its own row",
     "IT": "a dataset of a site knows its template by its own row",
     "LS": "sites are limited by the lists includedSite and excludedSite",
+    "LX": "the jobs are described by the parameter loadXML",
+    "MS": "the steps are the parameter multiStepExec",
+    "PL": "the files are the parameter pfnList",
     "RD": "whether a dataset is registered is its own state",
     "RM": "rules of retries are set by operators, for tasks that match them (orrery retry-rules)",
 }
+#: a comma between two rules, and not within the value of one (AN=2,6)
+_BETWEEN = re.compile(r",(?!\s*-?\d+\s*(?:,|$))")
 
 
 class InvalidRuleText(ValueError):
@@ -62,14 +79,20 @@ class InvalidRuleText(ValueError):
 def text_of_rules(rules: Mapping[str, Any]) -> str:
     """Rules as text, in the order of their codes; what is true is 1.
 
-    Example: {"nGBPerJob": 10, "mergeOutput": true, "skipScout": true, "tags": "GPU"} is "MO=1,NG=10,US=0": tags have no
-    code.
+    Example: {"nGBPerJob": 10, "mergeOutput": true, "skipScout": true, "ipConnectivity": "http#IPv6", "tags": "GPU"} is
+    "IK=6,IP=2,MO=1,NG=10,US=1": tags have no code.
     """
     given = {name: value for name, value in rules.items() if value is not None and value is not False}
-    coded = {
-        CODE_OF_NAME[name]: 0 if name in _CONTRARY else value for name, value in given.items() if name in CODE_OF_NAME
-    }
-    return ",".join(f"{code}={_written(value)}" for code, value in sorted(coded.items()))
+    network, _, stack = str(given.get("ipConnectivity", "")).partition("#")
+    if stack:
+        given = {**given, "ipConnectivity": network or None, "ipStack": stack}
+    coded = {CODE_OF_NAME[name]: _number(name, value) for name, value in given.items() if name in CODE_OF_NAME}
+    return ",".join(f"{code}={_written(value)}" for code, value in sorted(coded.items()) if value is not None)
+
+
+def _number(name: str, value: Any) -> Any:
+    """The number that the text has for a word; any other value as it is."""
+    return NUMBERS_OF.get(name, {}).get(str(value), value)
 
 
 def rules_without_code(rules: Mapping[str, Any]) -> list[str]:
@@ -80,12 +103,12 @@ def rules_without_code(rules: Mapping[str, Any]) -> list[str]:
 def rules_of_text(text: str) -> dict[str, Any]:
     """Rules under their JSON names. Raises InvalidRuleText with every problem.
 
-    Example: "NF=5,MO=1" is {"nFilesPerJob": 5, "mergeOutput": true}. A value is checked by the type and range of its
-    parameter.
+    Example: "NF=5,US=1,IP=2" is {"nFilesPerJob": 5, "skipScout": true, "ipConnectivity": "http"}. A value is checked
+    by the type and range of its parameter.
     """
     found: dict[str, Any] = {}
     problems: list[FieldProblem] = []
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    for part in filter(None, (one.strip() for one in _BETWEEN.split(text))):
         code, equals, value = part.partition("=")
         name = NAME_OF_CODE.get(code.strip())
         if not equals or name is None:
@@ -130,8 +153,12 @@ def _written(value: Any) -> str:
 
 
 def _read(name: str, value: str) -> Any:
-    number = int(value) if value.removeprefix("-").isdigit() else value
-    return 1 - number if name in _CONTRARY and number in (0, 1) else number
+    if name == "skipScout":
+        return {_NO_SCOUTS: True, **dict.fromkeys(_SCOUTS, False)}.get(value, value)
+    words = {str(number): word for word, number in NUMBERS_OF.get(name, {}).items()}
+    if value in words:
+        return words[value]
+    return int(value) if value.removeprefix("-").isdigit() else value
 
 
 def _why_no_rule(code: str) -> str:

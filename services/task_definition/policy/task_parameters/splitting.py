@@ -48,23 +48,24 @@ class SplittingFields(TaskFields):
     ] = None
     tgt_max_output_for_ng: Annotated[Gigabytes | None, About(_RULES, unit="GB", code="TN")] = None
     skip_files_used_by: Annotated[Identifiers | None, About(_WISHES)] = None
-    use_real_num_events: Annotated[Flag, About(_REFINE)] = False
+    use_real_num_events: Annotated[Flag, About(_REFINE, code="UE")] = False
     respect_lb: Annotated[Flag, About(_RULES, code="RL")] = False
     order_by_lb: Annotated[Flag, About(_WISHES, code="OL")] = False
     release_per_lb: Annotated[Flag, About(_RULES, code="RP")] = False
     order_input_by: Annotated[Literal["eventsAlignment"] | None, About(_WISHES, code="OI")] = None
     skip_short_input: Annotated[Flag, About(_WISHES)] = False
     skip_short_output: Annotated[Flag, About(_RULES)] = False
+    n_chunks_to_wait: Annotated[Files | None, About(_RULES, unit="jobs", code="NT")] = None
     no_input_pooling: Annotated[Flag, About(_RULES, code="NI", live=True)] = False
-    add_nth_field_to_lfn: Annotated[FieldNumbers | None, About(_RULES)] = None
-    use_file_as_source_lfn: Annotated[Flag, About(_RULES)] = False
+    add_nth_field_to_lfn: Annotated[FieldNumbers | None, About(_RULES, code="AN")] = None
+    use_file_as_source_lfn: Annotated[Flag, About(_RULES, code="UF")] = False
     group_boundary_id: Annotated[Annotated[int, Field(ge=1, le=4, strict=True)] | None, About(_RULES, code="GB")] = None
     load_xml: Annotated[JobXmlText | None, About("services.job_generation.policy.job_xml")] = None
     n_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZF")] = None
     n_max_files_per_merge_job: Annotated[Files | None, About(_RULES, unit="files", code="ZM")] = None
     n_gb_per_merge_job: Annotated[Gigabytes | None, About(_RULES, unit="GB", code="ZG")] = None
     n_events_per_merge_job: Annotated[Events | None, About(_RULES, unit="events", code="ZE")] = None
-    on_site_merging: Annotated[Flag, About(_RULES)] = False
+    on_site_merging: Annotated[Flag, About(_RULES, code="OM")] = False
 
 
 class AttemptFields(TaskFields):
@@ -92,4 +93,4 @@ class AttemptFields(TaskFields):
     ] = None
     respect_split_rule: Annotated[Flag, About(_RULES, code="RR")] = False
     no_throttle: Annotated[Flag, About(_TASK)] = False
-    no_auto_pause: Annotated[Flag, About("services.watchdog.pausing", live=True)] = False
+    no_auto_pause: Annotated[Flag, About("services.watchdog.pausing", code="NP", live=True)] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import model_validator
 
@@ -19,6 +19,12 @@ from services.task_definition.policy.task_parameters.splitting import AttemptFie
 from services.task_definition.policy.task_spec_items import Item, without_empty
 
 _DATASETS_OF_STREAM = re.compile(r"dsFor([A-Za-z0-9_]+)")
+
+
+def stream_of(name: str) -> str | None:
+    """IN of dsForIN; None where it is another name."""
+    found = _DATASETS_OF_STREAM.fullmatch(name)
+    return found.group(1) if found else None
 
 
 class TaskParameters(
@@ -37,11 +43,13 @@ class TaskParameters(
     @model_validator(mode="before")
     @classmethod
     def _leave_out_empty(cls, value: Any) -> Any:
-        """Without what is not given; dsForIN, dsForDBR, ... become the object dsFor."""
+        """Without what is not given; dsForIN, dsForDBR, ... become the object dsFor, forceStaged is useLocalIO."""
         given = without_empty(value)
         if not isinstance(given, dict):
             return given
-        streams = {name: found.group(1) for name in given if (found := _DATASETS_OF_STREAM.fullmatch(str(name)))}
+        if "forceStaged" in given:
+            given = {**given, "useLocalIO": given["forceStaged"]}
+        streams = {name: stream for name in given if (stream := stream_of(str(name))) is not None}
         if not streams:
             return given
         rest = {name: one for name, one in given.items() if name not in streams}
@@ -79,8 +87,22 @@ FACTS: Mapping[str, About] = _facts()
 CHANGED_BY_RETRY = frozenset(name for name, about in FACTS.items() if about.retry)
 #: what may change while the task lives
 CHANGED_LIVE = frozenset(name for name, about in FACTS.items() if about.live)
-#: what an incremental execution may change: both, and the memory, which it resets
-CHANGED_BY_INCEXEC = CHANGED_BY_RETRY | CHANGED_LIVE | {"ramCount", "ramUnit"}
+#: what the command retry may change besides what a resubmission changes: all that may change live, and the memory,
+#: which both reset (PanDA client, pbook retry)
+CHANGED_BY_COMMAND = CHANGED_BY_RETRY | CHANGED_LIVE | {"ramCount", "ramUnit"}
+
+
+def warnings_of(given: TaskParameters) -> list[str]:
+    """What a task says for which nothing is done, with the reason, for who submits it.
+
+    Example: ddmBackEnd "rucio" is told as "ddmBackEnd is taken and nothing is done for it: the catalogue of a VO is
+    set by its operators".
+    """
+    return [
+        f"{field.alias or name} is taken and nothing is done for it: {FACTS[field.alias or name].kept}"
+        for name, field in TaskParameters.model_fields.items()
+        if FACTS[field.alias or name].warned and getattr(given, name) not in (None, False)
+    ]
 
 
 def described() -> list[dict[str, str]]:
@@ -126,3 +148,30 @@ def _type_in_words(schema: Mapping[str, Any]) -> tuple[str, str]:
 def known_fields() -> frozenset[str]:
     """Every field name as written in the JSON."""
     return frozenset(FACTS)
+
+
+def _is_of(annotation: Any, kind: type) -> bool:
+    return annotation is kind or any(_is_of(one, kind) for one in get_args(annotation))
+
+
+#: parameters that are numbers and no texts, by their name in the JSON -> the type of the number
+_NUMBERS = {
+    field.alias or name: int if _is_of(field.annotation, int) else float
+    for name, field in TaskParameters.model_fields.items()
+    if (_is_of(field.annotation, int) or _is_of(field.annotation, float))
+    and not _is_of(field.annotation, str)
+    and not any(_is_of(field.annotation, kind) for kind in (bool, list, dict))
+}
+
+
+def with_numbers(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of a task with numbers in place of texts that say one, as the field's clients write them.
+
+    Example: {"nFilesPerJob": "2", "goal": "99.5"} is {"nFilesPerJob": 2, "goal": 99.5}; "2.5" files stay a text.
+    """
+    return {name: _number(value, _NUMBERS[name]) if name in _NUMBERS else value for name, value in parameters.items()}
+
+
+def _number(value: Any, kind: type[int] | type[float]) -> Any:
+    pattern = r"[+-]?\d{1,15}" if kind is int else r"[+-]?\d{1,15}(\.\d{1,15})?"
+    return kind(value) if isinstance(value, str) and re.fullmatch(pattern, value.strip(), re.ASCII) else value

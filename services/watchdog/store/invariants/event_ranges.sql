@@ -22,6 +22,26 @@ SELECT r.task_id, 'event_range' AS entity, r.event_range_id AS entity_id,
  WHERE r.task_id = ANY(:task_ids::bigint[]) AND r.status IN (3, 6) AND f.status = 'finished'
    AND EXISTS (SELECT FROM event_ranges m WHERE m.task_id = r.task_id AND m.file_id = r.file_id AND m.status = 9);
 
+-- name: i8_events_not_merged
+-- The merged ranges of a finished file cover all its events; of a task that was told to finish, or may lose some
+-- (allowPartialFinish), some may be unprocessed, and are in ranges of their own.
+SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
+       format('file %s is finished; of its %s events %s are in merged ranges, %s in any range', f.file_id, f.n_events,
+              c.n_merged, c.n_in_ranges) AS sentence
+  FROM tasks t JOIN task_datasets d USING (task_id) JOIN task_files f USING (dataset_id)
+  CROSS JOIN LATERAL (
+       SELECT range_agg(int8range(r.def_min_event_id, r.def_max_event_id, '[]')) AS in_ranges,
+              range_agg(int8range(r.def_min_event_id, r.def_max_event_id, '[]')) FILTER (WHERE r.status = 9) AS merged
+         FROM event_ranges r WHERE r.task_id = f.task_id AND r.file_id = f.file_id) g
+  CROSS JOIN LATERAL (SELECT (SELECT sum(upper(p) - lower(p)) FROM unnest(g.in_ranges) p) AS n_in_ranges,
+                             (SELECT sum(upper(p) - lower(p)) FROM unnest(g.merged) p) AS n_merged) c
+ WHERE t.task_id = ANY(:task_ids::bigint[]) AND t.event_service = 1 AND NOT t.split_rule ? 'hpoWorkflow'
+   AND d.master_id IS NULL AND f.type IN ('input', 'pseudo_input', 'pp_input') AND f.status = 'finished'
+   AND c.n_merged < f.n_events
+   AND (c.n_in_ranges < f.n_events OR NOT t.split_rule ? 'allowPartialFinish' AND NOT EXISTS (
+       SELECT FROM transition_log l
+        WHERE l.task_id = t.task_id AND l.entity = 'task' AND l.to_status = 'finishing'));
+
 -- name: i7_counters_of_job_set
 -- The counters of a job set that is worked on are those of its ranges.
 SELECT s.task_id, 'job_set' AS entity, s.job_set_id AS entity_id,

@@ -31,3 +31,19 @@ SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
                       WHERE one.dataset_id = known.dataset_id AND one.lfn = f.lfn LIMIT 1) c
  WHERE t.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
    AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted');
+
+-- name: i16_output_not_in_the_text
+-- What a finished job wrote has a name that its text told it: no file is taken for another that the payload wrote. The
+-- lists of a specification say what is expected, not what the payload is told; a log is written by the pilot. A text
+-- that is encoded (encJobParams) is read decoded.
+SELECT f.task_id, 'file' AS entity, f.file_id AS entity_id,
+       format('job %s wrote output %s, which its text does not name', j.job_id, f.lfn) AS sentence
+  FROM task_datasets d
+  JOIN task_files f ON f.dataset_id = d.dataset_id AND f.status = 'finished'
+  JOIN every_job j ON j.job_id = f.out_job_id AND j.status = 'finished'
+  JOIN job_specs s ON s.job_id = j.job_id
+ CROSS JOIN LATERAL (SELECT s.spec::jsonb - ARRAY['outFiles', 'allowNoOutput'] AS spec) told
+ WHERE d.task_id = ANY(:task_ids::bigint[]) AND d.type IN ('output', 'log', 'trn_output', 'trn_log')
+   AND d.type NOT LIKE '%log' AND strpos(told.spec::text, f.lfn) = 0
+   AND NOT (told.spec ->> 'jobPars' ~ '^[A-Za-z0-9+/]{8,}={0,2}$' AND length(told.spec ->> 'jobPars') % 4 = 0
+            AND strpos(encode(decode(told.spec ->> 'jobPars', 'base64'), 'escape'), f.lfn) > 0);

@@ -43,8 +43,8 @@ async def service(context: Context, database: Database, outside: FaultyCatalogue
 
 @pytest.fixture
 def worker(service: Service) -> RequestWorker:
-    [run] = service.background
-    return run.__self__  # type: ignore[attr-defined]
+    [found] = [one for run in service.background if isinstance(one := run.__self__, RequestWorker)]  # type: ignore[attr-defined]
+    return found
 
 
 @pytest.fixture

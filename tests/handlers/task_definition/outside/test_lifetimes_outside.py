@@ -98,6 +98,24 @@ async def test_a_transient_output_is_closed_gets_a_lifetime_and_no_rule_and_lose
     assert (found.is_open, found.metadata["lifetime_s"]) == (True, None)
 
 
+async def test_outputs_of_an_intermediate_task_are_kept_by_no_rule(
+    database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
+) -> None:
+    rules = "SELECT count(*) FROM catalogue.rules"
+    for intermediate, n_rules in ((True, 0), (None, 2)):
+        name = f"step.{n_rules}"
+        task_id = await registered(database, service, producer, production(name, intermediateTask=intermediate))
+        await work_off(worker)
+        await deliver(database, service, TaskRegistered(task_id=task_id))
+        await work_off(worker)
+        await end_files(database, task_id, finished=20)
+        await put(database, task_id, "prepared", nucleus="ALPHA")
+        await deliver(database, service, TaskPrepared(task_id=task_id))
+        await work_off(worker)
+        found = (await outside.collections([DataName("mc", f"mc.{name}")]))[DataName("mc", f"mc.{name}")]
+        assert not found.is_open and await value_of(outside._inner._database, rules) == n_rules
+
+
 async def test_a_transient_output_that_is_read_again_outside_stays_until_that_reader_has_ended(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from services.task_definition.cataloguing.working import RequestWorker
 from services.task_definition.importing.files import import_catalogue
+from shared.auth import Authority
 from shared.catalogue.outside import DataName
 from shared.db import Database
 from shared.events import (
@@ -19,6 +20,7 @@ from shared.runtime.service import Service
 from tests.catalogues.conformance import new_file
 from tests.catalogues.faulty import FILES_LIES, FaultyCatalogue
 from tests.handlers.events import deliver
+from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.outside.steps import (
     due_again,
     explained,
@@ -53,7 +55,7 @@ async def test_a_task_waits_until_its_input_was_read_and_is_defined_with_it(
 async def test_a_container_comes_with_its_datasets_and_partial_copies_with_their_files(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:
-    task_id = await registered(database, service, producer, analysis())
+    task_id = await registered(database, service, producer, analysis(userName="alice"))
     await work_off(worker)
     await deliver(database, service, TaskRegistered(task_id=task_id))
     assert (await task_row(database, task_id))["status"] == "ready"
@@ -136,7 +138,7 @@ async def test_a_container_in_itself_holds_the_task(
     database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient, outside: FaultyCatalogue
 ) -> None:
     outside.lie = "a container in itself"
-    task_id = await registered(database, service, producer, analysis())
+    task_id = await registered(database, service, producer, analysis(userName="alice"))
     await work_off(worker)
     row = await task_row(database, task_id)
     assert row["status"] == "pending" and "container data:data.all is in itself" in row["error_dialog"]
@@ -159,7 +161,12 @@ async def test_a_catalogue_that_is_down_holds_its_tasks_only_and_is_asked_again_
     row = await task_row(database, task_id)
     assert row["status"] == "pending" and "cannot be reached" in row["error_dialog"]
     assert "cannot be reached" in await explained(producer, task_id)
-    other = await submit(producer, production("elsewhere", [], vo="other", noInput=True, nFiles=2, nFilesPerJob=None))
+    elsewhere = production("elsewhere", [], vo="other", noInput=True, nFiles=2, nFilesPerJob=None)
+    elsewhere["jobParameters"][0]["dataset"], elsewhere["log"]["dataset"] = "mc2.elsewhere", "mc2.log"
+    async with database.pool.acquire() as connection:
+        known = "INSERT INTO catalogue.scopes (scope, vo, claimed_by) VALUES ('mc2', 'other', 'operator')"
+        await connection.execute(known)
+    other = await submit(producer, elsewhere)
     assert TaskDefined(task_id=other) in await deliver(database, service, TaskRegistered(task_id=other))
     [request] = (await producer.get("/api/v1/catalogue/requests")).json()["data"]
     assert request["task_id"] == task_id and "cannot be reached" in request["text"]
@@ -184,12 +191,14 @@ async def test_a_catalogue_that_does_not_answer_keeps_no_transaction_open_and_no
 
 
 async def test_a_catalogue_that_is_too_slow_is_given_up_and_holds_its_task_with_the_reason(
-    database: Database, service: Service, producer: httpx.AsyncClient, outside: FaultyCatalogue
+    database: Database,
+    service: Service,
+    worker: RequestWorker,
+    producer: httpx.AsyncClient,
+    outside: FaultyCatalogue,
 ) -> None:
-    [run] = service.background
-    whole = run.__self__  # type: ignore[attr-defined]
     impatient = RequestWorker(
-        database, whole._catalogues, whole._wishes, whole._carry_out, whole._hold, lease_s=0.2
+        database, worker._catalogues, worker._wishes, worker._carry_out, worker._hold, lease_s=0.2
     )  # fmt: skip
     outside.hangs = asyncio.Event()
     task_id = await registered(database, service, producer, production())
@@ -200,7 +209,7 @@ async def test_a_catalogue_that_is_too_slow_is_given_up_and_holds_its_task_with_
     assert "the catalogue took too long" in await explained(producer, task_id)
     outside.hangs = None
     await due_again(database)
-    await work_off(whole)
+    await work_off(worker)
     await put(database, task_id, "registered")
     assert TaskDefined(task_id=task_id) in await deliver(database, service, TaskRegistered(task_id=task_id))
 
@@ -242,3 +251,39 @@ async def test_a_name_that_another_vo_has_is_not_overwritten(
     row = await task_row(database, task_id)
     assert row["status"] == "pending" and "taken by a dataset of the built-in catalogue" in row["error_dialog"]
     assert await value_of(database, "SELECT DISTINCT size_bytes FROM catalogue.files") == 7
+
+
+async def test_a_name_in_the_scope_of_another_vo_is_not_taken_by_what_a_catalogue_outside_has(
+    database: Database, service: Service, worker: RequestWorker, producer: httpx.AsyncClient
+) -> None:
+    async with database.begin(reason="test") as work:
+        await change(
+            work.connection, "INSERT INTO catalogue.scopes (scope, vo, claimed_by) VALUES ('mc', 'atlas', 'prod')"
+        )
+    parameters = production()
+    parameters["jobParameters"][-1]["dataset"], parameters["log"]["dataset"] = "sim.out", "sim.log"
+    task_id = await registered(database, service, producer, parameters)
+    await work_off(worker)
+    row = await task_row(database, task_id)
+    assert row["status"] == "pending"
+    assert "the scope of the name mc.evnt belongs to another VO" in row["error_dialog"]
+    assert await value_of(database, "SELECT count(*) FROM catalogue.datasets WHERE name = 'mc.evnt'") == 0
+
+
+async def test_requests_are_told_to_members_of_the_vo_and_messages_taken_from_its_production(
+    database: Database,
+    service: Service,
+    producer: httpx.AsyncClient,
+    authority: Authority,
+) -> None:
+    task_id = await registered(database, service, producer, production())
+    async with database.begin(reason="test") as work:
+        await change(work.connection, "UPDATE catalogue_requests SET rule_id = 'r1', status = 'moving'")
+    message = {"event_type": "rule_ok", "payload": {"rule_id": "r1"}}
+    for vo, known in (("cms", 0), ("demo", 1)):
+        async with client_of(service, authority, "prod", "production", groups=[f"{vo}/production"]) as client:
+            for query in ({}, {"vo": "demo"}):
+                told = (await client.get("/api/v1/catalogue/requests", params=query)).json()["data"]
+                assert [one["task_id"] for one in told] == [task_id] * known
+            reply = (await client.post("/api/v1/catalogue/messages", json=message)).json()
+            assert reply["data"]["waited_for"] == known

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_dispatch.policy.call_limits import CallRate, TokenBuckets
+from shared.auth.call_rates import CALLER, FAILED, CallLimits, CallRate, TokenBuckets, TooManyCalls
 
 
 def test_a_burst_comes_through_and_then_the_rate() -> None:
@@ -41,3 +41,19 @@ def test_no_more_come_through_than_the_burst_and_the_rate_allow_and_who_waits_as
         assert wait_s <= 1.0 / calls_per_s + 1e-9
     assert n_through <= rate.most + now * calls_per_s + 1e-6
     assert buckets.take("a", rate, now + 1.0 / calls_per_s + 1e-6) == 0.0
+
+
+def test_calls_are_counted_by_caller_and_the_text_says_which_limit_and_when_to_come_again() -> None:
+    now, over = [0.0], list[str]()
+    limits = CallLimits({CALLER: 2.0, FAILED: 0.0}, burst_s=5, count=over.append, clock=lambda: now[0])
+    for _ in range(10):
+        limits.take(CALLER, "ada")
+    limits.take(CALLER, "bob")
+    with pytest.raises(TooManyCalls, match="more than 2 calls/s of ada; come again in 1 s"):
+        limits.take(CALLER, "ada")
+    for _ in range(1000):
+        limits.note(FAILED, "192.0.2.1")
+        limits.check(FAILED, "192.0.2.1")
+    assert over == [CALLER]
+    now[0] += 0.5
+    limits.take(CALLER, "ada")

@@ -1,0 +1,56 @@
+"""What of a world is told to production of some VOs: no names, quotas and parameters of others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from shared.auth import Caller
+from shared.auth.access import PRODUCTION, Whose
+from shared.config.told import is_told
+from shared.model.world_file import JobsCounted, WorldFile
+
+
+class OfVo(Protocol):
+    """A part of a world that may be a VO's."""
+
+    @property
+    def vo(self) -> str | None:
+        """Whose it is; None or "": nobody's."""
+
+
+P = TypeVar("P", bound=OfVo)
+
+
+def told_world(world: WorldFile, people: frozenset[str], caller: Caller) -> WorldFile:
+    """The world without what names people besides `people`, and without what belongs to VOs of others.
+
+    Numbers stay as they are, so that decisions on tasks of the caller's VOs do, too.
+    """
+    parameters = [one for one in world.parameters if is_told(caller, one.component, one.key, one.vo)]
+    return world.model_copy(
+        update={
+            "statistics": _without_names(world.statistics, people),
+            "user_usage": {name: usage for name, usage in world.user_usage.items() if name in people},
+            "user_usage_of_vos": _of_vos(world.user_usage_of_vos, caller),
+            "user_groups": _of_vos(world.user_groups, caller),
+            "group_corrections": _of_vos(world.group_corrections, caller),
+            "task_queues": _of_vos(world.task_queues, caller),
+            "parameters": parameters,
+        }
+    )
+
+
+def _of_vos(parts: Iterable[P], caller: Caller) -> list[P]:
+    return [one for one in parts if not one.vo or PRODUCTION.allows(caller, Whose.of(None, one.vo))]
+
+
+def _without_names(counted: Iterable[JobsCounted], people: frozenset[str]) -> list[JobsCounted]:
+    """Jobs of others are counted together, under no name."""
+    found: dict[JobsCounted, tuple[int, int]] = {}
+    for one in counted:
+        name = one.user_name if one.user_name in people else ""
+        key = one.model_copy(update={"user_name": name, "n_jobs": 0, "n_cores": 0})
+        n_jobs, n_cores = found.get(key, (0, 0))
+        found[key] = (n_jobs + one.n_jobs, n_cores + one.n_cores)
+    return [key.model_copy(update={"n_jobs": jobs, "n_cores": cores}) for key, (jobs, cores) in found.items()]

@@ -1,0 +1,88 @@
+"""What goes with a job beside its text: its owner's secrets, and logins for the pilots of its queue.
+
+Neither is stored with the job, as specifications are shown to others than the owner.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from services.job_dispatch.acquire.picks import Granted
+from services.job_dispatch.parameters import PILOT_SECRETS
+from services.job_dispatch.store.secrets import KeptSecret, secrets_of_pilots
+from shared.auth.keyring import Keyring, NoKey, Sealed
+from shared.auth.named import EVERYWHERE
+from shared.config.parameters import Parameters
+from shared.db.database import Database
+
+log = logging.getLogger(__name__)
+
+#: by VO, values by key
+Logins = Mapping[str, Mapping[str, str]]
+
+
+class JobSecrets:
+    """Decrypts them for the pilot. `count` is told of each that cannot be: its job goes without."""
+
+    def __init__(
+        self, database: Database, parameters: Parameters, keyring: Keyring, count: Callable[[], None] = lambda: None
+    ) -> None:
+        self._database = database
+        self._parameters = parameters
+        self._keyring = keyring
+        self._count = count
+
+    async def of_pilots(self, queue: str) -> Logins:
+        """What the subject that is configured for a queue gave for pilots, for each VO.
+
+        Asked before a job is taken, which would be lost if they could not be read after.
+        """
+        configured = self._parameters.read(PILOT_SECRETS)
+        keeper = (configured.get(queue) or configured.get(EVERYWHERE)) if isinstance(configured, Mapping) else None
+        if keeper is None:
+            return {}
+        async with self._database.read() as connection:
+            kept = await secrets_of_pilots(connection, str(keeper))
+        return {vo: self._opened([one for one in kept if one.vo == vo]) for vo in {one.vo for one in kept}}
+
+    def added(self, granted: Sequence[Granted], logins: Logins, own_pilot: str | None = None) -> Sequence[Granted]:
+        """The same jobs with what goes with them: secrets where the job uses them, the logins of its VO.
+
+        `own_pilot`: whose own pilot asks, which may run jobs of a group, but gets the secrets of this person alone.
+        """
+        if not logins and all(one.secrets is None for one in granted):
+            return granted
+        return [self._one(one, logins.get(one.vo or "", {}), own_pilot) for one in granted]
+
+    def _one(self, job: Granted, logins: Mapping[str, str], own_pilot: str | None) -> Granted:
+        more: dict[str, Any] = {}
+        if job.secrets is not None:
+            kept = [one for one in _kept_in(job.secrets) if own_pilot in (None, one.owner)]
+            more["secrets"] = orjson.dumps(self._opened(kept)).decode()
+        if logins:
+            more["pilotSecrets"] = logins
+        return replace(job, spec=orjson.dumps(orjson.loads(job.spec or "{}") | more).decode()) if more else job
+
+    def _opened(self, kept: Iterable[KeptSecret]) -> dict[str, str]:
+        found = {}
+        for one in kept:
+            try:
+                found[one.key] = one.opened(self._keyring)
+            except NoKey as error:
+                self._count()
+                log.error("a secret of %s for %s goes with no job: %s", one.owner, one.vo, error)
+        return found
+
+
+def _kept_in(text: str) -> list[KeptSecret]:
+    """As the claim tells them."""
+    return [
+        KeptSecret(owner, vo, key, Sealed(key_id, base64.b64decode(data)))
+        for owner, vo, key, key_id, data in orjson.loads(text)
+    ]

@@ -1,0 +1,46 @@
+"""Requests for the secrets of somebody else: counted by cause, told to their owner by the audit log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from services.task_definition.metrics import DefinitionMetrics
+from services.task_definition.store.tasks import TaskStore
+from services.task_definition.submitting.submission import SubmissionRefused
+from shared.auth import Caller
+from shared.db.database import Database
+from shared.model.secret_notes import ASKED, secrets_of
+
+#: of a name that was sent, how much is told
+_SHOWN = 200
+
+
+class SecretRequests:
+    """The owner reads them where they list their secrets (job_dispatch: `creds/list_user_secrets`)."""
+
+    def __init__(self, database: Database, tasks: TaskStore, metrics: CollectorRegistry) -> None:
+        self._database, self._tasks = database, tasks
+        self._refused = DefinitionMetrics.of(metrics).refused_secrets
+
+    def count(self, cause: str) -> None:
+        """One more."""
+        self._refused.labels(cause).inc()
+
+    async def tell(self, caller: Caller, parameters: Mapping[str, Any], refusal: SubmissionRefused) -> None:
+        """Note a refused submission that asked for the secrets of somebody else; nothing for any other."""
+        if refusal.secrets_of is None:
+            return
+        self.count("another_name")
+        asked = {"vo": parameters.get("vo"), "task_name": str(parameters.get("taskName"))[:_SHOWN]}
+        async with self._database.begin(reason=f"secrets of {refusal.secrets_of} asked for by {caller.name}") as work:
+            await self._tasks.audit(
+                work.connection,
+                caller=caller,
+                verb=ASKED,
+                target=secrets_of(refusal.secrets_of),
+                outcome="refused",
+                details=asked,
+            )

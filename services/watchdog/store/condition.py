@@ -1,0 +1,34 @@
+"""Reads the condition of the system for operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+
+from services.watchdog.policy.condition import USUAL_OF_JOBS, USUAL_OF_TASKS, USUAL_S
+from shared.db.queries import Queries
+
+SQL = Queries.beside(__file__)
+#: rows that a count goes up to, and those that are listed
+MOST_COUNTED, MOST_LISTED = 10_000, 8
+
+
+async def rows(connection: asyncpg.Connection, name: str, **values: Any) -> list[dict[str, Any]]:
+    """What one statement found."""
+    return [dict(row) for row in await SQL.rows(connection, name, **values)]
+
+
+async def waiting(connection: asyncpg.Connection) -> dict[str, Any]:
+    """What waits longer than is usual, by kind."""
+    jobs = {"statuses": list(USUAL_OF_JOBS), "usual_s": list(USUAL_OF_JOBS.values())}
+    tasks = {"statuses": list(USUAL_OF_TASKS), "usual_s": list(USUAL_OF_TASKS.values())}
+    return {
+        "jobs": await rows(connection, "jobs_too_long", **jobs, at_most=MOST_COUNTED),
+        "tasks": await rows(connection, "tasks_too_long", **tasks),
+        "chunks": (await rows(connection, "chunks_too_long", usual_s=USUAL_S))[0],
+        "transfers": (await rows(connection, "transfers_too_long", usual_s=USUAL_S))[0],
+        "results": (await rows(connection, "results_not_applied", usual_s=USUAL_S, at_most=MOST_COUNTED))[0],
+        "requests": await rows(connection, "requests_refused"),
+        "queues": await rows(connection, "queues_without_pilots", at_most=MOST_LISTED),
+    }

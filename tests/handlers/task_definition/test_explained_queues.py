@@ -1,0 +1,83 @@
+"""Why a queue has what it has: numbers for everybody, tasks for who may read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from shared.auth import Authority
+from shared.db import Database
+from shared.runtime.service import Service
+from tests.handlers.task_definition.conftest import client_of
+from tests.handlers.task_definition.steps import define
+from tests.handlers.task_definition.world import production
+from tests.rows import insert, job
+
+CHECKS = {"610": {"name": "queued", "tier": "capacity", "temporary": True, "found": "queued", "wanted": "at most",
+                  "unit": "jobs", "words": [], "parameters": ["jobbroker.NQUEUELIMITSITE"]}}  # fmt: skip
+DECISION = {
+    "kind": "job", "plugin": "production", "seed": 1, "world_version": 1, "outcome": "chosen", "summary": {},
+    "found": [0.0, 21.0], "wanted": [0.0, 20.0], "weights": [1.0, 1.0],
+    "checks": CHECKS,
+}  # fmt: skip
+
+
+async def a_queue_name(database: Database) -> str:
+    async with database.read() as connection:
+        name: str = await connection.fetchval("SELECT queue FROM queues ORDER BY queue LIMIT 1")
+        await connection.execute(
+            "INSERT INTO resource_types (resource_name, position, min_core, max_core, min_ram_per_core,"
+            " max_ram_per_core) VALUES ('SCORE', 99, 1, 1, 0, 2000) ON CONFLICT DO NOTHING"
+        )
+    return name
+
+
+async def put(database: Database, task_id: int, queue: str, *decisions: dict[str, Any]) -> None:
+    async with database.read() as connection:
+        for one in decisions:
+            row = {**DECISION, "names": ["OTHER", f"{queue}/SCORE"], "task_id": task_id, **one}
+            await insert(connection, "brokerage_decisions", row)
+
+
+async def test_a_queue_says_who_is_placed_what_left_it_out_and_why_its_pilots_went(
+    database: Database, service: Service, producer: httpx.AsyncClient, operator: httpx.AsyncClient, authority: Authority
+) -> None:
+    task_id, _ = await define(database, service, producer, production())
+    queue = await a_queue_name(database)
+    await put(
+        database, task_id, queue,
+        {"codes": [0, 0], "chosen": [f"{queue}/SCORE"]},
+        {"codes": [0, 610], "chosen": ["OTHER"]},
+        {"codes": [0, 0], "chosen": ["OTHER"]},
+    )  # fmt: skip
+    async with database.read() as connection:
+        await job(connection, task_id, job_id=9, queue=queue, status="activated")
+        await connection.execute(
+            "INSERT INTO pilots_without_a_job (queue, why, n_pilots, reason) VALUES ($1, 'share', 7, 'of user ada')",
+            queue,
+        )
+        await connection.execute(
+            "INSERT INTO queue_cordons (queue, reason, set_by) VALUES ($1, 'disks are replaced', 'olga')", queue
+        )
+    found = (await operator.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
+    decisions, text = found["decisions"], found["text"]
+    assert [(one["task_id"], one["n_chunks"]) for one in decisions["placed"]] == [(task_id, 1)]
+    assert decisions["not_chosen"] == {"n_chunks": 1, "n_tasks": 1}
+    assert "cordoned by olga" in text and "disks are replaced" in text
+    assert "left out by queued (capacity, may pass): 1 chunk of 1 task" in text
+    assert f"last for task {task_id}: queued 21 jobs, wanted: at most 20 jobs" in text
+    assert "governed by jobbroker.NQUEUELIMITSITE" in text and "share: 7 so far" in text and "of user ada" in text
+    assert f"task {task_id}" in text and "who waits for pilots there" in text
+
+    # somebody else: the same numbers, and nothing that names the work of others
+    async with client_of(service, authority, "bob", "user") as stranger:
+        told = (await stranger.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
+    assert told["decisions"]["placed"] == []
+    assert told["decisions"]["placed_of_others"] == {"n_tasks": 1, "n_chunks": 1}
+    assert [one["example"] for one in told["decisions"]["refused"]] == [None]
+    assert [(one["task_id"], one["task_name"], one["n_jobs"]) for one in told["waiting"]] == [(None, None, 1)]
+    assert "reason" not in told["pilots_without_a_job"][0] and "ada" not in told["text"]
+    assert "placed: 1 task of others: 1 chunk" in told["text"] and "1 task of others: 1 jobs" in told["text"]
+    missing = await operator.get("/api/v1/explain/queue", params={"queue": "NOWHERE"})
+    assert missing.json()["success"] is False and "there is no queue NOWHERE" in missing.json()["message"]

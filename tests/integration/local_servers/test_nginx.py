@@ -1,0 +1,161 @@
+"""The containers' gateway as nginx runs it: slow callers, too many from one address, and what its log holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from aiohttp import web
+
+from deploy.local.locations import GATEWAY_FILE
+from deploy.local.ports import LOOPBACK, free_port
+from tests.unit.local.slow_callers import BODY, HEADERS, slow_callers
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
+MAIN = """
+worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log info;
+events {{ worker_connections 4000; }}
+http {{
+    client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
+    uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+    {server}
+}}
+"""
+
+
+def configured(folder: Path, port: int, service: str, **replaced: str) -> Path:
+    """The file with another port, services and times; everything else as it is."""
+    text = GATEWAY_FILE.read_text().replace("listen 8080;", f"listen {LOOPBACK}:{port};")
+    text = text.replace("/var/log/nginx/access.log", str(folder / "access.log"))
+    text = re.sub(r"set \$(\w+) http://\S+;", rf"set $\1 {service};", text)
+    for before, after in {r"_timeout 10s": "_timeout 1s", **replaced}.items():
+        assert re.search(before, text), before
+        text = re.sub(before, after, text)
+    file = folder / "nginx.conf"
+    file.write_text(MAIN.format(folder=folder, server=text))
+    return file
+
+
+def test_the_configuration_is_one_that_nginx_takes(tmp_path: Path) -> None:
+    assert NGINX is not None
+    file = configured(tmp_path, free_port(), "http://127.0.0.1:1")
+    done = subprocess.run(
+        [NGINX, "-t", "-p", str(tmp_path), "-c", str(file)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and "warn" not in done.stderr, done.stderr
+
+
+@dataclass
+class Running:
+    port: int
+    folder: Path
+    client: httpx.AsyncClient
+    asked: list[str]
+
+
+@contextlib.asynccontextmanager
+async def nginx(folder: Path, **replaced: str) -> AsyncIterator[Running]:
+    asked = list[str]()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        await request.read()
+        asked.append(request.path)
+        if request.path.endswith("/wait"):
+            await asyncio.sleep(1.5)  # the point of the call is time
+        return web.Response(text="done")
+
+    runner = web.ServerRunner(web.Server(handle), shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, LOOPBACK, 0)
+    await site.start()
+    service = f"http://{LOOPBACK}:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[union-attr]
+    port = free_port()
+    file = configured(folder, port, service, **replaced)
+    process = await asyncio.create_subprocess_exec(str(NGINX), "-p", str(folder), "-c", str(file))
+    async with httpx.AsyncClient(base_url=f"http://{LOOPBACK}:{port}", timeout=10, trust_env=False) as client:
+        async with asyncio.timeout(10):
+            while True:
+                with contextlib.suppress(httpx.ConnectError):
+                    await client.get("/livez")
+                    break
+                await asyncio.sleep(0.05)
+        try:
+            yield Running(port, folder, client, asked)
+        finally:
+            process.terminate()
+            await process.wait()
+            await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    "begin", [BODY % b"/api/v1/task/submit", HEADERS % b"/api/v1/task/submit"], ids=["body", "head"]
+)
+async def test_slow_requests_reach_no_service_and_are_cut_while_others_go_on(tmp_path: Path, begin: bytes) -> None:
+    async with (
+        nginx(tmp_path) as running,
+        slow_callers(running.port, ["127.0.0.9", "127.0.0.8"], 600, begin, b"", 0.5) as callers,
+    ):
+        for path in ("/livez", "/api/v1/pilot/acquire_jobs", "/server/panda/getJob", "/api/v1/task/list"):
+            async with asyncio.timeout(1):
+                assert (await running.client.get(path)).status_code == 200, path
+        async with asyncio.timeout(20):
+            for one in callers:
+                await one.was_cut.wait()
+        assert "/api/v1/task/submit" not in running.asked
+
+
+async def test_too_many_from_one_address_are_put_off_in_the_form_of_the_method_and_health_goes_on(
+    tmp_path: Path,
+) -> None:
+    few = {
+        r"limit_conn of_others 100": "limit_conn of_others 3",
+        r"limit_conn of_pilots 12000": "limit_conn of_pilots 1",
+    }
+    async with nginx(tmp_path, **few) as running:
+        asking = [asyncio.create_task(running.client.get("/api/v1/task/wait")) for _ in range(6)]
+        answers = await asyncio.gather(*asking)
+        assert sorted(one.status_code for one in answers) == [200] * 3 + [429] * 3
+        put_off = next(one for one in answers if one.status_code == 429)
+        assert put_off.json()["success"] is False and put_off.headers["retry-after"] == "5"
+        waiting = asyncio.create_task(running.client.get("/api/v1/pilot/wait"))
+        while "/api/v1/pilot/wait" not in running.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await running.client.get("/livez")).status_code == 200
+        assert (await running.client.get("/api/v1/task/list")).status_code == 200
+        told = await running.client.post("/server/panda/updateJob", content=b"jobId=1")
+        assert told.status_code == 429 and told.headers["content-type"].startswith("text/plain")
+        told = await running.client.post("/server/panda/getJob", content=b"siteName=Q")
+        assert (told.status_code, told.json()["StatusCode"]) == (200, 10)
+        assert (await waiting).status_code == 200
+
+
+async def test_no_argument_of_an_address_is_in_a_log(tmp_path: Path) -> None:
+    async with nginx(tmp_path) as running:
+        for path in ("/server/panda/get_access_token", "/api/v1/creds/get_access_token", "/api/v1/task/list"):
+            assert (await running.client.get(path, params={"token_key": "s3cr3t"})).status_code == 200
+        await running.client.get("/api/v1/task/two%0Alines", headers={"User-Agent": 'a" b'})
+    log = (tmp_path / "access.log").read_text()
+    assert "/api/v1/task/list" in log and "s3cr3t" not in log and "get_access_token" not in log
+    assert all(line.startswith("127.0.0.1 [") for line in log.splitlines())
+
+
+async def test_addresses_of_one_network_of_ipv6_count_as_one(tmp_path: Path) -> None:
+    listening = {r"listen 127.0.0.1:(\d+);": r"listen 127.0.0.1:\1; listen [::1]:\1;",
+                 r"limit_conn of_others 100": "limit_conn of_others 1"}  # fmt: skip
+    async with nginx(tmp_path, **listening) as running:
+        try:
+            async with httpx.AsyncClient(base_url=f"http://[::1]:{running.port}", trust_env=False) as client:
+                asking = [asyncio.create_task(client.get("/api/v1/task/wait")) for _ in range(2)]
+                answers = await asyncio.gather(*asking)
+        except httpx.ConnectError:
+            pytest.skip("this machine has no IPv6")
+        assert sorted(one.status_code for one in answers) == [200, 429]

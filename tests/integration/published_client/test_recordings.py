@@ -1,0 +1,104 @@
+"""The recordings that other tests submit are what the published programs send."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.published_client.person import Person
+from tests.unit.brokerage.conformance import sample
+
+RECORDED = {one["in"]["name"]: one for one in sample("client_visible")["cases"]}
+#: one of each program, and options of users that this system carries out otherwise than it is asked to
+NAMES = (
+    "prun_nskip", "prun_merge_log", "prun_psl", "prun_skipscout", "prun_grl", "pa_merge_nobuild", "ph_n",
+)  # fmt: skip
+_DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+#: of the machine that was recorded
+_OF_MACHINE = ("osInfo", "sourceURL")
+
+
+class _Recorder(BaseHTTPRequestHandler):
+    """Answers every call with success, and keeps the tasks."""
+
+    tasks: list[Any]
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is written to the terminal."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path.endswith("task/submit"):
+            self.tasks.append(json.loads(body)["task_parameters"])
+        message = "NOTFOUND" if "validate_cache_file" in self.path else "succeeded. new jediTaskID=1"
+        answer = json.dumps({"success": True, "message": message, "data": [0, message]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    do_GET = do_POST = do_PUT = _answer
+
+
+@contextmanager
+def recorder() -> Iterator[tuple[str, list[Any]]]:
+    """The address of a server that keeps what is submitted, and what it kept."""
+    tasks: list[Any] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Recorder", (_Recorder,), {"tasks": tasks}))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", tasks
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def token() -> str:
+    """What the client reads of its own token, which nobody checks here."""
+    told = {"sub": "jdoe", "preferred_username": "jdoe", "name": "jdoe", "groups": ["atlas"], "exp": 4_000_000_000}
+    parts = ({"alg": "none", "kid": "1"}, told)
+    return ".".join([*(urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts), "x"])
+
+
+def plain(task: dict[str, Any], address: str) -> Any:
+    """Without what is drawn, and what belongs to the machine."""
+    text = json.dumps({name: value for name, value in task.items() if name not in _OF_MACHINE}, sort_keys=True)
+    return json.loads(_DRAWN.sub("UUID", text).replace(address, "https://pandacache.cern.ch"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_recorded_command_line_makes_the_published_program_send_what_was_recorded(
+    name: str, client_folder: Path, tmp_path: Path
+) -> None:
+    given, sent = RECORDED[name]["in"], RECORDED[name]["out"]["tasks"]
+    installed = tmp_path / "installed" / "etc" / "panda"
+    installed.mkdir(parents=True)
+    (installed / "share").symlink_to(client_folder / "share")
+    own = {
+        "PANDA_SYS": str(tmp_path / "installed"),
+        "PANDA_AUTH": "oidc",
+        "PANDA_AUTH_VO": "atlas",
+        "PANDA_AUTH_ID_TOKEN": token(),
+    }
+    work = str(tmp_path / "work")
+    recorded_there = {key: value.replace("/home/jdoe/work", work) for key, value in given.get("env", {}).items()}
+    with recorder() as (address, tasks):
+        person = Person(client_folder, tmp_path, address, {**own, **recorded_there})
+        for file, content in given.get("files", {}).items():
+            place = person.work_directory() / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(content if isinstance(content, str) else json.dumps(content))
+        said = person.run(given["command"], *given["args"])
+        assert [plain(one, address) for one in tasks] == [plain(one["task_params"], address) for one in sent], said.text
