@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from starlette.responses import Response
 
 from services.task_definition.store import accounts as store
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.store.audit import audit
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.db.database import Database
@@ -92,10 +92,10 @@ class UserList(BaseModel):
     users: Annotated[list[UserRecord], Field(max_length=100_000)]
 
 
-def account_routes(database: Database, tasks: TaskStore) -> APIRouter:
+def account_routes(database: Database) -> APIRouter:
     """List, load, set, remove, of groups and of users."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1", tags=["groups and users"])
-    groups, users = GroupRoutes(database, tasks), UserRoutes(database, tasks)
+    groups, users = GroupRoutes(database), UserRoutes(database)
     for name, routes in (("group", groups), ("user", users)):
         router.get(f"/{name}/list")(routes.list_all)
         router.post(f"/{name}/load")(routes.load)
@@ -107,8 +107,8 @@ def account_routes(database: Database, tasks: TaskStore) -> APIRouter:
 class GroupRoutes:
     """One method for each path under /api/v1/group."""
 
-    def __init__(self, database: Database, tasks: TaskStore) -> None:
-        self._database, self._tasks = database, tasks
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def list_all(self, caller: Member) -> Response:
         """Every group of the caller's VOs: its share, how it is divided, how many users it has."""
@@ -123,7 +123,7 @@ class GroupRoutes:
             return refused(BAD_REQUEST, problems=problems)
         async with self._database.begin(reason=f"groups loaded by {caller.name}") as work:
             await store.put_groups(work.connection, [one.model_dump() for one in request.groups], replace=True)
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=caller,
                 verb="group.load",
@@ -139,7 +139,7 @@ class GroupRoutes:
             known = [one for one in await store.groups(work.connection) if _is(one, request.vo, request.name)]
             record = {**request.model_dump(), **(known[0] if known else {}), **given}
             await store.put_groups(work.connection, [record], replace=False)
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=caller,
                 verb="group.set",
@@ -155,17 +155,15 @@ class GroupRoutes:
         async with self._database.begin(reason=f"group {name} removed by {caller.name}") as work:
             if not await store.forget_group(work.connection, vo, name):
                 return refused(NOT_FOUND, f"{vo} has no group {name}")
-            await self._tasks.audit(
-                work.connection, caller=caller, verb="group.remove", target=f"group:{vo}/{name}", details={}
-            )
+            await audit(work.connection, caller=caller, verb="group.remove", target=f"group:{vo}/{name}", details={})
         return Envelope(None, f"group {name} is removed")
 
 
 class UserRoutes:
     """One method for each path under /api/v1/user."""
 
-    def __init__(self, database: Database, tasks: TaskStore) -> None:
-        self._database, self._tasks = database, tasks
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def list_all(self, caller: Reader) -> Response:
         """Users with their letters and what these mean, as far as they are told to the caller."""
@@ -183,7 +181,7 @@ class UserRoutes:
             if problems:
                 return refused(BAD_REQUEST, problems=problems)
             await store.put_users(work.connection, [one.model_dump() for one in request.users], replace=True)
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=caller,
                 verb="user.load",
@@ -203,7 +201,7 @@ class UserRoutes:
             known = await store.user(work.connection, request.user_name, request.vo)
             record = {**request.model_dump(), **(known or {}), **given}
             await store.put_users(work.connection, [record], replace=False)
-            await self._tasks.audit(
+            await audit(
                 work.connection, caller=caller, verb="user.set", target=f"user:{request.user_name}", details=given
             )
         said = _message(f"user {request.user_name} is set", record["grid_pref"])
@@ -216,7 +214,7 @@ class UserRoutes:
         async with self._database.begin(reason=f"user {user_name} removed by {caller.name}") as work:
             if not await store.forget_user(work.connection, user_name, vo):
                 return refused(NOT_FOUND, f"nothing is said of a user {user_name} for {vo or 'all VOs'}")
-            await self._tasks.audit(
+            await audit(
                 work.connection, caller=caller, verb="user.remove", target=f"user:{user_name}", details={"vo": vo}
             )
         return Envelope(None, f"user {user_name} is removed")

@@ -17,7 +17,7 @@ from services.task_definition.importing.files import (
 )
 from services.task_definition.importing.import_file import ImportedCatalogue, InvalidCatalogue, vo_in
 from services.task_definition.owning import caller_as_writer
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.store.audit import audit
 from services.task_definition.telling import Telling
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
@@ -52,7 +52,7 @@ def vo_of_import(caller: Caller, stated: str | None) -> str:
     raise InvalidCatalogue([Problem("catalogue", "", "vo", f"{said}allowed: {', '.join(vos) or 'none'}")])
 
 
-def catalogue_routes(database: Database, tasks: TaskStore, grid: KnownGrid, telling: Telling) -> APIRouter:
+def catalogue_routes(database: Database, grid: KnownGrid, telling: Telling) -> APIRouter:
     """Import, list, show."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/catalogue", tags=["catalogue"])
 
@@ -62,7 +62,7 @@ def catalogue_routes(database: Database, tasks: TaskStore, grid: KnownGrid, tell
             counts = await write_catalogue(work.connection, parsed, writer)
             details = {**counts, "vo": vo}
             verb = "catalogue.import"
-            await tasks.audit(work.connection, caller=caller, verb=verb, target="catalogue", details=details)
+            await audit(work.connection, caller=caller, verb=verb, target="catalogue", details=details)
         return counts
 
     @router.post("/import")

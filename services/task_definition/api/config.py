@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from services.task_definition.policy.effects import Stored, without_effect
 from services.task_definition.policy.setting import InvalidSetting, app_of, setting_of
+from services.task_definition.store.audit import audit
 from services.task_definition.store.config import SQL
-from services.task_definition.store.tasks import TaskStore
 from shared.auth import Caller, access, require
 from shared.config.told import is_told
 from shared.db.database import Database
@@ -32,10 +32,10 @@ Name = Annotated[str, Body(min_length=1, max_length=200, pattern=r"^[^\s]+$")]
 Asked = Annotated[str, Query(min_length=1, max_length=200)]
 
 
-def config_routes(database: Database, tasks: TaskStore) -> APIRouter:
+def config_routes(database: Database) -> APIRouter:
     """List, get, set, unset."""
     routes, router = (
-        ConfigRoutes(database, tasks),
+        ConfigRoutes(database),
         APIRouter(route_class=JsonRoute, prefix="/api/v1/config", tags=["config"]),
     )
     router.get("/list")(routes.list_all)
@@ -48,8 +48,8 @@ def config_routes(database: Database, tasks: TaskStore) -> APIRouter:
 class ConfigRoutes:
     """One method for each path. An `app` that is left out is the one that reads the parameter."""
 
-    def __init__(self, database: Database, tasks: TaskStore) -> None:
-        self._database, self._tasks = database, tasks
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def list_all(self, caller: Anyone, component: Text = None, app: Text = None) -> Response:
         """Every parameter that was set and that the caller is told."""
@@ -96,7 +96,7 @@ class ConfigRoutes:
                 changed_by=caller.name,
             )
             details = {"value": setting.text}
-            version = await _announce(work, self._tasks, caller, "config.set", f"{component}.{key}", details)
+            version = await _announce(work, caller, "config.set", f"{component}.{key}", details)
             rows = await SQL.rows(work.connection, "parameters", app=None, component=None, key=None, vo=None)
         unused = without_effect(_stored(rows), component, key, vo or "")
         said = f"{component}.{key} = {setting.text} ({setting.kind})"
@@ -118,7 +118,7 @@ class ConfigRoutes:
             )
             if not gone:
                 return refused(NOT_FOUND, f"{component}.{key} is not set")
-            version = await _announce(work, self._tasks, caller, "config.unset", f"{component}.{key}", {})
+            version = await _announce(work, caller, "config.unset", f"{component}.{key}", {})
         return Envelope({"config_version": version}, f"{component}.{key} has its default again")
 
 
@@ -138,13 +138,11 @@ def _told(row: asyncpg.Record, caller: Caller) -> dict[str, Any]:
     return {**row, "changed_by": row["changed_by"] if access.OPERATORS.allows(caller, access.Whose()) else None}
 
 
-async def _announce(
-    work: UnitOfWork, tasks: TaskStore, caller: Caller, verb: str, target: str, details: dict[str, Any]
-) -> int:
+async def _announce(work: UnitOfWork, caller: Caller, verb: str, target: str, details: dict[str, Any]) -> int:
     """Another version, the news of it, and who did it."""
     version = int(await SQL.value(work.connection, "next_version"))
     work.emit(ConfigChanged(config_version=version))
-    await tasks.audit(
+    await audit(
         work.connection,
         caller=caller,
         verb=verb,

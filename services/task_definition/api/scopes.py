@@ -12,8 +12,8 @@ from starlette.responses import Response
 from services.task_definition.importing.files import like_of
 from services.task_definition.importing.import_file import LONGEST_VO
 from services.task_definition.policy.allowed_names import SCOPES, is_scope
+from services.task_definition.store.audit import audit
 from services.task_definition.store.scopes import SQL, list_scopes, refused_writes
-from services.task_definition.store.tasks import TaskStore
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.auth.configuration import LONGEST_NAME
@@ -37,7 +37,7 @@ Names = Annotated[list[Annotated[str, Field(max_length=300)]], Body(min_length=1
 Limit = Annotated[int, Page(10_000, 1000)]
 
 
-def scope_routes(database: Database, tasks: TaskStore, catalogue: CatalogueReader) -> APIRouter:
+def scope_routes(database: Database, catalogue: CatalogueReader) -> APIRouter:
     """Scopes, refused writes, readers."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/catalogue", tags=["catalogue"])
 
@@ -59,7 +59,7 @@ def scope_routes(database: Database, tasks: TaskStore, catalogue: CatalogueReade
             by, details = caller.name, {"vo": vo, "owner": owner}
             await SQL.run(work.connection, "give_scope", scope=scope, vo=vo, owner=owner, claimed_by=by)
             verb, target = "catalogue.scope", f"scope:{scope}"
-            await tasks.audit(work.connection, caller=caller, verb=verb, target=target, details=details)
+            await audit(work.connection, caller=caller, verb=verb, target=target, details=details)
         return Envelope({"scope": scope, **details}, f"{scope} belongs to {owner or 'production'} of {vo or 'no VO'}")
 
     @router.get("/refused")
@@ -81,9 +81,7 @@ def scope_routes(database: Database, tasks: TaskStore, catalogue: CatalogueReade
             if not by_all:
                 await SQL.run(work.connection, "look_at_readers", names=wanted)
             details = {"names": wanted, "by_all": by_all}
-            await tasks.audit(
-                work.connection, caller=caller, verb="catalogue.readable", target="catalogue", details=details
-            )
+            await audit(work.connection, caller=caller, verb="catalogue.readable", target="catalogue", details=details)
         return Envelope(details, f"{len(wanted)} {'opened for' if by_all else 'closed to'} other VOs")
 
     return router

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from services.task_definition.api.task_filters import wanted_of, words
 from services.task_definition.policy.client_names import as_the_client_knows_it
 from services.task_definition.policy.task_parameters.rule_text import text_of_rules
+from services.task_definition.store.audit import audit
 from services.task_definition.store.periodic import PeriodicStore
 from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
 from services.task_definition.store.tasks import TaskStore
@@ -63,7 +64,7 @@ def submission_routes(
                 if not dry_run:
                     await series.note_seen(work.connection, caller)
                     target = f"task:{found.task_id}"
-                    await tasks.audit(
+                    await audit(
                         work.connection,
                         caller=caller,
                         verb="task.submit",

@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.store.audit import audit
 from services.task_definition.store.tokens import SQL
 from shared.auth import Caller, access, require
 from shared.auth.caller import EXPIRED_WITHIN_S
@@ -32,7 +32,7 @@ Operator = Annotated[Caller, Depends(require(access.OPERATORS, "operator"))]
 Name = Annotated[str | None, Body(min_length=1, max_length=1000)]
 
 
-def token_routes(database: Database, tasks: TaskStore) -> APIRouter:
+def token_routes(database: Database) -> APIRouter:
     """Revoke, and list what is revoked."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/token", tags=["tokens"])
 
@@ -68,7 +68,7 @@ def token_routes(database: Database, tasks: TaskStore) -> APIRouter:
             )
             version = int(await SQL.value(work.connection, "next_version"))
             work.emit(ConfigChanged(config_version=int(await SQL.value(work.connection, "config_version"))))
-            await tasks.audit(
+            await audit(
                 work.connection,
                 caller=caller,
                 verb="token.revoke",

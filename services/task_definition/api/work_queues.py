@@ -20,7 +20,7 @@ from services.task_definition.policy.work_queues import (
     without_effect,
 )
 from services.task_definition.store import work_queues as store
-from services.task_definition.store.tasks import TaskStore
+from services.task_definition.store.audit import audit
 from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
@@ -73,10 +73,10 @@ class WorkQueueList(BaseModel):
     dry_run: DryRun = False
 
 
-def work_queue_routes(database: Database, tasks: TaskStore) -> APIRouter:
+def work_queue_routes(database: Database) -> APIRouter:
     """List, load, set, remove."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/work_queue", tags=["work queues"])
-    routes = WorkQueueRoutes(database, tasks)
+    routes = WorkQueueRoutes(database)
     router.get("/list")(routes.list_all)
     router.post("/load")(routes.load)
     router.post("/set")(routes.set)
@@ -87,8 +87,8 @@ def work_queue_routes(database: Database, tasks: TaskStore) -> APIRouter:
 class WorkQueueRoutes:
     """One method for each path."""
 
-    def __init__(self, database: Database, tasks: TaskStore) -> None:
-        self._database, self._tasks = database, tasks
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def list_all(self, caller: Anyone) -> Response:
         """Every queue in the order in which it is asked, with its live tasks."""
@@ -135,7 +135,7 @@ class WorkQueueRoutes:
                 {"matching_tasks": matches, "without_effect": unused}, _message("nothing was changed", unused)
             )
         await store.replace_work_queues(work.connection, queues)
-        await self._tasks.audit(
+        await audit(
             work.connection,
             caller=caller,
             verb=verb,

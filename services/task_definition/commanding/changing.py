@@ -24,6 +24,7 @@ from services.task_definition.policy.task_parameters.table import (
 )
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
+from services.task_definition.store.audit import audit
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller
@@ -140,7 +141,7 @@ class Changes:
         if not changes or not await self._store.note_change(work.connection, task.task_id, by.name):
             return
         if parameters.get("useSecrets"):
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=by,
                 verb=WITHHELD,

@@ -23,6 +23,7 @@ from services.task_definition.policy import owners
 from services.task_definition.policy.command_table import named
 from services.task_definition.policy.final_status import parent_is_corrupted
 from services.task_definition.reclassifying import Reclassifying
+from services.task_definition.store.audit import audit
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.auth import Caller, access
@@ -84,7 +85,7 @@ class Commands:
             if caller is not SYSTEM:  # which acts for whoever gave the first command
                 command = replace(command, by_production=caller.may_for(task.vo, "production"))
             reply = await self._carry_out(work, task, command, caller)
-        await self._tasks.audit(
+        await audit(
             work.connection,
             caller=caller,
             verb=f"task.{command.verb}",
@@ -171,9 +172,7 @@ class Commands:
             return
         said = f"refused: {reason} by {killer}, who may not command it: it goes on"
         target, details = f"task:{child_id}", {"parent": ended.task_id}
-        await self._tasks.audit(
-            work.connection, caller=SYSTEM, verb="task.kill", target=target, outcome=said, details=details
-        )
+        await audit(work.connection, caller=SYSTEM, verb="task.kill", target=target, outcome=said, details=details)
 
     def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
         if task is None:

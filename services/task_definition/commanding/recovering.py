@@ -18,6 +18,7 @@ from services.task_definition.commanding.command import SYSTEM, Command, Execute
 from services.task_definition.commanding.reopening import reopen_outputs
 from services.task_definition.policy import commands as rules
 from services.task_definition.policy.recovery import RecoveryPlan, said
+from services.task_definition.store.audit import audit
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.recoveries import KnownFile, RecoveryStore
 from services.task_definition.store.scopes import given_away
@@ -153,7 +154,7 @@ class Recovery:
         reply = await self._recover_or_refuse(work, parent, command, f"its child {task.task_id} lost its input")
         if not reply.accepted:
             raise RecoveryRefused(reply)
-        await self._tasks.audit(
+        await audit(
             work.connection,
             caller=SYSTEM,
             verb="task.recover_lost_files",

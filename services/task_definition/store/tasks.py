@@ -13,7 +13,6 @@ from services.task_definition.policy.classes import Sharing
 from services.task_definition.policy.duplication import Writer
 from services.task_definition.policy.shares import ShareNode
 from services.task_definition.store.work_queues import work_queues
-from shared.auth import Caller
 from shared.auth.access import Whose
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
@@ -172,28 +171,6 @@ class TaskStore:
         details: Mapping[str, Any] | None = None,
     ) -> None:
         await SQL.run(connection, "note_command", task_id=task_id, command=command, details=details and dict(details))
-
-    async def audit(
-        self,
-        connection: asyncpg.Connection,
-        *,
-        caller: Caller,
-        verb: str,
-        target: str,
-        outcome: str = "accepted",
-        details: Mapping[str, Any] | None = None,
-    ) -> None:
-        """One line of who did what."""
-        await SQL.run(
-            connection,
-            "audit",
-            caller=caller.name,
-            roles=sorted(caller.roles),
-            verb=verb,
-            target=target,
-            outcome=outcome,
-            details=dict(details or {}),
-        )
 
     async def grid_pref(self, connection: asyncpg.Connection, user_name: str, vo: str) -> str:
         """The letters of a user in a VO."""

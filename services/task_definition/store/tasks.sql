@@ -75,11 +75,6 @@ UPDATE tasks SET end_time = orrery_now(),
 UPDATE tasks SET command = :command, command_time = orrery_now(), command_details = :details::jsonb
  WHERE task_id = :task_id;
 
--- name: audit
--- Who gave which command, for people.
-INSERT INTO audit_log (caller, roles, verb, target, outcome, details)
-VALUES (:caller, :roles::text[], :verb, :target, :outcome, :details::jsonb);
-
 -- name: children_of_task
 -- Tasks that wait for this one, in order of id.
 SELECT task_id, status, old_status, hold, user_name FROM tasks

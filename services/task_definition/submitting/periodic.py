@@ -22,6 +22,7 @@ from services.task_definition.policy.periodic import (
     right_lost,
 )
 from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.store.audit import audit
 from services.task_definition.store.periodic import Lapsed, PeriodicStore, PeriodicTask, described
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.rights import owner_of
@@ -127,7 +128,7 @@ class PeriodicTasks:
         then = next_time(series.next_at, series.period_s, work.now)
         await self._store.submitted(work.connection, series.periodic_id, task_id=task_id, error=error, next_at=then)
         if task_id is not None:
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=series.as_caller(),
                 verb="task.submit",
@@ -175,7 +176,7 @@ class PeriodicTasks:
         return rules.Reply(rules.NOT_PERMITTED, said)
 
     async def _audit(self, work: UnitOfWork, caller: Caller, verb: str, periodic_id: int, outcome: str) -> None:
-        await self._tasks.audit(
+        await audit(
             work.connection,
             caller=caller,
             verb=f"periodic_task.{verb}",

@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from services.task_definition.metrics import DefinitionMetrics
+from services.task_definition.store.audit import audit
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.submission import SubmissionRefused
 from shared.auth import Caller
@@ -36,7 +37,7 @@ class SecretRequests:
         self.count("another_name")
         asked = {"vo": parameters.get("vo"), "task_name": str(parameters.get("taskName"))[:_SHOWN]}
         async with self._database.begin(reason=f"secrets of {refusal.secrets_of} asked for by {caller.name}") as work:
-            await self._tasks.audit(
+            await audit(
                 work.connection,
                 caller=caller,
                 verb=ASKED,
