@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 import asyncpg
 
 from services.task_definition.importing.import_file import ImportedCatalogue
-from services.task_definition.policy.duplication import fields_of_outputs
-from services.task_definition.policy.outputs import TASK_ID_PLACEHOLDER, plan_outputs
 from services.task_definition.policy.scopes import (
     ForeignName,
     NameWanted,
@@ -22,7 +20,6 @@ from services.task_definition.policy.scopes import (
     refusals,
     wanted,
 )
-from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.store.known_vos import known_vos
 from services.task_definition.store.scopes import SQL, find_scopes
 from shared.auth import Caller, access
@@ -33,24 +30,14 @@ async def foreign_names(
     connection: asyncpg.Connection, names: Sequence[NameWanted], writer: NameWriter
 ) -> list[ForeignName]:
     """Those of the names that the writer must not write; nothing is taken."""
-    return await _refusals(connection, names, await find_scopes(connection, _scopes_of(names)), writer)
-
-
-async def foreign_task_name(connection: asyncpg.Connection, spec: TaskSpec, writer: NameWriter) -> list[ForeignName]:
-    """The name of a task where it begins with a scope of somebody else of the VO.
-
-    It is theirs like that of a dataset; each VO has names of tasks of its own.
-    """
-    name = spec.parameters.task_name
-    names = [wanted("taskName", name)] if name.startswith("user.") else []
-    return [one for one in await foreign_names(connection, names, writer) if one.cause != "another VO"]
+    return await _refusals(connection, names, await find_scopes(connection, scopes_of(names)), writer)
 
 
 async def take_names(
     connection: asyncpg.Connection, names: Sequence[NameWanted], writer: NameWriter
 ) -> list[ForeignName]:
     """The same, and scopes of nobody belong to the writer from now on, if there is none that is refused."""
-    scopes = _scopes_of(names)
+    scopes = scopes_of(names)
     known = await find_scopes(connection, scopes)
     vos = await _vos(connection, scopes, known)
     new = [one for one in scopes if one not in known and may_take(one, writer, vos)]
@@ -67,7 +54,7 @@ async def _refusals(
     connection: asyncpg.Connection, names: Sequence[NameWanted], known: Mapping[str, Whose], writer: NameWriter
 ) -> list[ForeignName]:
     rows = await SQL.rows(connection, "vos_of_datasets", names=[one.name for one in names])
-    vos = await _vos(connection, _scopes_of(names), known)
+    vos = await _vos(connection, scopes_of(names), known)
     return refusals(names, known, writer, {row["name"]: row["vo"] for row in rows}, vos)
 
 
@@ -94,33 +81,11 @@ def installation_as_writer(vo: str | None) -> NameWriter:
     return NameWriter(vo or "", "", may_write=lambda whose: True, is_producer=True, is_of_task=False, takes_any=True)
 
 
-def task_as_writer(task_id: int, vo: str, user_name: str, submitted: TaskSpec) -> NameWriter:
-    """A task that is refined: it may write where its submission was allowed to, and in its owner's scopes."""
-    return NameWriter(
-        vo,
-        user_name,
-        may_write=lambda whose: whose.owner == user_name,
-        approved=frozenset(_scopes_of(outputs_wanted(submitted, task_id))),
-    )
-
-
-def outputs_wanted(spec: TaskSpec, task_id: int) -> list[NameWanted]:
-    """What a task writes: its datasets, and the containers that they are put into."""
-    given = fields_of_outputs(spec).items()
-    fields, found = {name.replace(TASK_ID_PLACEHOLDER, str(task_id)): field for name, field in given}, []
-    for one in plan_outputs(spec, task_id).datasets:
-        field = fields.get(one.final or one.name) or fields.get(one.container or "", "taskName")
-        found.append(wanted(field, one.name, one.scope))
-        if one.container is not None:
-            found.append(wanted(field, one.container))
-    return found
-
-
 def import_wanted(parsed: ImportedCatalogue) -> list[NameWanted]:
     """What an import writes."""
     datasets = [wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.datasets]
     return [*datasets, *(wanted(f"{one.name}.name", one.name, one.scope) for one in parsed.containers)]
 
 
-def _scopes_of(names: Iterable[NameWanted]) -> list[str]:
+def scopes_of(names: Iterable[NameWanted]) -> list[str]:
     return sorted({scope for one in names for scope in one.scopes})

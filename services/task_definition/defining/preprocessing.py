@@ -6,7 +6,7 @@ Source: JEDI, Task status (topreprocess, preprocessing).
 from __future__ import annotations
 
 from services.task_definition.announcing import emit_for_status
-from services.task_definition.owning import outputs_wanted, take_names, task_as_writer
+from services.task_definition.owning import take_names
 from services.task_definition.policy.definition_plan import DefinitionRefused, Postponed
 from services.task_definition.policy.outputs import preprocessing_lines
 from services.task_definition.policy.preprocessing import is_due, with_returned
@@ -17,6 +17,7 @@ from services.task_definition.reclassifying import Reclassifying
 from services.task_definition.store.definitions import DefinitionStore, NewDataset
 from services.task_definition.store.preprocessing import PreprocessingStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
+from services.task_definition.submitting.names import outputs_wanted, task_as_writer
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import PREPROCESS_INPUT
 from shared.states.task import TaskStatus

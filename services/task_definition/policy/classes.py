@@ -8,7 +8,8 @@ from typing import Any
 
 from services.task_definition.policy.shares import ShareNode, resource_type_of_row, share_for
 from services.task_definition.policy.task_spec import TaskSpec
-from services.task_definition.policy.work_queues import WorkQueue, work_queue_for
+from services.task_definition.policy.work_queue_of_task import work_queue_for
+from services.task_definition.policy.work_queues import WorkQueue
 from shared.model.resource_types import ResourceType
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from services.task_definition.policy.task_spec import TaskSpec
 from shared.model.analysis import is_analysis
 from shared.model.criteria import CriteriaColumn, SqlCriteria, WrongCriteria, parse_criteria, parse_variables
 from shared.model.problems import FieldProblem
@@ -94,26 +93,6 @@ def in_order(queues: Sequence[WorkQueue]) -> list[WorkQueue]:
     return sorted(queues, key=lambda one: (one.order is None, one.order or 0, one.queue_id))
 
 
-def facts_of_task(spec: TaskSpec, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What criteria are asked of; `changed`: columns that are others by now."""
-    row = {**spec.columns(), **(changed or {})}
-    names = ",".join(sorted(spec.split_rule()))
-    return {"event_service": 0, **row, "vo": spec.parameters.vo, "split_rule_names": names}
-
-
-def work_queue_for(spec: TaskSpec, queues: Sequence[WorkQueue], changed: Mapping[str, Any] | None = None) -> int | None:
-    """The queue that is named in the task, else the first that takes it; None: shares alone decide.
-
-    Raises LookupError for a name that no active queue has whose label, VO and criteria match the task.
-    """
-    wanted, facts = spec.parameters.work_queue_name, facts_of_task(spec, changed)
-    found = (one.queue_id for one in in_order(queues) if wanted in (None, one.name) and one.takes(facts))
-    queue_id = next(found, None)
-    if queue_id is None and wanted is not None:
-        raise LookupError(wanted)
-    return queue_id
-
-
 def problems_of(queues: Sequence[WorkQueue]) -> list[FieldProblem]:
     """Everything that is wrong with these records taken together, with the name of the queue."""
     found: list[FieldProblem] = []
@@ -185,18 +164,6 @@ def _twice(queues: Sequence[WorkQueue], name: str, allowed: str) -> list[FieldPr
             found.append(problem(f"work_queues.{queue.name}.{name}", value, f"allowed: {allowed}"))
         seen.add(value)
     return found
-
-
-def named_work_queue(spec: TaskSpec, queues: Sequence[WorkQueue]) -> tuple[int | None, list[FieldProblem]]:
-    """The work queue of the task (None: shares alone decide), or what is wrong with its name."""
-    try:
-        return work_queue_for(spec, queues), []
-    except LookupError:
-        wanted, vo = spec.parameters.work_queue_name or "", spec.parameters.vo
-        facts = facts_of_task(spec)
-        names = ", ".join(sorted({one.name for one in queues if one.takes(facts)}))
-        words = f"allowed: a work queue of {vo} whose label and criteria match this task: {names or 'none'}"
-        return None, unknown_work_queue(wanted, vo, queues) or [problem("workQueueName", wanted, words)]
 
 
 def unknown_work_queue(name: str, vo: str, queues: Sequence[WorkQueue]) -> list[FieldProblem]:

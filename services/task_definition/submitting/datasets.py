@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import asyncpg
 
-from services.task_definition.owning import caller_as_writer, foreign_names, foreign_task_name, outputs_wanted
+from services.task_definition.owning import caller_as_writer, foreign_names
 from services.task_definition.policy.definition_plan import DefinitionFacts, DefinitionRefused
 from services.task_definition.policy.duplication import outputs_of, taken
 from services.task_definition.policy.preprocessing import is_unknown_yet
@@ -18,6 +18,7 @@ from services.task_definition.policy.refine import refiner_for
 from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.malformed import UNKNOWN_DATASET
+from services.task_definition.submitting.names import foreign_task_name, outputs_wanted
 from services.task_definition.submitting.rights import may_submit_for, owner_of
 from shared.auth import Caller, access
 from shared.auth.access import Whose

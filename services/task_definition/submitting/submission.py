@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.owning import caller_as_writer, outputs_wanted, take_names
+from services.task_definition.owning import caller_as_writer, take_names
 from services.task_definition.parameters import ANALYSIS_SCRIPTS, ANALYSIS_SCRIPTS_URL
 from services.task_definition.policy.ability import never_runs
 from services.task_definition.policy.client_defaults import allowed_to_users, with_client_defaults
@@ -28,7 +28,7 @@ from services.task_definition.policy.task_spec import TaskSpec, task_in_steps
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.policy.unit_limits import limits_for, unit_problems
 from services.task_definition.policy.user_defaults import UserDefaults, with_user_defaults
-from services.task_definition.policy.work_queues import named_work_queue
+from services.task_definition.policy.work_queue_of_task import named_work_queue
 from services.task_definition.store.known_vos import known_vos
 from services.task_definition.store.tasks import SameName, TaskStore
 from services.task_definition.submitting.datasets import problems_of_datasets
@@ -37,6 +37,7 @@ from services.task_definition.submitting.malformed import (
     problems_of_readable_parts,
     unreadable_requirements,
 )
+from services.task_definition.submitting.names import outputs_wanted
 from services.task_definition.submitting.references import problems_of_references
 from services.task_definition.submitting.resubmission import Resubmission
 from services.task_definition.submitting.rights import may_submit_for, owner_of, rights_missing, secrets_asked_of

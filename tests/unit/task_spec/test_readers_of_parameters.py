@@ -25,7 +25,8 @@ from services.task_definition.policy.shares import ShareNode, resource_type_for,
 from services.task_definition.policy.task_parameters.table import FACTS
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
-from services.task_definition.policy.work_queues import WorkQueue, work_queue_for
+from services.task_definition.policy.work_queue_of_task import work_queue_for
+from services.task_definition.policy.work_queues import WorkQueue
 from services.task_definition.submitting.rights import owner_of, rights_missing
 from shared.auth import Caller
 from shared.brokerage.limits import TaskLimits
