@@ -14,6 +14,7 @@ from services.task_definition.api.config import config_routes
 from services.task_definition.api.explain import explain_routes
 from services.task_definition.api.file_server import UPLOAD, FileServer
 from services.task_definition.api.login import login_routes
+from services.task_definition.api.lost_files import lost_file_routes
 from services.task_definition.api.periodic_task import periodic_routes
 from services.task_definition.api.scopes import scope_routes
 from services.task_definition.api.system import system_routes
@@ -112,7 +113,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks, staging)
     handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))
     sandboxes = Sandboxes(context.database, parameters)
-    files = FileServer(sandboxes, context.database, commands, context.source_keys, parameters)
+    files = FileServer(sandboxes, context.source_keys, parameters)
     service = Service(
         name="task-definition",
         work=handlers.work(),
@@ -193,6 +194,7 @@ def _web(
     web.include_router(explain_routes(context.database, explanation, queues))
     web.include_router(account_routes(context.database))
     web.include_router(work_queue_routes(context.database))
+    web.include_router(lost_file_routes(context.database, commands))
     web.include_router(system_routes())
     web.include_router(login_routes())
     web.include_router(workflow_routes())

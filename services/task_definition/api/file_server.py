@@ -1,6 +1,6 @@
 """/api/v1/file_server and /cache/NAME: files that people upload for their payloads.
 
-Who may submit may upload; owners and production may have lost outputs of a task made again. Payloads fetch the files
+Who may submit may upload. Payloads fetch the files
 without a token: the source URL that their job was told carries a permission for the archives of its task. What a caller
 may not fetch is answered like what is not there.
 """
@@ -17,12 +17,9 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from services.task_definition.commanding.command import Command
-from services.task_definition.commanding.commands import Commands
 from services.task_definition.sandboxing import KnownSandbox, Sandboxes
 from shared.auth import Caller, NotAuthenticated, access, caller_of, require
 from shared.config.parameters import Parameters
-from shared.db.database import Database
 from shared.model.task_spec_problems import problem
 from shared.signed_sources import PATH, SourceKeys
 from shared.signed_sources.parameters import SIGNED_SOURCES
@@ -30,14 +27,12 @@ from shared.web.envelope import NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.problems import WrongRequest
 from shared.web.uploads import uploaded_file
-from shared.web.values import Id
 
 UPLOAD = "/api/v1/file_server/upload_cache_file"
 #: the field of the form
 FIELD = "file"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._+-]{0,190}\.(?:gz|tgz|tar)"
 
-Commander = Annotated[Caller, Depends(require(access.COMMANDS, "user", "production", right="modify"))]
 Submitter = Annotated[Caller, Depends(require(access.OWN, "user", "production", right="submit"))]
 Size = Annotated[int, Body(ge=0, le=2**40)]
 Checksum = Annotated[int, Body(ge=0, lt=2**32)]
@@ -64,20 +59,17 @@ class FileServer:
     def __init__(
         self,
         sandboxes: Sandboxes,
-        database: Database,
-        commands: Commands,
         keys: SourceKeys,
         parameters: Parameters,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._sandboxes, self._database, self._commands = sandboxes, database, commands
+        self._sandboxes = sandboxes
         self._keys, self._parameters, self._clock = keys, parameters, clock
 
     def router(self) -> APIRouter:
         router = APIRouter(route_class=JsonRoute, prefix="/api/v1/file_server", tags=["files"])
         router.post("/validate_cache_file")(self.validate_cache_file)
         router.post("/upload_cache_file", openapi_extra=_FORM)(self.upload_cache_file)
-        router.post("/upload_file_recovery_request")(self.upload_file_recovery_request)
         return router
 
     def routes(self) -> list[Route]:
@@ -109,23 +101,6 @@ class FileServer:
                 raise WrongRequest([problem("file", file.name, allowed)])
             await self._sandboxes.take(caller, file, _stated_size(request))
         return Envelope(file.name, f"{file.name} is stored")
-
-    async def upload_file_recovery_request(
-        self,
-        caller: Commander,
-        task_id: Annotated[Id, Body(embed=True)],
-        dry_run: Annotated[bool, Body(embed=True)] = False,
-    ) -> Response:
-        """Make lost outputs of a task again, or say what would be done (`task/recover_lost_files`).
-
-        Data is what was done, because the client shows it.
-        """
-        wanted = Command("recover_lost_files", task_id, {"dry_run": True} if dry_run else {}, "")
-        async with self._database.begin(reason=f"lost files asked for by {caller.name}") as work:
-            reply = await self._commands.execute(work, wanted, caller)
-        if reply.accepted:
-            return Envelope(reply.message, reply.message)
-        return refused(reply.code, reply.message, reply.problems)
 
     async def download(self, request: Request) -> Response:
         """The bytes of an uploaded file, by the rule SOURCES; for all where source URLs are not signed."""
