@@ -18,6 +18,7 @@ from deploy.local.servers import VARIABLE_OF, ensure_servers, named_servers, pro
 from deploy.local.supervisor import Supervisor
 from deploy.local.system import LocalSystem, start_system
 from shared.model.log_lines import one_line
+from shared.model.visible_text import visible
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -130,7 +131,12 @@ def _logs(options: argparse.Namespace) -> int:
     if not files:
         raise LocalError(f"no log in {directory}" + (f" starts with {options.name}" if options.name else ""))
     command = ["tail", "-n", str(options.lines), *(["-F"] if options.follow else []), *map(str, files)]
-    return subprocess.run(command, check=False).returncode
+    # a server's log holds what callers wrote
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(visible(line.decode(errors="backslashreplace").rstrip("\n"), lines=True), flush=True)
+        return process.wait()
 
 
 def _servers(options: argparse.Namespace) -> int:

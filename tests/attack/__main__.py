@@ -67,11 +67,12 @@ def _attack(system: AttackedSystem, http: httpx.Client, *, small: bool, only: st
         with_matrix = only in ("", MATRIX)
         if with_matrix:
             _timed("the matrix of what must not be", matrix.run)
-            _say(f"planted, and seen by nobody: {', '.join(matrix.seen_by_nobody()) or 'nothing'}")
+            unread = matrix.seen_by_nobody()
+            _say(f"planted, and read by nobody who may: {', '.join(unread) or 'nothing'}")
         results = [_run(ground, one, begun) for one in wanted]
         if with_matrix:
             _timed("the matrix of what may be", matrix.change)
-        return _report(matrix.missing(), matrix.rows(), results)
+        return _report(matrix.missing() + (matrix.blind() if with_matrix else []), matrix.rows(), results)
     finally:
         rows.close()
 

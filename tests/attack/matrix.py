@@ -31,6 +31,8 @@ OF_SMALL = {
     "ada@atlas", "bob@atlas", "bob@cms", "iam:ada@atlas", "egi:ada@cms", "production@atlas", "production@cms",
     "pilot@cms", "operator", "ada@atlas (compute.read)",
 }  # fmt: skip
+#: what no answer of the matrix is made of: the bytes of an archive, which the attacks on archives read
+READ_ELSEWHERE = frozenset({"content of an archive of ada@atlas"})
 _NUMBERS = re.compile(r"\d+(\.\d+)?")
 
 
@@ -73,6 +75,17 @@ class Matrix:
         planted = [one for one in self._ground.canaries.by_text.values() if one.whose == self._ground.ada.whose]
         seen = {one.what for one in planted if one.text in self._seen}
         return sorted({one.what for one in planted} - seen)
+
+    def blind(self) -> list[str]:
+        """Kinds of text that nobody reads of any task, although they are not told by an archive's bytes alone."""
+        kinds = {one.partition(" of the ")[0] for one in self.seen_by_nobody()}
+        seen = {
+            one.what.partition(" of the ")[0]
+            for one in self._ground.canaries.by_text.values()
+            if one.text in self._seen
+        }
+        return [f"{one}: was planted and read by nobody who may: a leak of it would not be noticed"
+                for one in sorted(kinds - seen - READ_ELSEWHERE)]  # fmt: skip
 
     def run(self) -> None:
         """Bad tokens, reading, and the attempts of those who may not change something."""

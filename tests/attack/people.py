@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +11,8 @@ import httpx
 
 from shared.auth import Authority, Caller
 from shared.auth.caller import Credential
-from shared.auth.configuration import USUAL_ROLES
 from tests.attack.answers import Answer
-from tests.attack.system import EGI, IAM, AttackedSystem
+from tests.attack.system import EGI, IAM, ROLES, AttackedSystem
 
 #: how often somebody whose calls are limited comes again, and after how long
 TRIES, PAUSE_S = 40, 0.25
@@ -83,10 +81,11 @@ class People:
         own, authority = self._own, system.authority
         known = [own("ada", vo, "user") for vo in VOS] + [own("bob", vo, "user") for vo in VOS]
         for vo in VOS:
-            known += [own("production", vo, "production"), own("pilot", vo, "pilot")]
+            known += [own(role, vo, role) for role in ("production", "pilot", "operator")]
         known += [self._outside(IAM, "ada", "atlas"), self._outside(EGI, "ada", "cms")]
         known += [self._outside(IAM, "production", "cms", "production"), self._outside(EGI, "pilot", "cms", "pilot")]
         known += [self._outside(EGI, "production", "atlas", "production")]
+        known += [self._outside(IAM, "pilot", "atlas", "pilot"), self._outside(IAM, "operator", "atlas", "operator")]
         self.by_label = {one.label: one for one in known}
         self.operator = self._person("operator", authority.issue("operator", ["operator"]))
         limited = authority.issue("ada", ["user"], ["atlas"], rights=[])
@@ -136,8 +135,7 @@ class People:
         groups = [f"{vo}/{role}"] if role else [vo]
         token = issuer.token(sub=name, preferred_username=name, name=name, groups=groups, exp=7200)
         held = frozenset(groups)
-        of_group: Mapping[str, Any] = USUAL_ROLES
-        credential = Credential(prefix + name, groups=held, roles_of_group=of_group, is_of_every_vo=False)
+        credential = Credential(prefix + name, groups=held, roles_of_group=ROLES[prefix], is_of_every_vo=False)
         return Person(f"{prefix}{name}@{vo}", token, credential.acting(None), self._http)
 
 

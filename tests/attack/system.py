@@ -16,6 +16,7 @@ from deploy.local.servers import stop_servers
 from deploy.local.system import LocalSystem, running_system
 from services.cli.addresses import RUN_FILE_VARIABLE
 from shared.auth import Authority
+from shared.auth.configuration import USUAL_ROLES, RolesOfGroup
 from tests.integration.published_client.issuer import running_issuer
 from tests.unit.auth.issuer_of_tests import Issuer
 
@@ -24,6 +25,8 @@ DIRECTORY = ROOT / ".local" / "attack"
 IDENTITY_VARIABLE = "ORRERY_IDENTITY_FILE"
 #: the prefixes of the two other issuers, who give the same names to other people
 IAM, EGI = "iam:", "egi:"
+#: iam names operators, too; the other issuer gives the usual roles
+ROLES: dict[str, RolesOfGroup] = {IAM: {**USUAL_ROLES, "*/operator": ("operator",)}, EGI: USUAL_ROLES}
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,8 @@ def attacked_system(say: Callable[[str], None]) -> Iterator[AttackedSystem]:
 def _identity_file(iam: Issuer, egi: Issuer) -> Path:
     path = DIRECTORY / "identity.json"
     issuers = [
-        {"issuer": one.url, "audience": ["orrery"], "prefix": prefix} for one, prefix in ((iam, IAM), (egi, EGI))
+        {"issuer": one.url, "audience": ["orrery"], "prefix": prefix, "roles": ROLES[prefix]}
+        for one, prefix in ((iam, IAM), (egi, EGI))
     ]
     path.write_text(json.dumps({"issuers": issuers}))
     return path

@@ -25,8 +25,14 @@ WITHIN_S = 1.0
 FORGIVEN = 1
 #: who call at the same time: more than there are connections between gateway and services that wait to be used again
 OTHERS = 16
-#: each reads its body before it looks at its caller
-PATHS = ("/api/v1/task/submit", "/api/v1/grid/load", "/api/v1/share/load")
+#: each reads its body before it looks at its caller; pilots have a room of their own, which one address fills no more
+PATHS = (
+    "/api/v1/task/submit",
+    "/api/v1/pilot/update_job",
+    "/api/v1/grid/load",
+    "/server/panda/updateJob",
+    "/api/v1/share/load",
+)
 
 
 async def _drip(address: str, port: int, begin: bytes, drop: bytes, until: float) -> None:

@@ -47,6 +47,8 @@ def production_of_another_vo(ground: Ground) -> None:
     who, pilot = ground.people["production@cms"], ground.people["pilot@cms"]
     spec = _first_job(ground, who, pilot, ground.bob, userName="ada")
     _holds_none(ground, pilot, spec)
+    notes = ground.ada.person.get("/api/v1/creds/list_user_secrets").text
+    require(who.name in notes, f"ada is not told that {who.name} asked for her secrets: {notes[:300]}")
 
 
 @attack("production of another issuer submits for ada, with her secrets")

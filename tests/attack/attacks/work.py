@@ -71,6 +71,28 @@ def attempts(ground: Ground) -> None:
     )
 
 
+@attack("an owner lets go on what production paused, or takes back what it killed")
+def holds(ground: Ground) -> None:
+    who, other = ground.bob.person, ground.bob.production
+    task_id = ground.stage.submit(ground.bob, "held task")
+    ground.stage.wait_for_jobs(ground.bob, task_id, 1)
+    other.done(other.post("/api/v1/task/pause", {"task_id": task_id}))
+    ground.refused(who, who.post("/api/v1/task/resume", {"task_id": task_id}), "resumes it", "pause by ")
+    other.done(other.post("/api/v1/task/resume", {"task_id": task_id}))
+    other.done(other.post("/api/v1/task/kill", {"task_id": task_id}))
+    for verb in ("retry", "reactivate", "reload_input", "recover_lost_files"):
+        answer = who.post(f"/api/v1/task/{verb}", {"task_id": task_id})
+        ground.refused(who, answer, f"says {verb} of it")
+
+
+@attack("one question describes jobs without number")
+def descriptions(ground: Ground) -> None:
+    who, job_ids = ground.ada.person, [ground.ada.jobs["running"]] * 20_000
+    for path in ("/api/v1/job/get_description", "/api/v1/job/get_description_incl_archive"):
+        answer = who.post(path, {"job_ids": job_ids})
+        ground.refused(who, answer, f"asks {path} for {len(job_ids)} jobs")
+
+
 @attack("a user's task takes more priority than its class of work allows")
 def priority(ground: Ground) -> None:
     who = ground.bob.person

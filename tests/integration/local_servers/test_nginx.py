@@ -19,29 +19,38 @@ from deploy.local.locations import GATEWAY_FILE
 from deploy.local.ports import LOOPBACK, free_port
 from tests.unit.local.slow_callers import BODY, HEADERS, slow_callers
 
+MAIN_FILE = GATEWAY_FILE.with_name("nginx.conf")
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-MAIN = """
-worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log info;
-events {{ worker_connections 4000; }}
-http {{
+TEMPORARY = """
     client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f;
     uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-    {server}
-}}
+    include {folder}/gateway.conf;
 """
 
 
 def configured(folder: Path, port: int, service: str, **replaced: str) -> Path:
-    """The file with another port, services and times; everything else as it is."""
+    """The files with another port, folder, services and times; everything else as it is."""
     text = GATEWAY_FILE.read_text().replace("listen 8080;", f"listen {LOOPBACK}:{port};")
     text = text.replace("/var/log/nginx/access.log", str(folder / "access.log"))
     text = re.sub(r"set \$(\w+) http://\S+;", rf"set $\1 {service};", text)
     for before, after in {r"_timeout 10s": "_timeout 1s", **replaced}.items():
         assert re.search(before, text), before
         text = re.sub(before, after, text)
+    (folder / "gateway.conf").write_text(text)
+    main = MAIN_FILE.read_text()
+    for before, after in {
+        "user nginx;": "daemon off;",
+        "worker_processes auto": "worker_processes 1",
+        "/var/log/nginx/error.log notice": f"{folder}/error.log info",
+        "/var/run/nginx.pid": f"{folder}/nginx.pid",
+        "    include /etc/nginx/mime.types;\n": "",
+        "    include /etc/nginx/conf.d/*.conf;": TEMPORARY.format(folder=folder),
+    }.items():
+        assert before in main, before
+        main = main.replace(before, after)
     file = folder / "nginx.conf"
-    file.write_text(MAIN.format(folder=folder, server=text))
+    file.write_text(main)
     return file
 
 
@@ -60,13 +69,16 @@ class Running:
     folder: Path
     client: httpx.AsyncClient
     asked: list[str]
+    #: those whose head arrived
+    begun: list[str]
 
 
 @contextlib.asynccontextmanager
 async def nginx(folder: Path, **replaced: str) -> AsyncIterator[Running]:
-    asked = list[str]()
+    asked, begun = list[str](), list[str]()
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        begun.append(request.path)
         await request.read()
         asked.append(request.path)
         if request.path.endswith("/wait"):
@@ -89,7 +101,7 @@ async def nginx(folder: Path, **replaced: str) -> AsyncIterator[Running]:
                     break
                 await asyncio.sleep(0.05)
         try:
-            yield Running(port, folder, client, asked)
+            yield Running(port, folder, client, asked, begun)
         finally:
             process.terminate()
             await process.wait()
@@ -111,6 +123,28 @@ async def test_slow_requests_reach_no_service_and_are_cut_while_others_go_on(tmp
             for one in callers:
                 await one.was_cut.wait()
         assert "/api/v1/task/submit" not in running.asked
+
+
+def test_one_address_leaves_most_connections_of_nginx_to_others() -> None:
+    (room,) = map(int, re.findall(r"worker_connections (\d+);", MAIN_FILE.read_text()))
+    text = GATEWAY_FILE.read_text()
+    of_one = sum(max(map(int, re.findall(rf"limit_conn {zone} (\d+);", text))) for zone in ("of_pilots", "of_others"))
+    assert 2 * of_one < room / 2, "each has one connection to a service, too"
+    (files,) = map(int, re.findall(r"worker_rlimit_nofile (\d+);", MAIN_FILE.read_text()))
+    assert files > room
+
+
+async def test_a_pilot_s_body_that_drips_reaches_the_service_whose_part_it_is_to_cut_it(tmp_path: Path) -> None:
+    begin = BODY % b"/api/v1/pilot/update_job"
+    async with (
+        nginx(tmp_path) as running,
+        slow_callers(running.port, ["127.0.0.9"], 50, begin, b"1", 0.2) as callers,
+    ):
+        async with asyncio.timeout(10):
+            while len(running.begun) < len(callers):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert (await running.client.get("/livez")).status_code == 200
+        assert (await running.client.get("/api/v1/pilot/acquire_jobs")).status_code == 200
 
 
 async def test_too_many_from_one_address_are_put_off_in_the_form_of_the_method_and_health_goes_on(
