@@ -1,6 +1,6 @@
-"""/api/v1/file_server/upload_file_recovery_request: lost outputs of a task, as the published client asks for them.
+"""/api/v1/file_server/upload_file_recovery_request: has lost outputs of a task made again.
 
-Owners and production may have them made again.
+The published client asks by this path, beside that of the command. Owners and production may.
 """
 
 from __future__ import annotations
