@@ -73,7 +73,7 @@ class Caller:
     several VOs give others. `is_of_every_vo`: what holds for a caller without groups. `rights` None: all that the roles
     allow. `names`: of the people whom the caller's source knows. `source`: who said so, "" for this installation's own
     tokens. `has_expired`: the token has, a while ago; such a caller tells the end of jobs that it acquired, and may
-    nothing else.
+    nothing else. `acts_as_operator`: the role that was claimed is one that only operators hold without being given it.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Caller:
     names: NamesOfSource = ANY_NAMES
     source: str = ""
     has_expired: bool = False
+    acts_as_operator: bool = False
 
     def may(self, *wanted: str) -> bool:
         """Whether one of the wanted roles is held; an operator holds all."""
@@ -99,6 +100,10 @@ class Caller:
         Example: groups atlas/production and cms, without a claimed VO: production for atlas, a user for cms.
         """
         return self.may("operator") or (self.is_of(vo) and _holds(self.roles_in.get(vo or "", self.roles), wanted))
+
+    def was_given(self, role: str, vo: str | None) -> bool:
+        """Whether the caller acts for a VO and its token names the role there: an operator holds others unnamed."""
+        return self.is_of(vo) and not self.acts_as_operator and role in self.roles_in.get(vo or "", self.roles)
 
     def has_right(self, right: str) -> bool:
         """Whether the token is not limited to other rights."""
@@ -183,7 +188,7 @@ class Credential:
         if role is None:
             return replace(own, vo=vo)
         if role in ROLES and own.may(role):
-            return replace(own, vo=vo, roles=frozenset({role}))
+            return replace(own, vo=vo, roles=frozenset({role}), acts_as_operator=role not in own.roles)
         if role not in ROLES and f"{vo}/{role}" in self.groups:
             return replace(own, vo=vo)
         raise ClaimRefused(f"Origin: {self.name} has not the role {role} of {vo}; allowed: {_listed(own.roles)}")

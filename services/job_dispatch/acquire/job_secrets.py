@@ -16,6 +16,8 @@ import orjson
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.parameters import PILOT_SECRETS
 from services.job_dispatch.store.secrets import KeptSecret, secrets_of_pilots
+from shared.auth.access import OWN, Whose
+from shared.auth.caller import Caller
 from shared.auth.keyring import Keyring, NoKey, Sealed
 from shared.auth.named import EVERYWHERE
 from shared.config.parameters import Parameters
@@ -51,21 +53,23 @@ class JobSecrets:
             kept = await secrets_of_pilots(connection, str(keeper))
         return {vo: self._opened([one for one in kept if one.vo == vo]) for vo in {one.vo for one in kept}}
 
-    def added(self, granted: Sequence[Granted], logins: Logins, own_pilot: str | None = None) -> Sequence[Granted]:
+    def added(self, granted: Sequence[Granted], logins: Logins, caller: Caller) -> Sequence[Granted]:
         """The same jobs with what goes with them: secrets where the job uses them, the logins of its VO.
 
-        `own_pilot`: whose own pilot asks, which may run jobs of a group, but gets the secrets of this person alone.
+        Both are for whoever was given the role pilot in the VO. Others who take jobs, production and operators too, get
+        their own secrets alone.
         """
         if not logins and all(one.secrets is None for one in granted):
             return granted
-        return [self._one(one, logins.get(one.vo or "", {}), own_pilot) for one in granted]
+        return [self._one(one, logins.get(one.vo or "", {}), caller) for one in granted]
 
-    def _one(self, job: Granted, logins: Mapping[str, str], own_pilot: str | None) -> Granted:
+    def _one(self, job: Granted, logins: Mapping[str, str], caller: Caller) -> Granted:
         more: dict[str, Any] = {}
+        is_pilot = caller.was_given("pilot", job.vo)
         if job.secrets is not None:
-            kept = [one for one in _kept_in(job.secrets) if own_pilot in (None, one.owner)]
+            kept = [one for one in _kept_in(job.secrets) if is_pilot or OWN.allows(caller, Whose(one.owner, one.vo))]
             more["secrets"] = orjson.dumps(self._opened(kept)).decode()
-        if logins:
+        if logins and is_pilot:
             more["pilotSecrets"] = logins
         return replace(job, spec=orjson.dumps(orjson.loads(job.spec or "{}") | more).decode()) if more else job
 

@@ -93,7 +93,7 @@ class Acquiring:
             return wanted, self._no_match.explain(offer)
         self._no_match.served(offer.queue)
         self._granted.inc()
-        return wanted, self._secrets.added(self._sources.told(granted), logins, None if serves_all else caller)
+        return wanted, self._secrets.added(self._sources.told(granted), logins, who)
 
     async def _claim(self, offer: Offer, n_jobs: int, key: str | None, *, asks_vo: bool) -> list[Granted]:
         """One claim per job; the jobs of one request have keys of their own, so a repeat gets the same ones.

@@ -13,7 +13,7 @@ from services.job_dispatch.api.job import body_of
 from services.job_dispatch.api.requests import INVALID, BadRequest, RequestFields, job_ids_of, parse
 from services.job_dispatch.lifecycle.commanding import Commanding, CommandNotAllowed, NotLive
 from services.job_dispatch.policy.pilot_commands import DEBUG, DEBUG_OFF, told_to_pilot
-from services.job_dispatch.store.job_reads import may_read
+from services.job_dispatch.store.job_reads import may_read_output
 from services.job_dispatch.store.progress import SQL
 from shared.auth import Caller, access, require
 from shared.db.database import Database
@@ -60,7 +60,8 @@ class SetDebugMode(RequestFields):
 class DebugApi:
     """Commands of debug mode for the owner, the pilot of the job, production and operators.
 
-    The other commands for production and operators; the output for who may read the job's specification.
+    The other commands for production and operators; the output for who may read the job's specification. Of a job that
+    carries its owner's secrets the output, and debug mode, are for the owner alone and its pilot.
     """
 
     def __init__(self, database: Database, commanding: Commanding) -> None:
@@ -103,7 +104,7 @@ class DebugApi:
             raise BadRequest(INVALID, [FieldProblem("job_id", job_id, allowed, said)])
         async with self._database.read() as connection:
             row = await SQL.row(connection, "stdout", job_id=wanted)
-        if row is None or not may_read(caller, dict(row)):
+        if row is None or not may_read_output(caller, row):
             return refused(NOT_FOUND, f"job {wanted}: there is no output; its owner may set it into debug mode")
         return Envelope({"job_id": wanted, "stdout": row["stdout"], "reported_at": row["reported_at"]})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 #: what people who run the system may order
 OF_OPERATORS = ("tobekilled", "softkill", "nocleanup")
@@ -40,11 +41,14 @@ PROGRAMS = {
 #: what debugoff takes back. Published pilots look for "debug" in any part of the text, so that they would turn debug
 #: mode on if they heard "debugoff"; what they are no longer told ends with the payload.
 OF_DEBUG_MODE = (DEBUG, *PROGRAMS)
+#: where published pilots leave the secrets of the job's owner for its payload
+SECRETS_FILE = "panda_secrets.json"
 _PATH = re.compile(r"[\w./=+*-]+", re.ASCII)
 _OF_PATHS = (
     "one path inside the directory of the job, of letters, digits and ._/=+*-, that does not begin with / or -, "
     "and has no .. in it"
 )
+_NOT_SECRETS = f", and is no name or pattern of {SECRETS_FILE}"
 ALLOWED = f"{DEBUG}, {DEBUG_OFF}, {', '.join(one.allowed for one in PROGRAMS.values())}, {', '.join(OF_OPERATORS)}"
 
 
@@ -62,7 +66,7 @@ def told_to_pilot(text: str) -> str:
         raise ValueError(f"allowed: {ALLOWED}")
     arguments = arguments or program.usual or ""
     if not _fits(name, program, arguments) or len(command) > LONGEST_COMMAND:
-        paths = f", with {_OF_PATHS}" if program.takes_path else ""
+        paths = f", with {_OF_PATHS}{_NOT_SECRETS * (name == 'tail')}" if program.takes_path else ""
         raise ValueError(f"allowed: {program.allowed} of at most {LONGEST_COMMAND} characters{paths}")
     return f"{name} {_of_job(arguments) if name == 'ls' else arguments}"
 
@@ -74,7 +78,13 @@ def _fits(name: str, program: _Program, arguments: str) -> bool:
     if program.options.fullmatch(arguments):
         return name != "tail"
     options, _, path = arguments.rpartition(" ")
-    return program.takes_path and program.options.fullmatch(options) is not None and is_inside(path)
+    fits = program.takes_path and program.options.fullmatch(options) is not None and is_inside(path)
+    return fits and not (name == "tail" and _may_be_secrets(path))
+
+
+def _may_be_secrets(path: str) -> bool:
+    """Whether a shell may find the file with secrets by this path: what pilots send back is not encrypted."""
+    return fnmatchcase(SECRETS_FILE, path.rstrip("/").rpartition("/")[2].lower())
 
 
 def _of_job(arguments: str) -> str:
@@ -104,3 +114,8 @@ def is_inside(path: str) -> bool:
 def is_of_debug_mode(command: str) -> bool:
     """Whether the owner of a job may give it: debug mode affects no other job."""
     return command.partition(" ")[0] in (*OF_DEBUG_MODE, DEBUG_OFF)
+
+
+def shows_job(command: str) -> bool:
+    """Whether the pilot sends back what the job prints or what is in its directory."""
+    return command.partition(" ")[0] in OF_DEBUG_MODE

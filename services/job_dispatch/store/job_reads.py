@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from shared.auth import Caller
-from shared.auth.access import DETAILS, Whose
+from shared.auth.access import DETAILS, OWN, Whose
 from shared.auth.reach import Reach
 from shared.auth.state_view import JOB_COLUMNS, WITHHELD, state_of
 from shared.db.database import Database
@@ -131,6 +131,13 @@ class JobQueries:
 def may_read(caller: Caller, row: Mapping[str, Any]) -> bool:
     """Whether a caller may have the details of a job, given the owner and the VO of its task."""
     return DETAILS.allows(caller, Whose.of(row["owner"], row["vo"]))
+
+
+def may_read_output(caller: Caller, row: Mapping[str, Any]) -> bool:
+    """Whether a caller may have what a job printed: of one that may carry its owner's secrets the owner alone."""
+    return may_read(caller, row) and (
+        not row["may_carry_secrets"] or OWN.allows(caller, Whose.of(row["owner"], row["vo"]))
+    )
 
 
 def _as_told(row: dict[str, Any], caller: Caller) -> dict[str, Any]:

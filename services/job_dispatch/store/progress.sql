@@ -30,11 +30,14 @@ DELETE FROM job_stdout WHERE job_id IN (
      ORDER BY reported_at LIMIT :size::int FOR UPDATE SKIP LOCKED);
 
 -- name: stdout
--- The end of a payload's output, and whose it is.
+-- The end of a payload's output, whose it is, and whether the job may carry secrets: without its specification nobody
+-- knows. By primary key.
 -- told by: DETAILS
-SELECT o.stdout, o.reported_at, t.user_name AS owner, t.vo
+SELECT o.stdout, o.reported_at, t.user_name AS owner, t.vo,
+       s.job_id IS NULL OR s.secrets_of IS NOT NULL AS may_carry_secrets
   FROM job_stdout o
   LEFT JOIN jobs j ON j.job_id = o.job_id
   LEFT JOIN archived_jobs(ARRAY[:job_id::bigint]) a ON j.job_id IS NULL
   LEFT JOIN tasks t ON t.task_id = coalesce(j.task_id, a.task_id)
+  LEFT JOIN job_specs s ON s.job_id = o.job_id
  WHERE o.job_id = :job_id;

@@ -65,6 +65,11 @@ async def notes_for_owner(connection: asyncpg.Connection, owner: str) -> list[di
     return [{**dict(row["details"]), "at": row["at"], "caller": row["caller"], "what": row["verb"]} for row in rows]
 
 
+async def carries_secrets(connection: asyncpg.Connection, job_id: int) -> bool:
+    """Whether a job may carry its owner's secrets."""
+    return bool(await SQL.value(connection, "carries_secrets", job_id=job_id))
+
+
 async def set_secret(connection: asyncpg.Connection, secret: KeptSecret, *, for_pilots: bool) -> bool:
     """Keep a value; false where there are too many keys."""
     kept = await SQL.value(

@@ -18,6 +18,11 @@ SELECT vo, key, for_pilots, changed_at FROM user_secrets WHERE owner = :owner OR
 -- told by: OWN
 SELECT at, caller, verb, details FROM audit_log WHERE target = :target ORDER BY at DESC LIMIT :at_most::int;
 
+-- name: carries_secrets
+-- Whether a job may carry its owner's secrets: without its specification nobody knows. By primary key.
+-- told by: nobody; it decides what is told
+SELECT coalesce((SELECT secrets_of IS NOT NULL FROM job_specs WHERE job_id = :job_id), true);
+
 -- name: set_secret
 -- A new value, or a new key while there are not too many.
 INSERT INTO user_secrets (owner, vo, key, key_id, sealed, for_pilots)

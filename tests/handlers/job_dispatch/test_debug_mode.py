@@ -48,7 +48,7 @@ async def test_the_output_of_two_jobs_at_once_is_refused(rows: Rows, parts: Part
 @pytest.mark.parametrize(
     ("command", "is_told"),
     [("tail payload.stdout", "tail payload.stdout"), ("tail  a/b.log", "tail a/b.log"), ("ls", "ls -al ."),
-     ("ls -l srv/*", "ls -l ./srv/*"),
+     ("ls -l srv/*", "ls -l ./srv/*"), ("tail *.log", "tail *.log"), ("tail p*/secrets.txt", "tail p*/secrets.txt"),
      ("tail -100 a/b.log", "tail -100 a/b.log"), ("ps", "ps -ef"), ("du", "du -sk"), ("debug", "debug")],
 )  # fmt: skip
 async def test_a_command_of_debug_mode_is_told_with_the_blank_by_which_the_pilot_knows_it(
@@ -66,7 +66,8 @@ async def test_a_command_of_debug_mode_is_told_with_the_blank_by_which_the_pilot
 @pytest.mark.parametrize(
     "command", ["tail", "tail a;b", "tail a,tobekilled", "tail tobekilled", "ls `x`", "rm -rf", "ls $HOME",
                 "tail " + "x" * 300, "gdb 1", "tail /etc/passwd", "tail ../../x509up", "ls -al /", "ls a/../..", "du /",
-                "ps eww", "ps -auxe", "tail a /etc/passwd", "du --files0-from=a", "ls -L l", "ls -l .*"],
+                "ps eww", "ps -auxe", "tail a /etc/passwd", "du --files0-from=a", "ls -L l", "ls -l .*",
+                "tail panda_secrets.json", "tail -n 99999 *", "tail **", "tail ./*/p*json", "tail Panda_Secrets.json"],
 )  # fmt: skip
 async def test_a_command_that_a_shell_or_the_pilot_could_take_for_another_is_refused(
     rows: Rows, parts: Parts, authority: Authority, pilot: httpx.AsyncClient, command: str

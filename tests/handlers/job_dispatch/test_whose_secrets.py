@@ -16,7 +16,8 @@ from services.job_dispatch.acquire.job_secrets import JobSecrets
 from services.job_dispatch.acquire.picks import Granted
 from services.job_dispatch.app import Parts, build_parts
 from services.job_dispatch.store.secrets import KeptSecret
-from shared.auth import Authority
+from shared.auth import Authority, Caller
+from shared.auth.caller import Credential
 from shared.auth.keyring import Keyring, add_key
 from shared.config.parameters import Parameters
 from shared.config.settings import SettingsError
@@ -114,7 +115,7 @@ async def test_only_jobs_of_tasks_that_the_owner_submitted_carry_her_secrets_of_
         assert "of atlas" not in (await pilot.post("/api/v1/job/get_description", json=again)).text
 
 
-async def test_a_user_s_own_pilot_gets_the_secrets_of_this_user_alone_also_with_a_job_of_a_group(
+async def test_secrets_go_with_a_job_to_pilots_of_its_vo_and_to_the_owner_and_to_nobody_else_who_takes_jobs(
     rows: Rows, parts: Parts, authority: Authority, context: Context, key_file: Path
 ) -> None:
     keyring = Keyring(key_file)
@@ -122,14 +123,89 @@ async def test_a_user_s_own_pilot_gets_the_secrets_of_this_user_alone_also_with_
     data = base64.b64encode(kept.sealed.data).decode()
     told = orjson.dumps([["ada", "atlas", "TOKEN", kept.sealed.key_id, data]]).decode()
     job = Granted(1, '{"PandaID": 1}', False, vo="atlas", secrets=told)
-    secrets = JobSecrets(context.database, Parameters(), keyring)
-    for own_pilot, given in ((None, {"TOKEN": "v"}), ("ada", {"TOKEN": "v"}), ("bob", {})):
-        (found,) = secrets.added([job], {}, own_pilot)
-        assert orjson.loads(orjson.loads(found.spec or "")["secrets"]) == given
+    secrets, logins = JobSecrets(context.database, Parameters(), keyring), {"atlas": {"LOGIN": "x"}}
+    named, acting = ["atlas", "cms"], Credential("olga", frozenset({"operator"})).acting("atlas.pilot")
+    for caller, own, of_queue in (
+        (Caller("factory", frozenset({"pilot"}), frozenset({"atlas"})), True, True),
+        (Caller("both", frozenset({"pilot", "operator"}), frozenset()), True, True),
+        (Caller("half", frozenset(), frozenset(named), roles_in={"cms": frozenset({"pilot"})}), False, False),
+        (Caller("half", frozenset(), frozenset(named), roles_in={"atlas": frozenset({"pilot"})}), True, True),
+        (Caller("ada", frozenset({"user"}), frozenset({"atlas"})), True, False),
+        (Caller("ada", frozenset({"user"}), frozenset({"cms"})), False, False),
+        (Caller("bob", frozenset({"user"}), frozenset({"atlas"})), False, False),
+        (Caller("prod", frozenset({"production"}), frozenset({"atlas"})), False, False),
+        (Caller("olga", frozenset({"operator"}), frozenset()), False, False),
+        (acting, False, False),
+    ):
+        (found,) = secrets.added([job], logins, caller)
+        spec = orjson.loads(found.spec or "")
+        assert orjson.loads(spec["secrets"]) == ({"TOKEN": "v"} if own else {}), caller
+        assert spec.get("pilotSecrets") == (logins["atlas"] if of_queue else None), caller
     async with member(parts, authority, "ada", "user", "atlas") as ada:
         await keep(ada, "TOKEN", "v")
         job_id = await job_of(rows, "atlas", submitted_by="ada", shape="user")
         assert await secrets_with(ada, job_id) == {"TOKEN": "v"}
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "groups", "origin", "is_told"),
+    [
+        ("prod", "production", ["atlas"], "", False),
+        ("olga", "operator", [], "", False),
+        ("olga", "operator", [], "atlas.pilot", False),
+        ("factory", "pilot", ["atlas"], "", True),
+    ],
+)
+async def test_whoever_takes_the_jobs_of_a_task_and_is_no_pilot_gets_no_secrets_of_its_owner(
+    rows: Rows, parts: Parts, authority: Authority, name: str, role: str, groups: list[str], origin: str, is_told: bool
+) -> None:
+    async with (
+        member(parts, authority, "ada", "user", "atlas") as ada,
+        member(parts, authority, name, role, *groups) as person,
+    ):
+        await keep(ada, "TOKEN", "very-secret-value")
+        person.headers["Origin"] = origin
+        job_id = await job_of(rows, "atlas", submitted_by="ada")
+        async with rows.database.read() as connection:
+            task_id = await connection.fetchval("SELECT task_id FROM jobs WHERE job_id = $1", job_id)
+        wanted = {"site_name": "Q1", "task_id": task_id, "prod_user_id": "ada"}
+        answer = await person.post("/api/v1/pilot/acquire_jobs", json=wanted)
+        assert answer.json()["success"] and str(job_id) in answer.text, answer.text
+        assert ("very-secret-value" in answer.text) is is_told
+
+
+async def test_files_and_output_of_a_job_with_secrets_are_for_its_owner_and_its_pilot(
+    rows: Rows, parts: Parts, authority: Authority
+) -> None:
+    job_id = await job_of(rows, "atlas", submitted_by="ada")
+    command, stdout = "/api/v1/job/set_command", "/api/v1/job/get_stdout"
+    async with (
+        member(parts, authority, "ada", "user", "atlas") as ada,
+        member(parts, authority, "prod", "production", "atlas") as production,
+        member(parts, authority, "olga", "operator") as operator,
+        member(parts, authority, "factory", "pilot", "atlas") as pilot,
+    ):
+        assert (await by_curl(pilot, "getJob", siteName="Q1")).json()["PandaID"] == job_id
+        await by_curl(pilot, "updateJob", jobId=job_id, state="running", stdout="TOKEN=very-secret-value")
+        for order in ("tail payload.stdout", "ls", "ps", "du", "debug"):
+            wanted = {"job_id": job_id, "command": order}
+            for other in (production, operator):
+                answer = (await other.post(command, json=wanted)).json()
+                assert (answer["success"], answer["data"]) == (False, 3)
+                assert "the owner alone and its pilot, as it may carry secrets" in answer["message"]
+            for one in (pilot, ada):
+                assert (await one.post(command, json=wanted)).json()["success"]
+        for other in (production, operator):
+            answer = await other.get(stdout, params={"job_id": job_id})
+            assert answer.json()["data"] == 2 and "very-secret-value" not in answer.text
+        assert "very-secret-value" in (await ada.get(stdout, params={"job_id": job_id})).text
+        for order in ("debugoff", "softkill"):
+            assert (await production.post(command, json={"job_id": job_id, "command": order})).json()["success"]
+        async with rows.database.pool.acquire() as connection:
+            await connection.execute("DELETE FROM job_specs WHERE job_id = $1", job_id)
+        answer = await production.get(stdout, params={"job_id": job_id})
+        assert "very-secret-value" not in answer.text, "nobody knows any more whether it used secrets"
+        assert "very-secret-value" in (await ada.get(stdout, params={"job_id": job_id})).text
 
 
 async def test_whoever_acts_for_several_vos_says_for_which_secrets_are(parts: Parts, authority: Authority) -> None:
