@@ -32,6 +32,7 @@ from shared.auth.access import Whose
 from shared.auth.keyring import Keyring, NoKey
 from shared.db.database import Database
 from shared.model.problems import FieldProblem
+from shared.model.secret_notes import ASKED
 from shared.model.task_spec_problems import problem
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
@@ -125,7 +126,10 @@ class SecretsApi:
         return Envelope(found if get_json else orjson.dumps(found).decode())
 
     async def list_secrets(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
-        """Keys without values, and what others tried: who asked for them, who changed a task that used them."""
+        """Keys without values, and what others tried: who asked for them, who changed a task that used them.
+
+        Whoever asks does so for a VO of their own: the owner is told of every VO.
+        """
         async with self._database.read() as connection:
             secrets = await listed_secrets(connection, caller.name)
             notes = await notes_for_owner(connection, caller.name)
@@ -133,7 +137,8 @@ class SecretsApi:
         def is_own(row: dict[str, object]) -> bool:
             return access.OWN.allows(caller, Whose.of(caller.name, str(row.get("vo") or "")))
 
-        return Envelope({"secrets": list(filter(is_own, secrets)), "notes": list(filter(is_own, notes))})
+        told = [one for one in notes if one["what"] == ASKED or is_own(one)]
+        return Envelope({"secrets": list(filter(is_own, secrets)), "notes": told})
 
     async def rotate_key(self, request: Request, caller: Annotated[Caller, Depends(OPERATOR)]) -> Response:
         """Encrypt everything with the newest key, slice by slice; says which keys are needed no more."""

@@ -31,8 +31,8 @@ class Commanding:
 
         Production and operators may give every command; the job's owner those of debug mode, and so may the pilot that
         has the job; all but operators for jobs of their VOs. Of a job that carries its owner's secrets, what shows its
-        files or output is for the owner and that pilot alone. What ends the job needs the right cancel, the rest modify.
-        Raises NotLive, CommandNotAllowed.
+        files or output is for the owner and that pilot alone. What ends the job needs the right cancel, the rest
+        modify. Raises NotLive, CommandNotAllowed.
         """
         right = "cancel" if command in ENDING else "modify"
         if not caller.has_right(right):

@@ -362,5 +362,8 @@ async def test_the_owner_reads_which_keys_there_are_and_who_asked_for_them(
         ada.headers["Origin"] = "cms"
         data = (await ada.get(f"{CREDS}/list_user_secrets")).json()["data"]
         assert data["secrets"] == [] and [one["caller"] for one in data["notes"]] == ["cmsprod"]
+        async with member(parts, authority, "ada", "user", "lhcb") as at_home:
+            data = (await at_home.get(f"{CREDS}/list_user_secrets")).json()["data"]
+        assert [one["caller"] for one in data["notes"]] == ["cmsprod"], "who asked is of another VO than she"
         for other in (bob, root):
             assert (await other.get(f"{CREDS}/list_user_secrets")).json()["data"] == {"secrets": [], "notes": []}
