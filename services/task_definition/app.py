@@ -104,11 +104,12 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
     data = Data(catalogue, parameters, context.random, grid, wishes)
     again = Resubmission(tasks, changes, commands)
     submission = Submission(tasks, catalogue, grid, parameters, again, wishes.vos)
-    series = PeriodicTasks(tasks, submission, parameters)
+    telling = Telling(DefinitionMetrics.of(context.metrics))
+    series = PeriodicTasks(tasks, submission, parameters, secrets, telling)
     readings = Readings()
     reader = ContentsReader(readings, grid)
     staging = Staging(tasks, catalogue, wishes, grid, parameters)
-    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes, staging)
+    definition = Definition(tasks, DefinitionStore(), readings, catalogue, parameters, reader, wishes, staging, telling)
     checks = InputChecks(tasks, readings, parameters, definition.read_again, wishes, definition.compare_unknown)
     worker = _worker(context, catalogues, wishes, data, definition, parameters, grid, tasks, staging)
     handlers = Handlers(definition, completion, commands, data, Reclassifying(tasks))
@@ -130,7 +131,7 @@ def build(context: Context, outside: Mapping[str, OutsideCatalogue] | None = Non
             Periodic("catalogue-requests", FORGET_REQUESTS_EVERY_S, worker.forget),
         ],
         background=[worker.run, *_hearing(context, settings, wishes)] if catalogues else [],
-        web=_web(context, commands, tasks, submission, secrets, parameters, grid, files, wishes),
+        web=_web(context, commands, tasks, submission, series, secrets, telling, parameters, grid, files, wishes),
         body_limits=BODY_LIMITS,
     )
     return with_parameters(parameters, context.database, service)
@@ -171,19 +172,20 @@ def _web(
     commands: Commands,
     tasks: TaskStore,
     submission: Submission,
+    series: PeriodicTasks,
     secrets: SecretRequests,
+    telling: Telling,
     parameters: Parameters,
     grid: KnownGrid,
     files: FileServer,
     wishes: Wishes,
 ) -> FastAPI:
     web = FastAPI(title="Orrery task definition", version="1")
-    reading, telling = Reading(), Telling(context.database, DefinitionMetrics.of(context.metrics))
+    reading = Reading()
     web.include_router(submission_routes(context.database, submission, tasks, secrets, telling))
     web.include_router(task_routes(context.database, tasks, reading))
     web.include_router(command_routes(context.database, commands))
-    series = PeriodicTasks(tasks, submission, parameters)
-    web.include_router(periodic_routes(context.database, series, secrets))
+    web.include_router(periodic_routes(context.database, series, secrets, telling))
     web.include_router(task_file_routes(context.database, TaskFiles(BuiltInCatalogue()), grid))
     web.include_router(catalogue_routes(context.database, grid, telling))
     web.include_router(scope_routes(context.database, BuiltInCatalogue()))

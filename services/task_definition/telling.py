@@ -9,20 +9,26 @@ from services.task_definition.policy.scopes import ForeignName
 from services.task_definition.store.scopes import note_refused
 from shared.auth import Caller
 from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
 from shared.model.problems import FieldProblem
 
 
 class Telling:
-    """After the refusal: what was refused is rolled back by then."""
+    """What was refused is rolled back by then."""
 
-    def __init__(self, database: Database, metrics: DefinitionMetrics) -> None:
-        self._database, self._metrics = database, metrics
+    def __init__(self, metrics: DefinitionMetrics) -> None:
+        self._metrics = metrics
 
-    async def tell(self, caller: Caller, verb: str, problems: Sequence[FieldProblem]) -> None:
+    async def tell(self, database: Database, caller: Caller, verb: str, problems: Sequence[FieldProblem]) -> None:
         """Count foreign names among the problems, and keep them for their owners."""
+        if any(isinstance(one, ForeignName) for one in problems):
+            async with database.begin(reason=f"{verb} refused") as work:
+                await self.tell_with(work, caller.name, verb, problems)
+
+    async def tell_with(self, work: UnitOfWork, writer: str, verb: str, problems: Sequence[FieldProblem]) -> None:
+        """The same with what else follows from the refusal: of a writer that does not call at this moment."""
         foreign = [one for one in problems if isinstance(one, ForeignName)]
         for one in foreign:
             self._metrics.refused_writes.labels(verb, one.cause).inc()
         if foreign:
-            async with self._database.begin(reason=f"{verb} refused") as work:
-                await note_refused(work.connection, caller.name, verb, foreign)
+            await note_refused(work.connection, writer, verb, foreign)

@@ -78,7 +78,7 @@ def catalogue_routes(database: Database, grid: KnownGrid, telling: Telling) -> A
             problems = [FieldProblem(f"{one.key}.{one.field}".strip("."), "", one.reason) for one in error.problems]
             return refused(BAD_REQUEST, f"{len(problems)} problems: {error}", problems)
         except ForeignNames as error:
-            await telling.tell(caller, "import", error.problems)
+            await telling.tell(database, caller, "import", error.problems)
             return refused(NOT_PERMITTED, f"{len(error.problems)} problems: {error}", error.problems)
         await forget_catalogue(parsed)
         return Envelope(counts, f"imported {counts['datasets']} datasets with {counts['files']} files")

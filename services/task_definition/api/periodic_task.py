@@ -13,9 +13,10 @@ from fastapi import APIRouter, Body, Depends
 from starlette.responses import Response
 
 from services.task_definition.store.periodic import PeriodicStore
-from services.task_definition.submitting.periodic import PeriodicTasks
+from services.task_definition.submitting.periodic import TOLD_AS, PeriodicTasks
 from services.task_definition.submitting.secret_requests import SecretRequests
 from services.task_definition.submitting.submission import SubmissionRefused
+from services.task_definition.telling import Telling
 from shared.auth import Caller, access, require
 from shared.auth.access import Whose
 from shared.db.database import Database
@@ -32,10 +33,12 @@ PeriodicCanceller = Annotated[Caller, Depends(require(access.COMMANDS, "user", "
 PeriodicId = Annotated[Id, Body(embed=True)]
 
 
-def periodic_routes(database: Database, periodic: PeriodicTasks, secrets: SecretRequests) -> APIRouter:
+def periodic_routes(
+    database: Database, periodic: PeriodicTasks, secrets: SecretRequests, telling: Telling
+) -> APIRouter:
     """Submit, list, pause, resume, end."""
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/periodic_task", tags=["periodic tasks"])
-    routes = PeriodicRoutes(database, periodic, secrets)
+    routes = PeriodicRoutes(database, periodic, secrets, telling)
     router.get("/list")(routes.list_all)
     for endpoint in (routes.submit, routes.pause, routes.resume, routes.end):
         router.post(f"/{endpoint.__name__}")(endpoint)
@@ -45,9 +48,9 @@ def periodic_routes(database: Database, periodic: PeriodicTasks, secrets: Secret
 class PeriodicRoutes:
     """One method for each path."""
 
-    def __init__(self, database: Database, periodic: PeriodicTasks, secrets: SecretRequests) -> None:
+    def __init__(self, database: Database, periodic: PeriodicTasks, secrets: SecretRequests, telling: Telling) -> None:
         self._database, self._periodic, self._store = database, periodic, PeriodicStore()
-        self._secrets = secrets
+        self._secrets, self._telling = secrets, telling
 
     async def list_all(
         self,
@@ -79,6 +82,7 @@ class PeriodicRoutes:
                 )
         except SubmissionRefused as refusal:
             await self._secrets.tell(caller, task_parameters, refusal)
+            await self._telling.tell(self._database, caller, TOLD_AS, refusal.problems)
             return refused(refusal.code, str(refusal), refusal.problems)
         return Envelope(found, f"periodic task {found}: a task every {period_s} s")
 

@@ -72,7 +72,7 @@ def submission_routes(
                     )
         except SubmissionRefused as refusal:
             await secrets.tell(caller, task_parameters, refusal)
-            await telling.tell(caller, "task", refusal.problems)
+            await telling.tell(database, caller, "task", refusal.problems)
             return refused(refusal.code, str(refusal), refusal.problems)
         if dry_run:
             return Envelope(found.facts, "dry run: the task would be accepted")

@@ -36,6 +36,7 @@ from services.task_definition.policy.unit_limits import UnitLimits, limits_for, 
 from services.task_definition.store.definitions import DefinitionStore, Loaded
 from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskRow, TaskStore
+from services.task_definition.telling import Telling
 from shared.catalogue.port import Catalogue
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
@@ -66,11 +67,12 @@ class Definition:
         reader: ContentsReader,
         wishes: Wishes,
         staging: Staging,
+        telling: Telling,
     ) -> None:
         self._tasks, self._store, self._readings, self._parameters = tasks, store, readings, parameters
         self._catalogue, self._contents = catalogue, Contents(store, readings, catalogue, wishes)
         self._reader, self._wishes, self._staging = reader, wishes, staging
-        self._redefinition = Redefinition(tasks, store)
+        self._redefinition = Redefinition(tasks, store, telling)
         self.compare_unknown = self._contents.compare_unknown
 
     async def on_task_registered(self, event: TaskRegistered, work: UnitOfWork) -> None:

@@ -18,6 +18,7 @@ from services.task_definition.store.definitions import DefinitionStore, NewDatas
 from services.task_definition.store.preprocessing import PreprocessingStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from services.task_definition.submitting.names import outputs_wanted, task_as_writer
+from services.task_definition.telling import Telling
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import PREPROCESS_INPUT
 from shared.states.task import TaskStatus
@@ -30,8 +31,9 @@ TO_PREPROCESS: tuple[TaskStatus, ...] = ("registered", "rerefine")
 class Redefinition:
     """The row of the task is held."""
 
-    def __init__(self, tasks: TaskStore, store: DefinitionStore) -> None:
+    def __init__(self, tasks: TaskStore, store: DefinitionStore, telling: Telling) -> None:
         self._tasks, self._store, self._own = tasks, store, PreprocessingStore()
+        self._telling = telling
         self._reclassifying = Reclassifying(tasks)
 
     def needs_job(self, task: TaskRow) -> bool:
@@ -71,6 +73,7 @@ class Redefinition:
             return found
         writer = task_as_writer(task.task_id, task.vo, task.user_name, spec)
         foreign = await take_names(work.connection, outputs_wanted(found[1], task.task_id), writer)
+        await self._telling.tell_with(work, task.user_name, "task", foreign)
         return "; ".join(str(one) for one in foreign) if foreign else found
 
     async def _returned(self, work: UnitOfWork, task: TaskRow, spec: TaskSpec) -> tuple[TaskRow, TaskSpec] | str:

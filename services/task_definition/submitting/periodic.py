@@ -26,7 +26,9 @@ from services.task_definition.store.audit import audit
 from services.task_definition.store.periodic import Lapsed, PeriodicStore, PeriodicTask, described
 from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.rights import owner_of
+from services.task_definition.submitting.secret_requests import SecretRequests
 from services.task_definition.submitting.submission import Submission, SubmissionRefused
+from services.task_definition.telling import Telling
 from shared.auth import Caller, access
 from shared.auth.access import Whose
 from shared.config.parameters import Parameters
@@ -36,6 +38,8 @@ from shared.model.task_spec_problems import problem
 log = logging.getLogger(__name__)
 #: series looked at in one transaction
 AT_ONCE = 10
+#: what refused writes of series are called where they are told
+TOLD_AS = "periodic task"
 
 
 class PeriodicTasks:
@@ -45,8 +49,16 @@ class PeriodicTasks:
     revoked, left the VO, or showed no token for long.
     """
 
-    def __init__(self, tasks: TaskStore, submission: Submission, parameters: Parameters) -> None:
+    def __init__(
+        self,
+        tasks: TaskStore,
+        submission: Submission,
+        parameters: Parameters,
+        secrets: SecretRequests,
+        telling: Telling,
+    ) -> None:
         self._tasks, self._submission, self._parameters = tasks, submission, parameters
+        self._secrets, self._telling = secrets, telling
         self._store = PeriodicStore()
 
     async def submit(
@@ -125,6 +137,9 @@ class PeriodicTasks:
         except SubmissionRefused as refusal:
             error = str(refusal)[:2000]
             log.warning("periodic task %d: its task is refused: %s", series.periodic_id, error)
+            caller = series.as_caller()
+            await self._secrets.tell_with(work, caller, parameters, refusal)
+            await self._telling.tell_with(work, caller.name, TOLD_AS, refusal.problems)
         then = next_time(series.next_at, series.period_s, work.now)
         await self._store.submitted(work.connection, series.periodic_id, task_id=task_id, error=error, next_at=then)
         if task_id is not None:

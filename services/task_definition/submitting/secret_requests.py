@@ -13,6 +13,7 @@ from services.task_definition.store.tasks import TaskStore
 from services.task_definition.submitting.submission import SubmissionRefused
 from shared.auth import Caller
 from shared.db.database import Database
+from shared.db.unit_of_work import UnitOfWork
 from shared.model.secret_notes import ASKED, secrets_of
 
 #: of a name that was sent, how much is told
@@ -34,14 +35,21 @@ class SecretRequests:
         """Note a refused submission that asked for the secrets of somebody else; nothing for any other."""
         if refusal.secrets_of is None:
             return
-        self.count("another_name")
-        asked = {"vo": parameters.get("vo"), "task_name": str(parameters.get("taskName"))[:_SHOWN]}
         async with self._database.begin(reason=f"secrets of {refusal.secrets_of} asked for by {caller.name}") as work:
-            await audit(
-                work.connection,
-                caller=caller,
-                verb=ASKED,
-                target=secrets_of(refusal.secrets_of),
-                outcome="refused",
-                details=asked,
-            )
+            await self.tell_with(work, caller, parameters, refusal)
+
+    async def tell_with(
+        self, work: UnitOfWork, caller: Caller, parameters: Mapping[str, Any], refusal: SubmissionRefused
+    ) -> None:
+        """The same with what else follows from the refusal: of somebody who does not call at this moment."""
+        if refusal.secrets_of is None:
+            return
+        self.count("another_name")
+        await audit(
+            work.connection,
+            caller=caller,
+            verb=ASKED,
+            target=secrets_of(refusal.secrets_of),
+            outcome="refused",
+            details={"vo": parameters.get("vo"), "task_name": str(parameters.get("taskName"))[:_SHOWN]},
+        )

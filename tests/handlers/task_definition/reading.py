@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
+from prometheus_client import CollectorRegistry
 
 from services.task_definition.cataloguing.staging import Staging
 from services.task_definition.cataloguing.wishes import Wishes
 from services.task_definition.defining.checking import InputChecks
 from services.task_definition.defining.definition import Definition
 from services.task_definition.defining.reading import ContentsReader
+from services.task_definition.metrics import DefinitionMetrics
 from services.task_definition.store.definitions import DefinitionStore
 from services.task_definition.store.readings import Readings
 from services.task_definition.store.tasks import TaskStore
+from services.task_definition.telling import Telling
 from shared.cache import NullCache
 from shared.catalogue import BuiltInCatalogue
 from shared.config.parameters import Parameters
@@ -29,6 +32,7 @@ SMALL = 8
 
 
 NOBODY_OUTSIDE = Wishes((), Parameters())
+TELLING = Telling(DefinitionMetrics(CollectorRegistry()))
 
 
 def in_small_slices() -> Definition:
@@ -43,6 +47,7 @@ def in_small_slices() -> Definition:
         reading,
         NOBODY_OUTSIDE,
         staging(),
+        TELLING,
     )
 
 

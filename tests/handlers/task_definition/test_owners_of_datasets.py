@@ -13,6 +13,7 @@ from shared.events import OutputsProduced, OutputsRegistered, TaskRegistered
 from shared.model.names import owning_scope
 from shared.runtime.service import Context, Service
 from tests.handlers.events import deliver
+from tests.handlers.task_definition import test_periodic_tasks as periodic
 from tests.handlers.task_definition.steps import put, rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.test_data import a_holding_job, reported
 from tests.handlers.task_definition.test_preprocessing import begun, returned
@@ -244,6 +245,31 @@ async def test_a_refused_write_is_told_to_those_whose_name_it_is_and_counted(peo
     assert (await get(people.atlas_bob, "show", name="data23.frozen"))["data"]["refused_writes"] == []
     counted = {"verb": "import", "cause": "another VO"}
     assert context.metrics.get_sample_value("orrery_catalogue_writes_refused_total", counted) == 4
+
+
+async def test_writes_of_series_and_of_what_pre_processing_returned_are_told_and_counted_like_those_of_tasks(
+    database: Database, service: Service, people: People, context: Context
+) -> None:
+    refused = await periodic.submit(people.cms_production, writing("data23.series"))
+    assert "scope data23 belongs to the VO atlas" in refused["message"]
+    later = await periodic.submit(people.cms_production, writing("data24.series.$JEDITASKID"))
+    assert later["success"], later
+    gift = {"scope": "data24", "vo": "atlas"}
+    assert (await people.operator.post("/api/v1/catalogue/scope", json=gift)).json()["success"]
+    await periodic.look(database, service)
+    task_id = await begun(database, service, people.everyone, taskName="begun.theft")
+    items = [{**output("x"), "dataset": "data23.returned"}]
+    given = {"taskParameters": {"noInput": True, "nFilesPerJob": None, "nFiles": 2, "jobParameters": items}}
+    assert (await returned(database, service, task_id, given))["status"] == "broken"
+    told = (await get(people.atlas_production, "refused"))["data"]
+    assert {(one["scope"], one["verb"], one["caller"], one["cause"]) for one in told} == {
+        ("data23", "periodic task", "cmsprod", "another VO"),
+        ("data24", "periodic task", "cmsprod", "another VO"),
+        ("data23", "task", "prodteam", "another VO"),
+    }
+    name = "orrery_catalogue_writes_refused_total"
+    assert context.metrics.get_sample_value(name, {"verb": "periodic task", "cause": "another VO"}) == 4
+    assert context.metrics.get_sample_value(name, {"verb": "task", "cause": "another VO"}) == 1
 
 
 async def test_operators_give_a_scope_and_nobody_else_does(database: Database, people: People) -> None:

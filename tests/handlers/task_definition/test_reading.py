@@ -22,6 +22,7 @@ from shared.snapshot import KnownGrid
 from tests.handlers.task_definition.reading import (
     NOBODY_OUTSIDE,
     SMALL,
+    TELLING,
     change,
     in_small_slices,
     lfn,
@@ -74,8 +75,9 @@ async def test_a_slice_ends_when_its_time_is_over_though_it_might_have_more_file
         readings, KnownGrid(NullCache()), files_of_piece=3, files_at_least=3, clock=SlowMachine()
     )  # fmt: skip
     definition = Definition(
-        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging()
-    )
+        TaskStore(), DefinitionStore(), readings, BuiltInCatalogue(), Parameters(), reading, NOBODY_OUTSIDE, staging(),
+        TELLING,
+    )  # fmt: skip
     task_id = await submit(producer, production("slow", nucleus="ALPHA"))
     await registered(database, definition, task_id)
     n_files = [(await master(database, task_id))["n_files"]]
