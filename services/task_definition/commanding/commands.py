@@ -170,9 +170,20 @@ class Commands:
             await self.execute(work, Command("kill", child_id, {}, reason), SYSTEM)
             await self._store.note_killer(work.connection, child_id, killer)
             return
-        said = f"refused: {reason} by {killer}, who may not command it: it goes on"
-        target, details = f"task:{child_id}", {"parent": ended.task_id}
-        await audit(work.connection, caller=SYSTEM, verb="task.kill", target=target, outcome=said, details=details)
+        said = f"{reason} by {killer}, who may not command it: it goes on"
+        await self._note_refusal(work, "kill", child_id, ended.task_id, said)
+
+    async def _note_refusal(self, work: UnitOfWork, verb: str, child_id: int, parent_id: int, said: str) -> None:
+        """Record that a child does not follow its parent."""
+        target, details = f"task:{child_id}", {"parent": parent_id}
+        await audit(
+            work.connection,
+            caller=SYSTEM,
+            verb=f"task.{verb}",
+            target=target,
+            outcome=f"refused: {said}",
+            details=details,
+        )
 
     def _refusal(self, task: TaskRow | None, command: Command, caller: Caller) -> rules.Reply | None:
         if task is None:
@@ -193,15 +204,24 @@ class Commands:
         """What production has to decide about a task of one's own."""
         said = owners.held_back(command.verb, task.status, _hold_of(task), work.now)
         if said is None and command.verb in owners.GIVING_ATTEMPTS:
-            limit = self._parameters.read(owners.MOST_ATTEMPTS_BY_OWNER, vo=task.vo)
-            now = await self._store.attempts_of_units(work.connection, task.task_id)
-            said = owners.too_many_attempts(now, _more_attempts(task, command), limit)
+            said = await self._too_many_attempts(work, task.task_id, task.vo, _more_attempts(task, command))
         return None if said is None else rules.Reply(rules.NOT_PERMITTED, said)
+
+    async def _too_many_attempts(self, work: UnitOfWork, task_id: int, vo: str, more: int) -> str | None:
+        limit = self._parameters.read(owners.MOST_ATTEMPTS_BY_OWNER, vo=vo)
+        return owners.too_many_attempts(await self._store.attempts_of_units(work.connection, task_id), more, limit)
+
+    async def _child_refusal(self, work: UnitOfWork, parent: TaskRow, owner: str, command: Command) -> str | None:
+        """Why the owner of a parent does not have a child tried again; None where they may."""
+        if owner != parent.user_name:
+            return f"it is not of {parent.user_name}"
+        return await self._too_many_attempts(work, command.task_id, parent.vo, MORE_ATTEMPTS)
 
     async def _retry_children(self, work: UnitOfWork, task: TaskRow, command: Command) -> None:
         """Re-open children that ended, and theirs; aborted, broken and failed ones stay, or all if that is asked for.
 
-        What production ended goes on by production alone.
+        What production ended goes on by production alone, and what is somebody else's; without production no unit of
+        theirs gets more attempts than its owner may give.
 
         They read their input again when the parent has ended, or follow it at once (noWaitParent), so that they are fed
         what it makes now. Those that have not ended look at their input now. Source: JEDI: Task retry.
@@ -213,7 +233,13 @@ class Commands:
             if child["status"] in REOPENED_WITH_PARENT and (child["hold"] is None or command.by_production):
                 reason = f"its parent {task.task_id} is retried"
                 again = Command("incexec", child["task_id"], kept, reason, by_production=command.by_production)
-                await self.execute(work, again, SYSTEM)
+                said = (
+                    None if command.by_production else await self._child_refusal(work, task, child["user_name"], again)
+                )
+                if said is None:
+                    await self.execute(work, again, SYSTEM)
+                else:
+                    await self._note_refusal(work, again.verb, again.task_id, task.task_id, f"{reason}: {said}")
             elif child["status"] in ACTIVE:
                 await self._tasks.look_at_input(work.connection, child["task_id"])
 

@@ -105,6 +105,43 @@ async def test_a_parent_revives_no_child_that_production_ended(
     assert (await task_row(database, child))["status"] == "rerefine"
 
 
+async def test_a_parent_revives_no_child_of_somebody_else_without_production(
+    database: Database, service: Service, own: int, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    child, _ = await define(database, service, user, analysis("user.alice.child"), parent_tid=own)
+    await put(database, child, "finished", user_name="bob")
+    await put(database, own, "finished")
+    await end_files(database, own, finished=0, failed=1)
+    assert (await give(user, "retry", own))["success"]
+    assert (await task_row(database, child))["status"] == "finished"
+    told = "SELECT outcome FROM audit_log WHERE target = $1 AND verb = 'task.incexec'"
+    assert await value_of(database, told, f"task:{child}") == (
+        f"refused: its parent {own} is retried: it is not of alice"
+    )
+    await put(database, own, "finished")
+    await end_files(database, own, finished=0, failed=1)
+    assert (await give(producer, "retry", own))["success"]
+    assert (await task_row(database, child))["status"] == "rerefine"
+
+
+async def test_a_parent_gives_its_children_no_more_attempts_than_their_owner_may(
+    database: Database, service: Service, own: int, user: httpx.AsyncClient, producer: httpx.AsyncClient
+) -> None:
+    await put(database, own, "finished")
+    child, _ = await define(database, service, user, analysis("user.alice.child"), parent_tid=own)
+    await put(database, child, "running", nucleus="ALPHA")
+    assert (await give(user, "increase_attempts", child, increase=38))["success"]
+    for who, status in ((user, "finished"), (producer, "rerefine")):
+        await put(database, child, "finished")
+        await end_files(database, child, finished=0, failed=1)
+        await put(database, own, "finished")
+        await end_files(database, own, finished=0, failed=1)
+        assert (await give(who, "retry", own))["success"]
+        assert (await task_row(database, child))["status"] == status
+    told = "SELECT outcome FROM audit_log WHERE target = $1 AND verb = 'task.incexec' ORDER BY audit_id LIMIT 1"
+    assert "5 more attempts need the role production" in await value_of(database, told, f"task:{child}")
+
+
 async def test_an_owner_leaves_no_throttle_by_resume_nor_by_pause_and_resume(
     database: Database, own: int, user: httpx.AsyncClient, producer: httpx.AsyncClient
 ) -> None:
