@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from shared.db.database import is_retryable, unavailable
+from shared.db.holders import for_all
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -95,7 +96,7 @@ class Coalescer(Generic[T, R]):
             self._begin(self._handle(batch))
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = for_all(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from typing import Any, TypeVar
 
 from shared.db.waits import SessionsBusy
 
+T = TypeVar("T")
 #: what may wait for other reads, or transactions, of the same caller
 MOST_WAITING = 200
 
@@ -29,6 +31,14 @@ def acting_for(holder: str | None) -> Iterator[None]:
         yield
     finally:
         _HOLDER.reset(before)
+
+
+def for_all(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Begin what several callers wait for: it is for nobody in particular, whoever's request began it."""
+    context = copy_context()
+    context.run(_HOLDER.set, None)
+    context.run(_HOLDS.set, False)
+    return asyncio.get_running_loop().create_task(work, context=context)
 
 
 class Turns:

@@ -95,6 +95,25 @@ async def test_guessed_tokens_are_put_off_before_they_are_looked_at(
         assert (await elsewhere.get(path)).status_code != 429
 
 
+async def test_reads_on_paths_of_pilots_are_counted_for_everybody_but_pilots(
+    context: Context, authority: Authority
+) -> None:
+    web = await limited_web(context, authority, "job-dispatch", **{CALLER: 2})
+    status, secrets = f"{LEGACY}getStatus", f"{LEGACY}get_user_secrets"
+    async with calling(web, authority.issue("ada", ["user"], ["atlas"])) as ada:
+        assert (await ada.get(secrets)).json() == [True, {}]
+        assert (await ada.get("/api/v1/pilot/get_job_status", params={"job_ids": 1})).status_code == 200
+        told = (await ada.get(secrets)).json()
+        assert told[0] is False and "more than 0.0333333 calls/s of ada" in told[1]
+        assert (await ada.get("/api/v1/pilot/get_job_status", params={"job_ids": 1})).status_code == 429
+        report = {"job_id": 1, "job_status": "failed", "attempt_nr": 1}
+        assert (await ada.post("/api/v1/pilot/update_job", json=report)).status_code != 429, "it is no read"
+    for name, role, is_limited in (("p", "production", True), ("o", "operator", True), ("f", "pilot", False)):
+        async with calling(web, authority.issue(name, [role])) as one:
+            codes = [(await one.get(status, params={"ids": 1})).text for _ in range(4)]
+        assert any("calls/s" in text for text in codes) is is_limited, name
+
+
 async def test_pilots_whose_tokens_are_put_off_are_told_in_the_form_of_their_method(
     context: Context, authority: Authority
 ) -> None:

@@ -34,6 +34,7 @@ from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.share_lanes import PickedJob
 from shared.db.database import is_retryable
+from shared.db.holders import for_all
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,7 @@ class Claims:
         if is_known or not offer.takes_new:
             self._enter(request)
         else:
-            self._keep(loop.create_task(self._prepare(request)))
+            self._keep(for_all(self._prepare(request)))
         return request
 
     def _enter(self, request: Request) -> None:
@@ -178,7 +179,7 @@ class Claims:
             if not batch:
                 return
             session = self._free.popleft()
-            self._keep(asyncio.get_running_loop().create_task(self._run(session, batch)))
+            self._keep(for_all(self._run(session, batch)))
 
     def _is_left_to(self, n_claiming: int) -> bool:
         """Whether what waits is too little for one more session: those that claim now take it when they are done."""

@@ -10,6 +10,7 @@ from services.job_dispatch.acquire.lane_reader import LaneReader
 from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.reading import WindowLimits
+from shared.db.holders import for_all
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Refills:
         running = self._running.get(lane)
         if running is None:
             lanes = [lane, *self._nearly_empty(lane, window)]
-            running = asyncio.get_running_loop().create_task(self._read(queue, lanes))
+            running = for_all(self._read(queue, lanes))
             self._running.update(dict.fromkeys(lanes, running))
             running.add_done_callback(lambda task: self._ended(lanes, task))
         return running

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from services.job_dispatch.acquire.lane_reader import LaneReader
 from services.job_dispatch.policy.fitting import Misfit, Offer, PilotKind, Shape, misfit
+from shared.db.holders import for_all
 
 MOST_KINDS = 10_000
 
@@ -50,7 +51,7 @@ class KnownShapes:
             return
         if self._reading is None or self._reading.done() or not wanted <= self._being_read:
             self._being_read = wanted
-            self._reading = asyncio.get_running_loop().create_task(self._read(sorted(wanted)))
+            self._reading = for_all(self._read(sorted(wanted)))
         await asyncio.shield(self._reading)
 
     async def _read(self, wanted: Sequence[int]) -> None:

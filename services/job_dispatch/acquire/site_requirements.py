@@ -25,6 +25,7 @@ from services.job_dispatch.metrics import DispatchMetrics
 from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.store.adverts import live_adverts
 from shared.brokerage.matchmaking import Advert, JobFacts, Mismatch, at_dispatch, refusal
+from shared.db.holders import for_all
 from shared.db.unit_of_work import UnitOfWork
 from shared.runtime.service import Periodic
 from shared.snapshot import KnownGrid
@@ -125,7 +126,7 @@ class SiteRequirements:
         """
         running = self._asking.get(queue)
         if running is None:
-            running = asyncio.get_running_loop().create_task(self._ask(queue, entries))
+            running = for_all(self._ask(queue, entries))
             self._asking[queue] = running
             running.add_done_callback(lambda task: self._asked(queue, task))
         return running

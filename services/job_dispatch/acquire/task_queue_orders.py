@@ -20,6 +20,7 @@ from services.job_dispatch.policy.order_changes import OrderChanges
 from services.job_dispatch.policy.queues_of_share import KeyPlace
 from services.job_dispatch.store import task_queues as store
 from shared.config.parameters import Parameters
+from shared.db.holders import for_all
 from shared.order.identity import TaskQueueIdentity, real_priority
 from shared.order.parameters import CONSOLIDATION, INSTEAD, TASK_QUEUES
 from shared.order.task_queues import (
@@ -117,7 +118,7 @@ class TaskQueueOrders:
     async def load_missing(self) -> None:
         """Read the keys that are not known, and order their groups again; callers share a reading."""
         if self._loading is None:
-            self._loading = asyncio.get_running_loop().create_task(self._load_missing())
+            self._loading = for_all(self._load_missing())
             self._loading.add_done_callback(lambda _: setattr(self, "_loading", None))
         await asyncio.shield(self._loading)
 

@@ -23,6 +23,7 @@ from services.job_dispatch.policy.lane import Entry, Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.reading import News, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill, NeedsShares, PickedJob
+from shared.db.holders import for_all
 from shared.events import LaneJob, ReorderedJob
 from shared.order.ranking import Ranks
 
@@ -242,7 +243,7 @@ class Windows:
         task = self._opening.get(queue)
         if task is None:
             self._arrived_while_opening[queue] = []
-            task = asyncio.get_running_loop().create_task(self._open(queue))
+            task = for_all(self._open(queue))
             self._opening[queue] = task
             task.add_done_callback(lambda done: self._opening_ended(queue, done))
         return task

@@ -13,11 +13,21 @@ from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.api.call import PilotCall
 from services.job_dispatch.api.requests import FAILED, INVALID, ROLE, TIMEOUT, BadRequest
 from services.job_dispatch.coalescing import TooLate
-from shared.auth import Caller, ClaimRefused, NotAuthenticated, TokenExpired, caller_of, identify, identify_expired
+from shared.auth import (
+    Caller,
+    ClaimRefused,
+    NotAuthenticated,
+    TokenExpired,
+    authentication_of,
+    caller_of,
+    identify,
+    identify_expired,
+)
 from shared.auth.access import AccessRule
 from shared.auth.call_rates import TooManyCalls
 from shared.auth.web import Asks
 from shared.db.database import is_retryable, is_unstorable, unavailable
+from shared.db.holders import acting_for
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
 from shared.web.intake import Crowded, crowded
@@ -86,6 +96,8 @@ def guarded(
     """Check the caller, and tell what went wrong in the form that the method's callers understand.
 
     `rule` and `right` as in `require`. `takes_expired`: the method looks itself at callers whose token has expired.
+    Without a right it is a read: the calls of everybody but pilots are counted, and whoever asks has part of the
+    sessions of the database. Those who serve as pilots for everybody, thousands by one name, have all for the rest.
     """
 
     def wrap(endpoint: Answering[C, A]) -> Answering[C, A | Response]:
@@ -103,7 +115,14 @@ def guarded(
             if right is not None and not caller.has_right(right):
                 said = f"{caller.name} needs the right {right}, to which the token is not limited"
                 return form(UnansweredRequest(ROLE, said, 403))
-            return await answered(endpoint, request, form)
+            is_read = right is None
+            if is_read and not caller.was_given("pilot", caller.vo):
+                try:
+                    authentication_of(request.scope).count_call(request.scope, caller)
+                except TooManyCalls as error:
+                    return form(_put_off(error))
+            with acting_for(caller.name if is_read or not caller.may("pilot", "production") else None):
+                return await answered(endpoint, request, form)
 
         call.asks_for = Asks(rule, roles, right)  # type: ignore[attr-defined]  # for the contract of endpoints
         return call

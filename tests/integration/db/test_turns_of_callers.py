@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from shared.db import Database
-from shared.db.holders import MOST_WAITING, TooManyOfOne, acting_for
+from shared.db.holders import MOST_WAITING, TooManyOfOne, acting_for, for_all
 
 
 @pytest.fixture
@@ -82,6 +82,24 @@ async def test_what_nobody_asked_for_has_all_sessions(small: Database) -> None:
     assert heavy.n_running == 4, "each of the four sessions is lent"
     heavy.may_end.set()
     await asyncio.gather(*running)
+
+
+async def test_what_several_wait_for_takes_no_turn_of_the_caller_who_began_it(small: Database) -> None:
+    heavy = Heavy(small, "ada", writes=False)
+    running = [asyncio.create_task(heavy.run()) for _ in range(2)]
+
+    async def shared() -> int:
+        async with small.read() as connection:
+            return int(await connection.fetchval("SELECT 7"))
+
+    with acting_for("ada"):
+        async with asyncio.timeout(5):
+            assert await for_all(shared()) == 7
+        waiting = asyncio.create_task(shared())
+        await asyncio.wait([waiting], timeout=0.05)
+        assert not waiting.done(), "as ada it would wait for her own"
+    heavy.may_end.set()
+    await asyncio.gather(*running, waiting)
 
 
 async def test_who_has_a_session_does_not_wait_for_itself(small: Database) -> None:
