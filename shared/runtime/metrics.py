@@ -34,6 +34,13 @@ class RuntimeMetrics:
             ["why"],
             registry=registry,
         )
+        self.refused = Counter(
+            "orrery_refused",
+            "Refusals by route and cause: not permitted (role, right, VO, owner, hold, limit), not found (or "
+            "not theirs), state, a field that reaches for more than the caller's part, body, value (all other fields)",
+            ["route", "cause"],
+            registry=registry,
+        )
         self.put_off = Counter(
             "orrery_calls_put_off",
             "Calls answered with 429: too many of one caller, from one address without a token (address), or from an "
@@ -54,6 +61,10 @@ class RuntimeMetrics:
             ["service"],
             registry=registry,
         )
+
+    def request_refused(self, route: str, cause: str) -> None:
+        """One refusal that was told."""
+        self.refused.labels(route, cause).inc()
 
     def caller_refused(self, why: str) -> None:
         """One request whose caller is not believed."""

@@ -231,7 +231,7 @@ async def open_process(
             dispatcher, attached = _attach(service, acting, messaging_metrics, process.gate)
             process.transport.attach(attached)
             web = service.web or FastAPI(title=f"Orrery {service.name}", docs_url=None, redoc_url=None)
-            install(web, authentication, service.body_limits)
+            install(web, authentication, service.body_limits, count_refusal=runtime_metrics.request_refused)
             if service.web is not None:
                 add_document(web, service.name)
             add_health(web, ready=process.problems, registries=(own, registry))

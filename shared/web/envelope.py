@@ -11,6 +11,9 @@ from typing import Any, Protocol
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from shared.web.refusals import causes_of, count_refused
 
 #: the API's numbers, the data of a refusal (PanDA client: task/kill and others)
 NOT_FOUND, BAD_REQUEST = 2, 5
@@ -20,6 +23,9 @@ MOST_IN_MESSAGE = 20
 
 class ListedProblem(Protocol):
     """What is wrong with one value; `as_sent` has field, value, allowed and message."""
+
+    @property
+    def field(self) -> str: ...
 
     def as_sent(self) -> dict[str, Any]: ...
 
@@ -40,9 +46,16 @@ class Envelope(Response):
         headers: dict[str, str] | None = None,
     ) -> None:
         content: dict[str, Any] = {"success": success, "message": message, "data": data}
-        if listed := [one.as_sent() for one in problems]:
-            content["problems"] = listed
+        found = list(problems)
+        if found:
+            content["problems"] = [one.as_sent() for one in found]
+        self._refusal = None if success else (data, found)
         super().__init__(_json(content), status_code=status_code, headers=headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._refusal is not None:
+            count_refused(scope, causes_of(self.status_code, *self._refusal))
+        await super().__call__(scope, receive, send)
 
 
 def refused(data: Any, message: str = "", problems: Iterable[ListedProblem] = ()) -> Envelope:

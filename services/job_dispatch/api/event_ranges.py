@@ -29,6 +29,7 @@ from services.job_dispatch.store.event_ranges import TakenRange
 from shared.auth import Caller, access, caller_of, require
 from shared.web.envelope import Envelope, refused
 from shared.web.json_route import JsonRoute
+from shared.web.refusals import NOT_PERMITTED, count_refused
 
 PILOTS = require(access.PILOTS, "user", "pilot", "production", right="modify")
 READER = require(access.DETAILS)
@@ -70,6 +71,7 @@ class EventRangesApi:
         try:
             found = await self._ranges.acquire(caller_of(request), wanted.job_id, wanted.task_id, wanted.n_ranges)
         except NotTheJobs as error:
+            count_refused(request.scope, [NOT_PERMITTED])
             return told(request, {"StatusCode": INVALID, "errorDialog": str(error), "eventRanges": []})
         return told(request, {"StatusCode": OK, "eventRanges": [_as_told(one) for one in found]})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
@@ -31,6 +31,7 @@ from shared.db.holders import acting_for
 from shared.model.problems import FieldProblem
 from shared.web.envelope import Envelope, refused
 from shared.web.intake import Crowded, crowded
+from shared.web.refusals import NOT_PERMITTED, STATUS_CODE, causes_of, count_refused
 
 C = TypeVar("C", bound=PilotCall)
 A = TypeVar("A")
@@ -105,16 +106,16 @@ def guarded(
             try:
                 caller = await _caller(request, takes_expired=takes_expired)
             except ClaimRefused as error:
-                return form(UnansweredRequest(ROLE, str(error), 403))
+                return _not_permitted(request, form, str(error))
             except NotAuthenticated as error:
                 return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
             except TooManyCalls as error:
                 return form(_put_off(error))
             if not caller.may(*roles):
-                return form(UnansweredRequest(ROLE, f"{caller.name} needs the role {' or '.join(roles)}", 403))
+                return _not_permitted(request, form, f"{caller.name} needs the role {' or '.join(roles)}")
             if right is not None and not caller.has_right(right):
                 said = f"{caller.name} needs the right {right}, to which the token is not limited"
-                return form(UnansweredRequest(ROLE, said, 403))
+                return _not_permitted(request, form, said)
             is_read = right is None
             if is_read and not caller.was_given("pilot", caller.vo):
                 try:
@@ -128,6 +129,16 @@ def guarded(
         return call
 
     return wrap
+
+
+def _not_permitted(request: PilotCall, form: Form, said: str) -> Response:
+    return _counted(request, form(UnansweredRequest(ROLE, said, 403)), [NOT_PERMITTED])
+
+
+def _counted(request: PilotCall, response: Response, causes: Iterable[str]) -> Response:
+    if not isinstance(response, Envelope):  # which counts itself
+        count_refused(request.scope, causes)
+    return response
 
 
 async def _caller(request: PilotCall, *, takes_expired: bool) -> Caller:
@@ -150,7 +161,8 @@ async def answered(endpoint: Answering[C, A], request: C, form: Form) -> A | Res
         count_refusal: Callable[[int], None] | None = getattr(request.scope["app"].state, COUNT_REFUSAL, None)
         if count_refusal is not None:
             count_refusal(error.code)
-        return form(UnansweredRequest(error.code, str(error), problems=error.problems))
+        response = form(UnansweredRequest(error.code, str(error), problems=error.problems))
+        return _counted(request, response, causes_of(200, {STATUS_CODE: error.code}, error.problems))
     except TokenExpired as error:
         return form(UnansweredRequest(INVALID, str(error), 401, is_passing=True))
     except TooManyCalls as error:

@@ -23,6 +23,7 @@ from services.job_dispatch.lifecycle.reports import Reporting
 from services.job_dispatch.policy.no_match import NoJobs
 from services.job_dispatch.store.job_reads import JobQueries
 from shared.auth import access, caller_of
+from shared.web.refusals import NOT_PERMITTED, count_refused
 
 
 class LegacyApi:
@@ -88,6 +89,8 @@ class LegacyApi:
         """One report of a pilot; the answer carries the command for it, "NULL" for none."""
         verdict = await self._reporting.report(await report_of(request, self._limits))
         code = OK if verdict.refusal is None else ROLE
+        if verdict.refusal is not None:
+            count_refused(request.scope, [NOT_PERMITTED])
         return told(request, {"StatusCode": code, "command": verdict.command, "errorDialog": verdict.refusal})
 
     async def update_worker_status(self, request: Request) -> Response:
@@ -110,5 +113,6 @@ class LegacyApi:
         try:
             await self._commanding.command(caller_of(request), wanted.job_id, wanted.command)
         except (NotLive, CommandNotAllowed) as error:
+            count_refused(request.scope, [NOT_PERMITTED])
             return as_text(UnansweredRequest(PERMISSION, str(error)))
         return Response("Succeeded", media_type="text/plain")

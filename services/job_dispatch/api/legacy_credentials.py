@@ -44,6 +44,7 @@ from shared.model.problems import FieldProblem
 from shared.snapshot import KnownGrid
 from shared.web.envelope import Envelope
 from shared.web.json_route import JsonRoute
+from shared.web.refusals import NOT_PERMITTED, count_refused
 from shared.web.values import Truth
 
 LARGEST_FILE_BYTES = 100_000
@@ -121,6 +122,7 @@ class LegacyCredentials:
         caller = caller_of(request)
         named = is_named(self._parameters.read(PROXY_RECIPIENTS), wanted.name, caller.name)
         if not named and not await self._has_letter(caller, "p"):
+            count_refused(request.scope, [NOT_PERMITTED])
             return always_json(
                 UnansweredRequest(PERMISSION, f"{caller.name} is not among those who may have the proxy {wanted.name}")
             )
@@ -136,6 +138,7 @@ class LegacyCredentials:
         configured = self._parameters.read(KEY_PAIR_RECIPIENTS)
         named = all(is_named(configured, name, caller.name) for name in names)
         if not named and not await self._has_letter(caller, "k"):
+            count_refused(request.scope, [NOT_PERMITTED])
             return always_json(
                 UnansweredRequest(PERMISSION, f"{caller.name} is not among those who may have {' and '.join(names)}")
             )

@@ -58,7 +58,7 @@ class DispatchWeb(FastAPI):
             is_pilot = scope["type"] == "http" and scope["path"].startswith((f"{PREFIX}/", f"{LEGACY_PREFIX}/"))
             await (self._no_such_method if is_pilot else super().__call__)(scope, receive, send)
             return
-        scope["app"] = self
+        scope["app"], scope["endpoint"] = self, endpoint
         form = self._forms.get(scope["path"], enveloped)
         direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
         try:
