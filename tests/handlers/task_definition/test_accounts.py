@@ -107,6 +107,27 @@ async def test_operators_alone_write(producer: httpx.AsyncClient, path: str) -> 
     assert (await post(producer, path, {}))["status"] == 403
 
 
+async def test_criteria_with_a_working_group_say_who_may_use_a_queue(
+    service: Service, authority: Authority, operator: httpx.AsyncClient
+) -> None:
+    criteria = {"criteria": "workingGroup = :g", "variables": "g:demo/gpu"}
+    queue = {"queue_id": 7, "name": "gpu", "label": "user", "vo": "demo", "order": 1, **criteria}
+    assert (await post(operator, "work_queue/set", {"work_queue": queue}))["success"]
+    wanted = {"workQueueName": "gpu", "workingGroup": "demo/gpu"}
+    async with (
+        client_of(service, authority, "alice", "user", "demo", "demo/gpu") as member,
+        client_of(service, authority, "alice", "user", "demo") as other,
+    ):
+        for client, said, field in (
+            (member, wanted, None),
+            (member, {"workQueueName": "gpu"}, "workQueueName"),
+            (other, {"workQueueName": "gpu"}, "workQueueName"),
+            (other, wanted, "workingGroup"),
+        ):
+            reply = await post(client, "task/submit", {"task_parameters": analysis(**said), "dry_run": True})
+            assert {one["field"] for one in reply.get("problems", [])} == ({field} if field else set()), reply
+
+
 async def test_a_task_is_mapped_when_it_comes_and_an_unknown_queue_is_refused(
     database: Database, service: Service, operator: httpx.AsyncClient, producer: httpx.AsyncClient
 ) -> None:
