@@ -1,4 +1,6 @@
-"""Gates: one for each share, or work queue that is throttled by itself, and resource type.
+"""Gates: one for each share, and each work queue that is throttled by itself, and resource type.
+
+Tasks of such a work queue go through the gate of their share, and then through that of the queue.
 
 Whoever offers input holds the gate's row, so that every generator goes by the same counts and order.
 """
@@ -94,9 +96,15 @@ class Gating:
         self._resource_queues: tuple[datetime, Mapping[int, ResourceQueue]] | None = None
         self._use: tuple[datetime, Sequence[ShareUse]] | None = None
 
-    async def hold(self, work: UnitOfWork, task: Task) -> HeldGate:
-        """The gate of a task, held until the end of the transaction; its counts are at most a few seconds old."""
-        scope = await self.scope(work, task)
+    async def hold(self, work: UnitOfWork, task: Task) -> list[HeldGate]:
+        """The gates of a task, held until the end of the transaction; their counts are at most a few seconds old."""
+        return [await self._held(work, scope) for scope in await self.scopes(work, task)]
+
+    async def hold_share(self, work: UnitOfWork, task: Task) -> None:
+        """The gate of its share alone: whoever holds several holds those of shares before those of work queues."""
+        await store.lock_gate(work, ThrottleScope(task.gshare, task.resource_type))
+
+    async def _held(self, work: UnitOfWork, scope: ThrottleScope) -> HeldGate:
         row = await store.lock_gate(work, scope)
         if not _is_fresh(work, row.counted_at, COUNTS_ARE_FRESH_FOR):
             row = await self._counted(work, scope, row)
@@ -129,12 +137,11 @@ class Gating:
         if exempt or not decision.passes or decision.has_room_for_all:
             return decision
         rule = cycle_rule(self._parameters, gate.known.name)
-        queues = sorted(await self._queues(work))
         since, is_woken = await store.own_wait(work, task)
         mine = _at_gate(task, rule, since)
         waiting: list[WaitingTask] = []
         for place in places_before(mine, gate.row.cycle, rule):
-            waiting += await store.ahead_at_gate(work, gate.scope, queues, mine, place, rule, is_woken=is_woken)
+            waiting += await store.ahead_at_gate(work, gate.scope, mine, place, rule, is_woken=is_woken)
         if decision.min_priority is not None:
             waiting = [one for one in waiting if one.priority >= decision.min_priority]
         return held_behind(decision, ahead_of(mine, waiting, gate.row.cycle, rule))
@@ -171,13 +178,14 @@ class Gating:
         ]
         return [by_id[one.task_id] for one in in_turn(tasks, cycle, rule)]
 
-    async def scope(self, work: UnitOfWork, task: Task) -> ThrottleScope:
-        """What the task is counted in: its work queue where that is throttled by itself, else its share."""
+    async def scopes(self, work: UnitOfWork, task: Task) -> list[ThrottleScope]:
+        """What the task is counted in: its share, and its work queue where that is throttled by itself."""
+        found = [ThrottleScope(task.gshare, task.resource_type)]
         queues = await self._queues(work) if task.work_queue_id is not None else {}
-        of_queue = task.work_queue_id if task.work_queue_id in queues else None
-        if of_queue is None:
-            return ThrottleScope(task.gshare, task.resource_type)
-        return ThrottleScope("", ALL_TYPES if queues[of_queue].name in JUDGED_WHOLE else task.resource_type, of_queue)
+        if task.work_queue_id is not None and task.work_queue_id in queues:
+            is_whole = queues[task.work_queue_id].name in JUDGED_WHOLE
+            found.append(ThrottleScope("", ALL_TYPES if is_whole else task.resource_type, task.work_queue_id))
+        return found
 
     async def _queues(self, work: UnitOfWork) -> Mapping[int, ResourceQueue]:
         """The work queues that are throttled by themselves, at most a few seconds old."""
@@ -199,26 +207,25 @@ class Gating:
         self, work: UnitOfWork, gate: HeldGate, limits: ThrottleLimits, *, applies: bool, jumps: bool
     ) -> ThrottleDecision:
         """The decision; walltimes and priorities are read only where it depends on them."""
-        scope, known, queues = gate.scope, gate.known, sorted(await self._queues(work))
+        scope, known = gate.scope, gate.known
         facts = Gate(known.walltime_s, scope.resource_type == ALL_TYPES, known.name in GROWING_SHARES)
         decision = judge(gate.row.by_status, limits, share_is_throttled=applies, gate=facts)
         queued = decision.numbers["not_running"] + decision.numbers["defined"]
         asks_walltime = decision.depends_on_walltime and not facts.is_whole
         if asks_walltime and queued < ENOUGH_JOBS and not known.walltime_was_read:
-            known.walltime_s = await store_statistics.walltime_of_queued(work, scope, queues, ENOUGH_JOBS)
+            known.walltime_s = await store_statistics.walltime_of_queued(work, scope, ENOUGH_JOBS)
             known.walltime_was_read = True
             facts = replace(facts, queued_walltime_s=known.walltime_s)
             decision = judge(gate.row.by_status, limits, share_is_throttled=applies, gate=facts)
         if decision.may_be_jumped and jumps:
             if known.priorities is None:
-                known.priorities = await store_statistics.highest_priorities(work, scope, queues)
+                known.priorities = await store_statistics.highest_priorities(work, scope)
             decision = with_priorities(decision, limits, *known.priorities)
         return decision
 
     async def _count(self, work: UnitOfWork, scope: ThrottleScope) -> dict[CountedStatus, int]:
         if scope.work_queue_id is None:
-            queues = sorted(await self._queues(work))
-            return await store_statistics.jobs_of_share(work, scope.gshare, scope.resource_type, queues)
+            return await store_statistics.jobs_of_share(work, scope.gshare, scope.resource_type)
         return await store_statistics.jobs_of_resource_queue(work, scope.work_queue_id, scope.resource_type)
 
     async def _counted(self, work: UnitOfWork, scope: ThrottleScope, row: GateRow) -> GateRow:
@@ -236,6 +243,11 @@ class Gating:
             return _Known(at, scope.gshare, await store_statistics.share_is_throttled(work, scope.gshare))
         queue = (await self._queues(work)).get(scope.work_queue_id)
         return _Known(at, queue.name, queue.throttled) if queue else _Known(at, "", False)
+
+
+def tightest(found: Sequence[tuple[HeldGate, ThrottleDecision]]) -> tuple[HeldGate, ThrottleDecision]:
+    """The first gate that stops a task, else the one that lets fewest jobs through."""
+    return min(found, key=lambda one: (one[1].passes, one[1].max_jobs if one[1].passes else 0))
 
 
 def _is_fresh(work: UnitOfWork, at: datetime | None, for_so_long: timedelta) -> bool:

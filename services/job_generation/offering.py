@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from services.job_generation.gating import Gating, HeldGate
+from services.job_generation.gating import Gating, HeldGate, tightest
 from services.job_generation.parameters import GenerationParameters, generation_parameters, typical_files
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.kinds import kind_of
@@ -56,17 +56,13 @@ class Offering:
         open_input = [dataset.dataset_id for dataset in datasets if has_open_input(dataset)]
         if not open_input or not await store_units.has_ready(work, open_input):
             return 0
-        gate = await self._gating.hold(work, task)
-        decision = await self._gating.decide(work, gate, task)
-        if force and not decision.passes:
-            # What it was told to go on for may have just happened.
-            await self._gating.count_again(work, gate)
-            decision = await self._gating.decide(work, gate, task)
-        decision = await self._gating.turn_of(work, gate, task, decision)
+        gates = await self._gating.hold(work, task)
+        gate, decision = tightest([(one, await self._at(work, one, task, force=force)) for one in gates])
         n_offered = 0
         if decision.passes:
-            n_offered = await self._pick_all(work, task, datasets, limits, gate, decision, scouts=scouts, force=force)
-        await self._gating.leave(work, gate, task, was_served=n_offered > 0)
+            n_offered = await self._pick_all(work, task, datasets, limits, gates, decision, scouts=scouts, force=force)
+        for one in gates:
+            await self._gating.leave(work, one, task, was_served=n_offered > 0)
         if not decision.passes:
             await self._hold_back(work, task, datasets, gate, decision, limits)
             return 0
@@ -78,6 +74,15 @@ class Offering:
             await store_held.leave_gate(work, task.task_id)
         return n_offered
 
+    async def _at(self, work: UnitOfWork, gate: HeldGate, task: Task, *, force: bool) -> ThrottleDecision:
+        """What a gate says of a task, and whether it is its turn."""
+        decision = await self._gating.decide(work, gate, task)
+        if force and not decision.passes:
+            # What it was told to go on for may have just happened.
+            await self._gating.count_again(work, gate)
+            decision = await self._gating.decide(work, gate, task)
+        return await self._gating.turn_of(work, gate, task, decision)
+
     async def _waits_for_points(self, work: UnitOfWork, task: Task) -> bool:
         """Whether jobs of a task have to wait for the first point of its optimiser; the task says so."""
         rules = task.rules
@@ -88,10 +93,13 @@ class Offering:
         await store.record_decision(work, task.task_id, "pass", "waits for the first points of its optimiser")
         return True
 
-    async def gate_of(self, work: UnitOfWork, task: Task) -> tuple[str, str, int]:
-        """The key of the gate that its input goes through."""
-        scope = await self._gating.scope(work, task)
-        return scope.gshare, scope.resource_type, scope.work_queue_id or 0
+    async def queue_with_gate(self, work: UnitOfWork, task: Task) -> int | None:
+        """The work queue through whose gate its input goes after that of its share; None: there is none."""
+        return (await self._gating.scopes(work, task))[-1].work_queue_id
+
+    async def hold_share(self, work: UnitOfWork, task: Task) -> None:
+        """Hold the gate of the share of a task whose turn comes later in this transaction."""
+        await self._gating.hold_share(work, task)
 
     async def _opened(self, work: UnitOfWork, task: Task) -> tuple[list[Dataset], bool]:
         """Datasets of the task, and whether jobs made now are scouts; without scouts all input is opened."""
@@ -110,7 +118,7 @@ class Offering:
         task: Task,
         datasets: Sequence[Dataset],
         limits: GenerationParameters,
-        gate: HeldGate,
+        gates: Sequence[HeldGate],
         decision: ThrottleDecision,
         *,
         scouts: bool,
@@ -140,13 +148,14 @@ class Offering:
                 break
             busy.add((pick.dataset_id, pick.ram_mb))
             n_files = await self._pick(work, task, pick, max_jobs)
-            gate.offered(min(max_jobs, n_files))
+            for gate in gates:
+                gate.offered(min(max_jobs, n_files))
             n_offered += n_files > 0
             datasets = [
                 replace(one, n_files_used=one.n_files_used + n_files) if one.dataset_id == pick.dataset_id else one
                 for one in datasets
             ]
-            decision = await self._gating.decide(work, gate, task)
+            _, decision = tightest([(gate, await self._gating.decide(work, gate, task)) for gate in gates])
         return n_offered
 
     async def _awaited(self, work: UnitOfWork, task: Task, datasets: Sequence[Dataset]) -> set[int]:

@@ -46,11 +46,21 @@ class Settling:
     ) -> None:
         """Tasks that were changed, in the order of their gates: no two transactions wait for each other.
 
+        Gates of shares come first, in their order, then those of work queues that are throttled by themselves.
         No gate is held before all that changes the tasks is done.
         """
         held = await store.lock_tasks(work, task_ids) if task_ids else []
-        gates = {one.task.task_id: await self._offering.gate_of(work, one.task) for one in held}
-        for one in sorted(held, key=lambda one: (gates[one.task.task_id], one.task.task_id)):
+        queues = {one.task.task_id: await self._offering.queue_with_gate(work, one.task) for one in held}
+        later = list[LockedTask]()
+        for one in sorted(held, key=lambda one: (one.task.gshare, one.task.resource_type, one.task.task_id)):
+            if queues[one.task.task_id] is None:
+                await self.settle(work, one, force=force, tell=tell)
+            else:
+                await self._offering.hold_share(work, one.task)
+                later.append(one)
+        for one in sorted(
+            later, key=lambda one: (queues[one.task.task_id] or 0, one.task.resource_type, one.task.task_id)
+        ):
             await self.settle(work, one, force=force, tell=tell)
 
     async def settle(

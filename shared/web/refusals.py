@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -15,7 +15,7 @@ NOT_PERMITTED = "not permitted"
 _OF_CODE = {2: "not found", 3: NOT_PERMITTED, 4: "state", 5: "value"}
 #: the protocol of pilots says it in a field of the data; of its numbers the one for roles and what is not the caller's
 STATUS_CODE = "StatusCode"
-_OF_STATUS_CODE = {60: NOT_PERMITTED, 70: NOT_PERMITTED}
+_OF_STATUS_CODE: Mapping[Any, str] = {60: NOT_PERMITTED, 70: NOT_PERMITTED}
 _OF_STATUS = {400: "body", 403: NOT_PERMITTED, 404: "not found", 413: "body"}
 #: fields by which somebody may reach for what is not theirs, or for more than their part; all others are one cause
 FIELDS = frozenset({

@@ -61,7 +61,8 @@ ALL_TYPES = "*"
 class ThrottleScope:
     """What is judged together: a share, or a work queue that is throttled by itself, and a resource type.
 
-    `work_queue_id`: of such a work queue, whatever share its tasks have (JEDI: Job throttling). The resource type is
+    `work_queue_id`: of such a work queue, whatever share its tasks have (JEDI: Job throttling); they are judged with
+    their share as well. The resource type is
     ALL_TYPES for one that is judged as a whole.
     """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -79,7 +78,6 @@ async def own_wait(work: UnitOfWork, task: Task) -> tuple[datetime, bool]:
 async def ahead_at_gate(
     work: UnitOfWork,
     scope: ThrottleScope,
-    resource_queues: Sequence[int],
     mine: WaitingTask,
     place: PlaceAtGate,
     rule: CycleRule,
@@ -89,6 +87,7 @@ async def ahead_at_gate(
     """Tasks at this place of the gate that could go on at once and go before this one."""
     given: dict[str, Any] = {
         "resource_type": scope.resource_type,
+        "cap": scope.cap,
         "task_id": mine.task_id,
         "since": mine.since,
         "served": place.served,
@@ -103,9 +102,7 @@ async def ahead_at_gate(
         "heard_within_s": HEARD_WITHIN_S,
     }
     if scope.work_queue_id is None:
-        rows = await SQL.rows(
-            work.connection, "ahead_in_share", **given, gshare=scope.gshare, resource_queues=list(resource_queues)
-        )
+        rows = await SQL.rows(work.connection, "ahead_in_share", **given, gshare=scope.gshare)
     else:
         rows = await SQL.rows(work.connection, "ahead_in_work_queue", **given, work_queue_id=scope.work_queue_id)
     return [WaitingTask(*row) for row in rows]

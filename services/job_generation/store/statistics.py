@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from services.job_generation.policy.throttle import OFFERED, CountedStatus, ThrottleScope
 from shared.db.queries import Queries
@@ -25,45 +25,20 @@ async def resource_queues(work: UnitOfWork) -> dict[int, ResourceQueue]:
     return {row["queue_id"]: ResourceQueue(*row) for row in await SQL.rows(work.connection, "resource_queues")}
 
 
-async def jobs_of_share(
-    work: UnitOfWork, gshare: str, resource_type: str, resource_queues: Sequence[int]
-) -> dict[CountedStatus, int]:
-    """Jobs of a share and resource type by state, and under `offered` those that its chunks may become.
-
-    Without those of work queues that are throttled by themselves.
-    """
-    rows = await SQL.rows(
-        work.connection,
-        "jobs_of_share",
-        gshare=gshare,
-        resource_type=resource_type,
-        resource_queues=list(resource_queues),
-    )
-    found: dict[CountedStatus, int] = {row["status"]: row["n_jobs"] for row in rows}
-    for one in await _jobs_of_resource_queues(work, resource_queues, resource_type):
-        if one["gshare"] == gshare:
-            found[one["status"]] = max(0, found.get(one["status"], 0) - one["n_jobs"])
-    return found
+async def jobs_of_share(work: UnitOfWork, gshare: str, resource_type: str) -> dict[CountedStatus, int]:
+    """Jobs of a share and resource type by state, and under `offered` those that its chunks may become."""
+    rows = await SQL.rows(work.connection, "jobs_of_share", gshare=gshare, resource_type=resource_type)
+    return {row["status"]: row["n_jobs"] for row in rows}
 
 
 async def jobs_of_resource_queue(work: UnitOfWork, queue_id: int, resource_type: str) -> dict[CountedStatus, int]:
     """Jobs of a work queue and resource type by state, and those that its chunks may become."""
-    found: dict[CountedStatus, int] = {}
-    for one in await _jobs_of_resource_queues(work, [queue_id], resource_type):
-        found[one["status"]] = found.get(one["status"], 0) + one["n_jobs"]
+    rows = await SQL.rows(work.connection, "jobs_of_resource_queue", queue_id=queue_id, resource_type=resource_type)
+    found: dict[CountedStatus, int] = {row["status"]: row["n_jobs"] for row in rows}
     found[OFFERED] = await SQL.value(
         work.connection, "offered_by_resource_queue", queue_id=queue_id, resource_type=resource_type
     )
     return found
-
-
-async def _jobs_of_resource_queues(work: UnitOfWork, queue_ids: Sequence[int], resource_type: str) -> Sequence[Any]:
-    if not queue_ids:
-        return ()
-    rows: Sequence[Any] = await SQL.rows(
-        work.connection, "jobs_of_resource_queues", resource_queues=list(queue_ids), resource_type=resource_type
-    )
-    return rows
 
 
 async def share_is_throttled(work: UnitOfWork, gshare: str) -> bool:
@@ -77,9 +52,7 @@ async def queued_at_queues(work: UnitOfWork, queues: Sequence[str]) -> dict[tupl
     return {(row["queue"], row["resource_type"]): row["n_queued"] for row in rows}
 
 
-async def walltime_of_queued(
-    work: UnitOfWork, scope: ThrottleScope, resource_queues: Sequence[int], at_most: int
-) -> float | None:
+async def walltime_of_queued(work: UnitOfWork, scope: ThrottleScope, at_most: int) -> float | None:
     """Seconds that queued jobs of a scope take together, of up to so many; None: one is not known."""
     if scope.work_queue_id is None:
         value = await SQL.value(
@@ -87,7 +60,6 @@ async def walltime_of_queued(
             "walltime_of_queued",
             gshare=scope.gshare,
             resource_type=scope.resource_type,
-            resource_queues=list(resource_queues),
             at_most=at_most,
         )
     else:
@@ -101,9 +73,7 @@ async def walltime_of_queued(
     return None if value is None else float(value)
 
 
-async def highest_priorities(
-    work: UnitOfWork, scope: ThrottleScope, resource_queues: Sequence[int]
-) -> tuple[int | None, int | None]:
+async def highest_priorities(work: UnitOfWork, scope: ThrottleScope) -> tuple[int | None, int | None]:
     """The highest priority of a task of a scope that may make jobs, and of one that has queued jobs."""
     if scope.work_queue_id is None:
         row = await SQL.one(
@@ -111,7 +81,6 @@ async def highest_priorities(
             "highest_priorities",
             gshare=scope.gshare,
             resource_type=scope.resource_type,
-            resource_queues=list(resource_queues),
         )
     else:
         row = await SQL.one(

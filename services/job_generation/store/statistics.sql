@@ -12,20 +12,19 @@ UNION ALL
 -- what chunks that are being brokered may become; merging is not throttled
 SELECT 'offered', coalesce(sum(least(c.n_files, c.max_jobs)), 0)::bigint
   FROM chunks c JOIN tasks t USING (task_id)
- WHERE c.status = 'offered' AND c.kind <> 'merge' AND t.gshare = :gshare AND t.resource_type = :resource_type
-   AND (t.work_queue_id IS NULL OR t.work_queue_id <> ALL(:resource_queues::int[]));
+ WHERE c.status = 'offered' AND c.kind <> 'merge' AND t.gshare = :gshare AND t.resource_type = :resource_type;
 
 -- name: resource_queues
 -- Work queues that are throttled by themselves.
 SELECT queue_id, queue_name, throttled FROM work_queues WHERE queue_function = 'Resource' ORDER BY queue_id;
 
--- name: jobs_of_resource_queues
--- Live jobs of work queues by state and share. Index jobs_work_queue.
-SELECT work_queue_id, gshare, status, count(*) AS n_jobs FROM jobs
- WHERE work_queue_id = ANY(:resource_queues::int[]) AND work_queue_id IS NOT NULL
+-- name: jobs_of_resource_queue
+-- Live jobs of a work queue by state. Index jobs_work_queue.
+SELECT status, count(*) AS n_jobs FROM jobs
+ WHERE work_queue_id = :queue_id
    AND :resource_type::text IN (resource_type, '*')
    AND status IN ('defined', 'assigned', 'activated', 'throttled', 'sent', 'starting', 'running', 'waiting')
- GROUP BY work_queue_id, gshare, status;
+ GROUP BY status;
 
 -- name: offered_by_resource_queue
 -- What chunks of a work queue that are being brokered may become.
@@ -40,7 +39,6 @@ SELECT CASE WHEN bool_and(walltime_s > 0) THEN sum(walltime_s)::float8 END AS wa
       JOIN jobs j ON j.task_id = t.task_id AND j.status IN ('defined', 'assigned', 'activated', 'starting')
       JOIN requirement_shapes s USING (shape_id)
      WHERE t.gshare = :gshare AND t.resource_type = :resource_type AND t.status IN ('ready', 'scouting', 'running')
-       AND (t.work_queue_id IS NULL OR t.work_queue_id <> ALL(:resource_queues::int[]))
      LIMIT :at_most) queued;
 
 -- name: highest_priorities
@@ -48,14 +46,12 @@ SELECT CASE WHEN bool_and(walltime_s > 0) THEN sum(walltime_s)::float8 END AS wa
 -- Index tasks_generating.
 SELECT (SELECT t.current_priority FROM tasks t
          WHERE t.gshare = :gshare AND t.resource_type = :resource_type AND t.status IN ('ready', 'scouting', 'running')
-           AND (t.work_queue_id IS NULL OR t.work_queue_id <> ALL(:resource_queues::int[]))
            AND EXISTS (SELECT FROM task_datasets d WHERE d.task_id = t.task_id AND d.master_id IS NULL
                           AND d.type IN ('input', 'pseudo_input', 'pp_input') AND d.status = 'ready'
                           AND least(d.n_files_to_be_used, d.n_files) > d.n_files_used)
          ORDER BY t.current_priority DESC LIMIT 1) AS waiting,
        (SELECT t.current_priority FROM tasks t
          WHERE t.gshare = :gshare AND t.resource_type = :resource_type AND t.status IN ('ready', 'scouting', 'running')
-           AND (t.work_queue_id IS NULL OR t.work_queue_id <> ALL(:resource_queues::int[]))
            AND (EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id
                            AND j.status IN ('defined', 'assigned', 'activated', 'starting'))
                 OR EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered'))

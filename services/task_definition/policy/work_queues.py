@@ -4,7 +4,7 @@ Queues are asked in ascending order, those without an order last; the first whos
 task. A task may name the one that it wants of those that match. Criteria say who may use a queue by workingGroup: users
 name groups alone that their token has (`submitting.rights`). A partition has sub queues and no criteria of its own;
 no task belongs to it directly. Shares decide how much is run; a queue with the function `Resource` is throttled by
-itself, and takes production alone: analysis does not leave the gates of its share.
+itself as well, and takes production alone.
 """
 
 from __future__ import annotations

@@ -102,10 +102,22 @@ async def resource_queue(story: Story, *, function: str = "Resource", throttled:
     return 7
 
 
-async def test_tasks_of_a_resource_queue_are_throttled_by_it_and_not_by_their_share(
+async def cap_of_queue(context: Context, databases: Databases, n_jobs: int) -> Story:
+    """A story in which the work queue gpu has a limit of its own, and shares a high one."""
+    story = await limited(context, databases, 1000)
+    await story.fetch(
+        "INSERT INTO parameters (app, component, key, value, type)"
+        " VALUES ('jedi', 'prod_job_throttler', 'NQUEUELIMIT_gpu', $1, 'int')",
+        str(n_jobs),
+    )
+    await story.fetch("UPDATE versions SET version = version + 1 WHERE name = 'config'")
+    return await Story.begin(context, databases)
+
+
+async def test_tasks_of_a_resource_queue_are_throttled_by_it_whatever_their_share(
     context: Context, databases: Databases
 ) -> None:
-    story = await limited(context, databases, 3)
+    story = await cap_of_queue(context, databases, 3)
     queue = await resource_queue(story)
     first = await story.task(n_files=4, work_queue_id=queue, **SLOT)
     of_share = await story.task(n_files=4, **SLOT)
@@ -113,9 +125,6 @@ async def test_tasks_of_a_resource_queue_are_throttled_by_it_and_not_by_their_sh
     assert len(await story.jobs_of(first)) == 4  # made, and counted by the work queue from now on
     carried = await story.fetch("SELECT DISTINCT work_queue_id FROM jobs WHERE task_id = $1", first)
     assert [row["work_queue_id"] for row in carried] == [queue], "jobs carry the work queue of their task"
-    await story.fetch(
-        "INSERT INTO queue_statistics VALUES ('Q_ALPHA', 'SCORE', 'MC', 'bob', 'defined', 4, 4)"
-    )  # as the statistics have them
     assert len(await story.ready(of_share)) == 1
     assert await story.ready(of_queue) == []
     reason = await story.value("SELECT reason FROM generation_decisions WHERE task_id = $1", of_queue)
@@ -124,10 +133,34 @@ async def test_tasks_of_a_resource_queue_are_throttled_by_it_and_not_by_their_sh
     assert "SCORE@7" in str(causes)
 
 
-async def test_what_chunks_of_a_resource_queue_may_become_counts_for_it_alone(
+async def test_a_resource_queue_takes_no_task_out_of_the_gate_of_its_share(
     context: Context, databases: Databases
 ) -> None:
     story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    assert len(await story.ready(await story.task(n_files=4, work_queue_id=queue, **SLOT))) == 1
+    more = await story.task(n_files=4, work_queue_id=queue, **LESS)
+    beside = await story.task(n_files=4, **LESS)
+    for task_id in (more, beside):
+        assert await story.ready(task_id) == [], "what its chunks may become counts for the share"
+        [causes] = await story.fetch("SELECT causes FROM waits WHERE task_id = $1", task_id)
+        assert "SCORE" in str(causes) and "SCORE@7" not in str(causes), "it waits for its share"
+    elsewhere = await story.task(n_files=4, **{**LESS, "gshare": "Data"})
+    assert len(await story.ready(elsewhere)) == 1
+
+
+async def test_who_waits_at_one_gate_holds_nobody_back_at_another(context: Context, databases: Databases) -> None:
+    story = await limited(context, databases, 3)
+    queue = await resource_queue(story)
+    assert len(await story.ready(await story.task(n_files=4, current_priority=600, **SLOT))) == 1
+    urgent = await story.task(n_files=4, work_queue_id=queue, current_priority=500, **SLOT)
+    assert await story.ready(urgent) == [], "its share has enough"
+    low = await story.task(n_files=4, work_queue_id=queue, **{**LESS, "gshare": "Data"})
+    assert len(await story.ready(low)) == 1
+
+
+async def test_what_chunks_of_a_resource_queue_may_become_counts_for_it(context: Context, databases: Databases) -> None:
+    story = await cap_of_queue(context, databases, 3)
     queue = await resource_queue(story)
     first, same, other = [
         await story.task(n_files=4, **{"gshare": "MC", **given})
@@ -137,25 +170,18 @@ async def test_what_chunks_of_a_resource_queue_may_become_counts_for_it_alone(
     assert await story.ready(same) == [] and len(await story.ready(other)) == 1
 
 
-@pytest.mark.parametrize(("function", "throttled", "goes_on"), [("Resource", False, True), ("Other", True, False)])
-async def test_a_queue_that_is_not_throttled_and_one_that_is_not_a_resource(
-    context: Context, databases: Databases, function: str, throttled: bool, goes_on: bool
+@pytest.mark.parametrize(("function", "throttled"), [("Resource", False), ("Other", True)])
+async def test_a_queue_that_is_not_throttled_and_one_that_is_not_a_resource_have_no_limit_of_their_own(
+    context: Context, databases: Databases, function: str, throttled: bool
 ) -> None:
-    story = await limited(context, databases, 3)
+    story = await cap_of_queue(context, databases, 3)
     queue = await resource_queue(story, function=function, throttled=throttled)
     first, second = [await story.task(n_files=4, work_queue_id=queue, **slot) for slot in (SLOT, LESS)]
-    assert len(await story.ready(first)) == 1
-    assert bool(await story.ready(second)) is goes_on
+    assert len(await story.ready(first)) == 1 and len(await story.ready(second)) == 1
 
 
 async def test_the_limit_of_a_resource_queue_is_that_of_its_name(context: Context, databases: Databases) -> None:
-    story = await limited(context, databases, 1000)
-    await story.fetch(
-        "INSERT INTO parameters (app, component, key, value, type)"
-        " VALUES ('jedi', 'prod_job_throttler', 'NQUEUELIMIT_gpu', '3', 'int')"
-    )
-    await story.fetch("UPDATE versions SET version = version + 1 WHERE name = 'config'")
-    story = await Story.begin(context, databases)
+    story = await cap_of_queue(context, databases, 3)
     queue = await resource_queue(story)
     first, second = [await story.task(n_files=4, work_queue_id=queue, **slot) for slot in (SLOT, LESS)]
     assert len(await story.ready(first)) == 1 and await story.ready(second) == []
@@ -286,7 +312,8 @@ async def test_urgent_work_gets_the_whole_number_of_a_share_that_runs_too_much(
         held = await tasks.lock_task(work, task_id)
         assert held is not None
         gates = gating.Gating(Parameters())
-        decision = await gates.decide(work, await gates.hold(work, held.task), held.task)
+        [gate] = await gates.hold(work, held.task)
+        decision = await gates.decide(work, gate, held.task)
     assert (decision.passes, decision.max_jobs) == (True, expected)
 
 
