@@ -104,7 +104,7 @@ class DebugApi:
             raise BadRequest(INVALID, [FieldProblem("job_id", job_id, allowed, said)])
         async with self._database.read() as connection:
             row = await SQL.row(connection, "stdout", job_id=wanted)
-        if row is None or not may_read_output(caller, row):
+        if row is None or not may_read_output(caller, dict(row)):
             return refused(NOT_FOUND, f"job {wanted}: there is no output; its owner may set it into debug mode")
         return Envelope({"job_id": wanted, "stdout": row["stdout"], "reported_at": row["reported_at"]})
 
