@@ -19,12 +19,12 @@ from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
 
-#: JSON name and column of what the field calls ramCount, ...
-_NEEDS: Mapping[str, tuple[str, str]] = {
-    "ramCount": ("ramCount", "ram_count"),
-    "wallTime": ("walltime", "walltime"),
-    "cpuTime": ("cpuTime", "cpu_time"),
-    "coreCount": ("coreCount", "core_count"),
+#: JSON name, column and column of the unit of what the field calls ramCount, ...
+_NEEDS: Mapping[str, tuple[str, str, str]] = {
+    "ramCount": ("ramCount", "ram_count", "ram_unit"),
+    "wallTime": ("walltime", "walltime", "walltime_unit"),
+    "cpuTime": ("cpuTime", "cpu_time", "cpu_time_unit"),
+    "coreCount": ("coreCount", "core_count", ""),
 }
 WAITING, DISABLED = "W", "D"
 
@@ -48,12 +48,14 @@ class LiveChanges:
         name, value = command.details.get("attribute_name"), command.details.get("value")
         if name not in ATTRIBUTES:
             return rules.refused_value("attribute_name", name, f"allowed: {', '.join(ATTRIBUTES)}")
-        key, column = _NEEDS[name]
+        key, column, unit = _NEEDS[name]
         spec = await self._changed(work, task, command, {key: value})
         if isinstance(spec, rules.Reply):
             return spec
-        needs = dict.fromkeys((column for _, column in _NEEDS.values()), None) | {column: spec.columns()[column]}
-        await self._store.change_needs(work.connection, task.task_id, **needs)
+        stated = spec.columns()
+        await self._store.change_needs(
+            work.connection, task.task_id, column=column, value=stated[column], unit=stated.get(unit)
+        )
         return await self._told(work, task, command, f"{name} = {value}")
 
     async def _enable_jumbo_jobs(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:

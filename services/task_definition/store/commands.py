@@ -85,9 +85,11 @@ class CommandStore:
             stated=sorted(stated),
         )
 
-    async def change_needs(self, connection: asyncpg.Connection, task_id: int, **needs: float | None) -> None:
-        """Columns of `tasks`: ram_count, walltime, cpu_time, core_count; None stays as it is."""
-        await SQL.run(connection, "change_needs", task_id=task_id, **needs)
+    async def change_needs(
+        self, connection: asyncpg.Connection, task_id: int, *, column: str, value: float, unit: str | None
+    ) -> None:
+        """One column of `tasks` (ram_count, walltime, cpu_time, core_count) and its unit, if it has one."""
+        await SQL.run(connection, "change_needs", task_id=task_id, column=column, value=value, unit=unit)
 
     async def change_event_service(
         self, connection: asyncpg.Connection, task_id: int, *, event_service: int, use_jumbo: str | None

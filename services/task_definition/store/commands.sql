@@ -48,9 +48,16 @@ UPDATE tasks
  WHERE task_id = :task_id;
 
 -- name: change_needs
--- What operators set while the task lives; NULL stays as it is.
-UPDATE tasks SET ram_count = coalesce(:ram_count, ram_count), walltime = coalesce(:walltime, walltime),
-       cpu_time = coalesce(:cpu_time, cpu_time), core_count = coalesce(:core_count, core_count)
+-- What an operator sets while the task lives, in the unit that the task states; it counts as measured no more.
+UPDATE tasks
+   SET ram_count = CASE :column::text WHEN 'ram_count' THEN :value::bigint ELSE ram_count END,
+       ram_unit = CASE :column::text WHEN 'ram_count' THEN :unit::text ELSE ram_unit END,
+       walltime = CASE :column::text WHEN 'walltime' THEN :value::bigint ELSE walltime END,
+       walltime_unit = CASE :column::text WHEN 'walltime' THEN :unit::text ELSE walltime_unit END,
+       cpu_time = CASE :column::text WHEN 'cpu_time' THEN :value::bigint ELSE cpu_time END,
+       cpu_time_unit = CASE :column::text WHEN 'cpu_time' THEN :unit::text ELSE cpu_time_unit END,
+       core_count = CASE :column::text WHEN 'core_count' THEN :value::bigint ELSE core_count END,
+       measured_units = array_remove(measured_units, :column)
  WHERE task_id = :task_id;
 
 -- name: change_event_service

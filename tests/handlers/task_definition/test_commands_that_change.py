@@ -352,6 +352,30 @@ async def test_operators_change_what_the_jobs_of_a_running_task_need(
 
 
 @pytest.mark.parametrize(
+    ("name", "column", "unit", "measured", "stated"),
+    [
+        ("cpuTime", "cpu_time", "cpu_time_unit", "mHS06sPerEvent", "HS06sPerEvent"),
+        ("ramCount", "ram_count", "ram_unit", "MB", "MBPerCore"),
+        ("wallTime", "walltime", "walltime_unit", "kSI2kseconds", None),
+    ],
+)
+async def test_an_operator_s_value_is_in_the_unit_that_the_task_states_also_after_its_scouts(
+    database: Database,
+    producer: httpx.AsyncClient,
+    task_id: int,
+    name: str,
+    column: str,
+    unit: str,
+    measured: str,
+    stated: str | None,
+) -> None:
+    await put(database, task_id, "running", measured_units=["disk_io", column], **{column: 7, unit: measured})
+    assert (await command(producer, "change_attribute", task_id, attribute_name=name, value=12))["success"]
+    row = await task_row(database, task_id)
+    assert (row[column], row[unit], row["measured_units"]) == (12, stated, ["disk_io"])
+
+
+@pytest.mark.parametrize(
     ("name", "value", "said"),
     [
         ("ioIntensity", 1, "attribute_name = 'ioIntensity': allowed: ramCount, wallTime, cpuTime, coreCount"),
