@@ -37,7 +37,7 @@ class Releasing:
         else:
             await store_held.release_merges(work, event.task_id)
         if not woken or store_held.JOB_SETS in woken:
-            await store_waiting.ask_at(work, event.task_id, None)
+            await store_waiting.release_sets(work, event.task_id)
             [held] = await store.lock_tasks(work, [event.task_id])
         await self._settling.settle(work, held, force=not woken or not woken <= store_held.WAITS_BY_ITSELF)
 
@@ -47,7 +47,7 @@ class Releasing:
         waiting = await self._waiting_sets.due(work, TASKS_AT_ONCE)
         for held in await store.lock_tasks(work, sorted({*idle, *waiting})):
             if held.task.task_id in waiting:
-                await self._waiting_sets.offer(work, held)
+                await self._settling.go_on_with_sets(work, held)
             if held.task.task_id in idle:
                 await store.set_retry_at(work, held.task.task_id, None)
                 await store_units.release_memory(work, held.task.task_id)

@@ -18,6 +18,7 @@ from services.job_generation.preprocessing import Preprocessing
 from services.job_generation.scouting import Scouting
 from services.job_generation.store import tasks as store
 from services.job_generation.store import units as store_units
+from services.job_generation.store import waiting_sets as store_waiting
 from services.job_generation.store.tasks import LockedTask
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskPrepared, TaskProgressed
@@ -95,6 +96,14 @@ class Settling:
             held = await self._again(work, held)
         if tell or held.task.status in ("defined", "registered"):
             await self.tell(work, held.task, datasets)
+
+    async def go_on_with_sets(self, work: UnitOfWork, held: LockedTask) -> None:
+        """The time has come for which the job sets of a task, or its jumbo jobs, waited."""
+        await store_waiting.release_sets(work, held.task.task_id)
+        held = await self._again(work, held)
+        await self._waiting_sets.offer(work, held)
+        await self._job_sets.serve(work, held)
+        await self._jumbo_jobs.serve(work, held)
 
     async def _again(self, work: UnitOfWork, held: LockedTask) -> LockedTask:
         """The task as it is now."""

@@ -54,15 +54,21 @@ def causes_of_no_fit() -> Causes:
 
 
 async def note_no_fit(
-    work: UnitOfWork, task_id: int, chunk_id: int, retry_at: datetime, versions: tuple[int, int]
+    work: UnitOfWork,
+    task_id: int,
+    chunk_id: int | None,
+    retry_at: datetime,
+    versions: tuple[int, int],
+    *,
+    part: tuple[str, str] | None = None,
 ) -> None:
-    """What may bring a queue that takes what was in a chunk wakes that part of the task.
+    """What may bring a queue that takes what was in a chunk, or this part of the task, wakes it.
 
     `versions`: of the grid and of the runtime parameters that it was tried with.
     """
     world_version, config_version = versions
     await note_wait(
-        work, "queue", task_id, causes_of_no_fit(), retry_at, chunk_id=chunk_id,
+        work, "queue", task_id, causes_of_no_fit(), retry_at, chunk_id=chunk_id, part=part,
         world_version=world_version, config_version=config_version,
     )  # fmt: skip
 

@@ -78,10 +78,15 @@ async def note_wait(
     n_jobs: int = 1,
     decision_id: int | None = None,
     chunk_id: int | None = None,
+    part: tuple[str, str] | None = None,
     world_version: int = 0,
     config_version: int = 0,
 ) -> str | None:
-    """A part of a task waits; the cause of the wake that brought it here for nothing, if any."""
+    """A part of a task waits; the cause of the wake that brought it here for nothing, if any.
+
+    `part`: (work, part) where it is not that of the chunk.
+    """
+    named = (None, None) if part is None else part
     row = await SQL.row(
         work.connection,
         "note_wait",
@@ -89,6 +94,8 @@ async def note_wait(
         kind=kind,
         decision_id=decision_id,
         chunk_id=chunk_id,
+        work=named[0],
+        part=named[1],
         n_jobs=n_jobs,
         causes=causes.packed(),
         world_version=world_version,
@@ -100,9 +107,17 @@ async def note_wait(
     return None if row is None else row["woken_by"]
 
 
-async def note_placed(work: UnitOfWork, kind: Kind, task_id: int, chunk_id: int | None = None) -> Placed | None:
-    """A part of a task was placed; how long after there was room, if it was woken."""
-    row = await SQL.row(work.connection, "note_placed", kind=kind, task_id=task_id, chunk_id=chunk_id)
+async def note_placed(
+    work: UnitOfWork, kind: Kind, task_id: int, chunk_id: int | None = None, *, part: tuple[str, str] | None = None
+) -> Placed | None:
+    """A part of a task was placed; how long after there was room, if it was woken.
+
+    `part`: (work, part) where it is not that of the chunk.
+    """
+    named = (None, None) if part is None else part
+    row = await SQL.row(
+        work.connection, "note_placed", kind=kind, task_id=task_id, chunk_id=chunk_id, work=named[0], part=named[1]
+    )
     return None if row is None else Placed(row["woken_by"], row["waited_s"])
 
 

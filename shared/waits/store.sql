@@ -1,6 +1,7 @@
 -- name: note_wait
 -- A part of a task waits (again), with what held it. A wake that placed nothing before is counted, and backed off from.
-WITH of_chunk AS (SELECT work, part FROM orrery_part_of_chunk(:chunk_id)),
+WITH of_chunk AS (SELECT coalesce(:work::text, work) AS work, coalesce(:part::text, part) AS part
+                    FROM orrery_part_of_chunk(:chunk_id)),
 before AS (
     SELECT w.woken_by, w.woken_at IS NOT NULL AND w.placed_at IS NULL AS was_futile,
            w.placed_at IS NOT NULL AS was_placed, w.n_futile
@@ -126,7 +127,8 @@ WHERE w.woken_at IS NULL AND w.retry_at > orrery_now() AND t.status = ANY(:statu
 -- was woken of the same dataset or queue is placed with it, and takes room for nobody else any more.
 UPDATE waits w
 SET placed_at = orrery_now(), placed_chunk_id = :chunk_id, changed_by = pg_current_xact_id()::text::bigint
-FROM orrery_part_of_chunk(:chunk_id) one
+FROM (SELECT coalesce(:work::text, work) AS work, coalesce(:part::text, part) AS part
+        FROM orrery_part_of_chunk(:chunk_id)) one
 WHERE w.task_id = :task_id AND w.kind = :kind AND w.work = one.work
   AND split_part(w.part, ' ', 1) = split_part(one.part, ' ', 1) AND w.woken_at IS NOT NULL AND w.placed_at IS NULL
 RETURNING woken_by, extract(epoch FROM orrery_now() - room_since)::float8 AS waited_s;

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.job_generation.event_serving.announcing import announce
+from services.job_generation.event_serving.refused import JUMBO_JOBS, take_or_wait
 from services.job_generation.event_serving.requesting import request_for
 from services.job_generation.generating import Generating
-from services.job_generation.matching import take_matches
 from services.job_generation.numbering import seeds_for
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace, build_jumbo
@@ -66,6 +66,8 @@ class MakingJumboJobs:
         if n_live >= per_task:
             # most often: nothing else is read, for this is asked after every end of a job
             await self._note(work, held, JumboPlan((), "R", f"{n_live} of {per_task} jumbo jobs"))
+            return 0
+        if held.co_jumbo_retry_at is not None and await store.waits_for_a_site(work, task.task_id, JUMBO_JOBS):
             return 0
         n_ready = await store.count_ready(work, task.task_id)
         queues = await self._jumbo_queues(work, held)
@@ -132,8 +134,7 @@ class MakingJumboJobs:
         chunk = Chunk(chunk_id, JUMBO.name, job.master[0].dataset_id, None, len(job.master))
         changes = CounterChanges()
         placement = Placement([PlacedJob(queue, job) for queue in queues])
-        await take_matches(work, definition.task, placement, JUMBO.name)
-        if placement.jobs:
+        if await take_or_wait(work, self._generating, definition.task, placement, JUMBO.name):
             await self._insert(work, definition, chunk, placement.jobs, changes)
             await store_tasks.apply_counters(work, changes)
         return len(placement.jobs)

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from services.job_generation.applying import Applying
 from services.job_generation.event_serving.making import MakingJobSets, WantedJob
+from services.job_generation.event_serving.refused import take_or_wait
 from services.job_generation.generating import Generating
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.building import SetPlace
@@ -21,7 +22,7 @@ from services.job_generation.policy.event_service.searching import SearchStep, n
 from services.job_generation.policy.kinds import MERGEABLE
 from services.job_generation.policy.kinds.event_service import EVALUATION
 from services.job_generation.policy.outcomes import PAYLOAD, Ended
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task
 from services.job_generation.store import job_set_ranges as store_ranges
 from services.job_generation.store import job_sets as store_sets
@@ -61,6 +62,8 @@ class ServingSearches:
             n_at_once=rules.n_consumers,
             makes_jobs=task.status in MERGEABLE and task.status != "finishing",
         )
+        if step.then == "make" and one.retry_at is not None and one.retry_at > work.now:
+            return 0
         if step.then == "make":
             return await self._make(work, held, one, step)
         if step.then == "wait":
@@ -83,17 +86,21 @@ class ServingSearches:
         job = await store_sets.input_of_set(work, one.job_set_id)
         queue = Elsewhere(held.task, queues).next_for(job, one.n_attempts - 1)
         assert queue is not None
-        wanted = [WantedJob(PlacedJob(queue, job), SetPlace(one.job_set_id, {}))] * step.n_jobs
+        placement = Placement([PlacedJob(queue, job) for _ in range(step.n_jobs)])
+        task = definition.task
+        if not await take_or_wait(work, self._generating, task, placement, EVALUATION.name, one.job_set_id):
+            return 0
+        wanted = [WantedJob(placed, SetPlace(one.job_set_id, {})) for placed in placement.jobs]
         chunk = Chunk(one.chunk_id, EVALUATION.name, job.master[0].dataset_id, None, len(job.master))
         changes = CounterChanges()
         attempts = {one.job_set_id: one.n_attempts}
         made = await self._making.make(work, definition, chunk, EVALUATION, wanted, changes, attempts=attempts)
         await store_sets.own_input(work, one.job_set_id, made[0])
-        await store_searches.note_jobs(work, one.job_set_id, step.n_jobs)
+        await store_searches.note_jobs(work, one.job_set_id, len(wanted))
         await store.apply_counters(work, changes)
-        why = f"{step.n_jobs} jobs made at {queue.key}: {step.reason}"
+        why = f"{len(wanted)} jobs made at {queue.key}: {step.reason}"
         await store_sets.change(work, one.job_set_id, "open", why, attempts=1)
-        return step.n_jobs
+        return len(wanted)
 
     async def _queues(self, work: UnitOfWork, task: Task, one: JobSet) -> tuple[Sequence[QueueFacts], str]:
         unused = await store_sets.unused_at(work, one.job_set_id, EVALUATION.role)

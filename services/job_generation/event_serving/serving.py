@@ -8,6 +8,7 @@ from dataclasses import replace
 from services.job_generation.applying import Applying
 from services.job_generation.event_serving.making import MakingJobSets, WantedJob
 from services.job_generation.event_serving.open_sets import TAKEN_BACK
+from services.job_generation.event_serving.refused import take_or_wait
 from services.job_generation.event_serving.searching import ServingSearches
 from services.job_generation.generating import Generating
 from services.job_generation.policy.counters import CounterChanges
@@ -25,7 +26,7 @@ from services.job_generation.policy.event_service.placing import (
 from services.job_generation.policy.job_source import JobSource
 from services.job_generation.policy.kinds import MERGEABLE, SCOUT
 from services.job_generation.policy.kinds.event_service import EVENT_SERVICE_MERGE, OfJobSet, consumer
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import QueueFacts, Task
 from services.job_generation.store import job_sets as store_sets
 from services.job_generation.store import jobs as store_jobs
@@ -101,7 +102,7 @@ class ServingJobSets:
         *,
         waits: str | None,
     ) -> int:
-        """The job that the set wants, at one of these queues; or as many as it had at first.
+        """The job that the set wants, at one of these queues whose site takes it; or as many as it had at first.
 
         `waits`: why it has no queue, and these are where jumbo jobs process the events of the set; None: it has one.
         """
@@ -113,11 +114,16 @@ class ServingJobSets:
         if not merges and waits is None and definition.task.rules.resurrects_consumers:
             n_jobs = max(1, one.n_consumers - len(await self._live(work, one)))
         definition = await self._in_share(work, definition, kind.share)
+        placement = Placement([PlacedJob(queue, job) for _ in range(n_jobs)])
+        task, set_id = definition.task, one.job_set_id
+        if waits is None and not await take_or_wait(work, self._generating, task, placement, kind.name, set_id):
+            return 0
+        n_jobs = len(placement.jobs)
         chunk = Chunk(one.chunk_id, kind.name, job.master[0].dataset_id, None, len(job.master))
         processed = await store_sets.processed_of(work, held.task.task_id, one.job_set_id) if merges else NO_EVENTS
         serials = await self._serials(work, definition, one, merges=merges)
         place = SetPlace(one.job_set_id, serials, processed, one.serials)
-        wanted = [WantedJob(PlacedJob(queue, job), place)] * n_jobs
+        wanted = [WantedJob(placed, place) for placed in placement.jobs]
         changes = CounterChanges()
         attempts = {one.job_set_id: one.n_attempts}
         made = await self._making.make(

@@ -15,7 +15,7 @@ from services.job_generation.event_serving.making import MakingJobSets
 from services.job_generation.generating import Generating
 from services.job_generation.parameters import generation_parameters
 from services.job_generation.policy.event_service.placing import left_to_jumbo
-from services.job_generation.policy.kinds import kind_of
+from services.job_generation.policy.kinds import MERGEABLE, kind_of
 from services.job_generation.policy.picking import GENERATING
 from services.job_generation.policy.values import Task
 from services.job_generation.store import job_sets as store_sets
@@ -41,7 +41,7 @@ class WaitingJobSets:
 
     async def due(self, work: UnitOfWork, at_most: int) -> list[int]:
         """Tasks for whose sets queues are to be asked for again."""
-        return await store_waiting.due_tasks(work, at_most)
+        return await store_waiting.due_tasks(work, MERGEABLE, at_most)
 
     async def unplaceable(self, work: UnitOfWork, task: Task, retry_at: datetime) -> None:
         """No queue takes the sets: when others are asked for, beginning with the sets behind these."""
@@ -59,7 +59,7 @@ class WaitingJobSets:
         if held.co_jumbo_retry_at is not None:
             if held.co_jumbo_retry_at > work.now:
                 return 0
-            await store_waiting.ask_at(work, task.task_id, None)
+            await store_waiting.forget_due(work, task.task_id)
         if any(chunk.is_for_waiting for chunk in await store.open_chunks(work, task.task_id)):
             return 0
         sets = (await store_waiting.waiting_sets(work, task.task_id)).ids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from services.job_generation.policy.event_service.endings import EXPIRED, REASSIGNED, SetState, SubStatus
@@ -53,7 +54,10 @@ class Member:
 
 @dataclass(frozen=True)
 class JobSet:
-    """A set whose row is locked; `queues` are (queue, resource type) in their order."""
+    """A set whose row is locked; `queues` are (queue, resource type) in their order.
+
+    `retry_at`: until then it waits for a site that takes its next job.
+    """
 
     job_set_id: int
     chunk_id: int
@@ -66,6 +70,7 @@ class JobSet:
     state: SetState
     serials: Mapping[int, int]
     queues: Sequence[tuple[str, str]]
+    retry_at: datetime | None = None
 
 
 async def insert(
@@ -168,6 +173,7 @@ def _set_of(row: Any) -> JobSet:
                  row["n_fatal"]),
         {int(key): number for key, number in row["serials"].items()},
         [(queue, resource_type) for queue, resource_type in row["queues"]],
+        row["retry_at"],
     )  # fmt: skip
 
 

@@ -61,14 +61,15 @@ SELECT m.job_id, m.job_set_id, m.role, m.attempt, m.n_processed, m.sub_status, j
 SELECT * FROM job_sets WHERE job_set_id = ANY(:set_ids::bigint[]) ORDER BY job_set_id FOR NO KEY UPDATE;
 
 -- name: wanting_sets
--- Sets of a task for which a job is to be made. Index job_sets_open.
+-- Sets of a task for which a job is to be made, and that wait for no site. Index job_sets_open.
 SELECT job_set_id FROM job_sets
- WHERE task_id = :task_id AND status IN ('open', 'merging') AND wants IS NOT NULL ORDER BY job_set_id LIMIT :at_most;
+ WHERE task_id = :task_id AND status IN ('open', 'merging') AND wants IS NOT NULL
+   AND (retry_at IS NULL OR retry_at <= orrery_now()) ORDER BY job_set_id LIMIT :at_most;
 
 -- name: change_set
 -- A set's next state.
-UPDATE job_sets SET status = :stage::text, wants = :wants, n_attempts = n_attempts + :attempts, n_merges = n_merges + :merges,
-       reason = :reason, ended_at = CASE WHEN :stage::text IN ('finished', 'failed') THEN orrery_now() END
+UPDATE job_sets SET status = :stage::text, wants = :wants, retry_at = NULL, n_attempts = n_attempts + :attempts,
+       n_merges = n_merges + :merges, reason = :reason, ended_at = CASE WHEN :stage::text IN ('finished', 'failed') THEN orrery_now() END
  WHERE job_set_id = :job_set_id AND status IN ('open', 'merging');
 
 -- name: end_members

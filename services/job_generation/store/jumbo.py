@@ -39,6 +39,11 @@ async def count_ready(work: UnitOfWork, task_id: int) -> int:
     return int(await SQL.value(work.connection, "count_ready", task_id=task_id))
 
 
+async def waits_for_a_site(work: UnitOfWork, task_id: int, part: str) -> bool:
+    """Whether sites did not take jumbo jobs of a task, and nothing has lifted that since."""
+    return bool(await SQL.value(work.connection, "waits_for_a_site", task_id=task_id, part=part))
+
+
 async def has_open_set(work: UnitOfWork, task_id: int) -> bool:
     """Whether there may be something for jumbo jobs of a task."""
     return bool(await SQL.value(work.connection, "has_open_set", task_id=task_id))

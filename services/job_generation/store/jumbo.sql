@@ -4,6 +4,12 @@
 -- Ranges that nobody has in the open job sets of a task. Index job_sets_open.
 SELECT coalesce(sum(n_ready), 0)::bigint FROM job_sets WHERE task_id = :task_id AND status = 'open';
 
+-- name: waits_for_a_site
+-- Whether jumbo jobs of a task wait by themselves. Index waits_pkey.
+SELECT EXISTS (SELECT FROM waits
+                WHERE task_id = :task_id AND kind = 'queue' AND work = 'job sets' AND part = :part
+                  AND woken_at IS NULL AND retry_at > orrery_now());
+
 -- name: has_open_set
 -- Whether a task has an open job set. Index job_sets_open.
 SELECT EXISTS (SELECT FROM job_sets WHERE task_id = :task_id AND status = 'open');

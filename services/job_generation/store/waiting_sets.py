@@ -68,14 +68,31 @@ async def ask_at(work: UnitOfWork, task_id: int, retry_at: datetime | None) -> N
     await SQL.run(work.connection, "ask_at", task_id=task_id, retry_at=retry_at)
 
 
+async def forget_due(work: UnitOfWork, task_id: int) -> None:
+    """The time has come."""
+    await SQL.run(work.connection, "forget_due", task_id=task_id)
+
+
 async def ask_by(work: UnitOfWork, task_id: int, retry_at: datetime) -> None:
     """When queues are asked for again at the latest: a time that was set before stays."""
     await SQL.run(work.connection, "ask_by", task_id=task_id, retry_at=retry_at)
 
 
-async def due_tasks(work: UnitOfWork, at_most: int) -> list[int]:
+async def hold_set(work: UnitOfWork, job_set_id: int, retry_at: datetime) -> None:
+    """No job is made for a set until then, unless it is woken before."""
+    await SQL.run(work.connection, "hold_set", job_set_id=job_set_id, retry_at=retry_at)
+
+
+async def release_sets(work: UnitOfWork, task_id: int) -> None:
+    """Job sets of the task, and its jumbo jobs, need not wait longer."""
+    await SQL.run(work.connection, "release_sets", task_id=task_id)
+    await ask_at(work, task_id, None)
+
+
+async def due_tasks(work: UnitOfWork, statuses: Sequence[str], at_most: int) -> list[int]:
     """Tasks for whose waiting sets queues are to be asked for again."""
-    return [row["task_id"] for row in await SQL.rows(work.connection, "due_tasks", at_most=at_most)]
+    rows = await SQL.rows(work.connection, "due_tasks", statuses=list(statuses), at_most=at_most)
+    return [row["task_id"] for row in rows]
 
 
 async def queues_of_live_jumbo(work: UnitOfWork, task_id: int) -> list[tuple[str, str]]:

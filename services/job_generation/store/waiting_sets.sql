@@ -51,9 +51,16 @@ UPDATE task_datasets d SET n_files_waiting = d.n_files_waiting + c.n_more
  WHERE d.dataset_id = c.dataset_id;
 
 -- name: ask_at
--- When queues are asked for again for the sets of a task that wait; a row that would not change is not written.
-UPDATE tasks SET co_jumbo_retry_at = :retry_at::timestamptz
- WHERE task_id = :task_id AND co_jumbo_retry_at IS DISTINCT FROM :retry_at::timestamptz;
+-- When queues are asked for again for the sets of a task that wait, or the first of those that wait for a site may go on;
+-- a row that would not change is not written. Index job_sets_open.
+UPDATE tasks SET co_jumbo_retry_at = n.next_at
+  FROM (SELECT least(:retry_at::timestamptz, min(retry_at)) AS next_at FROM job_sets
+         WHERE task_id = :task_id AND status IN ('open', 'merging')) n
+ WHERE task_id = :task_id AND co_jumbo_retry_at IS DISTINCT FROM n.next_at;
+
+-- name: forget_due
+-- The time has come; another that was set since stays.
+UPDATE tasks SET co_jumbo_retry_at = NULL WHERE task_id = :task_id AND co_jumbo_retry_at <= orrery_now();
 
 -- name: ask_by
 -- The same where no time was set: more sets that wait do not put it off.
@@ -64,9 +71,19 @@ UPDATE tasks SET co_jumbo_retry_at = :retry_at::timestamptz WHERE task_id = :tas
 UPDATE tasks SET co_jumbo_after = :job_set_id::bigint
  WHERE task_id = :task_id AND co_jumbo_after <> :job_set_id::bigint;
 
+-- name: hold_set
+-- A set whose next job no site takes now; a search says only here that it wants one.
+UPDATE job_sets SET retry_at = :retry_at, wants = coalesce(wants, 'consumer')
+ WHERE job_set_id = :job_set_id AND status IN ('open', 'merging');
+
+-- name: release_sets
+-- Sets of a task need not wait longer. Index job_sets_open.
+UPDATE job_sets SET retry_at = NULL
+ WHERE task_id = :task_id AND status IN ('open', 'merging') AND retry_at IS NOT NULL;
+
 -- name: due_tasks
 -- Tasks for whose waiting sets queues are to be asked for again. Index tasks_co_jumbo_retry.
-SELECT task_id FROM tasks WHERE co_jumbo_retry_at <= orrery_now() AND status IN ('ready', 'scouting', 'running')
+SELECT task_id FROM tasks WHERE co_jumbo_retry_at <= orrery_now() AND status = ANY(:statuses::text[])
  ORDER BY co_jumbo_retry_at, task_id LIMIT :at_most;
 
 -- name: queues_of_live_jumbo

@@ -162,14 +162,16 @@ SELECT t.task_id, t.old_status, t.current_priority, t.prod_source_label, t.state
 
 -- name: woken_tasks
 -- Of these tasks, those in other states that wait for a time, themselves or with a chunk or job sets; and any whose merges
--- wait, for these are made also while nothing else is.
+-- or job sets wait, for these are made also while nothing else is.
 SELECT task_id, status FROM tasks
  WHERE task_id = ANY(:task_ids::bigint[])
    AND (status = ANY(:statuses::text[])
         AND (retry_at IS NOT NULL OR co_jumbo_retry_at IS NOT NULL
              OR EXISTS (SELECT FROM chunks c WHERE c.task_id = tasks.task_id AND c.retry_at IS NOT NULL))
-        OR EXISTS (SELECT FROM waits w JOIN chunks c ON c.chunk_id = w.chunk_id AND c.retry_at IS NOT NULL
-                    WHERE w.task_id = tasks.task_id AND w.kind = 'queue' AND w.work = 'merge'
+        OR EXISTS (SELECT FROM waits w LEFT JOIN chunks c ON c.chunk_id = w.chunk_id
+                    WHERE w.task_id = tasks.task_id AND w.kind = 'queue'
+                      AND (w.work = 'merge' AND c.retry_at IS NOT NULL
+                           OR w.work = 'job sets' AND tasks.co_jumbo_retry_at IS NOT NULL)
                       AND w.woken_at IS NOT NULL AND w.placed_at IS NULL))
  ORDER BY task_id;
 
