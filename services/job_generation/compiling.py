@@ -11,7 +11,7 @@ from services.job_generation.generating import Generating
 from services.job_generation.instantiating import at_sites
 from services.job_generation.matching import take_matches
 from services.job_generation.parameters import generation_parameters, most_walltime_s
-from services.job_generation.policy.build_jobs import BuildDecision, decide, refused_for_failures
+from services.job_generation.policy.build_jobs import Libraries, decide, refused_for_failures
 from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource
@@ -23,6 +23,7 @@ from services.job_generation.store import jobs as store_jobs
 from services.job_generation.store import tasks as store
 from services.job_generation.store.results import EndedJob
 from services.job_generation.store.tasks import Chunk, LockedTask, PickedFiles
+from services.job_generation.waking import note_no_fit
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import QueueChoice
@@ -50,54 +51,53 @@ class Compiling:
         if not held.task.rules.uses_build:
             return await self._generating.generate(work, held, chunk, candidates, begin_sets=self._job_sets.begin)
         definition = await self._generating.definition(work, held.task)
-        builds = await store_builds.builds(work, held.task.task_id)
+        libraries = Libraries(await store_builds.builds(work, held.task.task_id))
         queues = await self._generating.queues(work, definition.task, candidates)
-        decision = decide(queues, builds)
-        refused, again = await self._begin(work, definition, decision.build_at)
-        if decision.usable:
-            names = {one.key for one in decision.usable}
-            chosen = [one for one in candidates if f"{one.queue}/{one.resource_type}" in names]
-            begin = self._job_sets.begin
-            return await self._generating.generate(work, held, chunk, chosen, builds, begin_sets=begin)
-        await self._wait(work, held.task, chunk, replace(decision, reason=refused or decision.reason), again)
-        return 0
+        limits = generation_parameters(self._parameters, held.task.gshare, held.task.vo)
+        decision = decide(queues, libraries.builds, longest_s=limits.unsplittable_retry_s)
+        retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
+        if not decision.usable:
+            await self._refuse(work, held.task, chunk, decision.reason, retry_at)
+            return 0
+        names = {one.key for one in decision.usable}
+        chosen = [one for one in candidates if f"{one.queue}/{one.resource_type}" in names]
+        begin = self._job_sets.begin
+        n_placed = await self._generating.generate(work, held, chunk, chosen, libraries, begin_sets=begin)
+        if libraries.awaited:
+            await self._wait(work, definition, chunk, libraries, retry_at)
+        return n_placed
 
-    async def _begin(
-        self, work: UnitOfWork, definition: JobSource, queue: QueueFacts | None
-    ) -> tuple[str, datetime | None]:
-        """The build job at a queue; why its site takes none, and when it may be asked again."""
-        if queue is None:
-            return "", None
-        place = Placement([PlacedJob(queue, JobInput(()))])
-        again = await take_matches(work, definition.task, place, BUILD.name)
-        if place.jobs:
-            await self._build(work, _Place(definition, queue))
-        return "; ".join(place.reasons), again
+    async def _refuse(self, work: UnitOfWork, task: Task, chunk: Chunk, reason: str, retry_at: datetime) -> None:
+        """The build failed too often everywhere: nothing is waited for, and the task may be pending."""
+        changes = CounterChanges()
+        await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason[:1000])
+        await store.apply_counters(work, changes)
+        await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
+        await self._generating.hold(work, task, chunk, reason, retry_at)
 
     async def release(self, work: UnitOfWork, task: Task, chunk_id: int, changes: CounterChanges, reason: str) -> None:
         """The input of a chunk is ready again."""
         await store.give_back(work, task.task_id, chunk_id, changes, reason)
 
     async def _wait(
-        self, work: UnitOfWork, task: Task, chunk: Chunk, decision: BuildDecision, again: datetime | None
+        self, work: UnitOfWork, definition: JobSource, chunk: Chunk, libraries: Libraries, retry_at: datetime
     ) -> None:
-        """The input goes back until the build has ended, which takes the time away, or until the time has come.
+        """Begin the builds that input waits for, where there is none yet, one at each site that takes it.
 
-        `again`: when the site that did not take the build advertises itself again.
-
-        Where it failed too often at all sites nothing is waited for: then the task may be pending.
+        The input waits until the next build has ended, which takes the time away, or a site that did not take one has
+        advertised itself again, or the time has come.
         """
-        changes, reason = CounterChanges(), decision.reason
-        await store.give_back(work, task.task_id, chunk.chunk_id, changes, reason[:1000])
-        await store.apply_counters(work, changes)
-        limits = generation_parameters(self._parameters, task.gshare, task.vo)
-        retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
+        task = definition.task
+        place = Placement([PlacedJob(queue, JobInput(())) for queue in libraries.to_begin])
+        again = await take_matches(work, task, place, BUILD.name)
+        for one in place.jobs:
+            await self._build(work, _Place(definition, one.queue))
         retry_at = min(retry_at, again or retry_at)
+        reason = "; ".join([*place.reasons, libraries.waits])
         await store.record_decision(work, task.task_id, "unsplittable", reason[:4000], retry_at=retry_at)
-        if decision.is_refused:
-            await self._generating.hold(work, task, chunk, reason, retry_at)
-        else:
-            await store.set_retry_at(work, task.task_id, retry_at)
+        await store.set_retry_at(work, task.task_id, retry_at)
+        if again is not None:
+            await note_no_fit(work, task.task_id, chunk.chunk_id, retry_at, self._generating.versions)
 
     async def _build(self, work: UnitOfWork, place: _Place) -> None:
         """One build job at the queue, in a chunk of its own without input."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -14,7 +14,7 @@ from services.job_generation.matching import take_matches, take_more
 from services.job_generation.numbering import seeds_for, seeds_told, sequence_told
 from services.job_generation.ordering import order_keys_of_jobs
 from services.job_generation.parameters import generation_parameters
-from services.job_generation.policy.build_jobs import SiteBuild, with_libraries
+from services.job_generation.policy.build_jobs import Libraries
 from services.job_generation.policy.building import BuildRequest, NewJob
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.event_service.elsewhere import Elsewhere
@@ -90,13 +90,14 @@ class Generating:
         held: LockedTask,
         chunk: Chunk,
         candidates: Sequence[QueueChoice],
-        builds: Mapping[str, SiteBuild] | None = None,
+        libraries: Libraries | None = None,
         *,
         begin_sets: BeginSets,
     ) -> int:
         """Split, build and insert; what was not used goes back to ready. How many inputs of jobs were placed.
 
-        `builds`: what the jobs at each site read besides. `begin_sets`: makes the jobs of tasks with event service.
+        `libraries`: what the jobs at each site read besides, or wait for. `begin_sets`: makes the jobs of tasks with
+        event service.
         """
         definition = await self.definition(work, held.task)
         task = definition.task
@@ -116,7 +117,8 @@ class Generating:
             await self._more_follows(work, task, definition.datasets.get(chunk.dataset_id or 0), chunk),
         )
         placement = plugin.split(request, seed)
-        placement.jobs = with_libraries(placement.jobs, builds or {})
+        if libraries is not None:
+            libraries.hold(placement)
         advertises_again_at = await take_matches(work, task, placement)
         changes = CounterChanges()
         if placement.jobs and task.rules.uses_event_service:
@@ -133,6 +135,8 @@ class Generating:
         await self._return_leftover(work, task, chunk, placement, changes, len(units), queues)
         await store.apply_counters(work, changes)
         is_current = chunk.needs_key in (None, needs_key(task.needs))  # else its input is offered again at once
+        if libraries is not None and libraries.awaited:
+            return len(placement.jobs)
         if not placement.jobs and is_current and not await is_given_up(work, definition, placement):
             retry_at = work.now + timedelta(seconds=limits.unsplittable_retry_s)
             await self._no_jobs(work, task, chunk, placement, queues, min(retry_at, advertises_again_at or retry_at))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import Dataset, JobInput, QueueFacts, Unit
 from shared.states.task import TaskStatus
 
@@ -20,49 +20,75 @@ WHILE_SCOUTING: tuple[TaskStatus, ...] = ("ready", "scouting")
 
 @dataclass(frozen=True)
 class SiteBuild:
-    """The build at one site: `library` once it is made, `job_id` while its job is under way."""
+    """The build at one site: `library` once it is made, `job_id` while its job is under way, for `under_way_s`."""
 
     site: str
     job_id: int | None = None
     library: Unit | None = None
     n_failures: int = 0
+    under_way_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class BuildDecision:
-    """Queues whose site has the library; where it is to be built now; why nothing can be done yet.
+    """Queues to which jobs may be given; why there are none.
 
-    `is_refused`: it failed too often at the sites of all queues, so that nothing is waited for.
+    They are refused where the build failed too often at the sites of all queues: then nothing is waited for.
     """
 
     usable: list[QueueFacts] = field(default_factory=list)
-    build_at: QueueFacts | None = None
     reason: str = ""
-    is_refused: bool = False
 
 
-def decide(queues: Sequence[QueueFacts], builds: Mapping[str, SiteBuild]) -> BuildDecision:
-    """What the ranked queues of a chunk allow.
+@dataclass
+class Libraries:
+    """The builds of a task by site, and the queues whose jobs wait for theirs, one for each site."""
 
-    Jobs go where the library is. It is built at the best queue whose site has not failed three times, once for each
-    site, so that every site that is once the best has one. Where it is nowhere yet, the chunk waits for it.
+    builds: Mapping[str, SiteBuild]
+    awaited: dict[str, QueueFacts] = field(default_factory=dict)
 
-    Examples: at the queues A, B of the sites a, b, with a build under way at a and none at b, nothing is usable and
-    nothing is built: the chunk waits for a. With the library at b only, its jobs go to B, and a is given a library.
+    def hold(self, placement: Placement) -> None:
+        """Give each job the library of its site; the input of jobs at a site without one is left over."""
+        placed = with_libraries(placement.jobs, self.builds)
+        placement.jobs[:] = [one for one in placed if _at(self.builds, one.queue).library is not None]
+        for one in placed:
+            if _at(self.builds, one.queue).library is None:
+                placement.leftover.extend(one.job.master)
+                self.awaited.setdefault(one.queue.site, one.queue)
+        if self.awaited:
+            placement.leftover.sort(key=lambda unit: unit.file_id)
+            placement.note(self.waits)
+
+    @property
+    def waits(self) -> str:
+        """What the jobs without a library wait for."""
+        jobs = ((site, _at(self.builds, queue).job_id) for site, queue in self.awaited.items())
+        return (
+            f"waits for the build at {', '.join(site if job is None else f'{site} (job {job})' for site, job in jobs)}"
+        )
+
+    @property
+    def to_begin(self) -> list[QueueFacts]:
+        """Where no build is under way yet."""
+        return [queue for site, queue in self.awaited.items() if _at(self.builds, queue).job_id is None]
+
+
+def decide(queues: Sequence[QueueFacts], builds: Mapping[str, SiteBuild], *, longest_s: float) -> BuildDecision:
+    """Which of the ranked queues of a chunk are given jobs.
+
+    Jobs go to every site where the build has not failed three times; where the library is not made yet, the jobs wait
+    for it. A build that is under way for `longest_s` is not waited for longer while another site has the library.
+
+    Examples: at the queues A, B of the sites a, b, with a library at a alone and a build under way at b, both are
+    given jobs, and those at B wait; an hour later all go to A.
     """
-    usable = [one for one in queues if _at(builds, one).library is not None]
-    allowed = [one for one in queues if _at(builds, one).n_failures < MOST_FAILURES]
-    if usable:
-        has_one = allowed and (_at(builds, allowed[0]).library or _at(builds, allowed[0]).job_id)
-        return BuildDecision(usable, allowed[0] if allowed and not has_one else None, "the library is there")
+    allowed = [one for one in queues if _at(builds, one).n_failures < MOST_FAILURES or _at(builds, one).library]
     if not allowed:
         sites = ", ".join(sorted({one.site for one in queues})) or "none of the ranked queues"
-        return BuildDecision(reason=f"the build failed {MOST_FAILURES} times at {sites}", is_refused=True)
-    best = allowed[0]
-    waits = f"waits for the build at {best.site}"
-    if _at(builds, best).job_id is not None:
-        return BuildDecision(reason=f"{waits}, job {_at(builds, best).job_id}")
-    return BuildDecision(build_at=best, reason=waits)
+        return BuildDecision(reason=f"the build failed {MOST_FAILURES} times at {sites}")
+    in_time = [one for one in allowed if _at(builds, one).library or _at(builds, one).under_way_s < longest_s]
+    has_one = any(_at(builds, one).library for one in allowed)
+    return BuildDecision(in_time if has_one else allowed)
 
 
 def _at(builds: Mapping[str, SiteBuild], queue: QueueFacts) -> SiteBuild:

@@ -22,6 +22,7 @@ async def builds(work: UnitOfWork, task_id: int) -> dict[str, SiteBuild]:
             row["build_job_id"],
             None if row["file_id"] is None else unit_of(row),
             row["n_failures"],
+            row["under_way_s"],
         )
         for row in await SQL.rows(work.connection, "builds_of_task", task_id=task_id)
     }

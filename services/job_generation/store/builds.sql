@@ -1,9 +1,10 @@
 -- name: builds_of_task
--- Builds of a task with their libraries; its key begins with the task.
+-- Builds of a task with their libraries; its key begins with the task. Index jobs_pkey.
 SELECT b.site, b.job_id AS build_job_id, b.n_failures, f.file_id, f.lfn, f.fsize, f.n_events, f.start_event, f.end_event,
        f.first_event, f.boundary_id, f.lumi_block_nr, f.dataset_id, f.scope, f.guid, f.checksum, f.attempt_nr,
-       f.ram_count, f.job_id
-  FROM builds b LEFT JOIN task_files f USING (file_id) WHERE b.task_id = :task_id ORDER BY b.site;
+       f.ram_count, f.job_id, coalesce(extract(epoch FROM orrery_now() - j.creation_time), 0)::float8 AS under_way_s
+  FROM builds b LEFT JOIN task_files f USING (file_id) LEFT JOIN jobs j ON j.job_id = b.job_id
+ WHERE b.task_id = :task_id ORDER BY b.site;
 
 -- name: begin_build
 -- One build at a site at a time.

@@ -105,15 +105,22 @@ async def test_another_site_has_a_build_of_its_own(story: Story) -> None:
     assert [(one["job_id"], one["is_built"]) for one in sites] == [(None, True), (job_id, False)]
 
 
-async def test_a_site_that_is_ranked_first_is_given_a_library_while_jobs_go_where_there_is_one(story: Story) -> None:
+async def test_a_library_is_made_at_each_chosen_site_and_the_other_jobs_wait_for_theirs(story: Story) -> None:
     task_id = await to_build(story, nFilesPerJob=1)
-    _, said = await built(story, task_id, "Q_ALPHA")
-    [chunk_id] = chunks_in(said)
-    jobs = generated_in(await story.broker(task_id, chunk_id, "Q_BETA", "Q_ALPHA"))
-    found = await story.fetch("SELECT job_type, queue FROM jobs WHERE job_id = ANY($1::bigint[])", jobs)
-    assert sorted((one["job_type"] == "build", one["queue"]) for one in found) == [
-        (False, "Q_ALPHA"), (False, "Q_ALPHA"), (True, "Q_BETA"),
-    ]  # fmt: skip
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id, "Q_ALPHA", "Q_BETA", max_jobs=1)
+    builds = await story.fetch("SELECT job_id, queue FROM jobs WHERE job_type = 'build' ORDER BY queue")
+    assert [one["queue"] for one in builds] == ["Q_ALPHA", "Q_BETA"]
+    [chunk_id] = chunks_in(await story.end([builds[0]["job_id"]], "finished"))
+    [first] = generated_in(await story.broker(task_id, chunk_id, "Q_ALPHA", "Q_BETA", max_jobs=1))
+    assert await story.value("SELECT queue FROM jobs WHERE job_id = $1", first) == "Q_ALPHA"
+    assert sorted(await story.files(task_id)) == ["ready", "running"]
+    reason = await story.value("SELECT reason FROM generation_decisions ORDER BY decided_at DESC LIMIT 1")
+    assert reason == f"waits for the build at BETA (job {builds[1]['job_id']})"
+    [chunk_id] = chunks_in(await story.end([builds[1]["job_id"]], "finished"))
+    [second] = generated_in(await story.broker(task_id, chunk_id, "Q_BETA", max_jobs=1))
+    names = [(await spec_of(story, one))["inFiles"] for one in (first, second)]
+    assert f"t.lib._000001.{task_id}" in names[0] and f"t.lib._000002.{task_id}" in names[1]
 
 
 async def test_build_jobs_and_pre_processing_jobs_are_those_of_the_plugin_of_their_vo(

@@ -238,3 +238,12 @@ async def test_a_site_without_room_gets_no_build_job_and_the_task_says_why(story
     )
     assert reason.startswith("site ALPHA did not take 1 jobs by its advertisement: ")
     assert await matched(story) == 2
+
+
+async def test_a_build_job_that_its_site_does_not_take_is_woken_by_the_next_advertisement(story: Story) -> None:
+    await advertise(story, max_jobs=2)
+    task_id = await to_build(story)
+    [chunk_id] = await story.ready(task_id)
+    await story.broker(task_id, chunk_id)
+    [row] = await story.fetch("SELECT task_id, kind, work, causes -> 'lifts' ? 'ADVERTISEMENT' AS is_woken FROM waits")
+    assert tuple(row.values()) == (task_id, "queue", "input", True)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from services.job_generation.policy.build_jobs import (
     MOST_FAILURES,
+    Libraries,
     SiteBuild,
     decide,
     refused_for_failures,
     with_libraries,
 )
-from services.job_generation.policy.placing import PlacedJob
+from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.values import JobInput, QueueFacts, Unit
 
 
@@ -25,31 +28,55 @@ def library(file_id: int = 7) -> Unit:
     return Unit(file_id, "t.lib._000001.lib.tgz", 10, None, None, None, None, None, None, dataset_id=5)
 
 
-A, A2, B = queue("A", "a"), queue("A2", "a"), queue("B", "b")
+A, A2, B, C = queue("A", "a"), queue("A2", "a"), queue("B", "b"), queue("C", "c")
 
 
-def test_the_library_is_built_at_the_best_queue_once_for_its_site() -> None:
-    decision = decide([A, A2, B], {})
-    assert (decision.build_at, decision.usable, decision.reason) == (A, [], "waits for the build at a")
-    waiting = decide([A2, B], {"a": SiteBuild("a", job_id=3)})
-    assert (waiting.build_at, waiting.usable) == (None, []) and waiting.reason == "waits for the build at a, job 3"
+HOUR_S = 3600.0
 
 
-def test_jobs_go_where_the_library_is_whatever_the_order_of_the_queues() -> None:
-    built = {"a": SiteBuild("a", library=library())}
-    assert (decide([A, B, A2], built).usable, decide([A, B, A2], built).build_at) == ([A, A2], None)
-    decision = decide([B, A, A2], built)
-    assert (decision.usable, decision.build_at) == ([A, A2], B), "a site that is ranked first gets a library"
-    under_way = built | {"b": SiteBuild("b", job_id=3)}
-    assert decide([B, A, A2], under_way).build_at is None
+def usable(queues: list[QueueFacts], builds: Mapping[str, SiteBuild]) -> list[QueueFacts]:
+    return decide(queues, builds, longest_s=HOUR_S).usable
+
+
+def held(placed: list[PlacedJob], builds: Mapping[str, SiteBuild]) -> tuple[Placement, Libraries]:
+    placement, libraries = Placement(list(placed)), Libraries(builds)
+    libraries.hold(placement)
+    return placement, libraries
+
+
+def a_job(queue: QueueFacts, file_id: int) -> PlacedJob:
+    return PlacedJob(queue, JobInput((Unit(file_id, "x", 1, None, None, None, None, None, None, dataset_id=2),)))
+
+
+def test_jobs_go_to_every_site_also_to_those_without_a_library_yet() -> None:
+    assert usable([A, A2, B], {}) == [A, A2, B]
+    assert usable([A, A2, B], {"a": SiteBuild("a", library=library()), "b": SiteBuild("b", job_id=3)}) == [A, A2, B]
+
+
+def test_a_library_is_made_at_each_chosen_site_and_the_others_wait_for_theirs() -> None:
+    jobs = [a_job(B, 4), a_job(A, 1), a_job(A2, 2), a_job(C, 3)]
+    placement, libraries = held(jobs, {"a": SiteBuild("a", library=library()), "c": SiteBuild("c", job_id=9)})
+    assert [(one.queue, one.job.secondary[5][0].file_id) for one in placement.jobs] == [(A, 7), (A2, 7)]
+    assert [unit.file_id for unit in placement.leftover] == [3, 4]
+    assert libraries.to_begin == [B] and placement.reasons == ["waits for the build at b, c (job 9)"]
+    placement, libraries = held(jobs, {})
+    assert placement.jobs == [] and libraries.to_begin == [B, A, C], "one for each site"
+
+
+def test_a_build_that_takes_too_long_is_not_waited_for_while_another_site_has_the_library() -> None:
+    slow = {"b": SiteBuild("b", job_id=3, under_way_s=HOUR_S)}
+    assert usable([A, B], slow | {"a": SiteBuild("a", library=library())}) == [A]
+    assert usable([A, B], slow) == [A, B]
 
 
 def test_a_site_where_it_failed_three_times_is_left_out() -> None:
     failed = {"a": SiteBuild("a", n_failures=MOST_FAILURES)}
-    assert decide([A, B], failed).build_at == B
-    assert decide([A], failed).reason == "the build failed 3 times at a" and decide([A], failed).build_at is None
-    assert decide([A, B], {"a": SiteBuild("a", n_failures=MOST_FAILURES - 1)}).build_at == A
-    assert decide([], {}).build_at is None
+    assert usable([A, B], failed) == [B]
+    decision = decide([A], failed, longest_s=HOUR_S)
+    assert (decision.usable, decision.reason) == ([], "the build failed 3 times at a")
+    assert usable([A, B], {"a": SiteBuild("a", n_failures=MOST_FAILURES - 1)}) == [A, B]
+    assert usable([A], {"a": SiteBuild("a", library=library(), n_failures=MOST_FAILURES)}) == [A]
+    assert decide([], {}, longest_s=HOUR_S).reason == "the build failed 3 times at none of the ranked queues"
 
 
 @pytest.mark.parametrize(
@@ -87,9 +114,10 @@ def test_nothing_is_built_where_it_is_built_already_or_under_way(
         site: SiteBuild(site, 1 if state == "building" else None, library() if state == "built" else None, failures)
         for site, (state, failures) in states.items()
     }
-    decision = decide([queue(name, site) for name, site in ranked], builds)
-    assert decision.reason
-    assert all(builds[one.site].library for one in decision.usable)
-    if decision.build_at is not None:
-        known = builds.get(decision.build_at.site, SiteBuild(""))
+    queues = [queue(name, site) for name, site in ranked]
+    decision = decide(queues, builds, longest_s=HOUR_S)
+    assert bool(decision.usable) != bool(decision.reason)
+    _, libraries = held([a_job(one, number) for number, one in enumerate(decision.usable)], builds)
+    for one in libraries.to_begin:
+        known = builds.get(one.site, SiteBuild(""))
         assert (known.job_id, known.library) == (None, None) and known.n_failures < MOST_FAILURES
