@@ -21,7 +21,7 @@ _OF_PILOTS = frozenset({"pilots", "inactive"})
 
 @dataclass(frozen=True)
 class InVain:
-    """What waits for a queue that has room now. `wake_nr`: by which decision."""
+    """What waits for a queue that has room now, or, without a `label`, for nothing. `wake_nr`: by which decision."""
 
     key: Part
     wake_nr: int
@@ -29,19 +29,23 @@ class InVain:
 
     def __str__(self) -> str:
         what = " ".join(filter(None, self.key[1:])) or "its input"
+        if not self.label:
+            return f"task {self.key.task_id} waits with {what}, and nothing wakes it"
         return f"task {self.key.task_id} waits with {what} although {self.label} has had room"
 
 
 async def waiting_in_vain(
     connection: asyncpg.Connection, reader: GridReader, world: World, now: datetime, *, for_s: float = 0.0
 ) -> tuple[World, list[InVain], int]:
-    """Parts of tasks that wait for a queue that has room; the world, and how many wait at all.
+    """Parts of tasks that wait for a queue that has room, or that nothing wakes; the world, and how many wait at all.
 
     `for_s`: only those that have waited so long, at queues where no job has changed its state for so long.
     """
     rows = await SQL.rows(connection, "patient", statuses=list(STATES["queue"]), for_s=for_s)
+    asleep = await SQL.rows(connection, "nobody_wakes", statuses=list(STATES["queue"]))
+    found = [InVain(Part(*row), 0, "") for row in asleep]
     if not rows:
-        return world, [], 0
+        return world, found, len(found)
     version, _, _ = await reader.versions(connection)
     if version != world.version:
         grid = await reader.linked(connection, await reader.grid(connection), version)
@@ -49,12 +53,11 @@ async def waiting_in_vain(
     counts, activities = await reader.statistics(connection)
     world = world.with_load(Load.of(world.columns, counts, activities))
     busy = {row["queue"] for row in await SQL.rows(connection, "changed_queues", for_s=for_s)} if for_s else None
-    found = []
     for row in rows:
         label = _with_room(world, Causes.of(row["causes"]), now, busy)
         if label is not None:
             found.append(InVain(Part(row["task_id"], row["work"], row["part"]), row["wake_nr"], label))
-    return world, found, len(rows)
+    return world, found, len(rows) + len(asleep)
 
 
 def _with_room(world: World, causes: Causes, now: datetime, busy: Set[str] | None) -> str | None:

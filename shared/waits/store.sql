@@ -104,6 +104,25 @@ WHERE w.kind = 'queue' AND w.woken_at IS NULL AND w.retry_at > orrery_now() AND 
       END
 ORDER BY w.task_id, w.work, w.part;
 
+-- name: nobody_wakes
+-- Work that is held for minutes to come, whatever kind it is, without a row that says what wakes it. A chunk about which
+-- no brokerage decided comes back in a minute. Indexes chunks_held, job_sets_open, waits_pkey.
+-- told by: OPERATORS
+SELECT h.task_id, h.work, h.part FROM (
+       SELECT c.task_id, p.work, p.part FROM chunks c CROSS JOIN LATERAL orrery_part_of_chunk(c.chunk_id) p
+        WHERE c.retry_at > orrery_now() + interval '2 minutes'
+       UNION
+       SELECT s.task_id, 'job sets', 'next jobs' FROM job_sets s
+        WHERE s.status IN ('open', 'merging') AND s.retry_at > orrery_now() + interval '2 minutes'
+       UNION
+       SELECT t.task_id, 'preprocess', '' FROM tasks t
+        WHERE t.status IN ('topreprocess', 'preprocessing') AND t.retry_at > orrery_now() + interval '2 minutes') h
+  JOIN tasks t USING (task_id)
+ WHERE t.status = ANY(:statuses::text[])
+   AND NOT EXISTS (SELECT FROM waits w
+                    WHERE w.task_id = h.task_id AND w.kind = 'queue' AND w.work = h.work AND w.part = h.part)
+ ORDER BY h.task_id, h.work, h.part;
+
 -- name: changed_queues
 -- Queues where a job has changed its state within so many seconds: there may have been no room.
 -- told by: OPERATORS

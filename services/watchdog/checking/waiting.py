@@ -16,7 +16,10 @@ from shared.waits.patience import waiting_in_vain
 
 INVARIANT, NAME = "I17", "i17_waits_although_a_queue_has_room"
 MEANING = "no work, of whatever kind, waits for a queue that has had room for a minute"
-TITLE = "What waits for a queue, input, merges, job sets or pre-processing, is woken when the queue has room."
+TITLE = (
+    "What waits for a queue, input, merges, job sets, jumbo jobs, builds or pre-processing, has a row that says what"
+    " wakes it, and is woken when the queue has room."
+)
 A_MINUTE_S = 60.0
 
 
@@ -26,6 +29,8 @@ async def check_waiting(connection: asyncpg.Connection) -> list[Violation]:
     reader, nothing = GridReader(NullCache()), World.of(Grid({}, {}, {}))
     _, found, _ = await waiting_in_vain(connection, reader, nothing, now, for_s=A_MINUTE_S)
     return [
-        Violation(INVARIANT, NAME, one.key.task_id, "task", one.key.task_id, f"{one} for a minute")
+        Violation(
+            INVARIANT, NAME, one.key.task_id, "task", one.key.task_id, f"{one} for a minute" if one.label else str(one)
+        )
         for one in found[:ROWS_PER_CHECK]
     ]

@@ -5,6 +5,7 @@ says what it waits for, and is woken by what lifts that.
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -211,15 +212,23 @@ async def found_asleep(database: Database) -> list[str]:
         return [one.sentence for one in await check_waiting(connection)]
 
 
-@pytest.mark.parametrize("kind", ["merge", "input"])
+@pytest.mark.parametrize("kind", ["merge", "input", "job sets", "preprocess"])
 async def test_the_check_finds_work_of_any_kind_that_nobody_wakes_although_a_queue_has_had_room_for_a_minute(
     database: Database, service: Service, kind: str
 ) -> None:
     if kind == "merge":
         offer = await merges_that_wait(database, service, status="running")
-    else:
+    elif kind == "input":
         offer = await an_offer(database)
         await hold(database, offer, await refused(database, service, offer))
+    else:
+        is_set = kind == "job sets"
+        chunk = {"is_for_waiting": True} if is_set else {"kind": kind}
+        offer = await an_offer(database, chunk=chunk, status="running" if is_set else "topreprocess")
+        event = await refused(database, service, offer)
+        async with database.read() as connection:
+            await connection.execute("UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
+            await connection.execute("UPDATE tasks SET retry_at = $1, co_jumbo_retry_at = $1", event.retry_at)
     assert await found_asleep(database) == [], "every queue is full"
     await fill(database, "Q_BETA", n_jobs=0)
     [sentence] = await found_asleep(database)
@@ -227,6 +236,30 @@ async def test_the_check_finds_work_of_any_kind_that_nobody_wakes_although_a_que
     async with database.read() as connection:
         await rows.job(connection, offer.task_id, queue="Q_BETA")
         assert await check_waiting(connection) == [], "a job has moved there within the minute"
+
+
+@pytest.mark.parametrize("kind", ["merge", "input", "job sets next jobs", "preprocess"])
+async def test_the_check_finds_work_of_any_kind_that_waits_without_anything_that_wakes_it(
+    database: Database, service: Service, kind: str
+) -> None:
+    later = "orrery_now() + interval '1 hour'"
+    chunk: dict[str, Any] = {"kind": kind, "queue": "Q_BETA"} if kind == "merge" else {"ram_mb": TOO_MUCH_MB}
+    offer = await an_offer(database, chunk=chunk, status="topreprocess" if kind == "preprocess" else "running")
+    async with database.read() as connection:
+        await connection.execute("UPDATE chunks SET status = 'returned', ended_at = orrery_now()")
+        assert await check_waiting(connection) == []
+        if kind == "preprocess":
+            await connection.execute(f"UPDATE tasks SET retry_at = {later}")
+        elif kind == "job sets next jobs":
+            one = {"task_id": offer.task_id, "chunk_id": offer.chunk_id, "status": "open", "wants": "merge"}
+            sizes = {"kind": "normal", "n_files": 1, "n_ranges": 1, "n_consumers": 1, "serials": {}, "queues": []}
+            await rows.insert(connection, "job_sets", one | sizes)
+            await connection.execute(f"UPDATE job_sets SET retry_at = {later}")
+        else:
+            await connection.execute(f"UPDATE chunks SET retry_at = {later}")
+        [found] = await check_waiting(connection)
+        assert found.sentence.startswith(f"task {offer.task_id} waits with {kind}"), found.sentence
+        assert found.sentence.endswith(", and nothing wakes it")
 
 
 async def test_input_whose_memory_was_raised_since_it_was_woken_takes_room_for_itself_alone(
