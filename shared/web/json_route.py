@@ -44,7 +44,7 @@ class JsonRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
-        known = self._query_parameters()
+        known = self.known_parameters()
 
         async def with_parsed_body(request: Request) -> Response:
             if request.method == "GET" and known is not None:
@@ -53,7 +53,7 @@ class JsonRoute(APIRoute):
 
         return with_parsed_body
 
-    def _query_parameters(self) -> frozenset[str] | None:
+    def known_parameters(self) -> frozenset[str] | None:
         """What may stand behind the ? of a question; None: the route reads its request itself."""
         if self.dependant.request_param_name is not None:
             return None

@@ -95,7 +95,7 @@ class DebugApi:
         said = f"job {job_id}: its pilot is told: {command}" if command else f"job {job_id}: no command any more"
         return Envelope(said, said)
 
-    async def get_stdout(self, request: Request, job_id: str, caller: Annotated[Caller, Depends(READER)]) -> Response:
+    async def get_stdout(self, job_id: str, caller: Annotated[Caller, Depends(READER)]) -> Response:
         """The end of the payload's output as the pilot sent it last, and when."""
         wanted, *more = job_ids_of(job_id, "job_id")
         if more:

@@ -109,7 +109,6 @@ class EventRangesApi:
 
     async def available(
         self,
-        request: Request,
         caller: Annotated[Caller, Depends(PILOTS)],
         job_id: str,
         task_id: str | None = None,
@@ -123,7 +122,7 @@ class EventRangesApi:
             return refused(INVALID, str(error))
 
     async def statuses(
-        self, request: Request, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(READER)]
+        self, job_task_ids: Annotated[list[str], Query()], caller: Annotated[Caller, Depends(READER)]
     ) -> Response:
         """States of the ranges that jobs have or had, by job and range."""
         found: dict[str, dict[str, dict[str, Any]]] = {}

@@ -72,7 +72,6 @@ class JobApi:
 
     async def get_status(
         self,
-        request: Request,
         job_ids: Annotated[list[str], Query()],
         caller: Anyone,
     ) -> Response:
@@ -83,7 +82,6 @@ class JobApi:
 
     async def list_jobs(
         self,
-        request: Request,
         caller: Reader,
         task_id: str | None = None,
         status: str | None = None,
@@ -97,7 +95,11 @@ class JobApi:
 
         Of jobs of others the state alone is given, and of a `queue` or `user_name` none of them.
         """
-        wanted = parse(ListJobs, {key: value for key, value in request.query_params.items() if value != "None"})
+        given = {
+            "task_id": task_id, "status": status, "queue": queue, "user_name": user_name, "before_id": before_id,
+            "limit": limit,
+        }  # fmt: skip
+        wanted = parse(ListJobs, {key: value for key, value in given.items() if value not in (None, "None")})
         ids = tuple(job_ids_of(job_ids)) if job_ids else None
         at, _, resource_type = (wanted.queue or "").partition("/")
         found = await self._jobs.listed(
@@ -117,7 +119,6 @@ class JobApi:
 
     async def get_description(
         self,
-        request: Request,
         job_ids: Annotated[list[str], Query()],
         caller: Reader,
     ) -> Response:
@@ -128,7 +129,7 @@ class JobApi:
         found = await self._jobs.described(described_ids(job_ids), caller)
         return Envelope(found.jobs, left_out(found))
 
-    async def by_queue(self, request: Request, caller: Anyone) -> Response:
+    async def by_queue(self, caller: Anyone) -> Response:
         """Jobs per queue, resource type and state: what pilot factories go by."""
         found: dict[str, dict[str, dict[str, int]]] = {}
         for row in await self._jobs.by_queue():

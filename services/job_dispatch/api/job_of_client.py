@@ -51,7 +51,7 @@ class ClientJobApi:
         said = "jobs are made of tasks here; allowed: a task for task/submit"
         return refused(BAD_REQUEST, problems=[problem("jobs", None, said)])
 
-    async def metadata(self, request: Request, task_id: Id, caller: Reader) -> Response:
+    async def metadata(self, task_id: Id, caller: Reader) -> Response:
         """What the payloads of a task's finished jobs wrote about themselves, with the names of their outputs."""
         task = await self._jobs.owner_of_task(task_id)
         if task is None or not may_read(caller, task):

@@ -109,7 +109,6 @@ class SecretsApi:
 
     async def get_secrets(
         self,
-        request: Request,
         caller: Annotated[Caller, Depends(ANYBODY)],
         keys: str | None = None,
         get_json: Truth = None,
@@ -125,7 +124,7 @@ class SecretsApi:
             return refused(None, str(error))
         return Envelope(found if get_json else orjson.dumps(found).decode())
 
-    async def list_secrets(self, request: Request, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
+    async def list_secrets(self, caller: Annotated[Caller, Depends(ANYBODY)]) -> Response:
         """Keys without values, and what others tried: who asked for them, who changed a task that used them.
 
         Whoever asks does so for a VO of their own: the owner is told of every VO.
