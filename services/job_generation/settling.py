@@ -134,6 +134,8 @@ class Settling:
             return False  # the catalogue is asked for more
         if await store_units.has_unfinished_input(work, [one.dataset_id for one in masters]):
             return False
+        if await store_units.is_being_reopened(work, task.task_id):
+            return False  # later slices may bring units that were given up
         return await store.live_jobs(work, task.task_id) == 0
 
     async def _wait_openly(self, work: UnitOfWork, held: LockedTask, datasets: Sequence[Dataset]) -> bool:

@@ -110,6 +110,11 @@ async def has_unfinished_input(work: UnitOfWork, dataset_ids: Sequence[int]) -> 
     return bool(await SQL.value(work.connection, "has_unfinished_input", dataset_ids=list(dataset_ids)))
 
 
+async def is_being_reopened(work: UnitOfWork, task_id: int) -> bool:
+    """Whether a command opens units of its input again in slices while the task lives."""
+    return bool(await SQL.value(work.connection, "is_being_reopened", task_id=task_id))
+
+
 async def has_ready(work: UnitOfWork, dataset_ids: Sequence[int]) -> bool:
     """Whether any unit of these datasets can be taken."""
     found: bool = await SQL.value(work.connection, "has_ready", dataset_ids=list(dataset_ids))

@@ -106,6 +106,10 @@ SELECT file_id, dataset_id, type, lfn, coalesce(fsize, 0) AS fsize, n_events, st
 SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])
                   AND status IN ('ready', 'picked', 'running', 'pending', 'staging'));
 
+-- name: is_being_reopened
+-- Whether a command on a live task has units of its input left to open again. Index reopenings_task.
+SELECT EXISTS (SELECT FROM reopenings WHERE task_id = :task_id AND kind = 'live');
+
 -- name: has_files_under_way
 -- Whether files of these datasets may become ready again, or for the first time. Index task_files_state.
 SELECT EXISTS (SELECT FROM task_files WHERE dataset_id = ANY(:dataset_ids::bigint[])

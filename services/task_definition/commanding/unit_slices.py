@@ -78,7 +78,8 @@ class UnitSlices:
             return True
         before = reopening.n_reopened
         reopening, is_more = await self._store.advance(work, reopening, store.SLICE)
-        if reopening.kind == "live" and reopening.n_reopened > before:
+        # after the last slice the task may have nothing left to do, for which it waited
+        if reopening.kind == "live" and (reopening.n_reopened > before or not is_more):
             released(work, task, reopening.reason)
         if is_more:
             await self._store.keep(work.connection, reopening)

@@ -9,7 +9,8 @@ import pytest
 
 from services.job_generation.store import results as store_results
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import JobsExpired, JobsFailed, JobsFinished, JobsMerging, TaskPrepared, TaskProgressed
+from shared.events import JobsExpired, JobsFailed, JobsFinished, JobsMerging, TaskPrepared, TaskProgressed, TaskReleased
+from tests import rows
 from tests.handlers.events import deliver
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in
 from tests.rows import ARCHIVE
@@ -303,3 +304,22 @@ async def test_finished_and_failed_jobs_of_a_task_are_counted_once_and_others_ar
     assert await story.fetch(counted, task_id) == [{"n_finished": 0, "n_failed": 1}]
     await story.end(jobs[2:], "finished")
     assert await story.fetch(counted, task_id) == [{"n_finished": 2, "n_failed": 1}]
+
+
+async def test_a_task_whose_last_job_ends_while_a_command_opens_its_input_in_slices_is_not_over(story: Story) -> None:
+    task_id = await story.task(n_files=1)
+    [job_id] = await story.jobs_of(task_id)
+    async with story.database.read() as connection:
+        await rows.insert(
+            connection,
+            "reopenings",
+            {"task_id": task_id, "kind": "live", "came_from": "running", "verb": "increase_attempts", "details": {},
+             "reason": "more attempts", "by_production": False, "steps": [], "position": {}, "last_file_id": 0,
+             "n_reopened": 0, "n_left": 0},
+        )  # fmt: skip
+    await story.end([job_id], "finished")
+    assert await story.status(task_id) == "running"
+    async with story.database.read() as connection:
+        await connection.execute("DELETE FROM reopenings")
+    await story.hear(TaskReleased(task_id=task_id, status="running", reason="the last slice"))
+    assert await story.status(task_id) == "prepared"

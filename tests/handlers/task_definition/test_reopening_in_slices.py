@@ -124,6 +124,20 @@ async def test_more_attempts_reach_every_unit_once_whatever_it_is_doing_meanwhil
     assert (await announced(database))[-1] == TaskReleased.routing_key()
 
 
+async def test_a_live_task_is_looked_at_after_the_last_slice_even_if_that_opened_nothing(
+    database: Database, service: Service, producer: httpx.AsyncClient, task_id: int
+) -> None:
+    """Until then it does not end, for later slices may bring units that were given up."""
+    await end_files(database, task_id, finished=10, failed=0)
+    await put(database, task_id, "running")
+    assert (await command(producer, "increase_attempts", task_id, increase=1))["success"]
+    n_before = len(await announced(database))
+    while await value_of(database, "SELECT count(*) FROM reopenings"):
+        assert len(await announced(database)) == n_before, "nothing was re-opened"
+        await one_slice(database, service)
+    assert (await announced(database))[n_before:] == [TaskReleased.routing_key()]
+
+
 async def put_to_work(database: Database, task_id: int) -> None:
     """Its jobs take units meanwhile, and give others back."""
     async with database.pool.acquire() as connection, connection.transaction():

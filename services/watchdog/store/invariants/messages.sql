@@ -50,7 +50,8 @@ SELECT NULL::bigint AS task_id, 'event' AS entity, d.event_id AS entity_id,
 
 -- name: i13_task_without_next_step
 -- What a working task does next can be found in PostgreSQL alone: a time at which it, or its job sets, are looked at, a
--- chunk, a job, an uncounted end, open input, or input that is being read. The end of a reading sets a time, whatever was found.
+-- chunk, a job, an uncounted end, open input, or input that is being read or opened again. The end of a reading sets a
+-- time, whatever was found.
 SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
        format('task %s is %s, but has no chunk, no job, no input left and was not prepared', t.task_id, t.status)
        AS sentence
@@ -60,6 +61,7 @@ SELECT t.task_id, 'task' AS entity, t.task_id AS entity_id,
    AND NOT EXISTS (SELECT FROM chunks c WHERE c.task_id = t.task_id AND c.status = 'offered')
    AND NOT EXISTS (SELECT FROM jobs j WHERE j.task_id = t.task_id AND j.results_applied_at IS NULL)
    AND NOT EXISTS (SELECT FROM input_readings r WHERE r.task_id = t.task_id)
+   AND NOT EXISTS (SELECT FROM reopenings r WHERE r.task_id = t.task_id)
    AND NOT EXISTS (SELECT FROM task_datasets d JOIN task_files f USING (dataset_id)
                     WHERE d.task_id = t.task_id AND f.status IN ('ready', 'pending', 'staging', 'missing', 'picked')
                       AND f.type IN ('input', 'pseudo_input', 'pp_input', 'trn_output', 'trn_log'));
