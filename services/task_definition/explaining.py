@@ -73,6 +73,7 @@ class Explanation:
             "generation": None if generation is None else dict(generation),
             "decisions": _unpacked(decisions),
             "waits": [_part(row) for row in await SQL.rows(connection, "waiting_parts", task_id=task_id)],
+            "stage_ins": [dict(row) for row in await SQL.rows(connection, "stage_ins_of_task", task_id=task_id)],
             "chunks": [dict(row) for row in await SQL.rows(connection, "open_chunks", task_id=task_id)],
             "queues": [
                 {**row, "queue": shown_queue(row["queue"])}

@@ -11,7 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.task_definition.cataloguing.wishes import Wishes
-from services.task_definition.policy.staging import StageIn, StagingLimits, beginning, place_for, too_large
+from services.task_definition.policy.staging import (
+    StageIn,
+    StagingLimits,
+    beginning,
+    held,
+    lacks,
+    place_for,
+    too_large,
+)
 from services.task_definition.policy.transfers import LOCAL_MB_S, Speed, duration_s
 from services.task_definition.store.staging import SQL
 from services.task_definition.store.tasks import TaskRow, TaskStore
@@ -24,6 +32,8 @@ from shared.snapshot import KnownGrid
 from shared.states.task import FINAL
 
 DAY_S = 86_400.0
+#: after its end a stage-in is shown for so long
+FORGET_AFTER_S = 30 * DAY_S
 #: of the files of a stage-in that arrive together
 PARTS = 10
 
@@ -49,20 +59,20 @@ class Staging:
                 return reason
         for row in rows:
             place = place_for(row["storage"], storages)
-            if place is not None:
-                await SQL.run(
-                    work.connection,
-                    "ask",
-                    task_id=task.task_id,
-                    vo=task.vo,
-                    user_name=task.user_name,
-                    dataset_id=row["dataset_id"],
-                    dataset_name=row["dataset_name"],
-                    source=row["storage"],
-                    destination=place,
-                    n_files=row["n_files"],
-                    n_bytes=row["n_bytes"],
-                )
+            await SQL.run(
+                work.connection,
+                "ask",
+                task_id=task.task_id,
+                vo=task.vo,
+                user_name=task.user_name,
+                dataset_id=row["dataset_id"],
+                dataset_name=row["dataset_name"],
+                source=row["storage"],
+                destination=place,
+                n_files=row["n_files"],
+                n_bytes=row["n_bytes"],
+                waits_for=lacks(row["storage"], place),
+            )
         return None
 
     async def look(self, work: UnitOfWork) -> None:
@@ -73,18 +83,49 @@ class Staging:
         for row in rows:
             if row["task_status"] in FINAL:
                 await self.end(work, row["stage_in_id"], error="its task has ended")
-            elif row["is_over"]:
-                error = f"not staged from {row['source_storage']} in {limits.given_up_days:g} days"
-                await self.end(work, row["stage_in_id"], error=error)
+            elif row["error"] or row["is_over"]:
+                source = f" from {row['source_storage']}" if row["source_storage"] else ""
+                waits = f": {row['waits_for']}" if row["waits_for"] else ""
+                error = f"not staged{source} in {limits.given_up_days:g} days{waits}"
+                await self.end(work, row["stage_in_id"], error=row["error"] or error)
             else:
                 live.append(dict(row))
         active = [row for row in live if row["status"] == "active"]
-        waiting = [row for row in live if row["status"] == "requested"]
-        begun = {one.stage_in_id for one in beginning(map(_stage_in, waiting), [*map(_stage_in, active)], limits)}
-        for one in waiting:
+        placed = await self._place(work, [row for row in live if row["status"] == "requested"])
+        begun = {one.stage_in_id for one in beginning(map(_stage_in, placed), [*map(_stage_in, active)], limits)}
+        for one in placed:
             if one["stage_in_id"] in begun:
                 await self._begin(work, one, limits)
+            else:
+                await self._wait(work, one, held(_stage_in(one), limits))
         await self._bring(work, [row for row in active if row["due_at"] is not None], limits)
+        await SQL.run(work.connection, "forget_stage_ins", older_than_s=FORGET_AFTER_S)
+
+    async def _place(self, work: UnitOfWork, waiting: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that have a tape and a disk, which may be known only now; the others say what they lack."""
+        if not waiting:
+            return []
+        storages = (await self._grid.grid(work.connection)).storages
+        tapes = sorted(name for name, one in storages.items() if one.is_tape)
+        for one in waiting:
+            if one["source_storage"] is None:
+                name = one["dataset_name"]
+                one["source_storage"] = await SQL.value(work.connection, "tape_of", dataset_name=name, tapes=tapes)
+            if one["destination_storage"] is None:
+                one["destination_storage"] = place_for(one["source_storage"], storages)
+            await self._wait(work, one, lacks(one["source_storage"], one["destination_storage"]) or one["waits_for"])
+        return [one for one in waiting if lacks(one["source_storage"], one["destination_storage"]) is None]
+
+    async def _wait(self, work: UnitOfWork, row: Mapping[str, Any], waits_for: str | None) -> None:
+        """It says what it waits for."""
+        await SQL.run(
+            work.connection,
+            "place_stage_in",
+            stage_in_id=row["stage_in_id"],
+            source=row["source_storage"],
+            destination=row["destination_storage"],
+            waits_for=waits_for,
+        )
 
     async def _begin(self, work: UnitOfWork, row: Mapping[str, Any], limits: StagingLimits) -> None:
         outside = self._wishes.is_outside(row["vo"])
@@ -114,11 +155,18 @@ class Staging:
                 await self.end(work, row["stage_in_id"])
 
     async def end(self, work: UnitOfWork, stage_in_id: int, *, error: str | None = None) -> None:
-        """It is done; or it is not, and the task goes on with what it has, or is broken where that is nothing."""
-        status = "done" if error is None else "failed"
-        row = await SQL.row(work.connection, "end_stage_in", stage_in_id=stage_in_id, status=status, error=error)
+        """It is done; or it is not, and the task goes on with what it has, or is broken where that is nothing.
+
+        A task that is paused meanwhile is broken when it is resumed.
+        """
+        status, same = "done" if error is None else "failed", {"stage_in_id": stage_in_id}
+        if error is not None and await SQL.rows(work.connection, "break_on_resume", error=error, **same):
+            return
+        row = await SQL.row(work.connection, "end_stage_in", status=status, error=error, **same)
         if row is None or error is None:
             return
+        dropped = await SQL.rows(work.connection, "open_request_of", task_id=row["task_id"], error=error, **same)
+        await self._wishes.release(work, [one for one in dropped if one["rule_id"] is not None])
         task = await self._tasks.lock(work.connection, row["task_id"])
         if task is None or task.status in FINAL:
             return

@@ -77,6 +77,7 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     if generation:
         lines += latest_line(generation, task["gshare"], held_back=bool(found.get("held_back")))
     lines += [f"  waits: {part_line(one)}" for one in found.get("waits", ())]
+    lines += [f"  {stage_in_line(one)}" for one in found.get("stage_ins", ())]
     lines += generation_lines(found.get("generation_history", ()))
     for decision in found["decisions"]:
         lines += decision_lines(decision, everything=everything)
@@ -85,6 +86,13 @@ def task_text(found: Facts, *, everything: bool = False) -> str:
     lines += [f"  {rule_line(one, one['n_jobs'])}" for one in found.get("retry_rules", ())]
     lines += history_lines(found["history"])
     return _text_of(lines)
+
+
+def stage_in_line(one: Facts) -> str:
+    """Input on tape: from where to where it is staged, how much has come, and what it waits for."""
+    where = f"from {one['source_storage'] or 'a tape'} to {one['destination_storage'] or 'a disk'}"
+    state = f"waits: {one['waits_for'] or 'it begins soon'}" if one["status"] == "requested" else "comes"
+    return f"staged {where}: {one['dataset_name']}, {one['n_staged']} of {one['n_files']} files; {state}"
 
 
 def _text_of(lines: Iterable[str]) -> str:

@@ -64,7 +64,22 @@ def too_large(dataset: str, n_bytes: int, limits: StagingLimits) -> str | None:
     return f"input {dataset} of {found_tb:.1f} TB is on tape; allowed for analysis: {limits.most_of_dataset_tb:g} TB"
 
 
-def place_for(tape: str, storages: Mapping[str, Storage]) -> str | None:
+def lacks(tape: str | None, disk: str | None) -> str | None:
+    """What a stage-in without one of both waits for."""
+    if tape is None:
+        return "no tape of the grid is known to have it"
+    return None if disk is not None else f"no {DISK_TYPE} of the grid can be written to"
+
+
+def held(one: StageIn, limits: StagingLimits) -> str:
+    """Why a stage-in does not begin although it has a place."""
+    return (
+        f"its person or the tape {one.source} has as much staged as may be at a time: {limits.at_once_of_user_tb:g} TB"
+        f" for a person ({_AT_ONCE_OF_USER.key}), {limits.at_once_of_tape_tb:g} TB from a tape ({_AT_ONCE_OF_TAPE.key})"
+    )
+
+
+def place_for(tape: str | None, storages: Mapping[str, Storage]) -> str | None:
     """The disk that input of a tape is staged to: at its site, else where most room is."""
     site = storages[tape].site if tape in storages else None
     disks = [one for one in storages.values() if not one.is_tape and one.type == DISK_TYPE and one.works("write_wan")]

@@ -41,6 +41,12 @@ SELECT w.kind AS waits_for, w.work, w.part, w.since, w.retry_at, w.n_futile, w.n
                    ELSE t.retry_at > orrery_now() OR c.retry_at > orrery_now() END
  ORDER BY w.since, w.work, w.part;
 
+-- name: stage_ins_of_task
+-- Input of the task that is staged from tape, or is to be. Index stage_ins_once.
+-- told by: DETAILS
+SELECT dataset_name, source_storage, destination_storage, status, n_staged, n_files, waits_for, requested_at
+  FROM stage_ins WHERE task_id = :task_id AND status IN ('requested', 'active') ORDER BY stage_in_id;
+
 -- name: last_decision_about_merging
 -- The last about a merge chunk of the task.
 -- told by: DETAILS

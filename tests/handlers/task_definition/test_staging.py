@@ -195,3 +195,74 @@ async def test_analysis_of_too_much_tape_is_refused_with_the_size(
     told = "input mc.evnt of 400.0 TB is on tape; allowed for analysis: 300 TB"
     assert (row["status"], row["error_dialog"]) == ("broken", told)
     assert [one["task_id"] for one in await asked(database)] == [staging]
+
+
+async def test_input_without_a_disk_to_stage_it_to_waits_with_the_reason_and_goes_on_when_there_is_one(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    grid = small_grid()
+    grid["storages"][TAPE] = a_disk("ALPHA", ddm_endpoint_name=TAPE, type="DATATAPE", is_tape=True)
+    disks = [one for name, one in grid["storages"].items() if name != TAPE]
+    for one in disks:
+        one["type"] = "SCRATCHDISK"
+    await load_grid(database, grid)
+    await change(database, "UPDATE catalogue.dataset_replicas SET storage = $1 WHERE storage = 'ALPHA_DATADISK'", TAPE)
+    task_id, _ = await define(database, service, producer, production("tape", nucleus="ALPHA", inputPreStaging=True))
+    told = "no DATADISK of the grid can be written to"
+    await look_after(database, service)
+    [row] = await asked(database)
+    assert (row["source_storage"], row["destination_storage"], row["waits_for"]) == (TAPE, None, told)
+    text = (await producer.get("/api/v1/explain/task", params={"task_id": task_id})).json()["data"]["text"]
+    assert f"staged from {TAPE} to a disk: mc.evnt, 0 of 20 files; waits: {told}" in text
+    for one in disks:
+        one["type"] = "DATADISK"
+    await load_grid(database, grid)
+    await look_after(database, service)
+    [row] = await asked(database)
+    assert (row["destination_storage"], row["status"], row["waits_for"]) == ("ALPHA_DATADISK", "active", None)
+
+
+async def test_input_without_a_known_tape_is_given_up_like_any_other(
+    database: Database, service: Service, staging: int
+) -> None:
+    await change(database, "UPDATE stage_ins SET source_storage = NULL, destination_storage = NULL")
+    await change(database, "DELETE FROM catalogue.dataset_replicas WHERE storage = $1", TAPE)
+    await look_after(database, service)
+    assert [one["waits_for"] for one in await asked(database)] == ["no tape of the grid is known to have it"]
+    await look_after(database, service, 31 * 86_400)
+    row = await task_row(database, staging)
+    told = "not staged in 30 days: no tape of the grid is known to have it"
+    assert (row["status"], row["error_dialog"]) == ("broken", told)
+
+
+async def test_what_is_held_by_the_limit_of_its_person_says_so(
+    database: Database, service: Service, producer: httpx.AsyncClient, staging: int
+) -> None:
+    await look_after(database, service)
+    await change(database, "UPDATE stage_ins SET n_bytes = $1", 200 * 2**40)
+    await define(database, service, producer, production("more", nucleus="ALPHA", inputPreStaging=True))
+    await look_after(database, service)
+    told = [one["waits_for"] for one in await asked(database)]
+    assert told[0] is None and "100 TB for a person (STAGED_FOR_USER_TB)" in told[1]
+
+
+async def test_a_task_whose_input_was_given_up_while_it_was_paused_is_broken_when_it_is_resumed(
+    database: Database, service: Service, producer: httpx.AsyncClient, staging: int
+) -> None:
+    assert (await producer.post("/api/v1/task/pause", json={"task_id": staging})).json()["success"]
+    await look_after(database, service, 31 * 86_400)
+    assert (await task_row(database, staging))["status"] == "paused"
+    assert set((await statuses(database, staging)).values()) == {"staging"}
+    assert (await producer.post("/api/v1/task/resume", json={"task_id": staging})).json()["success"]
+    await look_after(database, service)
+    row = await task_row(database, staging)
+    assert (row["status"], row["error_dialog"]) == ("broken", f"not staged from {TAPE} in 30 days")
+
+
+async def test_stage_ins_that_ended_long_ago_are_forgotten(database: Database, service: Service, staging: int) -> None:
+    await put(database, staging, "aborted")
+    await look_after(database, service)
+    assert len(await asked(database)) == 1
+    await change(database, "UPDATE stage_ins SET ended_at = ended_at - interval '31 days'")
+    await look_after(database, service)
+    assert await asked(database) == []

@@ -13,7 +13,7 @@ from tests.catalogues.faulty import FaultyCatalogue
 from tests.handlers.events import deliver
 from tests.handlers.grids import a_disk, load_grid, small_grid
 from tests.handlers.task_definition.outside.steps import due_again, let_arrive, registered, work_off
-from tests.handlers.task_definition.steps import rows_of, task_row, value_of
+from tests.handlers.task_definition.steps import put, rows_of, task_row, value_of
 from tests.handlers.task_definition.world import production
 from tests.rows import change
 
@@ -35,11 +35,15 @@ async def staging(
     await work_off(worker)
     await deliver(database, service, TaskRegistered(task_id=task_id))
     assert (await task_row(database, task_id))["status"] == "staging"
+    await look_after_stage_ins(database, service)
+    await work_off(worker)
+    return task_id
+
+
+async def look_after_stage_ins(database: Database, service: Service) -> None:
     [run] = [one.run for one in service.periodic if one.name == "stage-ins"]
     async with database.begin(reason="periodic") as work:
         await run(work)
-    await work_off(worker)
-    return task_id
 
 
 async def rule_of(database: Database) -> str:
@@ -68,3 +72,16 @@ async def test_a_rule_that_is_gone_ends_the_waiting_with_the_reason(
     await work_off(worker)
     row = await task_row(database, staging)
     assert row["status"] == "broken" and row["error_dialog"].startswith(f"rule {rule_id} stages nothing: "), dict(row)
+
+
+async def test_the_rule_of_a_task_that_has_ended_is_cancelled(
+    database: Database, service: Service, worker: RequestWorker, outside: FaultyCatalogue, staging: int
+) -> None:
+    rule_id = await rule_of(database)
+    await put(database, staging, "aborted")
+    await look_after_stage_ins(database, service)
+    await due_again(database)
+    await work_off(worker)
+    found = await rows_of(database, "SELECT kind, status FROM catalogue_requests WHERE kind IN ('stage', 'release')")
+    assert sorted(tuple(row) for row in found) == [("release", "done"), ("stage", "failed")]
+    assert (await outside.look_at([rule_id]))[rule_id].outcome == "gone"
