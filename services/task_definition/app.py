@@ -192,7 +192,7 @@ def _web(
     web.include_router(request_routes(context.database, wishes))
     web.include_router(config_routes(context.database))
     web.include_router(token_routes(context.database))
-    explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid)
+    explanation, queues = Explanation(reading, grid, parameters), QueueExplanation(grid, parameters)
     web.include_router(explain_routes(context.database, explanation, queues))
     web.include_router(account_routes(context.database))
     web.include_router(work_queue_routes(context.database))

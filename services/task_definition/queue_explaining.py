@@ -6,11 +6,13 @@ from typing import Any
 
 import asyncpg
 
-from services.task_definition.policy.queue_text import decided, limits_of, queue_text
+from services.task_definition.policy.queue_text import caps_of, decided, limits_of, queue_text
 from services.task_definition.store.queue_explanations import SQL
 from shared.auth import Caller
 from shared.auth.access import OPERATORS, Whose
 from shared.auth.reach import Reach
+from shared.brokerage.limits import JobLimits
+from shared.config.parameters import Parameters
 from shared.snapshot import KnownGrid
 
 #: decisions and waiting jobs that are looked at: the answer costs the same at the busiest queue
@@ -20,8 +22,8 @@ MOST_DECISIONS, MOST_JOBS = 1000, 10_000
 class QueueExplanation:
     """Stateless; reads only. Numbers are told to everybody, tasks to who may read them."""
 
-    def __init__(self, grid: KnownGrid) -> None:
-        self._grid = grid
+    def __init__(self, grid: KnownGrid, parameters: Parameters | None = None) -> None:
+        self._grid, self._parameters = grid, parameters or Parameters()
 
     async def of(self, connection: asyncpg.Connection, name: str, caller: Caller) -> dict[str, Any] | None:
         """Everything about one queue; None where the grid has none of this name."""
@@ -33,10 +35,13 @@ class QueueExplanation:
         reach = Reach.of(caller)._asdict()
         rows = await SQL.rows(connection, "decisions_about_queue", queue=name, at_most=MOST_DECISIONS, **reach)
         waiting = await SQL.rows(connection, "waiting_of_queue", queue=name, at_most=MOST_JOBS, **reach)
+        jobs = [dict(one) for one in await SQL.rows(connection, "jobs_of_queue", queue=name)]
+        floor = self._parameters.filled(JobLimits).queued_jobs_floor
         found: dict[str, Any] = {
             "queue": {**described, **facts},
             "limits": limits_of(known),
-            "jobs": [dict(one) for one in await SQL.rows(connection, "jobs_of_queue", queue=name)],
+            "caps": caps_of(jobs, floor),
+            "jobs": jobs,
             "waiting": [dict(one) for one in waiting],
             "decisions": decided([dict(one) for one in rows]),
             "pilots_without_a_job": await self._without_a_job(connection, name, caller),

@@ -79,7 +79,7 @@ class Staging:
         """Periodic: begin what has room, register what has come, end what is over or not wanted any more."""
         limits = self._parameters.filled(StagingLimits)
         rows = await SQL.rows(work.connection, "open_stage_ins", given_up_s=limits.given_up_days * DAY_S)
-        live: list[Mapping[str, Any]] = []
+        live: list[dict[str, Any]] = []
         for row in rows:
             if row["task_status"] in FINAL:
                 await self.end(work, row["stage_in_id"], error="its task has ended")
@@ -166,7 +166,7 @@ class Staging:
         if row is None or error is None:
             return
         dropped = await SQL.rows(work.connection, "open_request_of", task_id=row["task_id"], error=error, **same)
-        await self._wishes.release(work, [one for one in dropped if one["rule_id"] is not None])
+        await self._wishes.release(work, [dict(one) for one in dropped if one["rule_id"] is not None])
         task = await self._tasks.lock(work.connection, row["task_id"])
         if task is None or task.status in FINAL:
             return

@@ -14,8 +14,11 @@ from shared.brokerage.check import Check, Tier, compared
 from shared.brokerage.pipeline import PASSED
 from shared.model.queue import Queue
 from shared.model.visible_text import visible
+from shared.states.job import JobStatus
 
 Facts = Mapping[str, Any]
+#: jobs that count as queued for the cap
+CAPPED: tuple[JobStatus, ...] = ("defined", "assigned", "activated", "starting")
 #: tasks and checks that are named, each
 SHOWN = 8
 
@@ -27,9 +30,9 @@ def decided(rows: Iterable[Facts]) -> dict[str, Any]:
     """
     placed = defaultdict[int, list[Facts]](list)
     passed, refused = list[Facts](), defaultdict[int, list[Facts]](list)
-    n_rows = 0
+    n_rows, since = 0, None
     for row in rows:
-        n_rows += 1
+        n_rows, since = n_rows + 1, row["decided_at"]
         if row["chosen"]:
             placed[row["task_id"]].append(row)
         elif row["code"] == PASSED:
@@ -40,6 +43,7 @@ def decided(rows: Iterable[Facts]) -> dict[str, Any]:
     hidden = [some for some in placed.values() if not some[0]["may_read"]]
     return {
         "n_decisions": n_rows,
+        "since": since,
         "placed": sorted(told, key=lambda one: (-one["n_chunks"], one["task_id"])),
         "placed_of_others": {"n_tasks": len(hidden), "n_chunks": sum(map(len, hidden))},
         "not_chosen": {"n_chunks": len(passed), "n_tasks": len({row["task_id"] for row in passed})},
@@ -99,6 +103,24 @@ def limits_of(queue: Queue) -> dict[str, Any]:
     return {name: value for name, value in known.items() if value}
 
 
+def caps_of(jobs: Iterable[Facts], floor: int) -> list[dict[str, Any]]:
+    """How many jobs of production may be queued for each resource type: twice those that run, at least the floor.
+
+    Example: with 3 running and a floor of 20, 21 queued ones are too many for another. What pilot factories say of
+    workers and slots may count for more.
+    """
+    counts = defaultdict[str, dict[str, int]](lambda: {"n_queued": 0, "n_running": 0})
+    for row in jobs:
+        if row["status"] in CAPPED:
+            counts[row["resource_type"]]["n_queued"] += row["n_jobs"]
+        elif row["status"] == "running":
+            counts[row["resource_type"]]["n_running"] += row["n_jobs"]
+    return [
+        {"resource_type": name, **one, "at_most": max(floor, 2 * one["n_running"])}
+        for name, one in sorted(counts.items())
+    ]
+
+
 def queue_text(found: Facts) -> str:
     """The explanation of a queue."""
     queue = found["queue"]
@@ -109,6 +131,11 @@ def queue_text(found: Facts) -> str:
         lines.append(f"  orrery uncordon {queue['queue']} opens it again")
     if found["limits"]:
         lines.append("  takes: " + ", ".join(f"{name} {value}" for name, value in found["limits"].items()))
+    lines += [
+        f"  queued {one['resource_type']}: {one['n_queued']}; production is given more below {one['at_most']} (twice "
+        f"the {one['n_running']} that run, workers or slots where they are more, at least NQUEUELIMITSITE)"
+        for one in found["caps"]
+    ]
     lines += [f"  {line}" for line in (*_slot_lines(queue), *_pilot_lines(queue, found["pilots_without_a_job"]))]
     lines += [f"  {line}" for line in (*_job_lines(found), *_decision_lines(found["decisions"]))]
     return "\n".join(map(visible, lines))
@@ -164,7 +191,8 @@ def _decision_lines(decisions: Facts) -> Iterable[str]:
     if not decisions["n_decisions"]:
         yield "no decision of the last hour looked at it"
         return
-    yield f"brokerage of the last hour (the latest {decisions['n_decisions']} decisions that looked at it):"
+    since = f", since {moment(decisions['since'])}" if decisions["since"] else ""
+    yield f"brokerage of the last hour ({decisions['n_decisions']} decisions that looked at it{since}):"
     placed, others = decisions["placed"], decisions["placed_of_others"]
     for one in placed[:SHOWN]:
         yield f"  placed: task {one['task_id']} {one['task_name']}: {_chunks(one['n_chunks'])}"

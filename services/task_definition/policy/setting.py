@@ -24,6 +24,9 @@ _NO_BOOST = (
     "is not read by this version: the priority of a task stays as it is when its jumbo jobs are switched on or off; "
     "set-priority changes it"
 )
+_NO_SHARE_OF_TASKS = (
+    "is not read by this version: the state of every task and job is told by events at once, and pilots ask for jobs of all"
+)
 #: parameters of PanDA that no service reads, by their key -> why
 REFUSED_SETTINGS = {
     **dict.fromkeys(
@@ -33,6 +36,14 @@ REFUSED_SETTINGS = {
     "AES_MAX_NUM_JUMBO_TASKS": "is not read by this version: JUMBO_MAX_TASKS says how many tasks have jumbo jobs",
     "AES_MIN_EVENTS_PER_JUMBO_TASK": "is not read by this version: JUMBO_MIN_EVENTS_ENABLE says who has jumbo jobs",
     "AES_NUM_JUMBO_PER_TASK": "is not read by this version: JUMBO_PER_TASK says how many jumbo jobs a task has",
+    **dict.fromkeys(
+        (
+            "USER_TASKS_MESSAGE_DRIVEN_PERCENT",
+            "USER_TASKS_PUSH_STATUS_CHANGES_PERCENT",
+            "PROD_TASKS_PUSH_STATUS_CHANGES_PERCENT",
+        ),
+        _NO_SHARE_OF_TASKS,
+    ),
     **dict.fromkeys(("JUMBO_PROG_TO_BOOST", "JUMBO_MAX_FILES_TO_BOOST", "JUMBO_PRIO_DISABLED"), _NO_BOOST),
 }
 

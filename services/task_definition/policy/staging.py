@@ -81,7 +81,7 @@ def held(one: StageIn, limits: StagingLimits) -> str:
 
 def place_for(tape: str | None, storages: Mapping[str, Storage]) -> str | None:
     """The disk that input of a tape is staged to: at its site, else where most room is."""
-    site = storages[tape].site if tape in storages else None
+    site = storages[tape].site if tape is not None and tape in storages else None
     disks = [one for one in storages.values() if not one.is_tape and one.type == DISK_TYPE and one.works("write_wan")]
     return max(disks, key=lambda one: (one.site == site, one.space_usable_gb, one.name)).name if disks else None
 

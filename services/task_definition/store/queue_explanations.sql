@@ -34,16 +34,17 @@ SELECT CASE WHEN may.may_read THEN w.task_id END AS task_id, max(may.task_name) 
  GROUP BY 1 ORDER BY sum(w.n_jobs) DESC, 1;
 
 -- name: decisions_about_queue
--- What the latest decisions of the last hour found about it, the latest first: the check that left it out (NULL: none)
+-- What the latest decisions of the last hour that looked at it found, the latest first: the check that left it out (NULL: none)
 -- with the numbers compared, and whether it was chosen. A decision knows it alone or with a resource type behind its
 -- name. Index brokerage_decisions_old.
 -- told by: DETAILS
-WITH recent AS (
+WITH asked AS (
+    SELECT :queue::text AS name UNION ALL SELECT :queue || '/' || resource_name FROM resource_types),
+    recent AS (
     SELECT decision_id, task_id, decided_at, chosen, names, codes, found, wanted, checks FROM brokerage_decisions
      WHERE decided_at > orrery_now() - interval '1 hour' AND kind <> 'task'
-     ORDER BY decided_at DESC LIMIT :at_most::int),
-    asked AS (
-    SELECT :queue::text AS name UNION ALL SELECT :queue || '/' || resource_name FROM resource_types)
+       AND names && ARRAY(SELECT name FROM asked)
+     ORDER BY decided_at DESC LIMIT :at_most::int)
 SELECT r.decided_at, r.task_id, t.task_name, r.codes[p.place] AS code, r.found[p.place] AS found,
        r.wanted[p.place] AS wanted, r.checks -> r.codes[p.place]::text AS check, a.name = ANY(r.chosen) AS chosen,
        orrery_may_read(t.user_name, t.vo, :reader::text, :own_vos::text[], :produced_vos::text[]) AS may_read

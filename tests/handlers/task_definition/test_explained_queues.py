@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
+from services.task_definition import queue_explaining
 from shared.auth import Authority
 from shared.db import Database
 from shared.runtime.service import Service
@@ -38,6 +40,33 @@ async def put(database: Database, task_id: int, queue: str, *decisions: dict[str
         for one in decisions:
             row = {**DECISION, "names": ["OTHER", f"{queue}/SCORE"], "task_id": task_id, **one}
             await insert(connection, "brokerage_decisions", row)
+
+
+async def test_decisions_about_other_queues_do_not_hide_those_about_this_one(
+    database: Database, service: Service, producer: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_explaining, "MOST_DECISIONS", 2)
+    task_id, _ = await define(database, service, producer, production())
+    queue = await a_queue_name(database)
+    await put(database, task_id, queue, *[{"codes": [0, 0], "chosen": [f"{queue}/SCORE"]}] * 2)
+    others = {"names": ["OTHER", "THIRD"], "codes": [0, 0], "chosen": ["OTHER"]}
+    await put(database, task_id, queue, *[others] * 5)
+    found = (await producer.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
+    assert found["decisions"]["n_decisions"] == 2
+    assert "brokerage of the last hour (2 decisions that looked at it, since " in found["text"]
+
+
+async def test_a_queue_says_how_many_jobs_may_be_queued_there_and_how_many_are(
+    database: Database, service: Service, producer: httpx.AsyncClient
+) -> None:
+    queue = await a_queue_name(database)
+    async with database.read() as connection:
+        for status, n_jobs in (("activated", 21), ("running", 3)):
+            counted = {"gshare": "MC", "user_name": "ada", "status": status, "n_jobs": n_jobs, "n_cores": n_jobs}
+            await insert(connection, "queue_statistics", {"queue": queue, "resource_type": "SCORE", **counted})
+    found = (await producer.get("/api/v1/explain/queue", params={"queue": queue})).json()["data"]
+    assert found["caps"] == [{"resource_type": "SCORE", "n_queued": 21, "n_running": 3, "at_most": 20}]
+    assert "queued SCORE: 21; production is given more below 20 (twice the 3 that run" in found["text"]
 
 
 async def test_a_queue_says_who_is_placed_what_left_it_out_and_why_its_pilots_went(
