@@ -16,6 +16,7 @@ from services.cli.addresses import PROJECT
 from services.cli.commands.task_commands import command_table
 from services.cli.drawings import event_table, service_map
 from services.cli.state_drawings import drawn, verb_table
+from services.task_definition.policy.setting import REFUSED_SETTINGS
 from shared.states import GRAPHS
 from shared.web.panda_paths import path_table
 
@@ -35,6 +36,15 @@ def states_part() -> str:
     )
 
 
+def refused_settings_part() -> str:
+    """Runtime parameters of PanDA that are not read, and why."""
+    reasons: dict[str, list[str]] = {}
+    for key, why in REFUSED_SETTINGS.items():
+        reasons.setdefault(why.removeprefix("is not read by this version: "), []).append(f"`{key}`")
+    rows = [f"| {', '.join(keys)} | {why} |" for why, keys in reasons.items()]
+    return "\n".join(["| parameter | why |", "|---|---|", *rows])
+
+
 def _with_article(entity: str) -> str:
     name = entity.replace("_", " ")
     return f"an {name}" if name[0] in "aeiou" else f"a {name}"
@@ -43,6 +53,7 @@ def _with_article(entity: str) -> str:
 #: the parts of each document, by name
 DOCUMENTS: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     README: {"services": services_part},
+    PROJECT / "deploy" / "README.md": {"refused settings": refused_settings_part},
     PROJECT / "deploy" / "panda_api.md": {"paths": path_table},
     PROJECT / "shared" / "events" / "README.md": {"events": event_table},
     PROJECT / "shared" / "states" / "README.md": {"commands": command_table, "states": states_part},

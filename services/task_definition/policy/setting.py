@@ -24,9 +24,7 @@ _NO_BOOST = (
     "is not read by this version: the priority of a task stays as it is when its jumbo jobs are switched on or off; "
     "set-priority changes it"
 )
-_NO_SHARE_OF_TASKS = (
-    "is not read by this version: the state of every task and job is told by events at once, and pilots ask for jobs of all"
-)
+_ALL_TASKS = "is not read by this version: what becomes of a task is told by events at once, for every task"
 #: parameters of PanDA that no service reads, by their key -> why
 REFUSED_SETTINGS = {
     **dict.fromkeys(
@@ -42,7 +40,7 @@ REFUSED_SETTINGS = {
             "USER_TASKS_PUSH_STATUS_CHANGES_PERCENT",
             "PROD_TASKS_PUSH_STATUS_CHANGES_PERCENT",
         ),
-        _NO_SHARE_OF_TASKS,
+        _ALL_TASKS,
     ),
     **dict.fromkeys(("JUMBO_PROG_TO_BOOST", "JUMBO_MAX_FILES_TO_BOOST", "JUMBO_PRIO_DISABLED"), _NO_BOOST),
 }

@@ -10,6 +10,7 @@ from shared.auth import Authority
 from shared.db import Database
 from shared.events import TaskRegistered
 from shared.runtime.service import Service
+from tests.handlers.grids import load_grid, small_grid
 from tests.handlers.task_definition.conftest import client_of
 from tests.handlers.task_definition.steps import rows_of, submit, task_row, value_of
 from tests.handlers.task_definition.world import an_input, analysis, output, production
@@ -260,6 +261,24 @@ async def test_a_task_that_no_queue_could_ever_run_is_refused_with_the_reasons(p
     assert "no queue could ever run this task" in body["message"] and "memory_too_large" in body["message"]
     assert "it depends on ramCount, baseRamCount, coreCount" in body["message"]
     assert await value_of(database, "SELECT count(*) FROM tasks") == 0
+
+
+async def test_an_architecture_that_nobody_has_is_named_first_with_its_field(producer, database) -> None:
+    grid = small_grid()
+    cpu = {"type": "cpu", "arch": ["x86_64"], "vendor": "excl", "instr": []}
+    grid["software_map"] = {
+        name: {"architectures": [cpu], "cvmfs": ["any"], "containers": [], "tags": []} for name in grid["queues"]
+    }
+    for record in grid["queues"].values():
+        record["releases"] = ["AUTO"]
+    await load_grid(database, grid)
+    reply = await producer.post("/api/v1/task/submit", json={"task_parameters": production(architecture="pdp11")})
+    body = reply.json()
+    assert not body["success"]
+    told = body["message"].partition("no queue could ever run this task: ")[2]
+    checks, _, fields = told.partition("it depends on ")
+    assert "(cpu_hardware: CPU that the task needs is there no, must be yes)" in checks, told
+    assert fields == "architecture", told
 
 
 async def test_a_queue_that_is_only_offline_may_still_run_a_task_some_day(database: Database, producer) -> None:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local import __main__ as program
 from deploy.local import processes
 from deploy.local.__main__ import main
 from deploy.local.records import write_record
 from deploy.local.servers import RECORD as SERVERS
 from deploy.local.services import RECORD as RUN
+from deploy.local.services import SERVICES
+from deploy.local.system import LocalSystem
 
 PROJECT = Path(__file__).parents[3]
 GONE = {"pid": 2**22 - 1, "started_ticks": 1, "boot_id": "another"}
@@ -71,3 +74,37 @@ def test_a_verb_whose_reader_has_gone_says_nothing() -> None:
     ended = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=PROJECT, check=False, timeout=60)
     os.close(write)
     assert ended.stderr == b""
+
+
+def test_up_of_a_running_system_says_what_it_did_for_the_wanted_copies(
+    recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, int]] = []
+
+    def scaled(system: LocalSystem, copies: dict[str, int]) -> list[str]:
+        asked.append(copies)
+        return [f"{service}: 1 -> {n} copies" for service, n in copies.items()]
+
+    monkeypatch.setattr(program, "scale", scaled)
+    assert main(["up", "--replicas", "3", "--directory", str(recorded)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("already up; `down` stops it\n") and "job-dispatch: 1 -> 3 copies\n" in said
+    assert asked == [dict.fromkeys(SERVICES, 3)]
+    assert main(["up", "--directory", str(recorded)]) == 0
+    assert len(asked) == 1 and "copies" not in capsys.readouterr().out, "without a number all stay as they are"
+
+
+def test_up_of_a_new_system_says_how_many_copies_it_has(
+    recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def start(directory: Path, *, replicas: int, **_: object) -> LocalSystem:
+        started.append(replicas)
+        return LocalSystem(directory)
+
+    monkeypatch.setattr(LocalSystem, "is_running", lambda self: False)
+    monkeypatch.setattr(program, "start_system", start)
+    assert main(["up", "--replicas", "3", "--directory", str(recorded)]) == 0
+    assert started == [3]
+    assert f"up: 3 of each of {len(SERVICES)} services, and a gateway\n" in capsys.readouterr().out
