@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -49,6 +48,7 @@ from services.cli.commands import (
 )
 from services.cli.failures import CommandFailure
 from services.cli.output import print_failure, say, warn
+from shared.release import RELEASE
 
 INTERRUPTED = 130
 PREFIX = "ORRERY_"
@@ -67,7 +67,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        say(f"orrery {version('orrery')}")
+        say(f"orrery {RELEASE}")
         raise typer.Exit
 
 

@@ -180,7 +180,7 @@ def _web(
     files: FileServer,
     wishes: Wishes,
 ) -> FastAPI:
-    web = FastAPI(title="Orrery task definition", version="1")
+    web = FastAPI(title="Orrery task definition")
     reading = Reading()
     web.include_router(submission_routes(context.database, submission, tasks, secrets, telling))
     web.include_router(task_routes(context.database, tasks, reading))

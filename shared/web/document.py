@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.release import RELEASE
+
 API = "/api/v1/"
 ENVELOPE: dict[str, Any] = {
     "type": "object",
@@ -69,7 +71,8 @@ def list_of_documents(services: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def add_document(web: FastAPI, service: str) -> None:
-    """Serve the document under a path that no other service has, beside /openapi.json."""
+    """Serve the document, which names the release, under a path of its own beside /openapi.json."""
+    web.version = RELEASE
 
     async def document(request: Request) -> Response:
         return JSONResponse(web.openapi())

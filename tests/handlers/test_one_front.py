@@ -12,6 +12,7 @@ import pytest
 from deploy.local.locations import GATEWAY_FILE, documents_of, location_of, read_locations
 from services.cli.one_process import OneFront
 from shared.auth import Authority
+from shared.release import RELEASE
 from shared.runtime.service import Context
 from tests.handlers.every_service import NAMES, ROLES, routes_of, web_of
 
@@ -59,6 +60,7 @@ async def test_the_one_address_names_a_document_of_each_service_and_together_the
         for name, path in listed["documents"].items():
             document = (await client.get(path)).json()
             assert document["openapi"].startswith("3.") and document["paths"]
+            assert document["info"]["version"] == RELEASE
             described |= document["paths"].keys()
             found = location_of(path, read_locations(GATEWAY_FILE.read_text()))
             assert found is not None and found.service == name

@@ -157,7 +157,7 @@ def build_web(
     parameters: Parameters,
 ) -> FastAPI:
     """The service's web application."""
-    web = FastAPI(title="Orrery job brokerage", version="1")
+    web = FastAPI(title="Orrery job brokerage")
     web.router.routes.extend(PilotData(database, store).routes())
     web.include_router(build_routes(database, store))
     web.include_router(snapshot_routes(database, snapshot))

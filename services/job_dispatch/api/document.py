@@ -93,7 +93,7 @@ _KEY = {
 
 def document_of(web: FastAPI, title: str) -> dict[str, Any]:
     """FastAPI's document with the methods of pilots."""
-    document = get_openapi(title=title, version="1", routes=web.routes)
+    document = get_openapi(title=title, version=web.version, routes=web.routes)
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     for method in METHODS:
         verb = "post" if method.ids is None and method.texts is None else "get"

@@ -66,7 +66,7 @@ class RetryRuleList(BaseModel):
 
 def web_application(database: Database) -> FastAPI:
     """Routes under /api/v1/retry_rule; the runtime adds /livez, /readyz and /metrics."""
-    web = FastAPI(title="Orrery job generation", version="1")
+    web = FastAPI(title="Orrery job generation")
     router = APIRouter(route_class=JsonRoute, prefix="/api/v1/retry_rule", tags=["retry rules"])
     routes = RetryRuleRoutes(database)
     router.get("/list")(routes.list_all)

@@ -1,7 +1,8 @@
 """Every verb against fake services: what it asks, what it prints, with which code it ends."""
 
 import json
-import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from services.cli.failures import WrongUsage
 from services.cli.output import cell
 from shared.states.job import MEANINGS
 
+PROJECT = Path(__file__).parents[3]
 TASK = {"taskName": "mc.one", "nEvents": 3}
 
 
@@ -265,9 +267,10 @@ def test_the_help_of_a_group_names_only_verbs_that_there_are(orrery):
     assert "parked lists" in described and orrery("bus", "parked", "--help").code == 0
 
 
-def test_the_version_is_printed(orrery):
+def test_the_version_that_is_printed_is_that_of_the_project(orrery):
     outcome = orrery("--version")
-    assert outcome.code == 0 and re.fullmatch(r"orrery \d+\.\d+\.\d+\n", outcome.out)
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    assert (outcome.code, outcome.out) == (0, f"orrery {project['version']}\n")
 
 
 def test_every_job_that_is_named_is_killed_or_says_why_not(services, orrery):
