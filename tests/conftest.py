@@ -1,4 +1,4 @@
-"""Fixtures for everybody: a database like the migrated template, queue names and cache keys of the test's own."""
+"""Fixtures for everybody: a database like the template, queue names and cache keys of the test's own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def databases(servers_of_tests: servers.Servers, database_template: str) -> Iter
 
 @pytest.fixture
 async def database_url(databases: Databases) -> AsyncIterator[str]:
-    """The address of a migrated, empty database that is the test's alone."""
+    """The address of an empty database with the schema that is the test's alone."""
     url = await databases.lend()
     yield url
     await databases.take_back(url)

@@ -187,7 +187,7 @@ class Databases:
         self._lent: dict[str, Copy] = {}
 
     async def lend(self) -> str:
-        """The address of a migrated, empty database."""
+        """The address of an empty database with the schema."""
         copy = self._free.pop() if self._free else await self._apart(self._make())
         self._lent[copy.url] = copy
         return copy.url

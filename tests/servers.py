@@ -6,7 +6,6 @@ wrote into `.local/servers.json`; else the standard ports. Nothing that exists o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -62,13 +61,12 @@ def with_database(url: str, name: str) -> str:
 
 
 def template_name() -> str:
-    """One template per state of the migrations: a changed file makes a new one."""
-    digest = hashlib.sha256("".join(m.checksum for m in migrate.load()).encode()).hexdigest()
-    return f"{TEMPLATE_PREFIX}{digest[:12]}"
+    """One template for each schema."""
+    return f"{TEMPLATE_PREFIX}{migrate.declared().digest[:12]}"
 
 
 async def ensure_template(url: str) -> str:
-    """The name of a migrated, empty database that nobody is connected to; made once, by whoever comes first."""
+    """The name of an empty database with the schema that nobody is connected to; made once, by whoever comes first."""
     name = template_name()
     connection = await asyncpg.connect(url)
     try:

@@ -120,7 +120,7 @@ def gateway_port() -> int | None:
 
 
 def base_environment(addresses: ServerAddresses, directory: Path) -> dict[str, str]:
-    """The part that every process of the system shares; migrations run with it too."""
+    """The part that every process of the system shares, `orrery migrate` included."""
     inherited = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
     path = os.pathsep.join(part for part in (str(PROJECT), inherited.get("PYTHONPATH", "")) if part)
     return (

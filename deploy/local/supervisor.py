@@ -1,4 +1,4 @@
-"""Keeps a local system running: servers, migrations and services; starts again whatever exits.
+"""Keeps a local system running: servers, schema and services; starts again whatever exits.
 
 A service exits on purpose when RabbitMQ is gone, so exits are ordinary: each is answered with a new start after a
 back-off that grows from half a second to five and starts anew once the copy has run for a while. A copy that runs but
@@ -117,7 +117,7 @@ class Supervisor:
         return port
 
     def _migrate(self) -> None:
-        """Bring the schema up to date before any service looks at it; also makes the keys of this system, once."""
+        """Give the database its schema before any service looks at it; also makes the keys of this system, once."""
         if self._must_stop():
             return
         environment = services.base_environment(self.servers.addresses, self.directory)

@@ -30,6 +30,7 @@ from services.cli.commands import (
     job,
     jobs,
     login,
+    migration,
     periodic,
     retry_rules,
     secrets,
@@ -110,6 +111,7 @@ for module in (
     demonstration,
     documents,
     dry_runs,
+    migration,
     task_parameters,
 ):
     module.register(app)

@@ -1,9 +1,9 @@
 """Access to PostgreSQL, which decides.
 
-The pool, the unit of work (state change, outgoing events and inbox in one transaction), numbered migrations run under a
-lock, leases with fencing terms, daily partitions.
+The pool, the unit of work (state change, outgoing events and inbox in one transaction), the schema, leases with fencing
+terms, daily partitions.
 
-The schema itself is `migrations/NNNN_*.sql`; it is the contract for tables and columns.
+`schema/<subject>.sql` says what each table and column is. `orrery migrate` gives the schema to an empty database.
 """
 
 from shared.db.database import Database

@@ -46,7 +46,7 @@ RETRYABLE_ERRORS: tuple[type[BaseException], ...] = (
     RowHeld,
     SessionsBusy,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.InvalidCachedStatementError,  # a migration ran meanwhile; the statement is prepared again
+    asyncpg.InvalidCachedStatementError,  # a table changed meanwhile; the statement is prepared again
     asyncpg.InternalClientError,  # the protocol was cut in the middle of an exchange; the connection is discarded
     ConnectionError,
     TimeoutError,

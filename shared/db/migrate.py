@@ -1,7 +1,9 @@
-"""Numbered plain-SQL migrations, each in its own transaction, all under one advisory lock.
+"""Give an empty database the schema.
 
-`schema_migrations` remembers number, name and checksum: a file that was changed after it ran is an error, and so is a
-database that is newer than this code. Run as a program: `python -m shared.db.migrate`.
+The schema is the files of `schema/`, one for each subject, and the arrows of the graphs of `shared.states`. Until
+release 0.1 the files are edited in place and no database is upgraded. `installed_schema` remembers a digest of what a
+database was made of: a database of the same digest is left alone, one of another is refused, and so is one that holds
+tables without a record. Run as a program: `python -m shared.db.migrate`, or `orrery migrate`.
 """
 
 from __future__ import annotations
@@ -10,139 +12,137 @@ import asyncio
 import hashlib
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 import asyncpg
 
 from shared.db.partitions import keep_partitions
+from shared.release import RELEASE
+from shared.states import GRAPHS
 
-DIRECTORY = Path(__file__).parent / "migrations"
+DIRECTORY = Path(__file__).parent / "schema"
+#: a file for each, in an order in which each finds what it refers to
+SUBJECTS = (
+    "foundation", "messages", "parameters", "periodic_work", "transitions", "grid", "queue_statistics", "shares",
+    "tasks", "datasets", "brokerage", "generation", "jobs", "archive", "dispatch", "event_service", "transfers",
+    "catalogue", "sandboxes", "accounts",
+)  # fmt: skip
 LOCK_KEY = 0x6F727265  # "orre": any fixed number; the same in every process
-FILE_NAME = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
 
-_CREATE_TABLE = """
-CREATE TABLE IF NOT EXISTS schema_migrations (
-    version integer PRIMARY KEY,
-    name text NOT NULL,
-    checksum text NOT NULL,
-    applied_at timestamptz NOT NULL
+INSTALLED = "the schema was installed"
+LEFT_ALONE = "the database has this schema already: it was left alone"
+_WHAT_TO_DO = (
+    "Nothing was changed. Until release 0.1 no schema is upgraded: drop the database, create it empty, and run "
+    "`orrery migrate`. The local system: `make clean`, then `make up`. With Docker: `docker compose down --volumes`."
 )
+_RECORD = "SELECT digest, release FROM installed_schema"
+#: the first tables that are not an extension's
+_TABLES = """
+SELECT format('%s.%s', nspname, relname) AS name
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.relkind IN ('r', 'p') AND n.nspname IN (current_schema(), 'catalogue')
+   AND NOT EXISTS (SELECT FROM pg_depend d
+                    WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
+ ORDER BY 1 LIMIT 4
 """
 
 
-class MigrationError(Exception):
-    """The files and the database do not fit each other."""
+class SchemaError(Exception):
+    """A database does not have this schema and cannot be given it; the text says what to do."""
 
 
 @dataclass(frozen=True)
-class Migration:
-    version: int
-    name: str
-    sql: str
+class Schema:
+    """The statements of each subject, and the arrows that the graphs of states have."""
 
-    @property
-    def checksum(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+    statements: Mapping[str, str]
+    arrows: tuple[tuple[str, str, str], ...]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash what is said to PostgreSQL: comments and white space do not count."""
+        said = [" ".join(re.sub(r"--[^\n]*", "", text).split()) for text in self.statements.values()]
+        return hashlib.sha256("\n".join([*said, *map(" ".join, self.arrows)]).encode()).hexdigest()
 
 
-def load(directory: Path = DIRECTORY) -> list[Migration]:
-    """The migrations of a directory in order.
+@cache
+def declared() -> Schema:
+    """Read the schema of this code."""
+    statements = {subject: (DIRECTORY / f"{subject}.sql").read_text(encoding="utf-8") for subject in SUBJECTS}
+    arrows = {(graph.entity, one.source or "", one.target) for graph in GRAPHS for one in graph.transitions}
+    return Schema(statements, tuple(sorted(arrows)))
 
-    Raises MigrationError for a bad file name or a number used twice.
+
+async def migrate(url: str, schema: Schema | None = None) -> str:
+    """Give an empty database the schema; what was done, in words. Raises SchemaError.
+
+    Everything happens in one transaction under one lock: another call waits, and finds all of it or nothing.
     """
-    found: dict[int, Migration] = {}
-    for path in sorted(directory.glob("*.sql")):
-        match = FILE_NAME.match(path.name)
-        if match is None:
-            raise MigrationError(f"migration {path.name!r}: the name must be NNNN_lower_case_words.sql")
-        version = int(match[1])
-        if version in found:
-            raise MigrationError(f"migration number {version:04d} is used by {found[version].name} and {match[2]}")
-        found[version] = Migration(version, match[2], path.read_text(encoding="utf-8"))
-    return [found[version] for version in sorted(found)]
-
-
-async def migrate(url: str, *, directory: Path = DIRECTORY, upto: int | None = None) -> list[int]:
-    """Bring the database at `url` to the newest version (or `upto`); the numbers that were applied now."""
-    migrations = load(directory)
+    wanted = schema or declared()
     connection = await asyncpg.connect(url, server_settings={"timezone": "UTC", "application_name": "orrery migrate"})
     try:
-        await connection.execute("SELECT pg_advisory_lock($1)", LOCK_KEY)
-        try:
-            done = await _apply(connection, [m for m in migrations if upto is None or m.version <= upto], migrations)
-            if upto is None and directory == DIRECTORY:
-                async with connection.transaction():
-                    await keep_partitions(connection)  # from the first day on
-            return done
-        finally:
-            if not connection.is_closed():
-                await connection.execute("SELECT pg_advisory_unlock($1)", LOCK_KEY)
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK_KEY)
+            if await is_installed(connection, wanted):
+                return LEFT_ALONE
+            await _install(connection, wanted)
+            await keep_partitions(connection)  # from the first day on
+            return INSTALLED
     finally:
         await connection.close()
 
 
-async def _apply(connection: asyncpg.Connection, wanted: list[Migration], known: list[Migration]) -> list[int]:
-    await connection.execute(_CREATE_TABLE)
-    rows = await connection.fetch("SELECT version, name, checksum FROM schema_migrations")
-    applied = {row["version"]: row for row in rows}
-    _compare(applied, {m.version: m for m in known})
-    done = []
-    for migration in wanted:
-        if migration.version in applied:
-            continue
-        async with connection.transaction():
-            await connection.execute("SET LOCAL lock_timeout = '60s'")
-            try:
-                await connection.execute(migration.sql)
-            except asyncpg.PostgresError as error:
-                raise MigrationError(f"migration {migration.version:04d}_{migration.name} failed: {error}") from error
-            # orrery_now() is made by the first migration
-            await connection.execute(
-                "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES ($1, $2, $3, orrery_now())",
-                migration.version,
-                migration.name,
-                migration.checksum,
-            )
-        done.append(migration.version)
-    return done
+async def require(connection: asyncpg.Connection) -> None:
+    """Refuse a database without the schema of this code. Raises SchemaError."""
+    if not await is_installed(connection, declared()):
+        raise SchemaError("the database is empty: `orrery migrate` gives it the schema")
 
 
-def _compare(applied: dict[int, asyncpg.Record], known: dict[int, Migration]) -> None:
-    for version, row in applied.items():
-        migration = known.get(version)
-        if migration is None:
-            raise MigrationError(
-                f"the database has migration {version:04d}_{row['name']}, which this version of Orrery does not know: "
-                "it was upgraded by a newer version"
-            )
-        if migration.checksum != row["checksum"]:
-            raise MigrationError(
-                f"migration {version:04d}_{migration.name} was changed after it was applied to this database: "
-                "write a new migration instead"
-            )
+async def is_installed(connection: asyncpg.Connection, wanted: Schema) -> bool:
+    """Look whether a database has the schema; False: it is empty.
+
+    Raises SchemaError for one that is neither.
+    """
+    has_record = await connection.fetchval("SELECT to_regclass('installed_schema') IS NOT NULL")
+    record = await connection.fetchrow(_RECORD) if has_record else None
+    if record is not None:
+        if record["digest"] == wanted.digest:
+            return True
+        raise SchemaError(
+            f"the database has the schema of another commit ({record['digest'][:12]}, made by release "
+            f"{record['release']}; this commit has {wanted.digest[:12]}). {_WHAT_TO_DO}"
+        )
+    tables = [row["name"] for row in await connection.fetch(_TABLES)]
+    if tables:
+        named = ", ".join([*tables[:3], *["..."] * (len(tables) > 3)])
+        raise SchemaError(f"the database holds tables ({named}) and no record of what made them. {_WHAT_TO_DO}")
+    return False
 
 
-async def pending(connection: asyncpg.Connection, directory: Path = DIRECTORY) -> list[int]:
-    """The numbers of the migrations that this database still lacks (services refuse to start with any)."""
-    exists = await connection.fetchval("SELECT to_regclass('schema_migrations') IS NOT NULL")
-    rows = await connection.fetch("SELECT version FROM schema_migrations") if exists else []
-    applied = {row["version"] for row in rows}
-    return [m.version for m in load(directory) if m.version not in applied]
+async def _install(connection: asyncpg.Connection, schema: Schema) -> None:
+    for subject, statements in schema.statements.items():
+        try:
+            await connection.execute(statements)
+        except asyncpg.PostgresError as error:
+            raise SchemaError(f"{subject}.sql failed, and nothing was changed: {error}") from error
+    columns = ("entity", "from_status", "to_status")
+    await connection.copy_records_to_table("allowed_transitions", records=schema.arrows, columns=columns)
+    await connection.execute("INSERT INTO installed_schema (digest, release) VALUES ($1, $2)", schema.digest, RELEASE)
 
 
 def main() -> None:
     from shared.config.settings import Settings, SettingsError, load_settings
 
     try:
-        settings = load_settings(Settings)
-    except SettingsError as error:
+        done = asyncio.run(migrate(str(load_settings(Settings).database_url)))
+    except (SettingsError, SchemaError) as error:
         sys.exit(str(error))
-    try:
-        applied = asyncio.run(migrate(str(settings.database_url)))
-    except OSError as error:
+    except (OSError, asyncpg.PostgresError) as error:
         sys.exit(f"PostgreSQL cannot be used (ORRERY_DATABASE_URL): {type(error).__name__}: {error}")
-    sys.stdout.write("applied: " + (", ".join(f"{v:04d}" for v in applied) or "nothing, up to date") + "\n")
+    sys.stdout.write(f"{done}\n")
 
 
 if __name__ == "__main__":

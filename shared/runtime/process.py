@@ -282,12 +282,12 @@ async def _connect(settings: Settings, builds: Mapping[str, Build]) -> Database:
         )
     except Exception as error:
         raise StartError(f"PostgreSQL cannot be used (ORRERY_DATABASE_URL): {type(error).__name__}: {error}") from error
-    async with database.read() as connection:
-        pending = await migrate.pending(connection)
-    if pending:
+    try:
+        async with database.read() as connection:
+            await migrate.require(connection)
+    except migrate.SchemaError as error:
         await database.close()
-        numbers = ", ".join(f"{version:04d}" for version in pending)
-        raise StartError(f"the database lacks the migrations {numbers}: run `python -m shared.db.migrate`")
+        raise StartError(str(error)) from error
     return database
 
 

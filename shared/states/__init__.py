@@ -1,6 +1,6 @@
 """State machines of task, dataset, file, event range and job: states, transitions, triggers, owners.
 
-The same arrows stand in the database (table ``allowed_transitions``); a test keeps the two equal.
+`orrery migrate` writes the arrows into the database (table ``allowed_transitions``), which refuses all others.
 """
 
 from typing import Any

@@ -10,18 +10,19 @@ from shared.events import JobMove
 from shared.model import dataset_types as types
 
 ROOT = Path(__file__).parents[2]
+SCHEMA = ROOT / "shared/db/schema"
 ANALYSIS = "shared/model/analysis.py"
 #: the form of a task names the values of its fields
 NAMES_OF_VALUES = {ANALYSIS, "services/task_definition/policy/task_parameters/identity.py"}
 
 
 def files(*endings: str) -> dict[str, str]:
-    """The product's files by path, without the migrations: those are history."""
+    """The product's files by path, without the schema: it defines what others ask."""
     found = (path for folder in ("services", "shared") for path in sorted((ROOT / folder).rglob("*")))
     return {
         str(path.relative_to(ROOT)): path.read_text()
         for path in found
-        if path.suffix in endings and "migrations" not in path.parts
+        if path.suffix in endings and SCHEMA not in path.parents
     }
 
 

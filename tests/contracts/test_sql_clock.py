@@ -40,5 +40,5 @@ def test_no_sql_in_python_reads_another_clock() -> None:
 
 
 def test_the_definition_of_the_clock_is_where_it_should_be() -> None:
-    text = (ROOT / "shared/db/migrations/0001_clock_and_messages.sql").read_text(encoding="utf-8")
+    text = (ROOT / "shared/db/schema/foundation.sql").read_text(encoding="utf-8")
     assert text.count(_OWN_DEFINITION) == 1

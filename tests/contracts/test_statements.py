@@ -20,7 +20,7 @@ SQL_FILES = sorted(
     path
     for folder in ("services", "shared")
     for path in (ROOT / folder).rglob("*.sql")
-    if path.parent != ROOT / "shared/db/migrations"
+    if path.parent != ROOT / "shared/db/schema"
 )
 _NAME = re.compile(r"^-- name: *(.*)\n(.*)", re.MULTILINE)
 

@@ -114,6 +114,6 @@ SELECT coalesce(i.inhparent, c.oid)::regclass::text AS name, sum(pg_total_relati
  GROUP BY 1 ORDER BY 2 DESC LIMIT :at_most::int;
 
 -- name: size_of_database
--- The whole of it, and which migration it has.
+-- The whole of it, and which PostgreSQL has it.
 -- told by: OPERATORS
 SELECT pg_database_size(current_database()) AS n_bytes, current_setting('server_version') AS postgresql;

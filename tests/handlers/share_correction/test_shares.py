@@ -140,8 +140,9 @@ async def test_shares_are_explained_with_use_queue_and_the_terms_of_their_correc
         await connection.execute("INSERT INTO user_corrections VALUES ('MC', 'ann', 0.5)")
         for user, ago_h in (("", 0), ("", 48), ("ann", 0)):
             await connection.execute(
-                "INSERT INTO correction_terms VALUES ('MC', $1, orrery_now() - make_interval(hours => $2), '',"
-                " 'WMSHistory', 'G', 0.75, 0.5, 0.5, 3, $3)", user, ago_h,
+                "INSERT INTO correction_terms (gshare, user_name, at, vo, corrector, instance, target, factor, total,"
+                " max_global, terms) VALUES ('MC', $1, orrery_now() - make_interval(hours => $2), '', 'WMSHistory',"
+                " 'G', 0.75, 0.5, 0.5, 3, $3)", user, ago_h,
                 {"week": {"used": 1.0, "c": 0.5, "weight": 1.0}},
             )  # fmt: skip
     found = (await client.get("/api/v1/share/explain")).json()["data"]

@@ -76,7 +76,7 @@ async def execute(url: str, *statements: str) -> None:
 
 
 async def leave_rows(url: str) -> None:
-    """What tests leave: rows in tables and partitions, changed rows of the migrations, numbers drawn."""
+    """What tests leave: rows in tables and partitions, changed rows of the schema, numbers drawn."""
     connection = await asyncpg.connect(url)
     try:
         task_id = await rows.task(connection)

@@ -1,17 +1,16 @@
-"""The unit of work, leases, migrations and partitions on a real PostgreSQL."""
+"""The unit of work, leases and partitions on a real PostgreSQL."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from shared.db import Database, UnitOfWork, lease, migrate
+from shared.db import Database, UnitOfWork, lease
 from shared.db.partitions import keep_partitions
 from shared.events import TaskDefined
 from shared.runtime.metrics import RuntimeMetrics
@@ -223,32 +222,3 @@ async def test_partitions_are_made_ahead_moved_into_and_dropped(database: Databa
                 "INSERT INTO inbox (event_day, consumer, event_id) VALUES ($1, 'c', 1)", future.date()
             )
     await later.close()
-
-
-async def test_migrations_run_once_even_when_two_start_together(database: Database, database_url: str) -> None:
-    assert await asyncio.gather(migrate.migrate(database_url), migrate.migrate(database_url)) == [[], []]
-    async with database.read() as connection:
-        assert await migrate.pending(connection) == []
-
-
-async def test_a_migration_changed_after_it_ran_is_refused(database_url: str, tmp_path: Path) -> None:
-    known = migrate.load()
-    for migration in known:
-        (tmp_path / f"{migration.version:04d}_{migration.name}.sql").write_text(migration.sql)
-    first = tmp_path / f"{known[0].version:04d}_{known[0].name}.sql"
-    first.write_text(known[0].sql + "\n-- an afterthought\n")
-    with pytest.raises(migrate.MigrationError, match="was changed after it was applied"):
-        await migrate.migrate(database_url, directory=tmp_path)
-
-
-async def test_a_failing_migration_leaves_no_trace(database: Database, database_url: str, tmp_path: Path) -> None:
-    for migration in migrate.load():
-        (tmp_path / f"{migration.version:04d}_{migration.name}.sql").write_text(migration.sql)
-    (tmp_path / "9000_broken.sql").write_text("CREATE TABLE half_done (a int); SELECT 1 / 0;")
-    with pytest.raises(migrate.MigrationError, match="9000_broken failed: division by zero"):
-        await migrate.migrate(database_url, directory=tmp_path)
-    assert (await _rows(database, "SELECT to_regclass('half_done') AS made"))[0]["made"] is None
-    (tmp_path / "9000_broken.sql").write_text("CREATE TABLE whole (a int);")
-    assert await migrate.migrate(database_url, directory=tmp_path) == [9000]
-    with pytest.raises(migrate.MigrationError, match="upgraded by a newer version"):
-        await migrate.migrate(database_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import pytest
 
 from deploy.local import processes, servers, services
@@ -21,6 +23,7 @@ from deploy.local.scaling import scale
 from deploy.local.servers import Servers
 from deploy.local.system import LocalSystem
 from tests.integration.local_servers.conftest import needs_programs
+from tests.servers import with_database
 
 pytestmark = [needs_programs, pytest.mark.timeout(180)]
 PROJECT = Path(__file__).resolve().parents[3]
@@ -178,6 +181,18 @@ def test_keys_are_made_at_the_first_start_only(
         again.wait(timeout=60)
 
 
+def test_a_system_whose_database_is_of_another_commit_does_not_start_and_says_what_to_do(
+    tmp_path: Path, private_servers: Servers
+) -> None:
+    addresses = private_servers.addresses.environment()
+    named = addresses | {"ORRERY_DATABASE_URL": with_database(addresses["ORRERY_DATABASE_URL"], "other_commit")}
+    asyncio.run(_make_database(addresses["ORRERY_DATABASE_URL"], "other_commit", "CREATE TABLE tasks (a int)"))
+    child = _supervise(tmp_path, named=named)
+    assert child.wait(timeout=60) == 1
+    said = (tmp_path / "supervisor.log").read_text()
+    assert "the database holds tables (public.tasks)" in said and "`make clean`, then `make up`" in said
+
+
 def test_an_interrupted_supervisor_stops_in_good_order(light_system: LocalSystem, private_servers: Servers) -> None:
     everything = _identities(light_system)
     assert light_system.supervisor is not None
@@ -223,6 +238,13 @@ def _identities(system: LocalSystem) -> list[ProcessIdentity]:
         found.append(server.identity)
         found.append(ProcessIdentity.from_dict(server.record().get("mapper")))
     return [identity for identity in found if identity is not None]
+
+
+async def _make_database(url: str, name: str, statement: str) -> None:
+    for where, said in ((url, f'CREATE DATABASE "{name}"'), (with_database(url, name), statement)):
+        connection = await asyncpg.connect(where)
+        await connection.execute(said)
+        await connection.close()
 
 
 def _wait(condition: Callable[[], object], timeout_s: float = 60.0) -> None:

@@ -1,0 +1,146 @@
+-- Jobs: what one pilot runs. A job is never run again: the next attempt of its files is a new job.
+
+-- What jobs require of a pilot: jobs of one shape fit the same pilots, and are in one lane of the dispatcher.
+CREATE TABLE requirement_shapes (
+    shape_id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    prod_source_label text NOT NULL,           -- label
+    resource_type text NOT NULL,               -- SCORE, MCORE, ...
+    core_count int NOT NULL,                   -- cores
+    ram_mb int NOT NULL,                       -- memory
+    disk_mb int NOT NULL,                      -- disk
+    walltime_s int NOT NULL,                   -- wall time
+    is_urgent boolean NOT NULL DEFAULT false,  -- whoever fits takes a job before the order of shares is looked at
+    vo text NOT NULL DEFAULT '',               -- VO: jobs of two are never in one lane; '': for every pilot
+    CONSTRAINT requirement_shapes_are_one
+        UNIQUE (prod_source_label, resource_type, core_count, ram_mb, disk_mb, walltime_s, is_urgent, vo)
+);
+-- The first read of a queue asks which of its shares have urgent work: by this index, however many shapes there are.
+CREATE INDEX requirement_shapes_urgent ON requirement_shapes (shape_id) WHERE is_urgent;
+
+-- Ids of jobs.
+CREATE SEQUENCE job_ids;
+
+-- Live jobs only; narrow; the one home of a job's status. No foreign key points here.
+CREATE TABLE jobs (
+    job_id bigint PRIMARY KEY,                 -- its id
+    task_id bigint NOT NULL,                   -- its task
+    chunk_id bigint NOT NULL,                  -- the chunk it was made of
+    shape_id int NOT NULL,                     -- what it requires of a pilot
+    current_priority int NOT NULL,             -- priority in its lane
+    core_count smallint NOT NULL,              -- cores
+    attempt_number smallint NOT NULL,          -- the attempt of its files that it is
+    status text NOT NULL,                      -- state of shared/states/job.py
+    queue text,                                -- its queue; NULL: it stands for a job set that no queue takes yet
+    resource_type text NOT NULL,               -- SCORE, MCORE, ...
+    gshare text NOT NULL,                      -- its share
+    user_name text NOT NULL,                   -- the owner of its task
+    prod_source_label text NOT NULL,           -- label
+    job_type text NOT NULL CHECK (job_type IN ('scout', 'normal', 'merge', 'build', 'preprocess', 'jumbo')),   -- kind
+    creation_time timestamptz NOT NULL DEFAULT orrery_now(),       -- when it was made
+    state_change_time timestamptz NOT NULL DEFAULT orrery_now(),   -- of the last change of state
+    start_time timestamptz,                    -- when it began to run
+    end_time timestamptz,                      -- when it ended
+    heartbeat_at timestamptz,                  -- of the pilot's last report
+    results_applied_at timestamptz,            -- when its files were counted; NULL: not yet
+    worker text,                               -- the pilot that has it
+    command text,                              -- to tell the pilot at its next report
+    error_source text,                         -- pilot, payload, brokerage, dispatch, watchdog, user
+    error_code int,                            -- the code that the source has for it
+    error_dialog text,                         -- what went wrong, for people
+    order_key_id int NOT NULL DEFAULT 0,       -- the order key it is served by; 0: its share alone decides
+    work_queue_id int,                         -- the work queue of its task
+    CONSTRAINT jobs_without_queue_wait CHECK (queue IS NOT NULL OR status IN
+        ('waiting', 'merging', 'finished', 'failed', 'closed', 'cancelled'))
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000);
+-- a lane of the dispatcher, in the order it is served
+CREATE INDEX jobs_lane ON jobs (queue, gshare, order_key_id, shape_id, (-current_priority), job_id)
+    WHERE status = 'activated';
+-- how many jobs of each task queue wait, and whether one has jobs at all; jobs without a task queue are not in it
+CREATE INDEX jobs_order_key ON jobs (order_key_id, status) WHERE order_key_id <> 0;
+-- what runs at the queues of a site, of VOs with task queues
+CREATE INDEX jobs_running_with_order_key ON jobs (queue, order_key_id)
+    WHERE order_key_id <> 0 AND status IN ('sent', 'starting', 'running');
+CREATE INDEX jobs_task ON jobs (task_id, status);
+-- scout jobs of a task are counted again and again while it is scouting; there are few of them
+CREATE INDEX jobs_scouts ON jobs (task_id) WHERE job_type = 'scout';
+CREATE INDEX jobs_without_queue ON jobs (task_id) WHERE queue IS NULL AND status = 'waiting';
+CREATE INDEX jobs_work_queue ON jobs (work_queue_id, status) WHERE work_queue_id IS NOT NULL;
+CREATE INDEX jobs_unapplied ON jobs (job_id)
+    WHERE results_applied_at IS NULL AND status IN ('finished', 'failed', 'closed', 'cancelled');
+CREATE INDEX jobs_archivable ON jobs (job_id) WHERE results_applied_at IS NOT NULL;
+CREATE INDEX jobs_waiting ON jobs (status, state_change_time)
+    WHERE status IN ('pending', 'waiting', 'defined', 'assigned', 'throttled', 'sent', 'starting', 'running', 'holding',
+                     'transferring', 'merging');
+CREATE INDEX jobs_merging ON jobs (queue, creation_time)
+    WHERE job_type = 'merge' AND status IN ('activated', 'starting');
+-- Jobs that wait too long since their creation. The times of a page lie close together and a BRIN index costs a change
+-- of state nothing.
+CREATE INDEX jobs_created ON jobs USING brin (creation_time) WITH (pages_per_range = 16);
+
+CREATE TRIGGER jobs_transitions AFTER UPDATE ON jobs
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_and_log_jobs();
+CREATE TRIGGER jobs_inserted AFTER INSERT ON jobs
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_inserted_status('job');
+
+-- What a pilot is told of its job.
+CREATE TABLE job_specs (
+    job_id bigint PRIMARY KEY,                 -- the job
+    task_id bigint NOT NULL,                   -- its task
+    spec json NOT NULL,                        -- the text as it was made, but for what is known only when it is taken
+    -- whose secrets go with the job: known beside the text, so that nothing has to be read in it
+    secrets_of text GENERATED ALWAYS AS (
+        CASE WHEN strpos(spec::text, '"useSecrets"') > 0 AND spec ->> 'useSecrets' = 'True'
+             THEN coalesce(spec ->> 'prodUserID', '') END) STORED,
+    -- where in the text the permission to fetch its archives goes, known when the text is made; NULL: nowhere, or the
+    -- text must be read for it
+    source_spots int[]
+);
+
+-- What the pilot of a running job said last; replaced in place, so no other index.
+CREATE TABLE job_progress (
+    job_id bigint PRIMARY KEY,                 -- the job
+    progress jsonb NOT NULL,                   -- node, sub status, times, metrics
+    reported_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
+) WITH (fillfactor = 70);
+
+-- The end of a payload's output, which pilots send in debug mode.
+CREATE TABLE job_stdout (
+    job_id bigint PRIMARY KEY,                 -- the job
+    stdout text NOT NULL,                      -- the output
+    reported_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
+);
+CREATE INDEX job_stdout_old ON job_stdout (reported_at);
+
+-- The pilot's final report of a job.
+CREATE TABLE job_reports (
+    job_id bigint PRIMARY KEY,                 -- the job
+    attempt_number smallint NOT NULL,          -- the attempt that the pilot names
+    state text NOT NULL,                       -- finished or failed, as the pilot says
+    report jsonb NOT NULL,                     -- the report
+    reported_at timestamptz NOT NULL DEFAULT orrery_now()   -- when
+);
+
+-- Which files a job works on.
+CREATE TABLE job_files (
+    job_id bigint NOT NULL,                    -- the job
+    file_id bigint NOT NULL,                   -- the file
+    dataset_id bigint NOT NULL,                -- its dataset
+    task_id bigint NOT NULL,                   -- its task
+    type text NOT NULL,                        -- the dataset's type
+    is_master boolean NOT NULL DEFAULT false,  -- whether it is of a master dataset
+    attempt_nr int NOT NULL DEFAULT 0,         -- the file's attempt this job is
+    PRIMARY KEY (job_id, file_id)
+);
+CREATE INDEX job_files_file ON job_files (file_id);
+
+-- Which job follows which.
+CREATE TABLE job_retry_history (
+    task_id bigint NOT NULL,                   -- their task
+    old_job_id bigint NOT NULL,                -- the job before
+    new_job_id bigint NOT NULL,                -- the job after
+    relation_type varchar(16) NOT NULL DEFAULT 'retry',   -- retry, or merge of what the older job made
+    origin_job_id bigint,                      -- the first of the row
+    PRIMARY KEY (new_job_id, old_job_id)
+);
+CREATE INDEX job_retry_history_old ON job_retry_history (old_job_id);
+CREATE INDEX job_retry_history_task ON job_retry_history (task_id);

@@ -1,0 +1,42 @@
+-- Work that is done every so often: who has the turn, and what the watchdog remembers between two runs.
+
+-- Which process does a piece of periodic work now (the specification's JEDI_Process_Lock).
+CREATE TABLE leases (
+    name text NOT NULL,                        -- the work
+    partition text NOT NULL DEFAULT '',        -- a part of it that others may do elsewhere
+    holder text NOT NULL,                      -- the process
+    term bigint NOT NULL,                      -- raised with each new holder: what an older one still does is refused
+    acquired_at timestamptz NOT NULL,          -- since when
+    expires_at timestamptz NOT NULL,           -- until when, unless it is renewed
+    PRIMARY KEY (name, partition)
+);
+
+-- Kept from the specification; leases, with their fencing terms, do its work.
+CREATE TABLE process_locks (
+    prod_source_label varchar(20) NOT NULL,    -- label
+    vo varchar(16) NOT NULL,                   -- VO
+    work_queue_id int NOT NULL,                -- work queue
+    cloud varchar(10),                         -- cloud
+    locked_by varchar(40) NOT NULL,            -- process
+    locked_time timestamptz NOT NULL,          -- since when
+    PRIMARY KEY (prod_source_label, vo, work_queue_id)
+);
+
+-- One row for each watch of the watchdog.
+CREATE TABLE watch_runs (
+    watch text PRIMARY KEY,                    -- its name
+    last_run_at timestamptz NOT NULL,          -- when it last ran
+    grace_until timestamptz,                   -- until when it keeps its hands still after an outage of our own
+    grace_reason text                          -- which outage
+);
+
+-- What the reconciling sweep announced again. The waits between two announcements double, so that a service that is
+-- merely behind is not given its backlog twice.
+CREATE TABLE sweep_marks (
+    kind text NOT NULL,                        -- the kind of sweep
+    entity_id bigint NOT NULL,                 -- the task, chunk or job
+    times int NOT NULL DEFAULT 1,              -- how often
+    swept_at timestamptz NOT NULL,             -- when last
+    PRIMARY KEY (kind, entity_id)
+);
+CREATE INDEX sweep_marks_old ON sweep_marks (swept_at);

@@ -1,0 +1,276 @@
+-- Tasks: what was asked for, where each stands, and the work on its commands. Columns of the specification's tables
+-- keep their meaning; jeditaskid is task_id and pandaid is job_id everywhere.
+
+-- The rule of shared/model/analysis.py, for statements: the type of the task decides, the label where there is none.
+CREATE FUNCTION orrery_is_analysis(task_type text, label text) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN coalesce(task_type, '') <> '' THEN task_type = 'anal'
+                ELSE coalesce(label IN ('user', 'panda'), false) END
+$$;
+
+-- The rule DETAILS (shared/auth/access.py) for statements that filter by it: the owner in the VO, production of the VO.
+-- Lists of VOs are those of the reader; NULL stands for every VO, and '' for what is of none.
+CREATE FUNCTION orrery_may_read(owner text, vo text, reader text, own_vos text[], produced_vos text[])
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT produced_vos IS NULL OR coalesce(vo, '') = ANY(produced_vos)
+        OR (coalesce(owner, '') <> '' AND owner = reader AND (own_vos IS NULL OR coalesce(vo, '') = ANY(own_vos)))
+$$;
+
+-- Ids of tasks.
+CREATE SEQUENCE task_ids;
+
+-- A task: a scientific workload over datasets of files. An amount is in the unit of the column after it.
+CREATE TABLE tasks (
+    task_id bigint PRIMARY KEY DEFAULT nextval('task_ids'),   -- its id
+    task_name varchar(132) NOT NULL,           -- its name
+    unique_name boolean NOT NULL DEFAULT false,   -- whether no other task of its VO may have the name (uniqueTaskName)
+    parent_tid bigint,                         -- the task whose output it works on; itself: none (JEDI: PARENT_TID)
+    req_id bigint,                             -- the request it belongs to
+
+    -- Whose it is, and what kind of work
+    user_name varchar(128) NOT NULL,           -- its owner
+    submitted_by text,                         -- who submitted it, as the issuer of the token names them
+    changed_by text,                           -- who else changed its parameters last: then no secrets go to its jobs
+    vo varchar(16),                            -- VO
+    working_group varchar(32),                 -- working group
+    country_group varchar(20),                 -- country group; kept, nothing is decided by it
+    prod_source_label varchar(20),             -- managed, user, test, ...
+    task_type varchar(64),                     -- prod or anal
+    processing_type varchar(64),               -- simul, reco, ...
+    campaign varchar(32),                      -- campaign, for shares
+    request_type varchar(32),                  -- kind of request; kept, nothing is decided by it
+    work_queue_id int REFERENCES work_queues,  -- the kind of work that decides throttling and shares
+    gshare text,                               -- its share
+    task_priority int,                         -- priority as submitted
+    current_priority int NOT NULL DEFAULT 0,   -- priority now: raised near the end, or by a command
+
+    -- Where it stands
+    status varchar(64) NOT NULL,               -- state of shared/states/task.py
+    old_status varchar(64),                    -- the state it goes back to (pending, paused, throttled)
+    super_status varchar(64),                  -- kept from the specification; drives nothing
+    error_dialog text,                         -- why it waits or failed, for people
+    progress int,                              -- how much of its input is processed, in percent
+    failure_rate int,                          -- how many of its jobs failed, in percent
+    attempt_nr int NOT NULL DEFAULT 0,         -- how often it was retried: what the limits of retries are compared with
+    creation_date timestamptz NOT NULL DEFAULT orrery_now(),       -- when it was submitted
+    modification_time timestamptz NOT NULL DEFAULT orrery_now(),   -- of the row's last change
+    state_change_time timestamptz NOT NULL DEFAULT orrery_now(),   -- of the last change of state
+    start_time timestamptz,                    -- when its first jobs were made; forgotten by a retry
+    end_time timestamptz,                      -- when it reached its end
+    frozen_time timestamptz,                   -- since when it waits; forgotten when it succeeds
+    retry_at timestamptz,                      -- when it is looked at again while it waits
+    throttled_time timestamptz,                -- when it was throttled last
+    num_throttled int DEFAULT 0,               -- how often it was throttled; NULL: it never is
+    assessment_time timestamptz,               -- when progress and failure rate were last worked out anew
+    rescue_time timestamptz,                   -- when the sweep of the watchdog last found it without progress
+    locked_by varchar(40), locked_time timestamptz,   -- kept from the specification; compare-and-set does their work
+    hold text,                                 -- why its owner may not let it go on without production; NULL: may
+    held_until timestamptz,                    -- until when that holds; NULL: until production lets it go on
+    killed_by_user text,                       -- who killed it by the right of its owner alone; NULL: nobody, or others
+
+    -- The last command
+    command text,                              -- the last command, for people and for who carries it out
+    command_time timestamptz,                  -- when it was given
+    command_details jsonb,                     -- its arguments
+
+    -- How it is cut into jobs, tried again and ended
+    split_rule jsonb NOT NULL DEFAULT '{}',    -- every rule under its JSON name (nFilesPerJob, skipScout, ...)
+    measured_rules text[] NOT NULL DEFAULT '{}',   -- rules that jobs measured: the parameters do not replace them
+    max_attempt int NOT NULL DEFAULT 3 CHECK (max_attempt > 0),   -- how often a file is tried
+    max_failure int CHECK (max_failure > 0),   -- how often a file may fail through the work itself
+    goal int,                                  -- how much of its input must be processed, in per mille; NULL: all
+    term_condition varchar(100),               -- ends it: "90% of files" or "90% of events" were processed
+    takes_unstaged boolean NOT NULL DEFAULT false,   -- input on tape is used although inputPreStaging asks for disk
+
+    -- What its jobs run
+    architecture varchar(256),                 -- platform, CPU and GPU that jobs need
+    trans_uses varchar(64),                    -- release of the software
+    trans_home varchar(128),                   -- the software
+    trans_path varchar(128),                   -- the transformation
+    container_name text,                       -- the container image
+
+    -- What its jobs need: as stated, then as scouts measured it
+    resource_type text,                        -- SCORE, MCORE, ...
+    core_count int CHECK (core_count >= 0),    -- cores; 0: any number; NULL: 1
+    ram_count bigint, ram_unit varchar(32),    -- memory
+    base_ram_count bigint,                     -- memory that does not grow with the cores, in MB
+    walltime bigint, walltime_unit varchar(32),               -- wall time
+    base_walltime bigint,                      -- wall time that does not grow with the input, in s
+    cpu_time bigint, cpu_time_unit varchar(32),               -- CPU time
+    cpu_efficiency int,                        -- how much of the wall time is CPU time, in percent
+    out_disk_count bigint, out_disk_unit varchar(32),         -- size of outputs
+    work_disk_count bigint, work_disk_unit varchar(32),       -- disk that a payload works with
+    io_intensity bigint, io_intensity_unit varchar(32),       -- input and output over the network
+    disk_io bigint, disk_io_unit varchar(32),                 -- disk IO
+    ip_connectivity text,                      -- the network that worker nodes must have
+    merge_core_count int,                      -- the same of merge jobs: cores
+    merge_ram_count bigint, merge_ram_unit varchar(32),       -- memory
+    merge_walltime bigint, merge_walltime_unit varchar(32),   -- wall time
+    fixed_units text[] NOT NULL DEFAULT '{}',      -- columns whose unit said Fixed: scouts never overwrite them
+    measured_units text[] NOT NULL DEFAULT '{}',   -- columns measured by scouts
+
+    -- Where it runs
+    nucleus varchar(52),                       -- the site that holds its outputs
+    site text,                                 -- the queues it is limited to
+    cloud varchar(10),                         -- the cloud it is limited to
+
+    -- Event service
+    event_service smallint NOT NULL DEFAULT 0, -- 1: jobs process ranges of events; 3: jobs are cloned; 0: neither
+    use_jumbo char(1),                         -- jumbo jobs: W waiting for the first, D disabled, ...; NULL: none
+    jumbo_queues jsonb,                        -- queues that passed every filter: [[queue, resource type]]
+    co_jumbo_retry_at timestamptz,             -- when queues are asked again for job sets that wait for co-jumbo jobs
+    co_jumbo_after bigint NOT NULL DEFAULT 0,  -- the last job set for which they were asked in this round; 0: none
+
+    -- For other systems
+    ticket_id varchar(50),                     -- kept from the specification; drives nothing
+    ticket_system_type varchar(16),            -- kept from the specification; drives nothing
+    ami_flag varchar(10)                       -- READY once it was done or finished, so that AMI is aware of it
+) WITH (fillfactor = 80);
+CREATE INDEX tasks_name ON tasks (task_name);
+-- Names that are to be the only ones are so in their VO: what others call their tasks is not told.
+CREATE UNIQUE INDEX tasks_unique_name ON tasks (vo, task_name) WHERE unique_name;
+CREATE INDEX tasks_live ON tasks (status, current_priority DESC, task_id)
+    WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+CREATE INDEX tasks_by_status ON tasks (status, task_type, current_priority DESC, task_id);
+CREATE INDEX tasks_command ON tasks (task_id) WHERE command IS NOT NULL;
+CREATE INDEX tasks_user ON tasks (user_name, status, current_priority DESC, task_id);
+-- The newest tasks of a user among all tasks, also of one who has submitted nothing for long.
+CREATE INDEX tasks_user_newest ON tasks (user_name, task_id);
+CREATE INDEX tasks_created ON tasks (creation_date);
+CREATE INDEX tasks_changed ON tasks (state_change_time);
+CREATE INDEX tasks_frozen ON tasks (frozen_time) WHERE frozen_time IS NOT NULL;
+CREATE INDEX tasks_retry ON tasks (retry_at) WHERE retry_at IS NOT NULL;
+CREATE INDEX tasks_parent ON tasks (parent_tid) WHERE parent_tid IS NOT NULL;
+CREATE INDEX tasks_locked ON tasks (locked_time) WHERE locked_by IS NOT NULL;
+CREATE INDEX tasks_nucleus ON tasks (nucleus) WHERE nucleus IS NOT NULL
+    AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+-- Who counts the jobs of a working group asks its live tasks only: a group has had many more.
+CREATE INDEX tasks_of_live_group ON tasks (working_group)
+    WHERE working_group <> '' AND status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+CREATE INDEX tasks_of_live_users ON tasks (user_name, vo)
+    WHERE status NOT IN ('done', 'finished', 'failed', 'broken', 'aborted');
+-- Tasks that may make jobs, the most urgent first: asked when a share, or a work queue that is throttled by itself, has
+-- enough queued.
+CREATE INDEX tasks_generating ON tasks (gshare, resource_type, current_priority DESC)
+    WHERE status IN ('ready', 'scouting', 'running');
+CREATE INDEX tasks_of_work_queues ON tasks (work_queue_id, current_priority DESC)
+    WHERE work_queue_id IS NOT NULL AND status IN ('ready', 'scouting', 'running');
+CREATE INDEX tasks_co_jumbo_retry ON tasks (co_jumbo_retry_at)
+    WHERE co_jumbo_retry_at IS NOT NULL AND status IN ('ready', 'scouting', 'running');
+
+CREATE TRIGGER tasks_transitions AFTER UPDATE ON tasks
+    REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_and_log_tasks();
+CREATE TRIGGER tasks_inserted AFTER INSERT ON tasks
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION check_inserted_status('task');
+CREATE TRIGGER tasks_insert_logged AFTER INSERT ON tasks
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION log_inserted_tasks();
+
+-- The JSON of a task: as it was submitted, or as a command changed it.
+CREATE TABLE task_parameters (
+    task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task
+    task_parameters jsonb NOT NULL             -- the JSON
+);
+
+-- The command lines of a task's jobs, with placeholders such as ${IN} and ${OUTPUT0}.
+CREATE TABLE job_parameters_templates (
+    task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task
+    job_parameters_template jsonb NOT NULL     -- texts by kind of job: normal, merge, build, preprocess, ...
+);
+
+-- Tasks that are submitted again every period until their end. A series goes by what the newest token of its submitter
+-- said, not by that of its submission alone.
+CREATE TABLE periodic_tasks (
+    periodic_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    task_name varchar(128) NOT NULL,           -- name of its tasks, before the number of each
+    user_name varchar(128) NOT NULL,           -- owner
+    vo varchar(16) NOT NULL,                   -- VO
+    task_parameters jsonb NOT NULL,            -- what is submitted
+    caller jsonb NOT NULL,                     -- who submitted it: each task is submitted with these rights
+    submitter text GENERATED ALWAYS AS (caller ->> 'name') STORED,   -- the submitter's name
+    source text,                               -- whose token: an issuer, certificates, '' our own; NULL: not known
+    seen jsonb,                                -- what the newest token said; NULL: that of the submission
+    seen_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when
+    period_s bigint NOT NULL CHECK (period_s >= 60),     -- the time between two submissions
+    status text NOT NULL DEFAULT 'active' CHECK (status IN ('active', 'paused', 'ended')),   -- whether it goes on
+    next_at timestamptz NOT NULL,              -- when the next task is submitted
+    ends_at timestamptz,                       -- when it ends; NULL: when it is ended
+    n_submitted int NOT NULL DEFAULT 0,        -- tasks so far
+    n_refused int NOT NULL DEFAULT 0,          -- refused one after the other since a task was accepted
+    last_task_id bigint,                       -- the last task
+    last_error text,                           -- why the last one was refused
+    creation_time timestamptz NOT NULL DEFAULT orrery_now(),      -- when it was submitted
+    state_change_time timestamptz NOT NULL DEFAULT orrery_now()   -- of the last change of `status`
+);
+CREATE INDEX periodic_tasks_due ON periodic_tasks (next_at) WHERE status = 'active';
+CREATE INDEX periodic_tasks_user ON periodic_tasks (user_name, status);
+CREATE INDEX periodic_tasks_submitter ON periodic_tasks (submitter) WHERE status <> 'ended';
+CREATE INDEX periodic_tasks_seen ON periodic_tasks (seen_at) WHERE status = 'active';
+
+-- Commands that end or hold the jobs of a task, while they are worked off: a few hundred jobs in each transaction. The
+-- row is there as long as there is something left to do, so that whoever lives goes on after a crash.
+CREATE TABLE command_progress (
+    task_id bigint PRIMARY KEY,                -- the task
+    command text NOT NULL,                     -- what is done with its jobs
+    soft boolean NOT NULL,                     -- of finish: what runs is left to end
+    step int NOT NULL DEFAULT 0,               -- how far it is
+    n_jobs bigint NOT NULL DEFAULT 0,          -- jobs so far
+    started_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it began
+    moved_at timestamptz NOT NULL DEFAULT orrery_now()      -- of the last slice: who waited longest is next
+);
+CREATE INDEX command_progress_turn ON command_progress (moved_at);
+
+-- Commands that open the input of a task again, while they are worked off: some thousand units in each transaction. The
+-- row is there as long as there is something left to do, so that whoever lives goes on after a crash.
+CREATE TABLE reopenings (
+    reopening_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    task_id bigint NOT NULL,                   -- the task
+    kind text NOT NULL CHECK (kind IN ('retry', 'read_again', 'live')),   -- what is opened
+    came_from text NOT NULL,                   -- the state of the task before it
+    verb text NOT NULL,                        -- the command
+    details jsonb NOT NULL,                    -- its arguments
+    reason text NOT NULL,                      -- for the log of transitions
+    by_production boolean NOT NULL,            -- whether production gave it
+    steps jsonb NOT NULL,                      -- units in which state become ready, with how many more attempts
+    position jsonb,                            -- where the last slice ended
+    last_file_id bigint NOT NULL,              -- units that came later are no part of it
+    n_reopened bigint NOT NULL,                -- units so far
+    n_left bigint NOT NULL,                    -- units that were not done when it began
+    started_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it began
+    moved_at timestamptz NOT NULL DEFAULT orrery_now()      -- of the last slice: who waited longest is next
+);
+CREATE INDEX reopenings_turn ON reopenings (moved_at, reopening_id);
+CREATE INDEX reopenings_task ON reopenings (task_id);
+
+-- What the pre-processing job of a task returned, until the task is refined with it.
+CREATE TABLE preprocessing_results (
+    task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task
+    job_id bigint NOT NULL,                    -- the job
+    returned jsonb NOT NULL,                   -- its metadata as reported
+    ended_at timestamptz NOT NULL DEFAULT orrery_now()   -- when it ended
+);
+
+-- How many jobs of a task ended, counted when their results are: ended jobs leave the hot table.
+CREATE TABLE task_job_counts (
+    task_id bigint PRIMARY KEY REFERENCES tasks,   -- the task
+    n_finished bigint NOT NULL DEFAULT 0,      -- finished
+    n_failed bigint NOT NULL DEFAULT 0,        -- failed
+    -- its needs are measured again when so many have finished: after its scouts, and when a rule asks for it
+    measures_at bigint
+);
+
+-- Core seconds that jobs of a task had at each queue, counted when their results are: the HEP score rate of failures is
+-- that of these, and ended jobs leave the hot table.
+CREATE TABLE task_usage (
+    task_id bigint NOT NULL REFERENCES tasks,  -- the task
+    queue text NOT NULL,                       -- the queue
+    finished_core_s double precision NOT NULL DEFAULT 0,   -- of jobs that finished
+    failed_core_s double precision NOT NULL DEFAULT 0,     -- of jobs that failed
+    PRIMARY KEY (task_id, queue)
+);
+
+-- How much of a task's input asks for which raised memory: from 30 % on the whole task gets it.
+CREATE TABLE raised_memory (
+    task_id bigint NOT NULL,                   -- the task
+    ram_mb bigint NOT NULL,                    -- the memory
+    n_files bigint NOT NULL CHECK (n_files >= 0),   -- files that ask for it
+    PRIMARY KEY (task_id, ram_mb)
+);

@@ -1,0 +1,79 @@
+-- Data on its way: transfers for jobs, staging from tape, and what is wanted of catalogues outside.
+
+-- Ids of transfers.
+CREATE SEQUENCE transfer_ids;
+
+-- Files of a job that are moved: input to its queue, or outputs from there.
+CREATE TABLE transfers (
+    transfer_id bigint PRIMARY KEY DEFAULT nextval('transfer_ids'),   -- its id
+    task_id bigint NOT NULL,                   -- the task
+    job_id bigint NOT NULL,                    -- the job that waits for it
+    direction text NOT NULL CHECK (direction IN ('input', 'output')),   -- which files of the job
+    dataset_ids bigint[],                      -- the datasets whose files are moved; NULL: all of its job
+    activity text NOT NULL,                    -- as catalogues outside are told: Production Input, ...
+    source_storage text,                       -- from; NULL: not stated
+    destination_storage text NOT NULL,         -- to
+    n_files int NOT NULL,                      -- files
+    n_bytes bigint NOT NULL,                   -- bytes
+    status text NOT NULL CHECK (status IN ('requested', 'active', 'done', 'failed')),   -- where it stands
+    requested_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was asked for
+    due_at timestamptz,                        -- when the built-in catalogue ends it
+    completed_at timestamptz,                  -- when it ended
+    error text,                                -- why it failed
+    request_id bigint                          -- the request to a catalogue outside that carries it out
+);
+CREATE INDEX transfers_requested ON transfers (requested_at) WHERE status = 'requested';
+CREATE INDEX transfers_due ON transfers (due_at) WHERE status = 'active';
+CREATE INDEX transfers_job ON transfers (job_id);
+CREATE INDEX transfers_of_request ON transfers (request_id) WHERE request_id IS NOT NULL;
+
+-- Input that tasks wait for on tape: asked for, brought to disk, or given up.
+CREATE TABLE stage_ins (
+    stage_in_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its number
+    task_id bigint NOT NULL,                   -- the task
+    vo text NOT NULL,                          -- the task's VO
+    user_name text NOT NULL,                   -- the task's owner
+    dataset_id bigint NOT NULL,                -- the dataset of the task
+    dataset_name text NOT NULL,                -- its name
+    source_storage text,                       -- the tape; NULL: none that has it is known yet
+    destination_storage text,                  -- the disk; NULL: none to which it may go is known yet
+    n_files int NOT NULL,                      -- files
+    n_bytes bigint NOT NULL,                   -- bytes
+    n_staged int NOT NULL DEFAULT 0,           -- files that are on disk
+    waits_for text,                            -- why it has not begun
+    -- where it stands
+    status text NOT NULL DEFAULT 'requested' CHECK (status IN ('requested', 'active', 'done', 'failed')),
+    requested_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was asked for
+    started_at timestamptz,                    -- when it began
+    due_at timestamptz,                        -- when the built-in catalogue ends it; outside the end is told
+    ended_at timestamptz,                      -- when it ended
+    error text                                 -- why it was given up
+);
+CREATE UNIQUE INDEX stage_ins_once ON stage_ins (task_id, dataset_id) WHERE status IN ('requested', 'active');
+CREATE INDEX stage_ins_open ON stage_ins (stage_in_id) WHERE status IN ('requested', 'active');
+
+-- What is wanted of catalogues outside: written with the change that wants it, carried out and tried again by workers.
+CREATE TABLE catalogue_requests (
+    request_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- its id
+    vo text NOT NULL,                          -- the VO whose catalogue it is
+    task_id bigint NOT NULL,                   -- the task
+    kind text NOT NULL CHECK (kind IN ('read', 'create', 'add_files', 'remove_files', 'close', 'reopen', 'keep', 'move',
+        'expire', 'release', 'stage')),        -- what is to be done
+    subject text NOT NULL,                     -- a dataset, a storage, or what the request is about
+    details jsonb NOT NULL DEFAULT '{}',       -- the arguments
+    status text NOT NULL DEFAULT 'open' CHECK (status IN ('open', 'moving', 'done', 'failed')),   -- where it stands
+    attempts int NOT NULL DEFAULT 0,           -- how often it was tried
+    claim bigint NOT NULL DEFAULT 0,           -- raised by each worker that takes it: a slow one changes nothing more
+    next_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it is tried again or looked at
+    rule_id text,                              -- the rule that the catalogue made for it
+    reason text,                               -- why it is not done
+    created_at timestamptz NOT NULL DEFAULT orrery_now(),   -- when it was written
+    done_at timestamptz                        -- when it ended
+) WITH (fillfactor = 70);
+CREATE INDEX catalogue_requests_due ON catalogue_requests (next_at) WHERE status IN ('open', 'moving');
+CREATE INDEX catalogue_requests_of_task ON catalogue_requests (task_id, request_id) WHERE status IN ('open', 'moving');
+CREATE UNIQUE INDEX catalogue_requests_once ON catalogue_requests (task_id, kind, subject)
+    WHERE status = 'open' AND kind IN ('read', 'keep');
+CREATE INDEX catalogue_requests_read ON catalogue_requests (vo, subject, done_at) WHERE kind = 'read';
+CREATE INDEX catalogue_requests_rule ON catalogue_requests (rule_id) WHERE status = 'moving';
+CREATE INDEX catalogue_requests_ended ON catalogue_requests (done_at) WHERE status IN ('done', 'failed');
