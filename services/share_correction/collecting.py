@@ -41,12 +41,12 @@ class UsageCollection:
         self._powers_of = -1
 
     async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
-        """Fold one event about jobs; the inbox sees to it that each is folded once."""
+        """Fold one event about jobs, or several in one; the inbox sees to it that each is folded once."""
         if not any(OCCUPIES in (move.from_status, move.to_status) for move in event.moves):
             return
         changes = bucket_changes(
-            event.moves,
-            event.occurred_at or work.now,
+            event.dated_moves,
+            work.now,
             width_s=BUCKET_S,
             core_powers_hs06=await self._core_powers(work),
             usual_hs06=DEFAULT_CORE_POWER_HS06,

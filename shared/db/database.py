@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, cast
@@ -161,16 +161,16 @@ class Database:
 
     @asynccontextmanager
     async def begin(
-        self, *, reason: str, cause_event_id: int | None = None, inbox: InboxKey | None = None
+        self, *, reason: str, cause_event_id: int | None = None, inbox: Sequence[InboxKey] = ()
     ) -> AsyncIterator[UnitOfWork]:
         """One transaction: committed on exit, rolled back when an exception leaves the block.
 
         Events emitted in it go to the outbox in the same transaction. With `inbox`, the transaction begins by noting
-        that this consumer handles this event; `work.is_first` says whether it is the first to do so. Raises RowHeld
+        that a consumer handles these events; `work.new_events` are those that it did not handle before. Raises RowHeld
         when another transaction holds a row for too long, SessionsBusy when others have all sessions.
         """
         async with (
-            self._places.taken(for_message=inbox is not None),
+            self._places.taken(for_message=bool(inbox)),
             self.transaction() as connection,
             self._places.waits.noticed(connection, look=self._now is None),
         ):

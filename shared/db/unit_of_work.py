@@ -18,20 +18,28 @@ SELECT set_config('orrery.actor', $1, true),
        orrery_now() AS now
 """
 
-# The same, and the inbox row, in one round trip. event_day comes from the event itself, so that a late duplicate meets
-# the row of the first delivery.
+# The same, and the inbox rows, in one round trip. The day comes from the event itself, so that a late duplicate meets the
+# row of the first delivery; rows are entered in order, so that two consumers of the same events cannot block each other.
+# The first event that is new is the cause that the log names, with the number of the others.
 _OPEN_WITH_INBOX = """
 WITH entered AS (
     INSERT INTO inbox (event_day, consumer, event_id)
-    VALUES (($4::timestamptz AT TIME ZONE 'UTC')::date, $5, $6)
+    SELECT (key.occurred_at AT TIME ZONE 'UTC')::date, $3, key.event_id
+      FROM unnest($4::timestamptz[], $5::bigint[]) AS key (occurred_at, event_id)
+     ORDER BY 1, 3
     ON CONFLICT DO NOTHING
-    RETURNING true
+    RETURNING event_id
+), new AS (
+    SELECT coalesce(array_agg(event_id ORDER BY event_id), '{}') AS ids FROM entered
 )
 SELECT set_config('orrery.actor', $1, true),
-       set_config('orrery.reason', $2, true),
-       set_config('orrery.cause', $3, true),
+       set_config('orrery.reason',
+                  CASE WHEN cardinality(ids) > 1 THEN format('%s, first of %s events', $2::text, cardinality(ids))
+                       ELSE $2 END, true),
+       set_config('orrery.cause', coalesce(ids[1]::text, ''), true),
        orrery_now() AS now,
-       EXISTS (SELECT FROM entered) AS is_first
+       ids
+  FROM new
 """
 
 # In simulations only: orrery_now() reads this setting, so it has to be set by a statement of its own before _OPEN.
@@ -67,7 +75,7 @@ class UnitOfWork:
         self.connection = connection
         self.actor = actor
         self.now: datetime
-        self.is_first = True
+        self.new_events: frozenset[int] = frozenset()
         self._cause_event_id: int | None = None
         self._events: list[Event] = []
         self._afterwards: list[Callable[[], None]] = []
@@ -79,20 +87,26 @@ class UnitOfWork:
         reason: str,
         cause_event_id: int | None,
         simulated_now: datetime | None,
-        inbox: InboxKey | None = None,
+        inbox: Sequence[InboxKey] = (),
     ) -> None:
-        """Tell the triggers who acts and why, enter the event into the inbox, and read the transaction's time."""
+        """Tell the triggers who acts and why, enter events into the inbox, and read the transaction's time.
+
+        `new_events` are those of `inbox` that their consumer did not handle before; the first of them is the cause.
+        """
         self._cause_event_id = cause_event_id
         if simulated_now is not None:
             await self.connection.execute(_SET_NOW, simulated_now.isoformat())
-        cause = "" if cause_event_id is None else str(cause_event_id)
-        if inbox is None:
-            row = await self.connection.fetchrow(_OPEN, self.actor, reason, cause)
+        if inbox:
+            times, ids = [key.occurred_at for key in inbox], [key.event_id for key in inbox]
+            consumer = inbox[0].consumer
+            row = await self.connection.fetchrow(_OPEN_WITH_INBOX, self.actor, reason, consumer, times, ids)
+            assert row is not None
+            self.new_events = frozenset(row["ids"])
+            self._cause_event_id = min(self.new_events, default=None)
         else:
-            key = (inbox.occurred_at, inbox.consumer, inbox.event_id)
-            row = await self.connection.fetchrow(_OPEN_WITH_INBOX, self.actor, reason, cause, *key)
-            self.is_first = bool(row and row["is_first"])
-        assert row is not None
+            cause = "" if cause_event_id is None else str(cause_event_id)
+            row = await self.connection.fetchrow(_OPEN, self.actor, reason, cause)
+            assert row is not None
         self.now = row["now"]
 
     def emit(self, event: Event) -> None:

@@ -1,6 +1,6 @@
 """Typed events, one module per family, and the catalogue of who emits and who consumes them."""
 
-from shared.events.base import IDS_OF_EVENT, Event
+from shared.events.base import IDS_OF_EVENT, Event, merged
 from shared.events.catalogue import BY_ROUTING_KEY, ENTRIES, Entry
 from shared.events.chunk import ChunkBrokered, ChunkOffered, ChunkUnplaceable, QueueChoice
 from shared.events.jobs import (
@@ -93,5 +93,6 @@ __all__ = [
     "TasksWoken",
     "TransfersCompleted",
     "TransfersRequested",
+    "merged",
     "moves_of",
 ]

@@ -8,12 +8,16 @@ from shared.events.base import Event
 
 @dataclass(frozen=True)
 class Entry:
-    """One kind of event: who emits it, who works on it (once, by queue), and to whom it is news."""
+    """One kind of event: who emits it, who works on it (once, by queue), and to whom it is news.
+
+    ``counting``: consumers that only count, so that nobody waits for what they do.
+    """
 
     event: type[Event]
     producers: tuple[str, ...]
     consumers: tuple[str, ...] = ()
     listeners: tuple[str, ...] = ()
+    counting: tuple[str, ...] = ()
 
 
 _TD, _TB, _JG, _JB = "task_definition", "task_brokerage", "job_generation", "job_brokerage"
@@ -24,7 +28,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(task.TaskRegistered, (_TD, _WD), (_TD,)),
     Entry(task.TaskDefined, (_TD, _WD), (_TB,)),
     Entry(task.TaskReady, (_TD, _TB, _WD), (_JG, _TB)),
-    Entry(task.TaskProgressed, (_JG, _WD), (_TD, _TB)),
+    Entry(task.TaskProgressed, (_JG, _WD), (_TD, _TB), counting=(_TD, _TB)),
     Entry(task.TaskMeasured, (_JG,), (_TD,)),
     Entry(task.TaskPrepared, (_JG, _TD, _WD), (_TD,)),
     Entry(task.TaskCompleted, (_TD, _WD), (_TD, _TB)),
@@ -37,27 +41,20 @@ ENTRIES: tuple[Entry, ...] = (
     Entry(chunk.ChunkOffered, (_JG, _WD), (_JB,)),
     Entry(chunk.ChunkBrokered, (_JB,), (_JG,)),
     Entry(chunk.ChunkUnplaceable, (_JB, _WD), (_JG,)),
-    Entry(jobs.JobsGenerated, (_JG, _WD), (_JD, _JB)),
-    Entry(jobs.JobsAssigned, (_JD,), (_JB,)),
-    Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,)),
-    Entry(jobs.JobsThrottled, (_JD,), (_JB,), (_JD,)),
-    Entry(jobs.JobsReordered, (_JD, _JG), (_JB,), (_JD,)),
-    Entry(jobs.JobsDispatched, (_JD,), (_JB,), (_JD,)),
-    Entry(jobs.JobsStarted, (_JD,), (_JG, _JB, _SC)),
-    Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB, _SC)),
+    Entry(jobs.JobsGenerated, (_JG, _WD), (_JD, _JB), counting=(_JB,)),
+    Entry(jobs.JobsAssigned, (_JD,), (_JB,), counting=(_JB,)),
+    Entry(jobs.JobsActivated, (_JD,), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsThrottled, (_JD,), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsReordered, (_JD, _JG), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsDispatched, (_JD,), (_JB,), (_JD,), (_JB,)),
+    Entry(jobs.JobsStarted, (_JD,), (_JG, _JB, _SC), counting=(_JB, _SC)),
+    Entry(jobs.OutputsProduced, (_JD, _WD), (_TD, _JB, _SC), counting=(_JB, _SC)),
     Entry(jobs.OutputsRegistered, (_TD,), (_JD,)),
-    Entry(
-        jobs.JobsTransferring,
-        (_JD,),
-        (
-            _JG,
-            _JB,
-        ),
-    ),
-    Entry(jobs.JobsMerging, (_JD, _WD, _JG), (_JG, _JB)),
-    Entry(jobs.JobsFinished, (_JD, _JG, _WD), (_JG, _JB)),
-    Entry(jobs.JobsFailed, (_JD, _JG, _WD), (_JG, _JB, _SC)),
-    Entry(jobs.JobsExpired, (_WD,), (_JG, _JB, _SC)),
+    Entry(jobs.JobsTransferring, (_JD,), (_JG, _JB), counting=(_JB,)),
+    Entry(jobs.JobsMerging, (_JD, _WD, _JG), (_JG, _JB), counting=(_JB,)),
+    Entry(jobs.JobsFinished, (_JD, _JG, _WD), (_JG, _JB), counting=(_JB,)),
+    Entry(jobs.JobsFailed, (_JD, _JG, _WD), (_JG, _JB, _SC), counting=(_JB, _SC)),
+    Entry(jobs.JobsExpired, (_WD,), (_JG, _JB, _SC), counting=(_JB, _SC)),
     Entry(transfers.TransfersRequested, (_JD, _WD), (_TD,)),
     Entry(transfers.TransfersCompleted, (_TD, _WD), (_JD,)),
     Entry(news.ConfigChanged, (_TD,), (), _EVERYONE),

@@ -3,11 +3,13 @@
 ``moves`` counts every change of state, so that statistics are a fold of events.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from shared.events.base import Event
+from shared.events.base import Event, all_of
 from shared.states.job import JobStatus
 
 #: a job whose state changed: task, queue (None: it waits for jumbo jobs), resource type, share, user, state before
@@ -62,11 +64,59 @@ def moves_of(jobs: Iterable[ChangedJob], to_status: JobStatus) -> tuple[JobMove,
     )
 
 
-class JobsEvent(Event):
-    """Every event about jobs: hundreds of ids at most."""
+#: moves with the time at which they happened
+DatedMoves = tuple[datetime | None, tuple[JobMove, ...]]
+Move = TypeVar("Move", bound=BaseModel)
 
+
+def summed(moves: Iterable[Move]) -> tuple[Move, ...]:
+    """Add up moves (of jobs, or between shares) that differ in their numbers only."""
+    sums: dict[Hashable, Move] = {}
+    for move in moves:
+        key = tuple(value for name, value in move if name not in ("n_jobs", "n_cores"))
+        known = sums.get(key)
+        sums[key] = move if known is None else known.model_copy(update=_numbers(known, move))
+    return tuple(sums.values())
+
+
+def _numbers(one: Any, other: Any) -> dict[str, int]:
+    return {"n_jobs": one.n_jobs + other.n_jobs, "n_cores": one.n_cores + other.n_cores}
+
+
+class JobsEvent(Event):
+    """Every event about jobs: hundreds of ids at most, thousands where several were merged."""
+
+    shares_transaction: ClassVar[bool] = True
     job_ids: tuple[int, ...] = ()
     moves: tuple[JobMove, ...] = ()
+    _dated_moves: tuple[DatedMoves, ...] = PrivateAttr(())
+
+    @property
+    def n_subjects(self) -> int:
+        return max(1, len(self.job_ids))
+
+    @property
+    def merge_key(self) -> Hashable:
+        return None
+
+    @property
+    def dated_moves(self) -> tuple[DatedMoves, ...]:
+        """The moves by the time at which they happened: one time, or several where events were merged."""
+        return self._dated_moves or ((self.occurred_at, self.moves),)
+
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        """All jobs, and the sums of all moves; the first event is the cause."""
+        by_time: dict[datetime | None, list[JobMove]] = {}
+        for event in events:
+            by_time.setdefault(event.occurred_at, []).extend(event.moves)
+        dated = tuple((at, summed(moves)) for at, moves in by_time.items())
+        moves = summed(move for _, some in dated for move in some)
+        one = events[-1].model_copy(
+            update={"event_id": events[0].event_id, "job_ids": all_of(events, "job_ids"), "moves": moves}
+        )
+        one._dated_moves = dated
+        return one
 
 
 class JobsGenerated(JobsEvent):
@@ -74,6 +124,10 @@ class JobsGenerated(JobsEvent):
 
     task_id: int
     chunk_id: int
+
+    @property
+    def merge_key(self) -> Hashable:
+        return self.task_id, self.chunk_id
 
 
 class JobsAssigned(JobsEvent):
@@ -96,6 +150,10 @@ class JobsActivated(JobsEvent):
     """Pilots may take them."""
 
     lane_jobs: tuple[LaneJob, ...] = ()
+
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        return super().joined(events).model_copy(update={"lane_jobs": all_of(events, "lane_jobs")})
 
 
 class JobsThrottled(JobsEvent):
@@ -132,6 +190,12 @@ class JobsReordered(JobsEvent):
     lane_jobs: tuple[ReorderedJob, ...] = ()
     share_moves: tuple[ShareMove, ...] = ()
 
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        lane_jobs = tuple(one for event in events for one in event.lane_jobs)  # a job may be moved to and fro
+        share_moves = summed(one for event in events for one in event.share_moves)
+        return super().joined(events).model_copy(update={"lane_jobs": lane_jobs, "share_moves": share_moves})
+
 
 class JobsDispatched(JobsEvent):
     """Pilots took them."""
@@ -151,8 +215,22 @@ class OutputsRegistered(Event):
     ``without_storage_job_ids`` are holding jobs whose outputs are at no storage that is known, and were not registered.
     """
 
+    shares_transaction: ClassVar[bool] = True
     job_ids: tuple[int, ...]
     without_storage_job_ids: tuple[int, ...] = ()
+
+    @property
+    def n_subjects(self) -> int:
+        return max(1, len(self.job_ids) + len(self.without_storage_job_ids))
+
+    @property
+    def merge_key(self) -> Hashable:
+        return None
+
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        fields = ("job_ids", "without_storage_job_ids")
+        return events[0].model_copy(update={field: all_of(events, field) for field in fields})
 
 
 class JobsTransferring(JobsEvent):
@@ -178,3 +256,7 @@ class JobsExpired(JobsEvent):
     """
 
     reason: str
+
+    @property
+    def merge_key(self) -> Hashable:
+        return self.reason

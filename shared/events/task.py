@@ -1,8 +1,10 @@
 """Events about tasks."""
 
+from collections.abc import Hashable, Sequence
 from datetime import datetime
+from typing import ClassVar, Self
 
-from shared.events.base import Event
+from shared.events.base import Event, all_of
 from shared.states.task import TaskStatus
 
 
@@ -27,13 +29,21 @@ class TaskReady(TaskEvent):
 
 
 class TaskProgressed(TaskEvent):
-    """Files of the task changed state; numbers over its master inputs, and its live jobs."""
+    """Files of the task changed state; numbers over its master inputs, and its live jobs.
 
+    The newest in each state of the task stands for all: the numbers are totals, and a state may have to be looked at.
+    """
+
+    shares_transaction: ClassVar[bool] = True
     status: TaskStatus
     files_finished: int
     files_failed: int
     files_total: int
     live_jobs: int
+
+    @property
+    def merge_key(self) -> Hashable:
+        return self.task_id, self.status
 
 
 class TaskMeasured(TaskEvent):
@@ -77,8 +87,21 @@ class TaskReleased(TaskEvent):
 class TasksWoken(Event):
     """What held these waiting tasks may hold no longer: they are to be looked at before their time."""
 
+    shares_transaction: ClassVar[bool] = True
     task_ids: tuple[int, ...]
     cause: str
+
+    @property
+    def n_subjects(self) -> int:
+        return max(1, len(self.task_ids))
+
+    @property
+    def merge_key(self) -> Hashable:
+        return self.cause
+
+    @classmethod
+    def joined(cls, events: Sequence[Self]) -> Self:
+        return events[0].model_copy(update={"task_ids": all_of(events, "task_ids")})
 
 
 class TaskJumboSwitched(TaskEvent):

@@ -1,6 +1,7 @@
 """The consuming half of the RabbitMQ transport: one FastStream subscriber per subscription.
 
-What FastStream does by default and what is set here: unlimited concurrency -> a prefetch per subscriber; drop on error
+What FastStream does by default and what is set here: unlimited concurrency -> a prefetch per subscriber, of twice what
+is handled in one transaction where events share one; drop on error
 -> manual acknowledgement after the transaction; decoding by content type -> the raw message, decoded by the dispatcher;
 `running` only after consuming began, so that the first deliveries are dropped unacknowledged -> set before.
 """
@@ -19,6 +20,7 @@ from faststream.rabbit import Channel, ExchangeType, QueueType, RabbitBroker, Ra
 
 from shared.cancelling import cancellations_of_others_are_errors, end
 from shared.messaging import dead_letters
+from shared.messaging.collector import MOST_EVENTS, Collector
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.relay import is_bus_error
@@ -51,6 +53,7 @@ class Consumers:
         self._prefetch = prefetch
         self._replica = uuid.uuid4().hex[:12]
         self._in_flight: set[asyncio.Task[Any]] = set()
+        self._collectors: list[Collector] = []
         self._draining = False
         self._news_queues: dict[str, list[str]] = {}
         self.broker = RabbitBroker(
@@ -91,12 +94,16 @@ class Consumers:
         Messages that were fetched but not begun go back to their queues when the connection closes.
         """
         self._draining = True
+        for collector in self._collectors:
+            collector.close()
         running = {task for task in self._in_flight if not task.done()}
         if running:
             _, late = await asyncio.wait(running, timeout=grace_s)
             if late:
                 log.warning("%d handlers did not finish within %.0f s: their messages go back", len(late), grace_s)
             await end(late)
+        for collector in self._collectors:
+            await collector.stop()
         try:
             with cancellations_of_others_are_errors():
                 async with asyncio.timeout(10.0):
@@ -128,13 +135,16 @@ class Consumers:
         return missing
 
     def _subscribe_work(self, dispatcher: Dispatcher, work: WorkSubscription) -> None:
+        collector = Collector(dispatcher, work)
+        self._collectors.append(collector)
+
         async def on_message(message: Any) -> None:
             raw = message.raw_message
             delivery = Delivery(work.consumer, raw.type or raw.routing_key or "", message.body)
-            outcome = await dispatcher.deliver(delivery)
+            outcome = await collector.deliver(delivery)
             if outcome is DeliveryOutcome.UNDECODABLE:
                 await message.reject(requeue=False)  # to the dead queue
-            else:
+            elif outcome is not None:
                 await message.ack()
 
         queue = RabbitQueue(
@@ -144,7 +154,8 @@ class Consumers:
             durable=True,
             arguments=cast(Any, self._topology.work_arguments()),
         )
-        self._subscribe(queue, self._prefetch, on_message)
+        prefetch = max(self._prefetch, 2 * MOST_EVENTS) if work.event.shares_transaction else self._prefetch
+        self._subscribe(queue, prefetch, on_message)
 
     def _subscribe_news(self, news: Sequence[NewsSubscription]) -> None:
         """All listeners of a service to one event share a queue of this replica."""

@@ -1,4 +1,4 @@
-"""From one delivery to one transaction: inbox, handler, outbox, or the record of why not."""
+"""From deliveries to one transaction: inbox, handler, outbox, or the record of why not."""
 
 from __future__ import annotations
 
@@ -6,25 +6,33 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.db.database import Database, is_retryable
 from shared.db.unit_of_work import InboxKey
 from shared.db.waits import RowHeld
-from shared.events.base import Event
+from shared.events.base import Event, merged
 from shared.messaging import ledger
 from shared.messaging.codec import Undecodable, decode
 from shared.messaging.failures import Permanent, Transient, storable
 from shared.messaging.gate import DatabaseGate
 from shared.messaging.metrics import MessagingMetrics
-from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription, WorkSubscription
+from shared.messaging.subscription import (
+    Delivery,
+    DeliveryOutcome,
+    NewsSubscription,
+    Received,
+    WorkSubscription,
+)
 
 log = logging.getLogger(__name__)
 
 DUE_AT_ONCE = 100
 DUE_BUSY_S = 60.0
 DUE_TOGETHER = 4
+#: how often a transaction of several events that PostgreSQL refused is repeated before each is tried alone
+TOGETHER_TRIES = 3
 
 
 @dataclass(frozen=True)
@@ -87,6 +95,54 @@ class Dispatcher:
         self._metrics.messages.labels(delivery.consumer, outcome.value).inc()
         return outcome
 
+    def received(self, delivery: Delivery) -> Received | None:
+        """The delivery with its event; None for one that is handled alone: it shares no transaction, or is no event."""
+        subscription = self._subscriptions[delivery.consumer]
+        if not subscription.event.shares_transaction or delivery.deferred is not None:
+            return None
+        try:
+            return Received(delivery, decode(subscription.event, delivery.body, routing_key=delivery.routing_key))
+        except Undecodable:
+            return None
+
+    async def deliver_together(self, received: Sequence[Received]) -> list[DeliveryOutcome] | None:
+        """Have one consumer handle events in one transaction; None: it failed, each delivery is to be made alone.
+
+        Events that the consumer knows are left out before the others are merged. Raises nothing but cancellation.
+        """
+        consumer = received[0].delivery.consumer
+        subscription, tries = self._subscriptions[consumer], 0
+        while True:
+            await self.gate.opened()
+            started = time.perf_counter()
+            try:
+                new = await self._handle_merged(subscription, received)
+            except Exception as error:
+                tries += 1
+                cause, may_help = _cause(error), is_retryable(error) and not isinstance(error, RowHeld)
+                if may_help and (not await self.gate.probe() or tries < TOGETHER_TRIES):
+                    await self._sleep(min(0.01 * 2**tries, 1.0))
+                    continue
+                said = "%s: %d events failed together and are tried alone: %s"
+                log.warning(said, consumer, len(received), error, exc_info=cause == "bug")
+                self._metrics.tried_alone.labels(consumer, cause).inc()
+                return None
+            self._metrics.handler_seconds.labels(consumer).observe(time.perf_counter() - started)
+            self._metrics.events_together.labels(consumer).observe(len(new))
+            outcomes = _outcomes(received, new)
+            for outcome in outcomes:
+                self._metrics.messages.labels(consumer, outcome.value).inc()
+            return outcomes
+
+    async def _handle_merged(self, subscription: WorkSubscription, received: Sequence[Received]) -> frozenset[int]:
+        """The ids of the events that were new. Raises whatever the handler or the database does."""
+        events = {one.event.event_id: one.event for one in received}
+        keys = [_inbox_key(subscription, event) for event in events.values()]
+        async with self.database.begin(reason=received[0].delivery.routing_key, inbox=keys) as work:
+            for event in merged(events[event_id] for event_id in work.new_events):
+                await subscription.handler(event, work)
+        return work.new_events
+
     async def park_undecodable(self, delivery: Delivery) -> None:
         """Put aside what is not an event (deliveries that did not come from a broker with a dead queue)."""
         try:
@@ -148,15 +204,13 @@ class Dispatcher:
     async def _handle(self, subscription: WorkSubscription, event: Event, delivery: Delivery) -> DeliveryOutcome:
         """One try. Raises only what `is_retryable`."""
         try:
-            assert event.occurred_at is not None
-            key = InboxKey(delivery.consumer, event.event_id, event.occurred_at)
-            begin = self.database.begin(reason=delivery.routing_key, cause_event_id=event.event_id, inbox=key)
-            async with begin as work:
-                if work.is_first:
+            keys = [_inbox_key(subscription, event)]
+            async with self.database.begin(reason=delivery.routing_key, inbox=keys) as work:
+                if work.new_events:
                     await subscription.handler(event, work)
                 if delivery.deferred is not None:
                     await ledger.forget_deferred(work.connection, delivery.consumer, event.event_id)
-            return DeliveryOutcome.HANDLED if work.is_first else DeliveryOutcome.DUPLICATE
+            return DeliveryOutcome.HANDLED if work.new_events else DeliveryOutcome.DUPLICATE
         except Transient as failure:
             await self._record_transient(delivery, event, failure)
             return DeliveryOutcome.DEFERRED
@@ -234,6 +288,31 @@ class Dispatcher:
             delivery, event, f"failed {attempts} times: {reason}", getattr(event, "task_id", None)
         )
         return DeliveryOutcome.PARKED
+
+
+def _inbox_key(subscription: WorkSubscription, event: Event) -> InboxKey:
+    assert event.occurred_at is not None
+    return InboxKey(subscription.consumer, event.event_id, event.occurred_at)
+
+
+def _outcomes(received: Sequence[Received], new: frozenset[int]) -> list[DeliveryOutcome]:
+    """Of deliveries of the same event the first is the one that was handled."""
+    handled: set[int] = set()
+    outcomes = []
+    for one in received:
+        is_first = one.event.event_id in new and one.event.event_id not in handled
+        outcomes.append(DeliveryOutcome.HANDLED if is_first else DeliveryOutcome.DUPLICATE)
+        handled.add(one.event.event_id)
+    return outcomes
+
+
+def _cause(error: Exception) -> str:
+    """Why several events failed together, in one word or two."""
+    if isinstance(error, Transient | Permanent):
+        return type(error).__name__.lower()
+    if isinstance(error, RowHeld):
+        return "row held"
+    return "database" if is_retryable(error) else "bug"
 
 
 async def tell(subscription: NewsSubscription, delivery: Delivery, metrics: MessagingMetrics) -> None:

@@ -1,8 +1,9 @@
 """The in-process transport: every service in one process, no RabbitMQ.
 
 The outbox itself is the queue. A row stays there until every subscriber settled it, so a restart delivers again what
-was not settled; the inbox makes that harmless. `step` does one thing at a time and is what a simulation calls;
-`start` runs the same steps, several deliveries at once, for real.
+was not settled; the inbox makes that harmless. `step` does one thing at a time and is what a simulation calls: its schedule
+says which deliveries are handled together. `start` runs the same steps for real, several deliveries at once, which
+collectors put together.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.cancelling import end
 from shared.db.database import Database, is_retryable
+from shared.messaging.collector import Collector
 from shared.messaging.dispatcher import Dispatcher, tell
 from shared.messaging.metrics import MessagingMetrics
 from shared.messaging.outbox import OutboxGauge
 from shared.messaging.schedule import Handling, InOrder, Schedule
-from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription
+from shared.messaging.subscription import Delivery, DeliveryOutcome, NewsSubscription, WorkSubscription
 from shared.messaging.transport import Attached
 
 log = logging.getLogger(__name__)
@@ -35,12 +38,25 @@ _DELETE = "DELETE FROM outbox WHERE event_id = ANY($1)"
 
 
 @dataclass(frozen=True)
+class _Worker:
+    """One subscription for work: what handles its deliveries alone, and what collects them."""
+
+    dispatcher: Dispatcher
+    subscription: WorkSubscription
+    collector: Collector
+
+
+@dataclass(frozen=True)
 class _Recipient:
-    """Where a routing key leads: to one consumer's dispatcher, or to one listener."""
+    """Where a routing key leads: to one consumer, or to one listener."""
 
     consumer: str
-    dispatcher: Dispatcher | None
+    worker: _Worker | None
     listener: NewsSubscription | None
+
+
+class _NotBegun(Exception):
+    """The transport stops: what was not begun stays in the outbox."""
 
 
 @dataclass
@@ -65,19 +81,20 @@ class InProcessTransport:
         self._metrics = metrics
         self._gauge = OutboxGauge(database, metrics)
         self._schedule = schedule or InOrder()
-        self._concurrent = concurrent
         self._recipients: dict[str, list[_Recipient]] = {}
         self._waiting: list[_Waiting] = []
         self._unsettled: dict[int, int] = {}  # outbox row -> deliveries not settled yet
         self._settled: list[int] = []
         self._running: set[asyncio.Task[None]] = set()
+        self._alone = asyncio.Semaphore(concurrent)
         self._woken = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._last_error: str | None = None
 
     def attach(self, attached: Attached) -> None:
         for work in attached.work:
-            recipient = _Recipient(work.consumer, attached.dispatcher, None)
+            worker = _Worker(attached.dispatcher, work, Collector(attached.dispatcher, work))
+            recipient = _Recipient(work.consumer, worker, None)
             self._recipients.setdefault(work.event.routing_key(), []).append(recipient)
         for news in attached.news:
             recipient = _Recipient(news.consumer, None, news)
@@ -94,9 +111,13 @@ class InProcessTransport:
         """Deliveries not begun stay in the outbox."""
         if self._loop is not None:
             await end([self._loop])
+        for collector in self._collectors():
+            collector.close()
         if self._running:
             _, late = await asyncio.wait(set(self._running), timeout=grace_s)
             await end(late)
+        for collector in self._collectors():
+            await collector.stop()
         with contextlib.suppress(ValueError):
             self._database.on_commit.remove(self.wake)
         try:
@@ -145,25 +166,29 @@ class InProcessTransport:
             self._unsettled.pop(event_id, None)
         self._metrics.published.inc(len(batch))
 
-    def choose(self) -> tuple[_Waiting, Handling] | None:
+    def choose(self) -> tuple[list[_Waiting], Handling] | None:
         """Ask the schedule; what it chose is no longer waiting."""
         if not self._waiting:
             return None
         choice = self._schedule.choose(self.waiting)
         if choice is None:
             return None
-        return self._waiting.pop(choice.index), choice.handling
+        chosen = [self._waiting[index] for index in (choice.index, *choice.others)]
+        for index in sorted((choice.index, *choice.others), reverse=True):
+            del self._waiting[index]
+        return chosen, choice.handling
 
-    async def make(self, entry: _Waiting, handling: Handling) -> None:
-        """Deliver one message to one subscriber and settle it, or lose it where the schedule says so."""
+    async def make(self, entries: Sequence[_Waiting], handling: Handling) -> None:
+        """Deliver one message to one subscriber, with others of it, and settle them.
+
+        The first is lost, or will come again, where the schedule says so.
+        """
         if handling is not Handling.DROP:
-            await self._hand_over(entry)
+            await self._hand_over(entries)
         if handling is Handling.DUPLICATE:
-            self._waiting.append(entry)
-            return
-        self._unsettled[entry.event_id] -= 1
-        if self._unsettled[entry.event_id] == 0:
-            self._settle_row(entry.event_id)
+            self._waiting.append(entries[0])
+        for entry in entries[1:] if handling is Handling.DUPLICATE else entries:
+            self._settle(entry)
 
     async def step(self) -> bool:
         """Simulation: take new rows, make one delivery to its end; False if there was nothing to do."""
@@ -180,17 +205,41 @@ class InProcessTransport:
         self._unsettled.clear()
         self._settled.clear()
 
+    def _settle(self, entry: _Waiting) -> None:
+        self._unsettled[entry.event_id] -= 1
+        if self._unsettled[entry.event_id] == 0:
+            self._settle_row(entry.event_id)
+
     def _settle_row(self, event_id: int) -> None:
         self._settled.append(event_id)
 
-    async def _hand_over(self, entry: _Waiting) -> None:
-        if entry.recipient.listener is not None:
-            await tell(entry.recipient.listener, entry.delivery, self._metrics)
-            return
-        dispatcher = entry.recipient.dispatcher
-        assert dispatcher is not None
-        if await dispatcher.deliver(entry.delivery) is DeliveryOutcome.UNDECODABLE:
-            await dispatcher.park_undecodable(entry.delivery)
+    def _collectors(self) -> list[Collector]:
+        return [one.worker.collector for some in self._recipients.values() for one in some if one.worker is not None]
+
+    async def _hand_over(self, entries: Sequence[_Waiting]) -> None:
+        """Together, if that works, else one after the other."""
+        worker = entries[0].recipient.worker
+        if worker is not None and len(entries) > 1:
+            received = [worker.dispatcher.received(entry.delivery) for entry in entries]
+            if None not in received and await worker.dispatcher.deliver_together([one for one in received if one]):
+                return
+        for entry in entries:
+            if entry.recipient.listener is not None:
+                await tell(entry.recipient.listener, entry.delivery, self._metrics)
+            elif worker is not None and await self._outcome(worker, entry.delivery) is DeliveryOutcome.UNDECODABLE:
+                await worker.dispatcher.park_undecodable(entry.delivery)
+
+    async def _outcome(self, worker: _Worker, delivery: Delivery) -> DeliveryOutcome:
+        """Of a delivery by itself, or of one that is collected with others. Raises _NotBegun at the end."""
+        if self._loop is None:
+            return await worker.dispatcher.deliver(delivery)
+        if not worker.subscription.event.shares_transaction:
+            async with self._alone:
+                return await worker.dispatcher.deliver(delivery)
+        outcome = await worker.collector.deliver(delivery)
+        if outcome is None:
+            raise _NotBegun
+        return outcome
 
     async def _run(self) -> None:
         while True:
@@ -209,11 +258,11 @@ class InProcessTransport:
                     await self._woken.wait()
 
     def _begin_deliveries(self) -> None:
-        while len(self._running) < self._concurrent:
-            chosen = self.choose()
-            if chosen is None:
-                return
-            task = asyncio.create_task(self._make_safely(*chosen), name=f"delivery {chosen[0].delivery.consumer}")
+        """All that wait: collectors and `_alone` bound how many are handled at once."""
+        while (chosen := self.choose()) is not None:
+            entries, handling = chosen
+            name = f"delivery {entries[0].delivery.consumer}"
+            task = asyncio.create_task(self._make_safely(entries, handling), name=name)
             self._running.add(task)
             task.add_done_callback(self._ended)
 
@@ -221,11 +270,14 @@ class InProcessTransport:
         self._running.discard(task)
         self._woken.set()
 
-    async def _make_safely(self, entry: _Waiting, handling: Handling) -> None:
+    async def _make_safely(self, entries: Sequence[_Waiting], handling: Handling) -> None:
         try:
-            await self.make(entry, handling)
+            await self.make(entries, handling)
+        except _NotBegun:
+            return
         except Exception as error:
             if not is_retryable(error):
-                log.exception("%s: unexpected error; it will be delivered again", entry.delivery.consumer)
+                consumer = entries[0].delivery.consumer
+                log.exception("%s: unexpected error; it will be delivered again", consumer)
             await asyncio.sleep(POLL_S)
-            self._waiting.append(entry)
+            self._waiting.extend(entries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+TOGETHER = (1, 2, 5, 10, 20, 50, 100, 200)
 
 
 class MessagingMetrics:
@@ -25,6 +26,19 @@ class MessagingMetrics:
             "Time of a handler's whole transaction",
             ["consumer"],
             buckets=SECONDS,
+            registry=registry,
+        )
+        self.events_together = Histogram(
+            "orrery_events_together",
+            "Events handled in one transaction",
+            ["consumer"],
+            buckets=TOGETHER,
+            registry=registry,
+        )
+        self.tried_alone = Counter(
+            "orrery_events_tried_alone",
+            "Transactions of several events that failed, so that each event was tried alone, by cause",
+            ["consumer", "cause"],
             registry=registry,
         )
         self.database_retries = Counter(

@@ -22,10 +22,14 @@ class Handling(StrEnum):
 
 @dataclass(frozen=True)
 class Choice:
-    """The delivery at `index` of the waiting ones is made now, with this handling."""
+    """The delivery at `index` of the waiting ones is made now, with this handling.
+
+    `others` are handled in one transaction with it: deliveries to the same consumer, of an event that allows it.
+    """
 
     index: int
     handling: Handling = Handling.DELIVER
+    others: tuple[int, ...] = ()
 
 
 class Schedule(Protocol):

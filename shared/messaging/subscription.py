@@ -9,6 +9,10 @@ from typing import Any
 
 from shared.db.unit_of_work import UnitOfWork
 from shared.events.base import Event
+from shared.events.catalogue import BY_ROUTING_KEY
+
+#: a busy consumer collects for so long where somebody waits for what follows, and where it only counts
+COLLECT_S, COLLECT_COUNTS_S = 0.1, 0.4
 
 
 def consumer_name(service: str, event: type[Event]) -> str:
@@ -30,6 +34,13 @@ class WorkSubscription:
     @property
     def consumer(self) -> str:
         return consumer_name(self.service, self.event)
+
+    @property
+    def collects_s(self) -> float:
+        """For how long it may wait for more events when it is busy."""
+        entry = BY_ROUTING_KEY.get(self.event.routing_key())
+        only_counts = entry is not None and self.service.replace("-", "_") in entry.counting
+        return COLLECT_COUNTS_S if only_counts else COLLECT_S
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,14 @@ class Delivery:
     @property
     def waits(self) -> int:
         return self.deferred.waits if self.deferred else 0
+
+
+@dataclass(frozen=True)
+class Received:
+    """A delivery and the event in it."""
+
+    delivery: Delivery
+    event: Event
 
 
 class DeliveryOutcome(StrEnum):

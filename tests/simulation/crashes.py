@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -90,7 +90,7 @@ class SimulatedDatabase(Database):
 
     @asynccontextmanager
     async def begin(
-        self, *, reason: str, cause_event_id: int | None = None, inbox: InboxKey | None = None
+        self, *, reason: str, cause_event_id: int | None = None, inbox: Sequence[InboxKey] = ()
     ) -> AsyncIterator[UnitOfWork]:
         async with super().begin(reason=reason, cause_event_id=cause_event_id, inbox=inbox) as work:
             yield work

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.events import BY_ROUTING_KEY
 from shared.messaging.schedule import Choice, Handling
 from shared.messaging.subscription import Delivery
 from tests.simulation.clock import VirtualClock
@@ -64,8 +65,15 @@ class Faults:
         )
 
 
+#: how many more messages are handled in one transaction with one, at most, drawn each time
+GROUPS = (0, 0, 1, 3, 20)
+
+
 class SeededSchedule:
-    """Any waiting message may be next, older ones somewhat sooner; some come hours late, behind newer ones."""
+    """Any waiting message may be next, older ones somewhat sooner; some come hours late, behind newer ones.
+
+    Others to the same consumer are handled with it, any of those that have arrived and in any order.
+    """
 
     def __init__(self, rng: random.Random, clock: VirtualClock) -> None:
         self._rng, self._clock = rng, clock
@@ -92,12 +100,18 @@ class SeededSchedule:
         if chance < self.faults.drop:
             return Choice(index, Handling.DROP)
         if chance < self.faults.drop + self.faults.duplicate:
-            return Choice(index, Handling.DUPLICATE)
+            return Choice(index, Handling.DUPLICATE, self._others(waiting, index, ready))
         if chance < self.faults.drop + self.faults.duplicate + self.faults.delay:
             delivery = waiting[index]
             self._late[id(delivery)] = (delivery, self._clock.elapsed_s + self._rng.uniform(1.0, LONGEST_DELAY_S))
             return None
-        return Choice(index)
+        return Choice(index, Handling.DELIVER, self._others(waiting, index, ready))
+
+    def _others(self, waiting: Sequence[Delivery], index: int, ready: Sequence[int]) -> tuple[int, ...]:
+        consumer, routing_key = waiting[index].consumer, waiting[index].routing_key
+        most = self._rng.choice(GROUPS) if BY_ROUTING_KEY[routing_key].event.shares_transaction else 0
+        alike = [one for one in ready if one != index and waiting[one].consumer == consumer]
+        return tuple(self._rng.sample(alike, min(most, len(alike))))
 
     def forget(self) -> None:
         """The bus starts anew and with it every wait."""

@@ -54,7 +54,7 @@ class Services:
         self._replicas = {
             name: [f"{name}#{number}" for number in range(1, 3 if name in TWICE else 2)] for name in self._roots
         }
-        metrics = MessagingMetrics(CollectorRegistry())
+        self._metrics = MessagingMetrics(CollectorRegistry())
         for name, replicas in self._replicas.items():
             for replica in replicas:
                 self._build(replica)
@@ -68,7 +68,7 @@ class Services:
             consumers = {item.consumer: item for item in work}
             # a handler that raises what it should not is a bug, also if it would succeed the next time
             once = RetryPolicy(tries=1)
-            dispatcher = Dispatcher(database.acting_as(name), consumers, metrics, retry=once, sleep=_no_sleep)
+            dispatcher = Dispatcher(database.acting_as(name), consumers, self._metrics, retry=once, sleep=_no_sleep)
             self.dispatchers[name] = dispatcher
             transport.attach(Attached(service.name, dispatcher, work, news))
 
@@ -85,6 +85,11 @@ class Services:
         await self.background.stop(replica)
         self._build(replica)
         await self._start(replica)
+
+    def failed_together(self) -> list[str]:
+        """Consumers that failed with several events in one transaction; that each was then handled alone hides it."""
+        samples = next(iter(self._metrics.tried_alone.collect())).samples
+        return [f"{one.labels['consumer']}: {one.labels['cause']}" for one in samples if one.name.endswith("_total")]
 
     async def stop(self) -> None:
         for replica in self.services:

@@ -160,6 +160,7 @@ class Simulation:
             await self.services.restart(str(death))
         failures = self.services.background.failures()
         assert not failures, f"{self.report.replay}: a service's loop ended: {failures[0]!r}"
+        self._complain([f"failed together, not alone: {one}" for one in self.services.failed_together()])
         if self.crashes.n_commits == commits_before:
             return
         self._seen = await self.checker.after_step(moment)
@@ -207,9 +208,10 @@ class Simulation:
             await self.transport.load()
         chosen = self.transport.choose()
         if chosen is not None:
-            entry, handling = chosen
-            self._note(f"{handling} to {entry.delivery.consumer}: {entry.delivery.body.decode()[:200]}")
-            await self.transport.make(entry, handling)
+            entries, handling = chosen
+            for entry in entries:
+                self._note(f"{handling} to {entry.delivery.consumer}: {entry.delivery.body.decode()[:200]}")
+            await self.transport.make(entries, handling)
 
     async def _wait(self) -> None:
         """Nothing to do: time passes, longer each time, and all periodic work is due."""

@@ -113,14 +113,14 @@ def test_an_inbox_that_lets_duplicates_through_is_found(monkeypatch: pytest.Monk
     """The statistics of the queues are a plain sum: only the inbox keeps an event from being added twice."""
     opened = unit_of_work.UnitOfWork.open
 
-    async def always_first(self: Any, **given: Any) -> None:
+    async def always_new(self: Any, **given: Any) -> None:
         await opened(self, **given)
-        self.is_first = True
+        self.new_events = frozenset(key.event_id for key in given["inbox"])
 
     async def nobody_audits(self: QueueStatistics, work: Any) -> None:
         """Audits correct what differs twice: the bug would be mended before anybody looks."""
 
-    monkeypatch.setattr(unit_of_work.UnitOfWork, "open", always_first)
+    monkeypatch.setattr(unit_of_work.UnitOfWork, "open", always_new)
     monkeypatch.setattr(QueueStatistics, "audit", nobody_audits)
     with pytest.raises(InvariantBroken, match="I13 i13_statistics_differ_at_rest"):
         for seed in range(1, 6):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from shared.events.jobs import JobMove, ShareMove
+from shared.events.jobs import DatedMoves, JobMove, ShareMove
 from shared.states.job import FINAL, JobStatus
 
 # Entering one of these means that a pilot asked for work, or that a job started.
@@ -60,20 +60,31 @@ def changes_of_shares(moves: Iterable[ShareMove]) -> list[Change]:
     return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]
 
 
-def signs_of_life(moves: Iterable[JobMove], at: datetime) -> dict[str, tuple[datetime | None, datetime | None]]:
-    """For each queue: when a pilot last asked, when a job last started; sorted by queue."""
-    asked = {move.queue for move in moves if move.to_status in PILOT_ASKED}
-    started = {move.queue for move in moves if move.to_status in STARTED}
-    return {
-        queue: (at if queue in asked else None, at if queue in started else None) for queue in sorted(asked | started)
-    }
+def signs_of_life(
+    dated: Iterable[DatedMoves], now: datetime
+) -> dict[str, tuple[datetime | None, datetime | None]]:
+    """For each queue: when a pilot last asked, when a job last started; sorted by queue. Undated moves are of `now`."""
+    asked: dict[str, datetime] = {}
+    started: dict[str, datetime] = {}
+    for at, move in _each(dated, now):
+        for known, statuses in ((asked, PILOT_ASKED), (started, STARTED)):
+            if move.to_status in statuses:
+                known[move.queue] = max(at, known.get(move.queue, at))
+    return {queue: (asked.get(queue), started.get(queue)) for queue in sorted({*asked, *started})}
 
 
-def outcomes_of(moves: Iterable[JobMove], at: datetime) -> dict[OutcomeKey, dict[str, int]]:
-    """Jobs that left the queue (started) or ended, by hour, queue, share and task; sorted by key."""
-    hour = at.replace(minute=0, second=0, microsecond=0)
+def _each(dated: Iterable[DatedMoves], now: datetime) -> Iterator[tuple[datetime, JobMove]]:
+    return ((at or now, move) for at, moves in dated for move in moves)
+
+
+def outcomes_of(dated: Iterable[DatedMoves], now: datetime) -> dict[OutcomeKey, dict[str, int]]:
+    """Jobs that left the queue (started) or ended, by hour, queue, share and task; sorted by key.
+
+    Undated moves are of `now`.
+    """
     found: dict[OutcomeKey, dict[str, int]] = {}
-    for move in moves:
+    for at, move in _each(dated, now):
+        hour = at.replace(minute=0, second=0, microsecond=0)
         to_running = move.to_status == "running" and move.from_status in WAITED_FOR_A_PILOT
         name = "started" if to_running else move.to_status
         if name in OUTCOMES:

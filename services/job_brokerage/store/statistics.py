@@ -76,11 +76,10 @@ class QueueStatistics:
         )
 
     async def on_jobs_moved(self, event: JobsEvent, work: UnitOfWork) -> None:
-        """Fold one event about jobs; the inbox sees to it that each is folded once."""
-        at = event.occurred_at or work.now
+        """Fold one event about jobs, or several in one; the inbox sees to it that each is folded once."""
         await self._add(work, changes_of(event.moves))
-        await self._note_life(work, event, at)
-        await self._note_outcomes(work, event, at)
+        await self._note_life(work, event)
+        await self._note_outcomes(work, event)
         if isinstance(event, JobsStarted) and event.job_ids:
             await SQL.run(work.connection, "fold_waits", job_ids=list(event.job_ids))
         self.mark(move.queue for move in event.moves)
@@ -172,8 +171,8 @@ class QueueStatistics:
             n_cores=[change.n_cores for change in changes],
         )
 
-    async def _note_life(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
-        signs = signs_of_life(event.moves, at)
+    async def _note_life(self, work: UnitOfWork, event: JobsEvent) -> None:
+        signs = signs_of_life(event.dated_moves, work.now)
         if signs:
             await SQL.run(
                 work.connection,
@@ -183,8 +182,8 @@ class QueueStatistics:
                 starts=[start for _, start in signs.values()],
             )
 
-    async def _note_outcomes(self, work: UnitOfWork, event: JobsEvent, at: datetime) -> None:
-        outcomes = outcomes_of(event.moves, at)
+    async def _note_outcomes(self, work: UnitOfWork, event: JobsEvent) -> None:
+        outcomes = outcomes_of(event.dated_moves, work.now)
         if outcomes:
             hours, queues, gshares, task_ids = (list(column) for column in zip(*outcomes, strict=True))
             counts: dict[str, Any] = {f"n_{name}": [one[name] for one in outcomes.values()] for name in OUTCOMES}

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from shared.events.jobs import JobMove
+from shared.events.jobs import DatedMoves
 
 OCCUPIES: str = "running"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,32 +53,34 @@ def bucket_end(at: datetime, width_s: int) -> datetime:
 
 
 def bucket_changes(
-    moves: Iterable[JobMove],
-    at: datetime,
+    dated: Iterable[DatedMoves],
+    now: datetime,
     *,
     width_s: int,
     core_powers_hs06: Mapping[str, float],
     usual_hs06: float,
 ) -> list[BucketChange]:
-    """What moves of jobs at a time add to the buckets, in the order of their keys.
+    """What moves of jobs add to the buckets of their times, in the order of their keys. Undated moves are of `now`.
 
     Moves to and from `running` count, no others.
 
     `core_powers_hs06`: of a core, at queues that have a benchmark.
     """
-    end = bucket_end(at, width_s)
-    rest_s = (end - at).total_seconds()
-    sums: dict[BucketKey, list[float]] = defaultdict(lambda: [0, 0.0])
-    for move in moves:
-        sign = (move.to_status == OCCUPIES) - (move.from_status == OCCUPIES)
-        if sign:
-            row = sums[end, move.task_id, move.gshare, move.user_name]
-            row[0] += sign * move.n_cores
-            row[1] += sign * move.n_cores * core_powers_hs06.get(move.queue, usual_hs06)
+    sums: dict[BucketKey, list[float]] = defaultdict(lambda: [0, 0.0, 0.0, 0.0])
+    for at, moves in dated:
+        end = bucket_end(at or now, width_s)
+        rest_s = (end - (at or now)).total_seconds()
+        for move in moves:
+            sign = (move.to_status == OCCUPIES) - (move.from_status == OCCUPIES)
+            if sign:
+                cores, power_hs06 = sign * move.n_cores, core_powers_hs06.get(move.queue, usual_hs06)
+                row = sums[end, move.task_id, move.gshare, move.user_name]
+                for place, added in enumerate((cores, cores * power_hs06, cores * rest_s, cores * power_hs06 * rest_s)):
+                    row[place] += added
     return [
-        BucketChange(key, int(cores), hs06, cores * rest_s, hs06 * rest_s)
-        for key, (cores, hs06) in sorted(sums.items())
-        if cores or hs06
+        BucketChange(key, int(cores), hs06, core_s, hs06_s)
+        for key, (cores, hs06, core_s, hs06_s) in sorted(sums.items())
+        if cores or hs06 or core_s or hs06_s
     ]
 
 

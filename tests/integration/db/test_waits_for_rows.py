@@ -49,7 +49,7 @@ async def row_held(holder: Database) -> AsyncIterator[None]:
         yield
 
 
-async def lock(database: Database, inbox: InboxKey | None = None) -> None:
+async def lock(database: Database, *inbox: InboxKey) -> None:
     async with database.begin(reason="test", inbox=inbox) as work:
         await work.connection.fetchval(LOCK)
 

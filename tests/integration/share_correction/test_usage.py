@@ -36,8 +36,8 @@ class Stage:
     async def deliver(self, replica: int, event: JobsEvent) -> None:
         assert event.occurred_at is not None
         key = InboxKey("share-correction.test", event.event_id, event.occurred_at)
-        async with self.databases[replica].begin(reason="test", inbox=key) as work:
-            if work.is_first:
+        async with self.databases[replica].begin(reason="test", inbox=[key]) as work:
+            if work.new_events:
                 await self.replicas[replica].on_jobs_moved(event, work)
 
     async def used(self, span_s: float) -> dict[tuple[str, str, str, str], float]:

@@ -62,7 +62,7 @@ def test_the_sum_is_the_same_in_any_order_and_in_any_portions(steps, rng) -> Non
 
 
 def test_a_dispatch_shows_a_pilot_and_a_start_shows_a_job_that_started() -> None:
-    signs = signs_of_life([move("activated", "sent", queue="B"), move("sent", "running", queue="A")], AT)
+    signs = signs_of_life([(None, (move("activated", "sent", queue="B"), move("sent", "running", queue="A")))], AT)
     assert signs == {"A": (None, AT), "B": (AT, None)}
 
 
@@ -73,7 +73,7 @@ def test_outcomes_are_counted_by_the_hour_and_a_job_starts_once() -> None:
         move("running", "failed", 3),
         move("defined", "closed"),
     ]
-    outcomes = outcomes_of(moves, AT)
+    outcomes = outcomes_of([(AT, tuple(moves))], AT)
     hour = AT.replace(minute=0, second=0)
     assert outcomes == {(hour, "Q", "MC", 1): {"started": 2, "finished": 0, "failed": 3, "closed": 1, "cancelled": 0}}
 

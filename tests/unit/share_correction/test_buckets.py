@@ -32,7 +32,8 @@ def changes(
         task_id=1, queue=queue, resource_type="SCORE", gshare="MC", user_name="ann", from_status=before,
         to_status=after, n_jobs=1, n_cores=cores,
     )  # fmt: skip
-    return bucket_changes([move], at(seconds), width_s=WIDTH_S, core_powers_hs06={"STRONG": 20.0}, usual_hs06=10.0)
+    dated, powers = [(None, (move,))], {"STRONG": 20.0}
+    return bucket_changes(dated, at(seconds), width_s=WIDTH_S, core_powers_hs06=powers, usual_hs06=10.0)
 
 
 def used(found: list[BucketChange], since: datetime, now: datetime) -> float:
