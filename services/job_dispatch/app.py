@@ -155,7 +155,7 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     sites = SiteRequirements(reader, windows, metrics, grid, clock=clock)
     picks, most = Picks(windows, sites), ClaimLimits(settings.claim_batch_limit)
     claims = Claims(windows, reader, texts, picks, metrics, identity=identity, clock=clock, limits=most)
-    report_limits = CoalescerLimits(settings.report_batch_limit, 1 if simulated else settings.report_sessions)
+    report_limits = _report_limits(settings, simulated=simulated)
     reporting = Reporting(database, store, metrics, parameters, limits=report_limits)
     activity, lifecycle = PilotActivity(database, parameters, grid, clock), Lifecycle(store)
     commands, reordering, handlers = _handlers(store, lifecycle, CapRoom(parameters), grid, simulated=simulated)
@@ -191,6 +191,14 @@ def build_parts(context: Context, *, clock: Callable[[], float] = time.monotonic
     return Parts(
         claims, windows, sites, reporting, handlers, lifecycle, commands, news, activity, upkeep, service, close
     )
+
+
+def _report_limits(settings: DispatchSettings, *, simulated: bool) -> CoalescerLimits:
+    """In a simulation nobody waits: time stands still while a request is answered."""
+    if simulated:
+        return CoalescerLimits(settings.report_batch_limit, concurrency=1)
+    collect_s = settings.report_collect_s
+    return CoalescerLimits(settings.report_batch_limit, settings.report_sessions, collect_s=collect_s)
 
 
 def _web(

@@ -1,4 +1,7 @@
-"""Does together what arrives together: one transaction for all that waits, a reply after the commit."""
+"""Does together what arrives together: one transaction for all that waits, a reply after the commit.
+
+Where much arrives, more is waited for: what pilots report over many connections shares a transaction.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from shared.db.database import is_retryable, unavailable
 from shared.db.holders import for_all
+from shared.pace import Pace
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,6 +42,9 @@ class CoalescerLimits:
     `batch` items in one transaction, `concurrency` transactions at once; how PostgreSQL's absence is waited out.
 
     What another transaction holds is tried again every `held_after_s`, `held_tries` times: by default for 40 s.
+
+    Where at least `worth` more items may be expected within `collect_s`, an item waits for them for so long; who is
+    alone waits for nobody.
     """
 
     batch: int = 200
@@ -46,6 +53,8 @@ class CoalescerLimits:
     retry_after_s: float = 0.25
     held_tries: int = 800
     held_after_s: float = 0.05
+    collect_s: float = 0.0
+    worth: int = 8
 
 
 class Coalescer(Generic[T, R]):
@@ -69,7 +78,9 @@ class Coalescer(Generic[T, R]):
         self._waiting: deque[_Waiting[T, R]] = deque()
         self._busy: set[Hashable] = set()
         self._n_running = 0
-        self._scheduled = False
+        self._pace = Pace(self._limits.collect_s, worth=self._limits.worth)
+        self._waiting_since = 0.0
+        self._scheduled: asyncio.Handle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._held: list[tuple[_Waiting[T, R], int]] = []
         self._is_retrying = False
@@ -77,17 +88,26 @@ class Coalescer(Generic[T, R]):
     async def submit(self, item: T) -> R:
         """The item's result, after the commit. Raises TooLate, or what `run` raised for this item."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        arrived = self._pace.arrived()
+        if not self._waiting:
+            self._waiting_since = arrived
         self._waiting.append((item, future))
         self._schedule()
         return await future
 
     def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._pump)
+        """Begin a batch soon: when the first that waits has waited for long enough, or when there is a whole batch."""
+        is_full = len(self._waiting) >= self._limits.batch
+        if self._scheduled is not None and not is_full:
+            return
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+        left_s = 0.0 if is_full else self._pace.left_s(self._waiting_since)
+        loop = asyncio.get_running_loop()
+        self._scheduled = loop.call_later(left_s, self._pump) if left_s > 0 else loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        self._scheduled = False
+        self._scheduled = None
         while self._waiting and self._n_running < self._limits.concurrency:
             batch = self._next_batch()
             if not batch:

@@ -21,6 +21,7 @@ class DispatchSettings(Settings):
     claim_batch_limit: int = Field(128, ge=1, le=1000, description="claims in one statement")
     report_sessions: int = Field(2, ge=1, le=16, description="transactions that store reports at the same time")
     report_batch_limit: int = Field(200, ge=1, le=2000, description="reports in one transaction")
+    report_collect_s: float = Field(0.05, ge=0.0, le=1.0, description="wait for more reports where many arrive")
     credentials_directory: Path | None = Field(None, description="folder with proxies/ and key_pairs/ for pilots")
     secrets_key_file: Path | None = Field(None, description="keys of secrets; absent: none are kept")
 

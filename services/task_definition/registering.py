@@ -29,8 +29,9 @@ from shared.brokerage.output_places import storage_of_file
 from shared.catalogue.port import Catalogue, NewFile, OneUse
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
+from shared.events import IDS_OF_EVENT, OutputsProduced, OutputsRegistered, TransfersCompleted, TransfersRequested
 from shared.model.analysis import is_analysis
+from shared.model.batches import batches
 from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
@@ -99,8 +100,11 @@ class Data:
         for one in found.new_datasets:
             await self._catalogue.create(work.connection, one["name"], scope=one["scope"], container=one["container"])
         await self._catalogue.add_files(work.connection, found.files)
-        registered = tuple(job_id for job_id in found.job_ids if job_id not in found.without_storage)
-        work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=found.without_storage))
+        without_storage = set(found.without_storage)
+        for some in batches(found.job_ids, IDS_OF_EVENT):
+            lost = tuple(job_id for job_id in some if job_id in without_storage)
+            registered = tuple(job_id for job_id in some if job_id not in without_storage)
+            work.emit(OutputsRegistered(job_ids=registered, without_storage_job_ids=lost))
 
     async def produced(self, connection: asyncpg.Connection, job_ids: Sequence[int]) -> Produced:
         """What holding jobs wrote, as their pilots reported it."""
@@ -202,14 +206,16 @@ class Data:
             transfer_ids=[row["transfer_id"] for row in done],
         )
         await self._put_copies(work.connection, moved)
-        failed = sorted({row["job_id"] for row in rows if row["status"] == "failed"})
-        work.emit(
-            TransfersCompleted(
-                transfer_ids=tuple(row["transfer_id"] for row in rows),
-                job_ids=tuple(sorted({row["job_id"] for row in done} - set(failed))),
-                failed_job_ids=tuple(failed),
+        failed = {row["job_id"] for row in rows if row["status"] == "failed"}
+        for some in batches(rows, IDS_OF_EVENT):
+            job_ids = {row["job_id"] for row in some}
+            work.emit(
+                TransfersCompleted(
+                    transfer_ids=tuple(row["transfer_id"] for row in some),
+                    job_ids=tuple(sorted(job_ids - failed)),
+                    failed_job_ids=tuple(sorted(job_ids & failed)),
+                )
             )
-        )
 
 
 def _copy(row: asyncpg.Record) -> tuple[str, str, str]:

@@ -10,8 +10,9 @@ from services.job_dispatch.policy.inputs import InputNeed, JobAtQueue, plan_inpu
 from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store.jobs import LockedJob, NewTransfer, Store, TaskOfJobs
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TransfersRequested
+from shared.events import IDS_OF_EVENT, TransfersRequested
 from shared.model.analysis import is_analysis
+from shared.model.batches import batches
 from shared.model.grid import Grid
 from shared.snapshot import KnownGrid
 from shared.states.task import TaskStatus
@@ -70,8 +71,8 @@ class Inputs:
             for one in plan.transfers
         ]
         transfer_ids = await self._store.insert_transfers(work.connection, new, "input")
-        if transfer_ids:
-            work.emit(TransfersRequested(transfer_ids=tuple(transfer_ids)))
+        for some in batches(tuple(transfer_ids), IDS_OF_EVENT):
+            work.emit(TransfersRequested(transfer_ids=some))
 
     async def _needs(self, work: UnitOfWork, jobs: Mapping[int, LockedJob], grid: Grid) -> list[InputNeed]:
         queues = {job.row.queue for job in jobs.values()} & grid.queues.keys()

@@ -10,8 +10,9 @@ from services.job_dispatch.policy.reports import Blame
 from services.job_dispatch.store.jobs import JobOutput, LockedJob, NewTransfer, Store, StoredReport, TaskOfJobs
 from shared.brokerage.output_places import kept_storage, must_move, storage_of_file
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TransfersRequested
+from shared.events import IDS_OF_EVENT, TransfersRequested
 from shared.model.analysis import is_analysis
+from shared.model.batches import batches
 from shared.model.grid import Grid
 from shared.model.job_report import JobReport, ReportedFile
 from shared.snapshot import KnownGrid
@@ -76,8 +77,8 @@ class Outputs:
             for one in transfers
         ]
         transfer_ids = await self._store.insert_transfers(work.connection, new, "output")
-        if transfer_ids:
-            work.emit(TransfersRequested(transfer_ids=tuple(transfer_ids)))
+        for some in batches(tuple(transfer_ids), IDS_OF_EVENT):
+            work.emit(TransfersRequested(transfer_ids=some))
 
     async def without_storage(self, work: UnitOfWork, job_ids: Sequence[int]) -> None:
         """Holding jobs whose outputs are at no storage that is known: they cannot be read."""

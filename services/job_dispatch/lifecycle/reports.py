@@ -24,7 +24,8 @@ from shared.auth.named import is_named
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import JobsFailed, JobsStarted, OutputsProduced, moves_of
+from shared.events import IDS_OF_EVENT, JobsFailed, JobsStarted, OutputsProduced, moves_of
+from shared.model.batches import batches
 from shared.states.job import JobStatus
 
 REASON = "reported by the pilot"
@@ -129,9 +130,9 @@ class Reporting:
         self, work: UnitOfWork, jobs: Mapping[int, LockedJob], reports: Sequence[Report], effect: Effect
     ) -> None:
         started = await self._store.start(work.connection, sorted(one.job_id for one in reports), STATUS_AFTER[effect])
-        if started:
-            moves = moves_of((jobs[job_id].row.as_counted for job_id in started), STATUS_AFTER[effect])
-            work.emit(JobsStarted(job_ids=tuple(sorted(started)), moves=moves))
+        for some in batches(sorted(started), IDS_OF_EVENT):
+            moves = moves_of((jobs[job_id].row.as_counted for job_id in some), STATUS_AFTER[effect])
+            work.emit(JobsStarted(job_ids=tuple(some), moves=moves))
 
     async def _end(
         self,
@@ -158,9 +159,10 @@ class Reporting:
         )
         ended = await self._store.end(work.connection, [one.job_id for one in ordered], STATUS_AFTER[effect], blames)
         await end_progress(work.connection, ended)
-        moves = moves_of((jobs[job_id].row.as_counted for job_id in ended), STATUS_AFTER[effect])
         event = OutputsProduced if effect is Effect.HOLDING else JobsFailed
-        work.emit(event(job_ids=tuple(ended), moves=moves))
+        for some in batches(ended, IDS_OF_EVENT):
+            moves = moves_of((jobs[job_id].row.as_counted for job_id in some), STATUS_AFTER[effect])
+            work.emit(event(job_ids=tuple(some), moves=moves))
 
     async def close(self) -> None:
         await self._coalescer.close()

@@ -17,7 +17,7 @@ from shared.catalogue.port import Catalogue, OneUse
 from shared.config.parameters import Parameters
 from shared.db.database import Database
 from shared.db.unit_of_work import UnitOfWork
-from shared.events import TransfersCompleted
+from shared.events import IDS_OF_EVENT, TransfersCompleted
 from shared.model.batches import batches
 
 #: files that are put into a dataset, or looked up, together
@@ -143,18 +143,19 @@ class OutsideMoving:
         if not ended:
             return
         ids = {row["transfer_id"] for row in ended}
-        job_ids = tuple(sorted({row["job_id"] for row in ended}))
         if error is None:
             places = {row["transfer_id"]: row["destination_storage"] for row in transfers}
             arrived = [row for row in files if row["transfer_id"] in ids]
             await self._put_copies(work, request, arrived, places)
-        work.emit(
-            TransfersCompleted(
-                transfer_ids=tuple(sorted(ids)),
-                job_ids=job_ids if error is None else (),
-                failed_job_ids=() if error is None else job_ids,
+        for some in batches(ended, IDS_OF_EVENT):
+            job_ids = tuple(sorted({row["job_id"] for row in some}))
+            work.emit(
+                TransfersCompleted(
+                    transfer_ids=tuple(sorted(row["transfer_id"] for row in some)),
+                    job_ids=job_ids if error is None else (),
+                    failed_job_ids=() if error is None else job_ids,
+                )
             )
-        )
 
 
 async def _arrived(
