@@ -12,7 +12,7 @@ import aio_pika
 from prometheus_client import CollectorRegistry
 
 from shared.db import Database, UnitOfWork
-from shared.events import ConfigChanged, TaskDefined, TaskReady
+from shared.events import ConfigChanged, JobsFinished, TaskDefined, TaskReady
 from shared.events.base import Event
 from shared.events.catalogue import Entry
 from shared.messaging.dispatcher import Dispatcher, RetryPolicy
@@ -24,9 +24,11 @@ from shared.messaging.transport import Attached
 
 SERVICE = "task-brokerage"
 DEFINED_QUEUE = "task-brokerage.task-defined"
+FINISHED_QUEUE = "task-brokerage.jobs-finished"
 ENTRIES = (
     Entry(TaskDefined, ("task_definition",), ("task_brokerage",)),
     Entry(TaskReady, ("task_brokerage",), ("job_generation",)),
+    Entry(JobsFinished, ("job_dispatch",), ("task_brokerage",)),
     Entry(ConfigChanged, ("task_definition",), (), ("task_brokerage",)),
 )
 QUICK = RetryPolicy(tries=3, first_delay_s=0.01, factor=1.0)

@@ -1,5 +1,6 @@
 """A service as a process: `python -m tests.integration.messaging.sample_service`. One row in `effects` per event, after
-SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs."""
+SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs, and SAMPLE_TOGETHER when one does
+for several events in one transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import os
 from pathlib import Path
 
 from shared.db import UnitOfWork
-from shared.events import TaskDefined, TaskReady
+from shared.events import TaskDefined, TaskProgressed, TaskReady
 from shared.runtime.serve import main
 from shared.runtime.service import Context, Periodic, Service
 
@@ -21,6 +22,12 @@ class Handlers:
         await work.connection.execute("INSERT INTO effects VALUES ($1, $2)", event.event_id, event.task_id)
         work.emit(TaskReady(task_id=event.task_id))
 
+    async def on_task_progressed(self, event: TaskProgressed, work: UnitOfWork) -> None:
+        await asyncio.sleep(float(os.environ.get("SAMPLE_WORK_S", "0")))
+        await work.connection.execute("INSERT INTO effects VALUES ($1, $2)", event.event_id, event.task_id)
+        if os.environ.get("SAMPLE_TOGETHER") and len(work.new_events) > 1:
+            await asyncio.to_thread(Path(os.environ["SAMPLE_TOGETHER"]).touch)
+
     async def tick(self, work: UnitOfWork) -> None:
         await work.connection.execute("INSERT INTO effects VALUES (0, -1)")
 
@@ -29,7 +36,7 @@ def build(context: Context) -> Service:
     handlers = Handlers()
     return Service(
         "task-brokerage",
-        work=[(TaskDefined, handlers.on_task_defined)],
+        work=[(TaskDefined, handlers.on_task_defined), (TaskProgressed, handlers.on_task_progressed)],
         periodic=[Periodic("tick", 3600.0, handlers.tick)],
     )
 

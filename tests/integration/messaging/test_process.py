@@ -18,6 +18,7 @@ import pytest
 from deploy.local.ports import free_port
 from shared.auth import Authority
 from shared.db import Database
+from shared.events import TaskProgressed
 from shared.messaging.topology import Topology
 from tests.integration.messaging.bus import Effects, emit_defined, eventually, outbox_is_empty, rows
 from tests.servers import ROOT
@@ -193,3 +194,26 @@ async def test_a_killed_service_repeats_no_effect_when_it_comes_back(
         child.send_signal(signal.SIGTERM)
         await ended(child)
     assert sorted(t for t in await effects.task_ids() if t > 0) == list(range(1, 301))
+
+
+async def test_a_service_killed_in_the_middle_of_a_batch_has_done_all_of_it_or_none(
+    environment: dict[str, str], database: Database, effects: Effects, tmp_path: Path
+) -> None:
+    together, total = tmp_path / "together", 60
+    async with database.begin(reason="test") as work:
+        for task_id in range(total):
+            numbers = {"files_finished": 1, "files_failed": 0, "files_total": 2, "live_jobs": 1}
+            work.emit(TaskProgressed(task_id=task_id, status="running", **numbers))
+    async with process(environment | {"SAMPLE_WORK_S": "0.1", "SAMPLE_TOGETHER": str(together)}) as child:
+
+        async def in_the_middle() -> bool:
+            return together.exists()
+
+        await eventually(in_the_middle)
+        child.kill()
+        await child.wait()
+    done = await effects.task_ids()
+    inbox = await rows(database, "SELECT count(*) AS n FROM inbox")
+    assert len(done) == len(set(done)) == inbox[0]["n"] < total
+    async with process(environment):
+        assert await effects.reach(total) == list(range(total))

@@ -54,3 +54,52 @@ async def test_an_item_that_fails_harms_only_itself(n_items: int) -> None:
     coalescer: Coalescer[int, int] = Coalescer(run, key=lambda one: one, limits=LIMITS)
     answers = await asyncio.gather(*map(coalescer.submit, range(n_items)), return_exceptions=True)
     assert isinstance(answers[0], ValueError) and answers[1:] == list(range(1, n_items))
+
+
+async def test_where_little_arrives_nobody_waits_for_others() -> None:
+    rows = Rows()
+    limits = CoalescerLimits(concurrency=1, collect_s=3600.0)
+    coalescer: Coalescer[str, str] = Coalescer(rows.run, key=lambda one: one, limits=limits)
+    for item in "abc":
+        assert await coalescer.submit(item) == item
+    assert rows.batches == [["a"], ["b"], ["c"]]
+
+
+async def test_where_much_arrives_a_transaction_is_waited_for_and_each_item_gets_its_own_result() -> None:
+    rows = Rows()
+    limits = CoalescerLimits(concurrency=2, collect_s=0.05, worth=1)
+    coalescer: Coalescer[str, str] = Coalescer(rows.run, key=lambda one: one, limits=limits)
+    busy = [str(number) for number in range(40)]
+    assert await asyncio.gather(*map(coalescer.submit, busy)) == busy
+    rows.batches.clear()
+    first = asyncio.create_task(coalescer.submit("a"))
+    await asyncio.sleep(0.01)
+    assert await coalescer.submit("b") == "b" and await first == "a"
+    assert rows.batches == [["a", "b"]]
+
+
+async def test_a_whole_batch_is_not_waited_for() -> None:
+    rows = Rows()
+    limits = CoalescerLimits(batch=10, concurrency=1, collect_s=3600.0, worth=1)
+    coalescer: Coalescer[str, str] = Coalescer(rows.run, key=lambda one: one, limits=limits)
+    async with asyncio.timeout(10.0):
+        await asyncio.gather(*(coalescer.submit(str(number)) for number in range(100)))
+    assert set(map(len, rows.batches)) == {10}
+
+
+async def test_an_item_of_a_collected_batch_that_fails_is_tried_alone() -> None:
+    tried: list[list[int]] = []
+
+    async def run(items: Sequence[int]) -> Sequence[int]:
+        tried.append(list(items))
+        if 7 in items:
+            raise ValueError("bad item")
+        return items
+
+    limits = CoalescerLimits(batch=20, concurrency=1, collect_s=0.05, worth=1)
+    coalescer: Coalescer[int, int] = Coalescer(run, key=lambda one: one, limits=limits)
+    await asyncio.gather(*(coalescer.submit(100 + number) for number in range(40)))
+    tried.clear()
+    answers = await asyncio.gather(*map(coalescer.submit, (6, 7, 8)), return_exceptions=True)
+    assert (answers[0], answers[2]) == (6, 8) and isinstance(answers[1], ValueError)
+    assert tried == [[6, 7, 8], [6], [7], [8]]
