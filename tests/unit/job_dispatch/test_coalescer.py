@@ -58,10 +58,11 @@ async def test_an_item_that_fails_harms_only_itself(n_items: int) -> None:
 
 async def test_where_little_arrives_nobody_waits_for_others() -> None:
     rows = Rows()
-    limits = CoalescerLimits(concurrency=1, collect_s=3600.0)
+    limits = CoalescerLimits(concurrency=1, collect_s=10.0, worth=100)
     coalescer: Coalescer[str, str] = Coalescer(rows.run, key=lambda one: one, limits=limits)
-    for item in "abc":
-        assert await coalescer.submit(item) == item
+    async with asyncio.timeout(5.0):
+        for item in "abc":
+            assert await coalescer.submit(item) == item
     assert rows.batches == [["a"], ["b"], ["c"]]
 
 
