@@ -14,8 +14,8 @@ OVER_S = 1.0
 class Pace:
     """Arrivals of the last second.
 
-    Whoever is idle begins at once. Whoever is busy waits up to `wait_s`, where at least `worth` arrivals may be expected
-    in it: little work is never delayed, much of it is done together.
+    Whoever is idle begins at once. Whoever is busy waits up to `wait_s`, where at least `worth` arrivals may be
+    expected in it: little work is never delayed, much of it is done together.
     """
 
     def __init__(self, wait_s: float, *, worth: int, now: Callable[[], float] = time.monotonic) -> None:

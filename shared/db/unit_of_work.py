@@ -18,8 +18,8 @@ SELECT set_config('orrery.actor', $1, true),
        orrery_now() AS now
 """
 
-# The same, and the inbox rows, in one round trip. The day comes from the event itself, so that a late duplicate meets the
-# row of the first delivery; rows are entered in order, so that two consumers of the same events cannot block each other.
+# The same, and the inbox rows, in one round trip. The day comes from the event itself, so that a late duplicate meets
+# the row of the first delivery. Rows are entered in order, so that two consumers of the same events cannot deadlock.
 # The first event that is new is the cause that the log names, with the number of the others.
 _OPEN_WITH_INBOX = """
 WITH entered AS (

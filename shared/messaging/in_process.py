@@ -1,9 +1,9 @@
 """The in-process transport: every service in one process, no RabbitMQ.
 
 The outbox itself is the queue. A row stays there until every subscriber settled it, so a restart delivers again what
-was not settled; the inbox makes that harmless. `step` does one thing at a time and is what a simulation calls: its schedule
-says which deliveries are handled together. `start` runs the same steps for real, several deliveries at once, which
-collectors put together.
+was not settled; the inbox makes that harmless. `step` does one thing at a time and is what a simulation calls: its
+schedule says which deliveries are handled together. `start` runs the same steps for real, several deliveries at once,
+which collectors put together.
 """
 
 from __future__ import annotations

@@ -102,8 +102,8 @@ class Costs:
         """For people."""
         parts = [f"{name} {value:.2f}" for name, value in Counter(self.processor_ms).most_common() if value >= 0.005]
         return [
-            f"   of a life: {self.transactions:.1f} transactions, {self.events:.1f} events, {self.wal_kb:.1f} kB of WAL,"
-            f" {self.own_ms:.1f} ms of processor time without pilots",
+            f"   a life: {self.transactions:.2f} transactions, {self.events:.2f} events, {self.wal_kb:.1f} kB of WAL, "
+            f"{self.own_ms:.1f} ms of processor time without pilots",
             f"   processor ms: {', '.join(parts)}",
         ]
 
@@ -192,7 +192,8 @@ async def measure(system: LocalSystem, n_tasks: int) -> Costs | None:
     arguments += [part for kind in ("payload", "memory", "stage_out") for part in ("--failure", f"{kind}=0")]
     database = await asyncpg.connect(url)
     try:
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}, trust_env=False, timeout=300) as http:
+        headers = {"Authorization": f"Bearer {token}"}
+        async with httpx.AsyncClient(headers=headers, trust_env=False, timeout=300) as http:
             await load_grid(system, http)
             task_ids = await submit(system, http, n_tasks)
         watch = Watch(database, url, task_ids)

@@ -60,9 +60,7 @@ def changes_of_shares(moves: Iterable[ShareMove]) -> list[Change]:
     return [Change(key, jobs, cores) for key, (jobs, cores) in sorted(sums.items()) if jobs or cores]
 
 
-def signs_of_life(
-    dated: Iterable[DatedMoves], now: datetime
-) -> dict[str, tuple[datetime | None, datetime | None]]:
+def signs_of_life(dated: Iterable[DatedMoves], now: datetime) -> dict[str, tuple[datetime | None, datetime | None]]:
     """For each queue: when a pilot last asked, when a job last started; sorted by queue. Undated moves are of `now`."""
     asked: dict[str, datetime] = {}
     started: dict[str, datetime] = {}

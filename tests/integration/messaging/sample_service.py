@@ -1,6 +1,6 @@
 """A service as a process: `python -m tests.integration.messaging.sample_service`. One row in `effects` per event, after
-SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs, and SAMPLE_TOGETHER when one does
-for several events in one transaction."""
+SAMPLE_WORK_S seconds of work; a file SAMPLE_BEGUN appears when the first handler runs, and SAMPLE_TOGETHER when one
+does for several events in one transaction."""
 
 from __future__ import annotations
 

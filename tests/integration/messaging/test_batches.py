@@ -1,4 +1,4 @@
-"""Several events in one transaction, over a real RabbitMQ: what is bad in a batch has its own outcome, the rest lands."""
+"""Several events in one transaction, over a real RabbitMQ: what is bad has its own outcome, the rest lands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is idle is served at once; who is busy does several events in one transaction, and one bad event harms no other."""
+"""Who is idle is served at once, who is busy does several events in one transaction; a bad event harms no other."""
 
 from __future__ import annotations
 
