@@ -54,7 +54,7 @@ class CoalescerLimits:
     held_tries: int = 800
     held_after_s: float = 0.05
     collect_s: float = 0.0
-    worth: int = 8
+    worth: int = 4
 
 
 class Coalescer(Generic[T, R]):
