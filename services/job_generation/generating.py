@@ -68,8 +68,9 @@ class Generating:
         parameters, lines = await store.texts(work, task.task_id)
         datasets = {one.dataset_id: one for one in await store.datasets(work, task.task_id)}
         templates = await store.templates(work, task.task_id)
-        whole = {**parameters, **({"sourceURL": lines["source_url"]} if lines.get("source_url") else {})}
-        return JobSource(replace(task, parameters=whole), datasets, templates, lines)
+        url = lines.get("source_url") or task.rules.source_url
+        known = replace(task, parameters=parameters, rules=task.rules.changed(source_url=url))
+        return JobSource(known, datasets, templates, lines)
 
     async def queues(self, work: UnitOfWork, task: Task, candidates: Sequence[QueueChoice]) -> list[QueueFacts]:
         """The candidates with what is known about them now."""

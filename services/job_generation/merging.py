@@ -15,10 +15,10 @@ from services.job_generation.policy.building import BuildRequest
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.job_source import JobSource, Undefinable
 from services.job_generation.policy.kinds import MERGE, MERGEABLE
+from services.job_generation.policy.merging import MERGE_ATTEMPTS
 from services.job_generation.policy.picking import GENERATING, has_open_input
 from services.job_generation.policy.placing import PlacedJob, Placement
 from services.job_generation.policy.plugin import MergeRequest
-from services.job_generation.policy.rules import MERGE_ATTEMPTS
 from services.job_generation.policy.values import JobInput, Task, Unit
 from services.job_generation.store import builds as store_builds
 from services.job_generation.store import held as store_held

@@ -27,6 +27,7 @@ from shared.events import TaskMeasured
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES, resource_type_of
 from shared.model.units import parse_ram
 from shared.snapshot import KnownGrid
+from shared.task.stored import name_of, with_rules
 
 #: jobs after all input was opened, when the needs are measured for the second time
 SECOND_SAMPLE = 100
@@ -161,7 +162,7 @@ class Scouting:
             await self._exhaust(work, task, reason, numbers)
             return True
         await store_rules.change_split_rule(work, task.task_id, longer)
-        gone = ", ".join(sorted({*split_rule} - {*longer})) or "nMaxFilesPerJob"
+        gone = ", ".join(sorted({*split_rule} - {*longer})) or name_of("n_max_files_per_job")
         reason = f"rules changed to make jobs longer ({gone}): {reason}"
         await store.record_decision(work, task.task_id, "scouts", reason, numbers=numbers)
         return False
@@ -189,8 +190,10 @@ class Scouting:
             work.emit(TaskMeasured(task_id=task.task_id))
         n_gb = scout_sizes.n_gb_per_job(task.rules, sample, task.needs.work_dir_bytes)
         if n_gb is not None:
-            await store_rules.change_split_rule(work, task.task_id, {**(row["split_rule"] or {}), "nGBPerJob": n_gb})
-            values["nGBPerJob"] = n_gb
+            await store_rules.change_split_rule(
+                work, task.task_id, with_rules(row["split_rule"] or {}, n_gb_per_job=n_gb)
+            )
+            values[name_of("n_gb_per_job")] = n_gb
         return values
 
     def _limits(self, task: Task) -> ExhaustLimits:

@@ -14,13 +14,13 @@ from shared.brokerage.decision import Decision
 from shared.brokerage.nucleus import TaskRequest
 from shared.brokerage.pipeline import PASSED
 from shared.brokerage.policy import TaskBrokerage
-from shared.brokerage.smallest_job import keeps_boundaries
 from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskDefined, TaskEvent, TaskReady, TaskReleased
 from shared.messaging.failures import Permanent
 from shared.model.whole_numbers import SEED_BITS
 from shared.snapshot import Snapshot
+from shared.task.in_effect import rules_of
 from shared.waits.causes import causes_of
 from shared.waits.store import note_placed, note_wait
 from shared.waits.waker import WakeMetrics
@@ -106,7 +106,11 @@ class TaskHandlers:
         datasets, inputs = await self._store.inputs(work, task_id, self._snapshot.world.grid.storages)
         remaining_work = await self._store.remaining_work(work, row["current_priority"])
         limits = limits_from(self._parameters, vo=row["vo"], gshare=row["gshare"])
-        boundary = await self._store.largest_boundary(work, task_id) if keeps_boundaries(row["split_rule"]) else None
+        boundary = (
+            await self._store.largest_boundary(work, task_id)
+            if rules_of(row["split_rule"]).keeps_boundaries_whole
+            else None
+        )
         try:
             job = job_request(row, datasets, inputs, boundary, work.now)
             return task_request(row, job, inputs, remaining_work, limits)

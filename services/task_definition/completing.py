@@ -182,7 +182,7 @@ class Completion:
     async def _facts(self, connection: asyncpg.Connection, task: TaskRow, status: TaskStatus) -> TaskEnd:
         row = await SQL.one(connection, "end_facts", timeout_s=600, task_id=task.task_id)
         parent = None if task.parent_id is None else await self._tasks.status(connection, task.parent_id)
-        rule = task.split_rule
+        rules = task.rules
         return TaskEnd(
             status=status,
             n_files=row["n_files"],
@@ -190,12 +190,12 @@ class Completion:
             completeness_permille=row["permille"],
             goal=task.goal,
             parent_status=parent,
-            demands_input=not (row["is_defined"] and rule.get("allowEmptyInput")),
-            input_open=row["input_open"] and bool(rule.get("runUntilClosed") or rule.get("noWaitParent")),
-            fail_when_goal_unreached=bool(rule.get("failWhenGoalUnreached")),
-            use_exhausted=bool(rule.get("useExhausted")),
+            demands_input=not (row["is_defined"] and rules.allow_empty_input),
+            input_open=row["input_open"] and rules.runs_until_closed,
+            fail_when_goal_unreached=rules.fail_when_goal_unreached,
+            use_exhausted=rules.use_exhausted,
             has_only_preprocessing=row["has_only_preprocessing"],
-            is_search=bool(rule.get("hpoWorkflow")),
+            is_search=rules.evaluates_points,
         )
 
     async def _end(self, work: UnitOfWork, task: TaskRow, status: TaskStatus, reason: str) -> None:
@@ -213,7 +213,7 @@ class Completion:
 
     async def _close_datasets(self, work: UnitOfWork, task: TaskRow, status: TaskStatus) -> None:
         connection, task_id = work.connection, task.task_id
-        outputs, is_step = dict[str, bool](), bool(task.split_rule.get("intermediateTask"))
+        outputs, is_step = dict[str, bool](), task.rules.intermediate_task
         for row in await _datasets(connection, task_id):
             n_files = row["n_files"]
             if row["type"] in OUTPUT_TYPES:

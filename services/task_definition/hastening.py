@@ -23,7 +23,7 @@ class Hastening:
         """Raise the task if it is near its end; one that is raised already is left alone."""
         ended = progress.files_finished + progress.files_failed
         if is_analysis(task.task_type, task.prod_source_label) or not policy.is_near_its_end(
-            task.status, progress.files_total, ended, progress.live_jobs, task.split_rule
+            task.status, progress.files_total, ended, progress.live_jobs, task.rules
         ):
             return
         nodes = (await self._tasks.sharing(work.connection)).nodes

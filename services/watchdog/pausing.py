@@ -21,9 +21,10 @@ from shared.config.parameters import Parameters
 from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCommandRequested
 from shared.snapshot import KnownGrid
+from shared.task.stored import name_of
 
 #: the rule of a task that is left alone
-EXEMPT = "noAutoPause"
+EXEMPT = name_of("no_auto_pause")
 
 
 async def pause_failing(work: UnitOfWork, parameters: Parameters, grid: KnownGrid) -> None:

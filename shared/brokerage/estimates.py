@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.model.needs import WorkNeeds
 from shared.model.resource_types import RAM_COMPENSATION
 from shared.model.units import GB_BYTES, MB_BYTES
+from shared.task.needs import WorkNeeds
 
 # Output of production is never expected to be smaller than this: logs and the like are always there.
 MIN_OUTPUT_BYTES = GB_BYTES // 2

@@ -92,12 +92,11 @@ def parsed(requirements: str) -> Any:
         raise RefusedRequirements(requirements, f"not a ClassAd expression: {error}") from None
 
 
-def requirements_in(rules: Mapping[str, Any]) -> str:
+def requirements_in(text: str | None) -> str:
     """The task's own expression about sites. Raises ValueError if it cannot be read."""
-    text = str(rules.get("requirements") or "")
     if text:
         parsed(text)
-    return text
+    return text or ""
 
 
 def requirements_of(advert: Advert) -> str:

@@ -17,8 +17,8 @@ from shared.brokerage.matchmaking import Advert
 from shared.brokerage.smallest_job import SmallestJob as SmallestJob  # noqa: PLC0414 (part of a request's value)
 from shared.brokerage.smallest_job import smallest_job as smallest_job  # noqa: PLC0414
 from shared.brokerage.software import SoftwareNeeds
-from shared.model.needs import WorkNeeds
 from shared.model.urgency import is_urgent
+from shared.task.needs import WorkNeeds
 
 T = TypeVar("T")
 

@@ -11,15 +11,9 @@ from shared.brokerage.request import JobRequest
 from shared.brokerage.smallest_job import most_events
 from shared.brokerage.software import software_of_task
 from shared.model.analysis import is_analysis
-from shared.model.needs import WorkNeeds
-
-
-def names_in(value: Any) -> tuple[str, ...]:
-    """A list of names, or text separated by commas."""
-    if not value:
-        return ()
-    parts = value.split(",") if isinstance(value, str) else value
-    return tuple(part.strip() for part in parts if part.strip())
+from shared.model.names import names_in
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
 
 
 def request_of_task(row: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> JobRequest:
@@ -30,7 +24,7 @@ def request_of_task(row: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> 
 
     Raises InvalidArchitecture, ValueError.
     """
-    rules = row["split_rule"] or {}
+    rules = rules_of(row["split_rule"])
     return JobRequest(
         task_id=row.get("task_id") or 0,
         now=now,
@@ -44,20 +38,20 @@ def request_of_task(row: Mapping[str, Any], needs: WorkNeeds, now: datetime) -> 
         user_name=row.get("user_name") or "",
         resource_type=row["resource_type"] or "",
         priority=row["current_priority"],
-        is_pre_merged=bool(rules.get("mergeOutput")),
+        is_pre_merged=rules.merge_output,
         is_event_service=row.get("event_service") == 1,
         uses_jumbo=row.get("use_jumbo") not in (None, "D"),  # D: disabled
-        dynamic_number_of_events=bool(rules.get("dynamicNumEvents")),
+        dynamic_number_of_events=rules.granularity is not None,
         most_events=most_events(rules),
-        t1_weight=int(rules.get("t1Weight") or 0),
-        full_chain=str(rules.get("fullChain") or ""),
-        software=software_of_task(row),
-        direct_access_only=rules.get("allowInputLAN") == "only",
+        t1_weight=rules.t1_weight or 0,
+        full_chain=rules.full_chain or "",
+        software=software_of_task(row, rules),
+        direct_access_only=rules.allow_input_lan == "only",
         nucleus=row.get("nucleus"),
         preassigned=names_in(row["site"]),
-        included=names_in(rules.get("includedSite")),
-        excluded=names_in(rules.get("excludedSite")),
-        copies_to_scratch=bool(rules.get("useLocalIO")),
-        stations=names_in(rules.get("samStations")),
-        requirements=requirements_in(rules),
+        included=tuple(rules.included_site or ()),
+        excluded=tuple(rules.excluded_site or ()),
+        copies_to_scratch=rules.copies_to_scratch,
+        stations=tuple(rules.sam_stations or ()),
+        requirements=requirements_in(rules.requirements),
     )

@@ -12,14 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.model.split_precedence import rules_in_effect
+from shared.task.in_effect import SplitRules
 
-#: a job takes so many master files or ranges of events at most, unless the task says otherwise
-MAX_FILES_PER_JOB = 200
-#: groupBoundaryID: one boundary for each job, and it is not split
-WHOLE_BOUNDARIES = frozenset({3, 4})
-#: a job merges the outputs of so many jobs at most, and so much of its largest output, unless the task says otherwise
-MAX_FILES_PER_MERGE_JOB = 50
+#: a job merges so much of its largest output, unless the task says otherwise
 MERGED_GB = 5.0
 #: the files of all outputs that one job reads where onSiteMerging puts everything into one
 MAX_FILES_MERGED_ON_SITE = 1000
@@ -48,11 +43,6 @@ class Boundary:
     n_events: int
     n_bytes: int
     n_boundaries: int = 1
-
-
-def keeps_boundaries(split_rule: Mapping[str, Any] | None) -> bool:
-    """Whether a boundary of the input is one job: groupBoundaryID 3 and 4."""
-    return (split_rule or {}).get("groupBoundaryID") in WHOLE_BOUNDARIES
 
 
 @dataclass(frozen=True)
@@ -134,7 +124,7 @@ def _secondary_bytes(secondary: SecondaryInput, n_master: int, n_events: int) ->
 
 
 def smallest_job(
-    split_rule: Mapping[str, Any],
+    rules: SplitRules,
     n_files: int,
     n_events: int,
     input_bytes: int,
@@ -158,19 +148,17 @@ def smallest_job(
     if boundary is not None:
         followed = sum(_secondary_bytes(one, boundary.n_files, boundary.n_events) for one in secondary)
         return SmallestJob(boundary.n_files, boundary.n_events, int(boundary.n_bytes + followed))
-    split_rule = rules_in_effect(split_rule)
     units = max(1, n_files)
     of_unit = max(1.0, n_events / units)  # a file of unknown events counts as one
-    granularity = split_rule.get("dynamicNumEvents")
-    wanted_events = split_rule.get("nEventsPerJob")
-    wanted_files = None if granularity else split_rule.get("nFilesPerJob")
-    range_events = granularity or wanted_events or split_rule.get("tgtNumEventsPerJob")
+    granularity, wanted_events = rules.granularity, rules.n_events_per_job
+    wanted_files = None if granularity else rules.n_files_per_job
+    range_events = granularity or wanted_events or rules.target_events_per_job
     if whole_files is None and range_events:
         of_unit = min(of_unit, float(range_events))
-    per_job = min(units, max(1, int(wanted_files or 1)))
+    per_job = min(units, max(1, wanted_files or 1))
     if wanted_events and not wanted_files and n_events:
-        per_job = min(units, max(1, round(int(wanted_events) / of_unit)))
-    events = max(int(wanted_events), int(of_unit)) if wanted_events else int(of_unit * per_job)
+        per_job = min(units, max(1, round(wanted_events / of_unit)))
+    events = max(wanted_events, int(of_unit)) if wanted_events else int(of_unit * per_job)
     files_of_all = units if whole_files is None else min(units, max(1, whole_files))
     files_read = math.ceil(per_job * files_of_all / units)
     size = input_bytes / files_of_all * files_read
@@ -178,14 +166,12 @@ def smallest_job(
     return SmallestJob(per_job, events, int(size))
 
 
-def most_events(split_rule: Mapping[str, Any]) -> int:
+def most_events(rules: SplitRules) -> int:
     """Events of the largest job of a dynamic number of events; 0 where the number is not dynamic.
 
     Whole ranges, at most maxEventsPerJob and nFilesPerJob (else nMaxFilesPerJob, else 200) of them.
     """
-    granularity = int(split_rule.get("dynamicNumEvents") or 0)
+    granularity, limit = rules.granularity, rules.max_events_per_job
     if not granularity:
         return 0
-    ranges = int(split_rule.get("nFilesPerJob") or split_rule.get("nMaxFilesPerJob") or MAX_FILES_PER_JOB)
-    limit = split_rule.get("maxEventsPerJob")
-    return granularity * (max(1, min(ranges, int(limit) // granularity)) if limit else ranges)
+    return granularity * (max(1, min(rules.max_files, limit // granularity)) if limit else rules.max_files)

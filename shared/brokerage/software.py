@@ -19,6 +19,7 @@ from shared.model.architecture import ANY, Architecture, CpuSpec, GpuSpec, parse
 from shared.model.expression import parse_expression
 from shared.model.queue import Queue
 from shared.model.software import ALL_QUEUES, QueueSoftware
+from shared.task.in_effect import SplitRules
 
 EVERYTHING, AUTOMATIC = "ANY", "AUTO"
 ATLAS, NIGHTLIES = "atlas", "nightlies"
@@ -61,7 +62,7 @@ class SoftwareNeeds:
         return bool(self.project or self.release or self.nightly or self.architecture.sw_platform)
 
 
-def software_of_task(row: Mapping[str, Any]) -> SoftwareNeeds:
+def software_of_task(row: Mapping[str, Any], rules: SplitRules) -> SoftwareNeeds:
     """The needs of a task's row: architecture, trans_home (or trans_uses), container_name, onlyTagsForFC.
 
     Raises InvalidArchitecture.
@@ -70,14 +71,13 @@ def software_of_task(row: Mapping[str, Any]) -> SoftwareNeeds:
     if home.startswith(_LEGACY_HOME):
         home = home.removeprefix(_LEGACY_HOME).lstrip("-").replace("_", "-", 1)
     project, _, release = home.partition("-")
-    rules = row.get("split_rule") or {}
     return SoftwareNeeds(
         architecture=parse_architecture(row.get("architecture")),
         project=project,
         release=release,
         nightly=_NIGHTLY.search(home) is not None,
         container=str(row.get("container_name") or ""),
-        only_tags=bool(rules.get("onlyTagsForFC")),
+        only_tags=rules.only_tags_for_fc,
     )
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 #: stands for any characters in a name
 WILDCARD = "*"
+
+
+def names_in(value: Any) -> tuple[str, ...]:
+    """A list of names, or text separated by commas."""
+    if not value:
+        return ()
+    parts = value.split(",") if isinstance(value, str) else value
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:

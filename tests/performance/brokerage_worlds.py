@@ -14,11 +14,11 @@ from shared.brokerage.world import World
 from shared.model.architecture import parse_architecture
 from shared.model.grid import Grid
 from shared.model.link import Link
-from shared.model.needs import WorkNeeds
 from shared.model.queue import Queue, QueueStatus, QueueType
 from shared.model.site import Site
 from shared.model.software import QueueSoftware
 from shared.model.storage import Storage
+from shared.task.needs import WorkNeeds
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 N_NUCLEI = 10

@@ -10,11 +10,11 @@ from services.cli.commands.options import NARROW, Json, help_text
 from services.cli.failures import WrongUsage
 from services.cli.output import print_json, print_table
 from services.task_definition.policy.task_parameters.refused import REFUSED, REFUSED_OF_ITEMS
-from services.task_definition.policy.task_parameters.rule_text import (
+from services.task_definition.policy.task_parameters.table import described
+from shared.task.rule_text import (
     InvalidRuleText,
     rules_of_text,
 )
-from services.task_definition.policy.task_parameters.table import described
 
 _COLUMNS = (
     ("parameter", "name"), ("code", "code"), ("type", "type"), ("unit", "unit"), ("allowed", "allowed"),

@@ -17,6 +17,7 @@ from shared.brokerage.smallest_job import SecondaryInput
 from shared.catalogue.port import DatasetFacts
 from shared.model.grid import Grid
 from shared.model.share import Share
+from shared.task.in_effect import rules_of
 
 # The kinds of chunk that a task without a chunk in its file is asked about.
 SCOUT, NORMAL = "scout", "normal"
@@ -167,7 +168,7 @@ def _datasets(spec: TaskSpec, file: TaskFile) -> tuple[Mapping[str, Any], ...]:
 
 
 def _chunk(task: Mapping[str, Any], file: TaskFile, datasets: tuple[Mapping[str, Any], ...]) -> Mapping[str, Any]:
-    scout = file.state.scout if file.state.scout is not None else not task["split_rule"].get("skipScout")
+    scout = file.state.scout if file.state.scout is not None else not rules_of(task["split_rule"]).skip_scout
     chunk = file.chunk or ChunkPart(kind="scout" if scout else "normal")
     masters = [one for one in datasets if one["is_master"]]
     totals = {

@@ -22,7 +22,6 @@ from services.job_generation.policy.task_row import task_of_row
 from services.job_generation.policy.values import Dataset, Task, Unit
 from services.task_definition.policy.task_file import FilePart, InputPart, TaskFile
 from shared.events import QueueChoice
-from shared.model.split_precedence import rules_in_effect
 from shared.plugins import find
 
 GENERATION = "orrery.job_generation"
@@ -130,8 +129,8 @@ def _named(unit: Unit) -> str:
 
 def _units(given: TaskFile, rows: TaskRows, task: Task) -> list[Unit]:
     """Master files, or ranges of their events where the rules cut them (JEDI: Event-level splitting)."""
-    stated = rules_in_effect(rows.task["split_rule"])
-    per_unit = task.rules.granularity or stated.get("nEventsPerJob") or stated.get("tgtNumEventsPerJob")
+    rules = task.rules
+    per_unit = rules.granularity or rules.n_events_per_job or rules.target_events_per_job
     parts = (given.chunk.inputs if given.chunk and given.chunk.inputs is not None else given.inputs) or []
     files = [file for part in parts if part.master for file in files_of(part, task)]
     if not parts:

@@ -12,10 +12,10 @@ from typing import Any
 from services.job_brokerage.policy.merge_job import Unmerged, merge_job
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import InputDataset, JobRequest
-from shared.brokerage.request_of_task import names_in
 from shared.brokerage.smallest_job import Boundary, SecondaryInput, SmallestJob, smallest_job
-from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
-from shared.model.split_precedence import MERGE_LOCAL_IO
+from shared.model.names import names_in
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds, needs_of_merge_job, needs_of_task
 
 Row = Mapping[str, Any]
 
@@ -56,7 +56,7 @@ class KindOfChunk:
         largest = row.get("largest_boundary")
         boundary = Boundary(**largest) if largest else None
         return smallest_job(
-            row["split_rule"] or {}, *counts(row), whole_files=whole_files, secondary=secondary, boundary=boundary
+            rules_of(row["split_rule"]), *counts(row), whole_files=whole_files, secondary=secondary, boundary=boundary
         )
 
 
@@ -81,8 +81,8 @@ class MergeChunk(KindOfChunk):
 
     def copies_to_scratch(self, row: Row, task: JobRequest) -> bool:
         """As mergeSpec says, where it says anything."""
-        stated = (row["split_rule"] or {}).get(MERGE_LOCAL_IO)
-        return task.copies_to_scratch if stated is None else bool(stated)
+        stated = rules_of(row["split_rule"]).merges_from_scratch
+        return task.copies_to_scratch if stated is None else stated
 
     def is_pre_merged(self, task: JobRequest) -> bool:
         """Merge jobs are not merged again."""
@@ -101,7 +101,8 @@ class MergeChunk(KindOfChunk):
 
     def job(self, row: Row, inputs: Sequence[InputDataset], secondary: Sequence[SecondaryInput]) -> SmallestJob:
         """By the rules of merging."""
-        return merge_job(row["split_rule"] or {}, [Unmerged(one.n_files, one.n_bytes) for one in inputs], *counts(row))
+        unmerged = [Unmerged(one.n_files, one.n_bytes) for one in inputs]
+        return merge_job(rules_of(row["split_rule"]), unmerged, *counts(row))
 
 
 def counts(row: Row) -> tuple[int, int, int]:

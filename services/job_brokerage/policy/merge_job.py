@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MAX_FILES_PER_MERGE_JOB, MERGED_GB, SmallestJob
+from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MERGED_GB, SmallestJob
 from shared.model.units import GB_BYTES
+from shared.task.in_effect import SplitRules
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Unmerged:
 
 
 def merge_job(
-    split_rule: Mapping[str, Any], outputs: Sequence[Unmerged], n_files: int, n_events: int, input_bytes: int
+    rules: SplitRules, outputs: Sequence[Unmerged], n_files: int, n_events: int, input_bytes: int
 ) -> SmallestJob:
     """What one merge job of a chunk takes: a merge job is never made smaller than its rules allow.
 
@@ -32,15 +32,15 @@ def merge_job(
     made = [one for one in outputs if one.n_files] or [Unmerged(max(1, n_files), input_bytes)]
     producers = max(one.n_files for one in made)
     per_job = float(producers)
-    merged_bytes = float(split_rule.get("nGBPerMergeJob") or MERGED_GB) * GB_BYTES
+    merged_bytes = float(rules.n_gb_per_merge_job or MERGED_GB) * GB_BYTES
     largest = max(one.n_bytes for one in made)
     per_job = min(per_job, merged_bytes * producers // largest if largest else per_job)
-    if split_rule.get("onSiteMerging"):
+    if rules.merges_on_site:
         per_job = min(per_job, MAX_FILES_MERGED_ON_SITE * producers // max(1, n_files))
     else:
-        most = split_rule.get("nFilesPerMergeJob") or split_rule.get("nMaxFilesPerMergeJob") or MAX_FILES_PER_MERGE_JOB
+        most = rules.n_files_per_merge_job or rules.n_max_files_per_merge_job
         per_job = min(per_job, float(most))
-        wanted_events = split_rule.get("nEventsPerMergeJob")
+        wanted_events = rules.n_events_per_merge_job
         if wanted_events and n_events:
             per_job = min(per_job, float(wanted_events) // max(1.0, n_events / max(1, n_files)))
     per_job = max(1.0, per_job)

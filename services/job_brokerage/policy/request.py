@@ -21,8 +21,8 @@ from shared.brokerage.smallest_job import (
 )
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.config.parameters import Parameters
-from shared.model.needs import WorkNeeds
-from shared.model.split_precedence import rules_in_effect
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ def analysis_input(
     row: Mapping[str, Any], history: TaskHistory, usage: Usage, own: OwnUsage, parameters: Parameters
 ) -> AnalysisInput:
     """What analysis brokerage also needs of an offered chunk's task."""
-    rules = rules_in_effect(row["split_rule"] or {})
+    rules = rules_of(row["split_rule"])
     group = row["working_group"] or ""
     facts = TaskFacts(
         task_id=row["task_id"],
         user_name=row["user_name"] or "",
         working_group=group,
         gshare=row["gshare"] or "",
-        progress=TaskProgress(history.n_files, history.n_finished, int(rules.get("nFilesPerJob") or 1)),
+        progress=TaskProgress(history.n_files, history.n_finished, rules.n_files_per_job or 1),
         queues_used=frozenset(history.queues_used),
-        avoid_vp=bool(rules.get("avoidVP")),
+        avoid_vp=rules.avoid_vp,
     )
     return AnalysisInput(facts, analysis_limits_from(parameters, vo=row["vo"], is_group=bool(group)), usage, own)
 

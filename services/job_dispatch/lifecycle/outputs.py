@@ -110,7 +110,7 @@ def holding_job(
         job_id=job.job_id,
         task_id=job.row.task_id,
         job_type=job.job_type,
-        task_merges=task.event_service == 1 or bool(task.split_rule.get("mergeOutput")),
+        task_merges=task.event_service == 1 or task.rules.merge_output,
         outputs=tuple(held),
         is_urgent=task.is_urgent,
     )
@@ -119,7 +119,7 @@ def holding_job(
 def _held(grid: Grid, job: LockedJob, task: TaskOfJobs, output: JobOutput, found: ReportedFile) -> HeldOutput:
     """One file: where it is, and where its dataset is kept."""
     analysis = is_analysis(task.task_type, job.prod_source_label)
-    queue, of_task = job.row.queue, task.split_rule.get("destination") or task.nucleus
+    queue, of_task = job.row.queue, task.rules.destination or task.nucleus
     written_at = storage_of_file(grid, queue, found.storage, output.token, analysis=analysis)
     kept = kept_storage(grid, output.token, output.destination, of_task)
     moves = must_move(grid, queue, written_at, kept, output.token, output.destination or of_task)

@@ -17,6 +17,7 @@ from shared.model.whole_numbers import LARGEST_INT4
 from shared.states import JOB, Owner
 from shared.states.job import LIVE, ON_NODE, JobStatus
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules, rules_of
 
 SQL = Queries.beside(__file__)
 
@@ -63,7 +64,7 @@ class TaskOfJobs:
     status: TaskStatus
     task_type: str | None
     nucleus: str | None
-    split_rule: Mapping[str, Any]
+    rules: SplitRules
     prod_source_label: str | None = None
     processing_type: str | None = None
     current_priority: int = 0
@@ -214,7 +215,13 @@ class Store:
 
     async def task_facts(self, connection: asyncpg.Connection, task_ids: Sequence[int]) -> dict[int, TaskOfJobs]:
         rows = await SQL.rows(connection, "task_facts", task_ids=sorted(set(task_ids)))
-        return {row["task_id"]: TaskOfJobs(**dict(row)) for row in rows}
+        return {
+            row["task_id"]: TaskOfJobs(
+                rules=rules_of(row["split_rule"]),
+                **{name: value for name, value in row.items() if name != "split_rule"},
+            )
+            for row in rows
+        }
 
     async def input_facts(
         self, connection: asyncpg.Connection, job_ids: Sequence[int], storages: Mapping[str, Sequence[str]]

@@ -111,7 +111,7 @@ class Builder:
         self._unmerged = frozenset(merge_stream(one) for one in unmerged) if request.streams else frozenset()
         self._has_merge_log = any(one.stream_name == MERGE_LOG_STREAM and one.is_log for one in request.templates)
         self._listed = command_line.list_streams(request.parameters)
-        self._lists_all = bool(request.task.parameters.get("writeInputToFile"))
+        self._lists_all = request.task.rules.write_input_to_file
         self._has_segments = bool(request.task.parameters.get("segmentSpecs"))
         self._priced_as = self.kind.priced_as(request.task)
         self._is_analysis = request.task.is_analysis
@@ -153,7 +153,7 @@ class Builder:
             "attemptNr": attempt,
             "jobName": f"{self.task.name}.{job_id}",
             "currentPriority": priority,
-            "jobPars": encoded(parameters) if self.task.parameters.get("encJobParams") else parameters,
+            "jobPars": encoded(parameters) if self.task.rules.enc_job_params else parameters,
             "minRamCount": requirement.ram_mb,
             "maxDiskCount": requirement.disk_mb,
             "maxWalltime": requirement.walltime_s or queue.max_time_s,

@@ -9,6 +9,7 @@ from typing import Any
 
 from services.job_generation.policy.kinds import KindOfJob
 from services.job_generation.policy.values import QueueFacts, Task, Unit
+from shared.task.in_effect import SplitRules
 
 NOTHING = "NULL"
 #: booleans of the job specification are texts, and what is false is left out
@@ -18,14 +19,6 @@ NO_INPUT = {
     "ddmEndPointIn": "", "prodDBlocks": NOTHING, "prodDBlockToken": NOTHING,
 }  # fmt: skip
 NO_OUTPUT = {"outFiles": "", "realDatasets": "", "destinationDblock": "", "ddmEndPointOut": "", "scopeOut": ""}
-
-#: fields of the specification that are fields of the task's parameters under the same name
-_AS_GIVEN = ("container_name", "sourceURL", "altStageOut")
-#: the same for what is true
-_FLAGS = {
-    "debugMode": "debug", "noExecStrCnv": "noExecStrCnv", "useSecrets": "useSecrets", "putLogToOS": "putLogToOS",
-    "usePrefetcher": "usePrefetcher",
-}  # fmt: skip
 
 
 def base_fields(
@@ -53,11 +46,11 @@ def base_fields(
         "resource_type": queue.resource_type,
         # the pilot ends a payload that writes nothing for so long; 0 leaves it to the pilot (3 hours for analysis)
         "maxCpuCount": max(0, task.parameters.get("walltime") or 0),
-        "loopingCheck": not task.parameters.get("noLoopingCheck"),
+        "loopingCheck": not task.rules.no_looping_check,
         "gshare": task.gshare,
     }
-    base |= {name: value for name in _AS_GIVEN if (value := task.parameters.get(name))}
-    base |= {field: TRUE for name, field in _FLAGS.items() if task.parameters.get(name)}
+    base |= {name: value for name, value in _as_given(task).items() if value}
+    base |= {name: TRUE for name, is_true in _flags(task.rules).items() if is_true}
     if queue.is_virtual_placement:
         base["useVP"] = TRUE
     if task.container_name:
@@ -65,17 +58,36 @@ def base_fields(
     return base
 
 
+def _as_given(task: Task) -> dict[str, Any]:
+    """Fields that have what the task says, and are left out where it says nothing."""
+    return {
+        "container_name": task.parameters.get("container_name"),
+        "sourceURL": task.rules.source_url,
+        "altStageOut": task.rules.alt_stage_out,
+    }
+
+
+def _flags(rules: SplitRules) -> dict[str, bool]:
+    """Fields that are left out where they are false."""
+    return {
+        "debug": rules.debug_mode,
+        "noExecStrCnv": rules.no_exec_str_cnv,
+        "useSecrets": rules.use_secrets,
+        "putLogToOS": rules.put_log_to_os,
+        "usePrefetcher": rules.use_prefetcher,
+    }
+
+
 def _cloud(task: Task, queue: QueueFacts) -> str:
     """The queue's; the task's own where it stands for a VO (cloudAsVO)."""
-    own = task.parameters.get("cloud") if task.parameters.get("cloudAsVO") else None
+    own = task.parameters.get("cloud") if task.rules.cloud_as_vo else None
     return own or queue.cloud or NOTHING
 
 
 def _transfer_type(task: Task, queue: QueueFacts, kind: KindOfJob) -> str:
     """As the task says; else direct where the queue's input can be read without copying it."""
-    stated = task.parameters.get("transferType")
-    if stated:
-        return str(stated)
+    if task.rules.transfer_type:
+        return task.rules.transfer_type
     return "direct" if queue.reads_directly and not kind.copies_to_scratch(task) else NOTHING
 
 
@@ -83,7 +95,7 @@ def task_texts(task: Task) -> dict[str, str]:
     """Texts that are the same for every job of a task."""
     return {
         "TASKID": str(task.task_id),
-        "SURL": str(task.parameters.get("sourceURL") or "${SURL}"),  # without an address the text stays
+        "SURL": task.rules.source_url or "${SURL}",  # without an address the text stays
         "USERNAME": task.user_name,
         "MIDDLENAME": "",
     }

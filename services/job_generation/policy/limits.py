@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.job_generation.policy.rules import MAX_FILES_PER_JOB, SplitRules
 from services.job_generation.policy.values import QueueFacts
 from shared.brokerage.estimates import MERGE_MIN_RAM_MB, cores_of_job, scratch_bytes, walltime_of_job_s
-from shared.model.needs import WorkNeeds
 from shared.model.resource_types import RAM_COMPENSATION
 from shared.model.units import GB_BYTES, MB_BYTES
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
+from shared.task.rules import MAX_FILES_PER_JOB
 
 MAX_FILES_IN_ALL = 1000
 OUTPUT_RESERVE_BYTES = 1500 * MB_BYTES

@@ -14,9 +14,9 @@ from typing import cast
 
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.middle_names import middle_name
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Unit
 from shared.brokerage.smallest_job import counted_events
+from shared.task.in_effect import SplitRules
 
 
 @dataclass(frozen=True)

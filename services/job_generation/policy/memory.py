@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from shared.model.job_report import JobReport
-from shared.model.needs import WorkNeeds
 from shared.model.resource_types import RAM_COMPENSATION
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
 
 RAM_STEPS_MB = (1000, 2000, 3000, 4000, 6000, 8000)
 #: of a task's input, by which memory is raised for the whole task
@@ -28,6 +29,11 @@ class RetryMemory:
     offset_mb: int | None = None
     step_mb: int | None = None
     max_mb: int | None = None
+
+    @classmethod
+    def of(cls, rules: SplitRules) -> RetryMemory:
+        """Take those that a task states."""
+        return cls(rules.retry_ram_offset_mb, rules.retry_ram_step_mb, rules.retry_ram_max_mb)
 
     def at_least(self, ram_mb: int) -> int:
         """The first of offset, offset + step, offset + 2 x step, ... that is enough, at most the maximum.

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from services.job_generation.policy.outcomes import Ended
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, Unit
 from shared.brokerage.smallest_job import MAX_FILES_MERGED_ON_SITE, MERGED_GB
 from shared.model.units import GB_BYTES
 from shared.states.job import JobStatus
+from shared.task.in_effect import SplitRules
+
+MERGE_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)

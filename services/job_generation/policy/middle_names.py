@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, Unit
+from shared.task.in_effect import SplitRules
 
 
 def middle_name(name: str, fields: Sequence[int]) -> str:

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from services.job_generation.policy.kinds import kind_of
+from shared.model.names import names_in
 from shared.order.cpu_segments import CPU_SEGMENTS_S, cpu_segment_s
 from shared.order.identity import OrderFacts, TaskQueueIdentity, as_set, of_owner, priority_class
 from shared.order.parameters import OFF
+from shared.task.in_effect import SplitRules
 
 DEFAULT_USER_PRIORITY = 1
 
@@ -60,6 +62,11 @@ class OrderedTask(Protocol):
         """The parameters as they were submitted."""
         ...
 
+    @property
+    def rules(self) -> SplitRules:
+        """Its rules."""
+        ...
+
 
 @dataclass(frozen=True)
 class OrderRule:
@@ -93,9 +100,9 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Seq
     processing type. Example: a task with includedSite ["ALPHA"] and jobs of 2 h is of the segment of 21 600 s and for
     ALPHA.
     """
-    given = task.parameters
+    rules = task.rules
     is_bound = kind_of(kind).goes_where_the_task_says
-    named = _names(given.get("site")) or _names(given.get("includedSite"))
+    named = names_in(task.parameters.get("site")) or rules.included_site or ()
     architecture = task.architecture
     return TaskQueueIdentity(
         task.vo or "",
@@ -103,21 +110,14 @@ def task_queue_of(task: OrderedTask, walltime_s: int, kind: str, segments_s: Seq
         task.working_group or "",
         cpu_segment_s(walltime_s, segments_s),
         as_set(named) if is_bound else (),
-        as_set(_names(given.get("excludedSite"))) if is_bound else (),
+        as_set(rules.excluded_site or ()) if is_bound else (),
         as_set([architecture] if architecture and architecture[0] not in "@#&{" else []),
-        as_set(_names(given.get("tags"))),
+        as_set(rules.tags or ()),
         as_set([task.processing_type] if task.processing_type else []),
     )
 
 
 def user_priority_of(task: OrderedTask) -> int:
     """The class of the task's `userPriority`: which of their own jobs users want first."""
-    given = task.parameters.get("userPriority")
-    return priority_class(given if isinstance(given, int) else DEFAULT_USER_PRIORITY)
-
-
-def _names(given: Any) -> list[str]:
-    """A list, or a text with commas, as the task has it."""
-    if isinstance(given, str):
-        return [one.strip() for one in given.split(",") if one.strip()]
-    return [str(one) for one in given or ()]
+    given = task.rules.user_priority
+    return priority_class(DEFAULT_USER_PRIORITY if given is None else given)

@@ -9,11 +9,11 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset
 from shared.model.dataset_types import INPUT_TYPES
-from shared.model.needs import WorkNeeds
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
 
 GENERATING: tuple[TaskStatus, ...] = ("ready", "scouting", "running")
 

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from services.job_generation.policy.limits import limits_at, memory_refusal
 from services.job_generation.policy.master_input import master_input
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
 from services.job_generation.policy.splitting import Cut, Cutter
 from services.job_generation.policy.values import NO_SECONDARY, JobInput, QueueFacts, Task, Unit
 from shared.brokerage.draw import uniform_of, weighted_choice
+from shared.task.in_effect import SplitRules
 
 RUN_OF_JOBS = 25
 RUN_OF_SCOUTS = 2

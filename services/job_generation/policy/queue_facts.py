@@ -93,7 +93,7 @@ def _count(queue: Queue, option: str) -> int | None:
 
 def _software_of(task: Task) -> SoftwareNeeds:
     named = {"architecture": task.architecture, "trans_home": task.trans_home, "trans_uses": task.trans_uses}
-    return software_of_task({**named, "container_name": task.container_name})
+    return software_of_task({**named, "container_name": task.container_name}, task.rules)
 
 
 def platform_at(published: QueueSoftware | None, needs: SoftwareNeeds) -> str:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.scout_parameters import ExhaustLimits
 from services.job_generation.policy.scout_reports import ScoutReport
-from shared.brokerage.smallest_job import MAX_FILES_PER_JOB
 from shared.model.units import parse_cpu_time
+from shared.task.in_effect import SplitRules
+from shared.task.rules import MAX_FILES_PER_JOB
+from shared.task.stored import with_rules
 
 #: with no more new jobs than that a mistake costs little
 FEW_JOBS = 20
@@ -216,10 +217,9 @@ def longer_jobs(found: Sequence[Unexpected], split_rule: Mapping[str, Any], rule
     """
     if [one.check for one in found] != ["short jobs"] or rules.n_events_per_job is not None:
         return None
-    kept = {name: value for name, value in split_rule.items() if name not in ("nFilesPerJob", "nGBPerJob")}
     stated = rules.n_max_files_per_job
-    if stated is not None and stated < MAX_FILES_PER_JOB:
-        kept["nMaxFilesPerJob"] = MAX_FILES_PER_JOB
+    longer = None if stated is None else max(stated, MAX_FILES_PER_JOB)
+    kept = with_rules(split_rule, n_files_per_job=None, n_gb_per_job=None, n_max_files_per_job=longer)
     return kept if kept != dict(split_rule) else None
 
 

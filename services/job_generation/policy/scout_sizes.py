@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.scout_reports import ScoutReport
 from shared.brokerage.estimates import MERGE_MIN_RAM_MB
 from shared.model.units import GB_BYTES, MB_BYTES
+from shared.task.in_effect import SplitRules
 
 DISK_RANK = 75.0
 WALLTIME_MARGIN = 1.5

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from services.job_generation.policy.limits import JobSizeLimits, Totals, refusal, too_short
 from services.job_generation.policy.master_input import MasterInput
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
 from services.job_generation.policy.values import JobInput, QueueFacts
-from shared.model.needs import WorkNeeds
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
 
 
 class Cut(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Task
-from shared.model.needs import needs_of_task
 from shared.model.units import parse_ram
+from shared.task.in_effect import rules_of
+from shared.task.needs import needs_of_task
 
 
 def task_of_row(row: Mapping[str, Any]) -> Task:

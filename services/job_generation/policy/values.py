@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from services.job_generation.policy.rules import SplitRules
 from shared.brokerage.smallest_job import is_shared
 from shared.model.analysis import is_analysis
 from shared.model.dataset_types import INPUT_TYPES, LOG_TYPES, PREPROCESS_INPUT
 from shared.model.names import scope_of
-from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus
 from shared.model.storage import Storage
 from shared.model.units import Ram
 from shared.states.dataset import DatasetStatus
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
 
 NO_RAM = Ram(0, per_core=False, fixed=False)
 #: jumbo jobs of a task: waiting for the first, running, pending (nothing to do), lack (fewer than wanted), disabled

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import asyncpg
+
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.order.identity import SETS, OrderFacts
 from shared.states.job import QUEUED, JobStatus
+from shared.task.in_effect import SplitRules, rules_of
 
 SQL = Queries.beside(__file__)
 
@@ -42,6 +45,7 @@ class TaskOfGroup:
     architecture: str | None
     processing_type: str | None
     parameters: Mapping[str, Any]
+    rules: SplitRules
 
 
 @dataclass(frozen=True)
@@ -158,13 +162,19 @@ async def waiting_groups(work: UnitOfWork, task_ids: Sequence[int]) -> list[Wait
     return [
         WaitingGroup(
             row["task_id"],
-            TaskOfGroup(*(row[name] for name in TaskOfGroup.__dataclass_fields__)),
+            task_of_group(row),
             row["shape_id"],
             row["walltime_s"],
             row["job_type"],
         )
         for row in rows
     ]
+
+
+def task_of_group(row: asyncpg.Record) -> TaskOfGroup:
+    """Read a row as the task that the order of its jobs depends on."""
+    columns = {name: row[name] for name in TaskOfGroup.__dataclass_fields__ if name != "rules"}
+    return TaskOfGroup(**columns, rules=rules_of(row["split_rule"]))
 
 
 async def rekey(work: UnitOfWork, group: WaitingGroup, order_key_id: int, most: int) -> list[RekeyedJob]:

@@ -86,7 +86,8 @@ SELECT task_id, coalesce(vo, '') AS vo, status NOT IN ('done', 'finished', 'fail
 -- name: waiting_groups
 -- Waiting jobs of tasks by what their keys depend on. Index jobs_task.
 SELECT t.task_id, t.vo, t.user_name, coalesce(t.gshare, 'Undefined') AS gshare, t.working_group, t.architecture,
-       t.processing_type, coalesce(p.task_parameters, '{}'::jsonb) AS parameters, j.shape_id, s.walltime_s, j.job_type
+       t.processing_type, coalesce(p.task_parameters, '{}'::jsonb) AS parameters, t.split_rule,
+       j.shape_id, s.walltime_s, j.job_type
   FROM (SELECT DISTINCT jobs.task_id, jobs.shape_id, jobs.job_type FROM jobs
          WHERE jobs.task_id = ANY(:task_ids::bigint[]) AND jobs.status = ANY(:statuses::text[])) j
   JOIN tasks t USING (task_id) JOIN requirement_shapes s USING (shape_id)

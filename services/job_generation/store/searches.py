@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Unit
 from shared.db.queries import Queries
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.points import PointSearch
+from shared.task.in_effect import SplitRules
 
 SQL = Queries.beside(__file__)
 

@@ -11,7 +11,6 @@ import asyncpg
 
 from services.job_generation.policy.counters import CounterChanges
 from services.job_generation.policy.picking import Pick
-from services.job_generation.policy.rules import BadRule
 from services.job_generation.policy.task_row import task_of_row
 from services.job_generation.policy.values import Dataset, Task, Template
 from shared.db.queries import Queries
@@ -19,6 +18,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.messaging.failures import Permanent
 from shared.states import DATASET, TASK, DatasetStatus, FileStatus, Owner, TaskStatus
 from shared.states.job import LIVE
+from shared.task.in_effect import BadRule
 
 SQL = Queries.beside(__file__)
 

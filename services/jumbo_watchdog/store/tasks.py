@@ -9,7 +9,7 @@ from shared.db.queries import Queries
 from shared.model.grid import Grid
 from shared.model.queue import QueueStatus
 from shared.model.software import QueueSoftware
-from shared.model.split_precedence import rules_in_effect
+from shared.task.in_effect import rules_of
 
 SQL = Queries.beside(__file__)
 
@@ -25,18 +25,18 @@ def task_of(row: asyncpg.Record) -> JumboTask:
     Remaining are the events of input that has no ranges yet, and those of ranges that no job processed; the last range
     of a file counts as a whole one.
     """
-    rule = rules_in_effect(row["split_rule"])
+    rules = rules_of(row["split_rule"])
     return JumboTask(
         task_id=row["task_id"],
         use_jumbo=row["use_jumbo"],
         priority=row["current_priority"],
-        remaining_events=row["events_without_range"] + row["n_ranges"] * int(rule.get("nEventsPerWorker") or 0),
+        remaining_events=row["events_without_range"] + row["n_ranges"] * (rules.events_per_range or 0),
         software=row["trans_uses"] or "",
         site=row["site"],
-        in_file_positions=bool(rule.get("inFilePosEvtNum")),
-        files_per_job=int(rule.get("nFilesPerJob") or 0),
-        events_per_job=int(rule.get("nEventsPerJob") or 0),
-        events_per_file=int(rule.get("nEventsPerInputFile") or 0),
+        in_file_positions=rules.numbers_within_files,
+        files_per_job=rules.n_files_per_job or 0,
+        events_per_job=rules.n_events_per_job or 0,
+        events_per_file=rules.n_events_per_input_file or 0,
     )
 
 

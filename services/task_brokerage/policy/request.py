@@ -12,7 +12,8 @@ from shared.brokerage.nucleus import RemainingWork, TaskRequest
 from shared.brokerage.request import InputDataset, JobRequest
 from shared.brokerage.request_of_task import request_of_task
 from shared.brokerage.smallest_job import Boundary, SecondaryInput, SmallestJob, smallest_job
-from shared.model.needs import needs_of_task
+from shared.task.in_effect import SplitRules, rules_of
+from shared.task.needs import needs_of_task
 
 
 def job_request(
@@ -28,11 +29,11 @@ def job_request(
 
     Raises UnknownUnit, InvalidArchitecture or ValueError if the task's needs make no sense.
     """
-    rules = row["split_rule"] or {}
+    rules = rules_of(row["split_rule"])
     return replace(
         request_of_task(row, needs_of_task(row), now),
         # Scouts come first, and what they ask more than others the nucleus must have.
-        is_scout=not rules.get("skipScout"),
+        is_scout=not rules.skip_scout,
         # The queue that is asked for is one of the nucleus, which the sites that a task names need not be: only a task
         # that was reassigned without a target is here and names any.
         preassigned=(),
@@ -42,7 +43,7 @@ def job_request(
 
 
 def _typical_job(
-    rules: Mapping[str, Any],
+    rules: SplitRules,
     datasets: Sequence[Mapping[str, Any]],
     inputs: Sequence[InputDataset],
     boundary: Boundary | None,
@@ -66,7 +67,7 @@ def task_request(
     limits: TaskLimits,
 ) -> TaskRequest:
     """The request for one assigning task with its typical job."""
-    rules = row["split_rule"] or {}
+    rules = rules_of(row["split_rule"])
     return TaskRequest(
         task_id=job.task_id,
         now=job.now,
@@ -75,8 +76,8 @@ def task_request(
         gshare=job.gshare,
         io_intensity_kb_s=job.needs.io_intensity_kb_s,
         t1_weight=job.t1_weight,
-        local_on_master=bool(rules.get("taskBrokerOnMaster")),
-        input_pre_staging=bool(rules.get("inputPreStaging")),
+        local_on_master=rules.task_broker_on_master,
+        input_pre_staging=rules.input_pre_staging,
         full_chain=job.full_chain,
         parent_nucleus=row.get("parent_nucleus"),
         assigning_since=row.get("assigning_since"),

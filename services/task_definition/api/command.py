@@ -19,15 +19,15 @@ from services.task_definition.commanding.command import Command
 from services.task_definition.commanding.commands import Commands
 from services.task_definition.policy.command_table import COMMANDS
 from services.task_definition.policy.task_command import Given, Kind, TaskCommand
-from services.task_definition.policy.task_parameters.rule_text import (
-    NAME_OF_CODE,
-    InvalidRuleText,
-    rules_of_text,
-)
 from shared.auth import Caller, access, require
 from shared.db.database import Database
 from shared.model.task_spec_problems import problem
 from shared.model.whole_numbers import LARGEST_ID
+from shared.task.rule_text import (
+    NAME_OF_CODE,
+    InvalidRuleText,
+    rules_of_text,
+)
 from shared.web.envelope import BAD_REQUEST, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id

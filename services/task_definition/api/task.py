@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from services.task_definition.api.task_filters import wanted_of, words
 from services.task_definition.policy.client_names import as_the_client_knows_it
-from services.task_definition.policy.task_parameters.rule_text import text_of_rules
 from services.task_definition.store.audit import audit
 from services.task_definition.store.periodic import PeriodicStore
 from services.task_definition.store.reads import FILES_PER_DATASET, Reading, TaskFilter
@@ -29,6 +28,7 @@ from shared.model.job_of_client import short_description
 from shared.model.task_spec_problems import problem
 from shared.states.job import JobStatus
 from shared.states.task import TASK
+from shared.task.rule_text import text_of_rules
 from shared.web.envelope import BAD_REQUEST, NOT_FOUND, Envelope, refused
 from shared.web.json_route import JsonRoute
 from shared.web.values import Id, Number, Offset, Page, Text, Time, Truth

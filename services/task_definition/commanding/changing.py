@@ -22,7 +22,7 @@ from services.task_definition.policy.task_parameters.table import (
     CHANGED_BY_COMMAND,
     CHANGED_LIVE,
 )
-from services.task_definition.policy.task_spec import parse_task
+from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.store.audit import audit
 from services.task_definition.store.commands import CommandStore
@@ -33,6 +33,7 @@ from shared.events import TaskJumboSwitched
 from shared.model.problems import FieldProblem
 from shared.model.secret_notes import WITHHELD, secrets_of
 from shared.model.task_spec_problems import problem
+from shared.task.stored import COUNTED, name_of
 
 #: changes of these are columns of the task besides
 _PLACES = ("site", "cloud")
@@ -103,7 +104,7 @@ class Changes:
             spec = parse_task(parameters)
         except InvalidTask as error:
             return error.problems
-        counted = sorted({"nFiles", "nEvents"} & set(changes))
+        counted = sorted(COUNTED & set(changes))
         if spec.no_input and counted:
             words = "the jobs of a task without input were counted when it was submitted; allowed: no change"
             return tuple(problem(name, parameters.get(name), words) for name in counted)
@@ -113,7 +114,7 @@ class Changes:
             if name not in given:
                 rule.pop(name, None)
         await self._store.change_parameters(work.connection, task.task_id, parameters)
-        await self._withhold_secrets(work, task, parameters, changes, by)
+        await self._withhold_secrets(work, task, spec, changes, by)
         moved = any(name in changes for name in _PLACES)
         await self._store.change(
             work.connection,
@@ -124,23 +125,23 @@ class Changes:
             nucleus=task.nucleus,
             stated=changes,
         )
-        if "nJumboJobs" in changes:
+        if name_of("n_jumbo_jobs") in changes:
             await self._switch_jumbo(work, task, wanted=use_jumbo(spec.parameters) is not None)
         return ()
 
     async def _switch_jumbo(self, work: UnitOfWork, task: TaskRow, *, wanted: bool) -> None:
         """Jumbo jobs on, where the task had none or they were off, or off."""
-        await work.because(f"nJumboJobs is {'set' if wanted else 'taken away'}")
+        await work.because(f"{name_of('n_jumbo_jobs')} is {'set' if wanted else 'taken away'}")
         if await self._store.switch_jumbo(work.connection, task.task_id, wanted=wanted):
             work.emit(TaskJumboSwitched(task_id=task.task_id, enabled=wanted))
 
     async def _withhold_secrets(
-        self, work: UnitOfWork, task: TaskRow, parameters: Mapping[str, Any], changes: Collection[str], by: Caller
+        self, work: UnitOfWork, task: TaskRow, spec: TaskSpec, changes: Collection[str], by: Caller
     ) -> None:
         """What somebody else changed runs without its owner's secrets from now on; the owner is told."""
         if not changes or not await self._store.note_change(work.connection, task.task_id, by.name):
             return
-        if parameters.get("useSecrets"):
+        if spec.parameters.use_secrets:
             await audit(
                 work.connection,
                 caller=by,

@@ -18,6 +18,7 @@ from services.task_definition.policy.task_spec import TaskSpec, parse_task
 from services.task_definition.store.commands import CommandStore
 from services.task_definition.store.tasks import TaskRow, TaskStore
 from shared.db.unit_of_work import UnitOfWork
+from shared.task.stored import named
 
 #: JSON name, column and column of the unit of what the field calls ramCount, ...
 _NEEDS: Mapping[str, tuple[str, str, str]] = {
@@ -65,7 +66,7 @@ class LiveChanges:
         if total and task.site:
             told = f"not for a task that is sent to one site, {task.site}; allowed: 0"
             return rules.refused_value("jumbo_jobs_total", total, told)
-        wanted = {"nJumboJobs": total or None, "maxJumboPerSite": at_site or None}
+        wanted = named(n_jumbo_jobs=total or None, n_jumbo_jobs_per_site=at_site or None)
         spec = await self._changed(work, task, command, wanted)
         if isinstance(spec, rules.Reply):
             return spec
@@ -84,13 +85,13 @@ class LiveChanges:
         if mode not in CLONING_MODES:
             return rules.refused_value("mode", mode, f"allowed: {', '.join(CLONING_MODES)}")
         copies, sites = command.details.get("multiplicity", 2), command.details.get("num_sites", 2)
-        wanted = {"useJobCloning": mode, "nEsConsumers": copies, "nSitesPerJob": sites}
+        wanted = named(cloning=mode, n_consumers=copies, n_sites_per_job=sites)
         return await self._clone(work, task, command, wanted, f"{copies} copies of each job at {sites} sites, {mode}")
 
     async def _disable_cloning(self, work: UnitOfWork, task: TaskRow, command: Command, reason: str) -> rules.Reply:
-        if not task.split_rule.get("useJobCloning"):
+        if task.rules.cloning is None:
             return rules.Reply(rules.IRRELEVANT, f"task {task.task_id} makes no copies of its jobs")
-        wanted = dict.fromkeys(("useJobCloning", "nEsConsumers", "nSitesPerJob"))
+        wanted = named(cloning=None, n_consumers=None, n_sites_per_job=None)
         return await self._clone(work, task, command, wanted, "no copies of its jobs")
 
     async def _clone(

@@ -28,6 +28,7 @@ from shared.events import TaskCompleted, TaskRegistered
 from shared.model.analysis import is_analysis
 from shared.snapshot import KnownGrid
 from shared.states.file import FileStatus
+from shared.task.stored import COUNTED
 
 MORE_ATTEMPTS = 5
 REOPENED_BY_RETRY: tuple[FileStatus, ...] = ("failed",)
@@ -82,7 +83,7 @@ class TaskRetries:
                 return rules.Reply(rules.BAD_VALUE, "; ".join(str(one) for one in problems), problems)
             if "ramCount" in changes:
                 await self._changes.reset_memory(work, task)
-            if {"nFiles", "nEvents"} & changes.keys():
+            if COUNTED & changes.keys():
                 return await self._read_again(work, task, command, reason)
         if await self._preprocessing.has_result(work, task.task_id):
             return await self._read_again(work, task, command, reason)  # it ended before it was refined with that
@@ -163,7 +164,7 @@ class TaskRetries:
             needs_nucleus=rules.needs_nucleus(
                 is_analysis=for_analysis, nucleus=task.nucleus, site=task.site, cloud=task.cloud
             ),
-            needs_preprocessing=is_due(task.split_rule),
+            needs_preprocessing=is_due(task.rules),
         )
         await self._tasks.move(work, task.task_id, target, reason, sources=["toretry"])
         await announce(self._tasks, work, task, command, target)

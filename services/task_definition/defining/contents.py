@@ -21,6 +21,8 @@ from shared.catalogue.port import OPEN, Catalogue
 from shared.db.unit_of_work import UnitOfWork
 from shared.model.dataset_types import OUTPUT_TYPES, SEQUENCE_OFFSET, TEMPLATE_TYPES
 from shared.states.task import TaskStatus
+from shared.task.in_effect import rules_of
+from shared.task.stored import with_rules
 
 DATASET_SEQUENCE = "dataset_ids"
 #: states in which no job takes a unit as soon as it is read
@@ -203,11 +205,11 @@ def _numbered(task: TaskRow, plan: Refined) -> NumberedUnits:
     """The units of a task that reads no dataset, and how many of them its scouts may use."""
     assert plan.pseudo is not None
     pseudo = plan.pseudo
-    rule = plan.split_rule if pseudo.names else {**plan.split_rule, "nFilesPerJob": 1}
-    [opened] = open_for_scouts(rule, [pseudo.n_rows], split_by_events=False)
+    rules = plan.rules if pseudo.names else rules_of(with_rules(plan.split_rule, n_files_per_job=1))
+    [opened] = open_for_scouts(rules, [pseudo.n_rows], split_by_events=False)
     return NumberedUnits(
         n_rows=pseudo.n_rows,
-        n_opened=pseudo.n_rows if plan.split_rule.get("skipScout") else opened,
+        n_opened=pseudo.n_rows if plan.rules.skip_scout else opened,
         first_event=plan.first_event,
         offset=pseudo.offset,
         events_per_row=pseudo.events_per_row,

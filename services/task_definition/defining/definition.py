@@ -27,7 +27,6 @@ from services.task_definition.policy.definition_plan import (
 )
 from services.task_definition.policy.duplication import outputs_of, taken
 from services.task_definition.policy.input_read import InputRead, NotEnough, left_out, not_enough
-from services.task_definition.policy.preprocessing import with_state_of
 from services.task_definition.policy.refine import FOLLOWED_IF_KNOWN, refiner_for
 from services.task_definition.policy.scouting import open_for_scouts
 from services.task_definition.policy.task_spec import TaskSpec, parse_task
@@ -43,6 +42,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.events import TaskCompleted, TaskDefined, TaskReady, TaskRegistered, TaskReleased
 from shared.model.analysis import is_analysis
 from shared.states.task import FINAL, TaskStatus
+from shared.task.stored import with_rules
 
 TO_REFINE: tuple[TaskStatus, ...] = ("registered", "rerefine", "staged")
 #: tasks that go on with their input in one transaction
@@ -146,7 +146,8 @@ class Definition:
             await self._break(work, task, str(trouble), ())
             return
         if task.status in TO_REFINE:
-            await self._store.refined(work, task.task_id, with_state_of(task.split_rule, outcome.split_rule))
+            state = task.rules.preprocessing or outcome.rules.preprocessing
+            await self._store.refined(work, task.task_id, with_rules(outcome.split_rule, preprocessing=state))
         part = await self._reader.read_slice(work, task.task_id)
         if part is not None and part.is_read:
             again = await self._tasks.lock(work.connection, task.task_id)
@@ -224,7 +225,7 @@ class Definition:
         read = await self._readings.read_of(work.connection, task.task_id)
         masters = [one.dataset_id for one in read if one.wanted.is_master]
         unusable = await self._readings.unusable(work.connection, masters)
-        trouble = not_enough(read, task.split_rule, unusable)
+        trouble = not_enough(read, task.rules, unusable)
         if unusable.get("staging") and (refused := await self._staging.ask(work, task)):
             trouble = NotEnough(refused, (), temporary=False)
         if task.status == "defined" and trouble is not None:
@@ -259,7 +260,7 @@ class Definition:
         masters = [one for one in read if one.wanted.is_master]
         if not any(one.n_opened for one in masters):
             split = any(one.wanted.events_per_unit for one in masters)
-            counts = open_for_scouts(task.split_rule, [one.n_units for one in masters], split_by_events=split)
+            counts = open_for_scouts(task.rules, [one.n_units for one in masters], split_by_events=split)
             opened |= {one.dataset_id: count for one, count in zip(masters, counts, strict=True)}
         loaded = [Loaded(i.dataset_id, opened[i.dataset_id], i.state, i.n_older, i.n_not_made) for i in read]
         await self._store.loaded(work, loaded, checked_for_s=self._checked_for_s())
@@ -267,8 +268,11 @@ class Definition:
     async def _use(self, work: UnitOfWork, task: TaskRow, read: Sequence[InputRead], left_out: str) -> None:
         """On to jobs, with what is `left_out`; without any to make the task waits for open input, or finishes."""
         masters = [one for one in read if one.wanted.is_master]
-        follows = bool(task.split_rule.get("runUntilClosed") or task.split_rule.get("noWaitParent"))
-        if follows and any(one.is_open for one in masters) and not any(one.n_untaken for one in masters):
+        if (
+            task.rules.runs_until_closed
+            and any(one.is_open for one in masters)
+            and not any(one.n_untaken for one in masters)
+        ):
             wait_s = self._parameters.read(OPEN_DATASET_CHECK_S)
             await self._hold(work, task, "its input is still open and has no new files", wait_s)
             return

@@ -38,7 +38,7 @@ class Redefinition:
 
     def needs_job(self, task: TaskRow) -> bool:
         """Whether the task is at its beginning and its pre-processing is not done."""
-        return task.status in TO_PREPROCESS and is_due(task.split_rule)
+        return task.status in TO_PREPROCESS and is_due(task.rules)
 
     async def begin(
         self, work: UnitOfWork, task: TaskRow, spec: TaskSpec, parent: TaskStatus | None

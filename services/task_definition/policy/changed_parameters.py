@@ -13,11 +13,12 @@ from services.task_definition.policy.task_parameters.table import stream_of
 from services.task_definition.policy.task_spec_items import PLACEHOLDER
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
+from shared.task.stored import name_of
 
 #: the client says whether jobs are looked at, the task that they are not
-_LOOPING_CHECK, _NO_LOOPING_CHECK = "loopingCheck", "noLoopingCheck"
+_LOOPING_CHECK, _NO_LOOPING_CHECK = "loopingCheck", name_of("no_looping_check")
 #: the client's word for the rule that follows from it
-_FORCE_STAGED, _USE_LOCAL_IO = "forceStaged", "useLocalIO"
+_FORCE_STAGED, _USE_LOCAL_IO = "forceStaged", name_of("copies_to_scratch")
 
 
 @dataclass(frozen=True)

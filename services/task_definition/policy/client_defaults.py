@@ -10,6 +10,7 @@ from typing import Any
 
 from shared.model.analysis import ANALYSIS, is_analysis
 from shared.model.priorities import ANALYSIS_PRIORITY
+from shared.task.stored import name_of
 
 #: priorities between which users set those of their own tasks; any other is that of all
 LOWEST_OF_USERS, HIGHEST_OF_USERS = 900, 1100
@@ -86,7 +87,8 @@ def allowed_to_users(parameters: Any) -> tuple[Any, list[str]]:
         found["currentPriority"] = ANALYSIS_PRIORITY
         allowed = f"{LOWEST_OF_USERS} to {HIGHEST_OF_USERS}"
         told.append(f"currentPriority = {priority} is taken as {ANALYSIS_PRIORITY}; allowed: {allowed}")
-    if not parameters.get("official") and not parameters.get("hpoWorkflow") and found.pop("skipScout", None):
+    may_skip = parameters.get(name_of("official")) or parameters.get(name_of("evaluates_points"))
+    if not may_skip and found.pop(name_of("skip_scout"), None):
         told.append("skipScout is taken and nothing is done for it: official tasks alone skip their scouts")
     return found, told
 

@@ -21,10 +21,11 @@ from shared.brokerage.filters.scope import STATUS
 from shared.brokerage.limits import AnalysisLimits
 from shared.brokerage.request import JobRequest
 from shared.brokerage.request_of_task import request_of_task
-from shared.brokerage.smallest_job import SmallestJob, keeps_boundaries, smallest_job
+from shared.brokerage.smallest_job import SmallestJob, smallest_job
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.brokerage.world import World
-from shared.model.needs import needs_of_task
+from shared.task.in_effect import SplitRules, rules_of
+from shared.task.needs import needs_of_task
 
 EVER = ABILITY.without(STATUS.name)
 EVER_ANALYSIS = ANALYSIS_ABILITY.without(STATUS.name)
@@ -41,13 +42,13 @@ def typical_job(row: Mapping[str, Any], n_files: int, n_events: int, n_bytes: in
     return replace(
         task,
         # Nobody has looked at the boundaries of the input yet.
-        job=_least_job(row["split_rule"] or {}, n_files, n_events, n_bytes),
+        job=_least_job(rules_of(row["split_rule"]), n_files, n_events, n_bytes),
         # Analysis is asked other checks, and what its user has running decides nothing for good.
         analysis=_analysis(task, row) if task.is_analysis else None,
     )
 
 
-def _least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
+def _least_job(rules: SplitRules, n_files: int, n_events: int, input_bytes: int) -> SmallestJob:
     """As `smallest_job`, before anybody has looked at the boundaries of the input.
 
     Where a boundary is one job it may be one file, however many the rules ask for; units without a boundary are split
@@ -55,10 +56,10 @@ def _least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input
 
     Example: of files of 100 events each, a job with nFilesPerJob 5 has 5; with groupBoundaryID 3 too it may have 1.
     """
-    by_rules = smallest_job(split_rule, n_files, n_events, input_bytes)
-    if not keeps_boundaries(split_rule):
+    by_rules = smallest_job(rules, n_files, n_events, input_bytes)
+    if not rules.keeps_boundaries_whole:
         return by_rules
-    of_file = smallest_job({}, n_files, n_events, input_bytes)
+    of_file = smallest_job(rules_of(None), n_files, n_events, input_bytes)
     return SmallestJob(
         min(by_rules.n_files, of_file.n_files),
         min(by_rules.n_events, of_file.n_events),
@@ -68,7 +69,7 @@ def _least_job(split_rule: Mapping[str, Any], n_files: int, n_events: int, input
 
 def _analysis(task: JobRequest, row: Mapping[str, Any]) -> AnalysisInput:
     """What the task itself says: nothing of what its user has running."""
-    avoids_vp = bool((row["split_rule"] or {}).get("avoidVP"))
+    avoids_vp = rules_of(row["split_rule"]).avoid_vp
     facts = TaskFacts(0, "", task.working_group, task.gshare, avoid_vp=avoids_vp)
     return AnalysisInput(facts, AnalysisLimits(), Usage(), OwnUsage())
 

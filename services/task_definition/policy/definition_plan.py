@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from services.task_definition.policy.outputs import OutputsPlan
 from shared.catalogue.port import DatasetFacts
 from shared.model.dataset_types import PFN_STREAM
-from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules, rules_of
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,17 @@ class Refined:
     max_files: int | None = None
     max_events: int | None = None
 
+    @cached_property
+    def rules(self) -> SplitRules:
+        """The rules that are in effect."""
+        return rules_of(self.split_rule)
+
     @property
     def units_per_job(self) -> int | None:
         """Units of the master that a job has; None where other rules than a number decide."""
-        rules = rules_in_effect(self.split_rule)
         if any(one.events_per_unit for one in self.inputs):
-            return 1 if "nEventsPerJob" in rules else None
-        return rules.get("nFilesPerJob")
+            return None if self.rules.n_events_per_job is None else 1
+        return self.rules.n_files_per_job
 
 
 @dataclass(frozen=True)

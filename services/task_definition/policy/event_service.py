@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from typing import Any
 
-from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters, json_name
 from shared.brokerage.draw import uniform_of
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
@@ -14,16 +15,14 @@ from shared.model.task_spec_problems import problem
 EVENTS_OF_CONVERTED = 1
 JOB_CLONING = 3
 #: parameters that hold for copies of a job, too
-_OF_COPIES = ("n_es_consumers", "n_sites_per_job")
+_OF_COPIES = ("n_consumers", "n_sites_per_job")
 #: parameters that hold for points of hyper-parameters, too
-_OF_POINTS = ("max_attempt_es", "dec_att_on_failed_es")
-_NEEDS_RANGES = {
-    "n_es_consumers": "nEsConsumers", "n_sites_per_job": "nSitesPerJob", "max_attempt_es": "maxAttemptES",
-    "max_attempt_es_job": "maxAttemptEsJob", "not_discard_events": "notDiscardEvents",
-    "dec_att_on_failed_es": "decAttOnFailedES", "resurrect_consumers": "resurrectConsumers",
-    "n_jumbo_jobs": "nJumboJobs", "max_jumbo_per_site": "maxJumboPerSite", "esmerge_spec": "esmergeSpec",
-    "fine_grained_proc": "fineGrainedProc", "merge_es_on_os": "mergeEsOnOS",
-}  # fmt: skip
+_OF_POINTS = ("range_attempts", "attempts_only_of_failed")
+_NEEDS_RANGES = (
+    "n_consumers", "n_sites_per_job", "range_attempts", "consumer_attempts", "keeps_processed_events",
+    "attempts_only_of_failed", "resurrects_consumers", "n_jumbo_jobs", "n_jumbo_jobs_per_site", "esmerge_spec",
+    "is_fine_grained", "merges_at_store",
+)  # fmt: skip
 
 
 def events_per_range(given: TaskParameters) -> int | None:
@@ -34,7 +33,7 @@ def events_per_range(given: TaskParameters) -> int | None:
 
     Example: esFraction 0.25 and no nEventsPerWorker: one task in four uses it, one event in a range.
     """
-    n_events = given.n_events_per_worker
+    n_events = given.events_per_range
     if given.es_fraction is not None and not given.es_convertible:
         drawn = uniform_of(int.from_bytes(hashlib.sha256(given.task_name.encode()).digest()[:4], "big"))
         return (n_events or EVENTS_OF_CONVERTED) if drawn < given.es_fraction else None
@@ -43,7 +42,7 @@ def events_per_range(given: TaskParameters) -> int | None:
 
 def states_event_service(given: TaskParameters) -> bool:
     """Whether a task asks for the event service, also where it may be drawn not to use it (esFraction)."""
-    return bool(given.n_events_per_worker or given.es_convertible or given.es_fraction is not None)
+    return bool(given.events_per_range or given.es_convertible or given.es_fraction is not None)
 
 
 def use_jumbo(given: TaskParameters) -> str | None:
@@ -57,45 +56,49 @@ def use_jumbo(given: TaskParameters) -> str | None:
 
 def event_service_column(given: TaskParameters) -> int:
     """Column EVENTSERVICE of a new task: 1 event service, 3 job cloning (the flag of its jobs), else 0."""
-    return JOB_CLONING if given.use_job_cloning is not None else int(events_per_range(given) is not None)
+    return JOB_CLONING if given.cloning is not None else int(events_per_range(given) is not None)
 
 
 def event_service_problems(given: TaskParameters) -> Iterable[FieldProblem]:
     """What contradicts the event service, or says how to use it where it is not used."""
-    if given.use_job_cloning is not None:
+    if given.cloning is not None:
         yield from _cloning_problems(given)
         return
     if not states_event_service(given):
-        for field, name in _NEEDS_RANGES.items():
-            value = getattr(given, field)
-            if value and not (given.hpo_workflow and field in _OF_POINTS):
-                yield problem(name, value, "needs nEventsPerWorker: without it a task uses no event service")
+        for field, value in _about_ranges(given):
+            if not (given.evaluates_points and field in _OF_POINTS):
+                yield problem(
+                    json_name(field), value, "needs nEventsPerWorker: without it a task uses no event service"
+                )
         return
-    for field in ("n_es_consumers", "n_sites_per_job", "n_jumbo_jobs") if given.fine_grained_proc else ():
+    for field in ("n_consumers", "n_sites_per_job", "n_jumbo_jobs") if given.is_fine_grained else ():
         if (getattr(given, field) or 1) > 1 or (field == "n_jumbo_jobs" and given.n_jumbo_jobs):
-            yield problem(
-                _NEEDS_RANGES[field], getattr(given, field), "not with fineGrainedProc, where one job has all"
-            )
+            yield problem(json_name(field), getattr(given, field), "not with fineGrainedProc, where one job has all")
     if given.merge_output:
         yield problem("mergeOutput", True, "not with nEventsPerWorker: the event service merges what its jobs wrote")
     if given.no_input or not any(item.param_type == "input" for item in given.job_parameters):
-        yield problem("nEventsPerWorker", given.n_events_per_worker, "needs input: ranges are those of its files")
+        yield problem("nEventsPerWorker", given.events_per_range, "needs input: ranges are those of its files")
     if given.build_spec is not None:
         yield problem("buildSpec", None, "not with nEventsPerWorker: merge jobs of the event service read no library")
+
+
+def _about_ranges(given: TaskParameters) -> Iterable[tuple[str, Any]]:
+    """What a task states of how ranges are handed out, by attribute."""
+    stated = [field for field in _NEEDS_RANGES if field in given.model_fields_set]
+    return [(field, value) for field in stated if (value := getattr(given, field))]
 
 
 def _cloning_problems(given: TaskParameters) -> Iterable[FieldProblem]:
     """Copies of whole jobs: no ranges of events, no merges, and no library that only one of their sites has."""
     stated = "not with useJobCloning: "
     if states_event_service(given):
-        yield problem("useJobCloning", given.use_job_cloning, "not with nEventsPerWorker: ranges have no copies")
-    for field, name in _NEEDS_RANGES.items():
-        value = getattr(given, field)
-        if value and field not in _OF_COPIES:
-            yield problem(name, value, f"{stated}copies process no ranges of events")
+        yield problem("useJobCloning", given.cloning, "not with nEventsPerWorker: ranges have no copies")
+    for field, value in _about_ranges(given):
+        if field not in _OF_COPIES:
+            yield problem(json_name(field), value, f"{stated}copies process no ranges of events")
     if given.merge_output:
         yield problem("mergeOutput", True, f"{stated}outputs of copies are not merged")
     if given.build_spec is not None:
         yield problem("buildSpec", None, f"{stated}its library is at one site")
     if given.no_input or not any(item.param_type == "input" for item in given.job_parameters):
-        yield problem("useJobCloning", given.use_job_cloning, "needs input: the first copy takes it")
+        yield problem("useJobCloning", given.cloning, "needs input: the first copy takes it")

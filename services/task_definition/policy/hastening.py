@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from services.task_definition.policy.shares import ShareNode
 from shared.model.expression import parse_expression
-from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
 
 #: percent of the input that is worked on, and jobs to do below which a task is hurried
 NEAR_PERCENT, FEW_JOBS = 95, 100
@@ -18,9 +17,7 @@ EXPRESS = "Express"
 COMPLETED: tuple[TaskStatus | None, ...] = (None, "done", "finished")
 
 
-def is_near_its_end(
-    status: TaskStatus, n_files: int, n_ended: int, live_jobs: int, split_rule: Mapping[str, Any]
-) -> bool:
+def is_near_its_end(status: TaskStatus, n_files: int, n_ended: int, live_jobs: int, rules: SplitRules) -> bool:
     """Whether 95 % of the files of a running task are worked on, and fewer than 100 jobs are left to do.
 
     `n_ended`: finished or given up. Jobs to do are those that live, or those that the rest of the files would make.
@@ -29,7 +26,7 @@ def is_near_its_end(
     left = n_files - n_ended
     if status != "running" or left <= 0 or 100 * n_ended < NEAR_PERCENT * n_files:
         return False
-    per_job = int(rules_in_effect(split_rule).get("nFilesPerJob") or 1)
+    per_job = rules.n_files_per_job or 1
     return max(live_jobs, -(-left // per_job)) < FEW_JOBS
 
 

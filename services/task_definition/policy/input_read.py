@@ -11,6 +11,7 @@ from shared.brokerage.smallest_job import least_secondary_files
 from shared.catalogue.port import OPEN
 from shared.model.storage import Storage
 from shared.states.file import FileStatus
+from shared.task.in_effect import SplitRules
 
 NAMES_SHOWN = 5
 _BROKEN = "corrupted, or without events to be cut or handed out by"
@@ -65,9 +66,7 @@ class NotEnough:
     is_staged: bool = False
 
 
-def not_enough(
-    read: Sequence[InputRead], rule: Mapping[str, Any], unusable: Mapping[FileStatus, int]
-) -> NotEnough | None:
+def not_enough(read: Sequence[InputRead], rules: SplitRules, unusable: Mapping[FileStatus, int]) -> NotEnough | None:
     """Why a task cannot go on with its input; None if it can. An empty input may be allowed.
 
     `unusable`: units of the masters that are in other states than ready, by state. Waits: for files that were named and
@@ -87,7 +86,7 @@ def not_enough(
             there = ", or it has newer attempts of them" if one.n_older else ""
             return NotEnough(f"files that were named are not in {one.wanted.name}{there}: {shown}{more}",
                              (one.dataset_id,), temporary=True)  # fmt: skip
-    trouble = _empty(masters, rule) or _out_of_reach(masters, unusable)
+    trouble = _empty(masters, rules) or _out_of_reach(masters, unusable)
     return trouble or _too_few_secondaries(read, masters, unusable.get("broken", 0))
 
 
@@ -118,8 +117,8 @@ def _left_out_of(one: InputRead) -> list[str]:
     return left_out_of(one.wanted.name, one.n_older, one.n_off_index, one.n_not_made)
 
 
-def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough | None:
-    if any(one.n_units for one in masters) or rule.get("allowEmptyInput"):
+def _empty(masters: Sequence[InputRead], rules: SplitRules) -> NotEnough | None:
+    if any(one.n_units for one in masters) or rules.allow_empty_input:
         return None
     names = ", ".join(one.wanted.name for one in masters)
     still_open = any(one.is_open for one in masters)
@@ -131,7 +130,7 @@ def _empty(masters: Sequence[InputRead], rule: Mapping[str, Any]) -> NotEnough |
             ]
         ),
         tuple(one.dataset_id for one in masters),
-        temporary=still_open or bool(rule.get("waitInput")),
+        temporary=still_open or rules.wait_input,
     )
 
 

@@ -176,8 +176,8 @@ def wish_for(
     `used`: files and events that its masters have already. `takes_unstaged`: somebody decided not to wait for tapes.
     `makes_jobs`: the task may do so already.
     """
-    rule, stages = plan.split_rule, bool(plan.split_rule.get("inputPreStaging"))
-    by_boundary = bool(rule.get("groupBoundaryID")) and one.boundaries is None  # by luminosity block, not by its own
+    rules, stages = plan.rules, plan.rules.input_pre_staging
+    by_boundary = rules.group_boundary is not None and one.boundaries is None  # by luminosity block, not by its own
     elsewhere: FileStatus = "staging" if stages else "pending" if parent_works else "missing"
     common = InputWish(
         is_master=one.is_master,
@@ -188,7 +188,7 @@ def wish_for(
         exclude=one.exclude,
         without_copy=elsewhere,
         needs_disk=stages and not takes_unstaged,
-        needs_names=one.boundaries is not None or not rule.get("ignoreMissingInDS"),
+        needs_names=one.boundaries is not None or not rules.ignore_missing_in_ds,
         units_per_job=plan.units_per_job,
         is_new=is_new,
         takes_older=bool(one.attributes.get("usedup")),
@@ -209,13 +209,13 @@ def wish_for(
         events_used=used[1],
         first_event=plan.first_event,
         events_per_unit=one.events_per_unit,
-        needs_events=bool(rule.get("nEventsPerWorker")),
+        needs_events=rules.uses_event_service,
         events_per_file=one.events_per_file,
         units_per_file=one.units_per_file,
-        skip_files_used_by=tuple(rule.get("skipFilesUsedBy") or ()),
-        by_lumi_block=bool(rule.get("orderByLB")) or by_boundary,
-        aligned_to=rule.get("nEventsPerJob") if rule.get("orderInputBy") else None,
-        skip_short_of=rule.get("nEventsPerJob") if rule.get("skipShortInput") else None,
-        counts_in_file=bool(rule.get("inFilePosEvtNum")),
-        respect_lumi_blocks=bool(rule.get("respectLB")) or by_boundary,
+        skip_files_used_by=tuple(rules.skip_files_used_by or ()),
+        by_lumi_block=rules.order_by_lb or by_boundary,
+        aligned_to=rules.n_events_per_job if rules.order_input_by else None,
+        skip_short_of=rules.n_events_per_job if rules.skip_short_input else None,
+        counts_in_file=rules.numbers_within_files,
+        respect_lumi_blocks=rules.respects_lumi_block or by_boundary,
     )

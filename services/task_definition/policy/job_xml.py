@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from services.task_definition.policy.allowed_names import CATALOGUE_NAMES, is_catalogue_name
 from services.task_definition.policy.event_service import states_event_service
-from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters, json_name
 from services.task_definition.policy.task_spec_items import Item
 from shared.model.job_xml import BadJobXml, JobXml, XmlJob, read_job_xml
 from shared.model.names import bare_name
@@ -18,10 +18,10 @@ MAX_FILE_NAME = 250
 _SHOWN = 60
 #: what else would cut the input, choose files of it, or read outputs that each job names for itself
 _CONTRADICT = (
-    "n_files", "n_events", "n_files_per_job", "n_events_per_job", "tgt_num_events_per_job", "min_granularity",
-    "n_events_per_range", "respect_lb", "order_by_lb", "release_per_lb", "order_input_by", "skip_short_input",
-    "skip_short_output", "skip_files_used_by", "run_until_closed", "add_nth_field_to_lfn", "merge_output", "pfn_list",
-    "no_input",
+    "n_files", "n_events", "n_files_per_job", "n_events_per_job", "target_events_per_job", "min_granularity",
+    "n_events_per_range", "respects_lumi_block", "order_by_lb", "releases_whole_lumi_blocks", "order_input_by",
+    "skip_short_input", "skips_short_output", "skip_files_used_by", "run_until_closed", "add_nth_field_to_lfn",
+    "merge_output", "pfn_list", "no_input",
 )  # fmt: skip
 
 
@@ -32,12 +32,13 @@ def job_xml_problems(given: TaskParameters) -> Iterator[FieldProblem]:
     for name in _CONTRADICT:
         value = getattr(given, name)
         if value is not None and value is not False:
-            field = TaskParameters.model_fields[name].alias or name
-            yield problem(field, value, "not allowed together with loadXML, which says what each job reads and writes")
-    if given.group_boundary_id not in (None, 4):
-        yield problem("groupBoundaryID", given.group_boundary_id, "allowed together with loadXML: 4")
+            yield problem(
+                json_name(name), value, "not allowed together with loadXML, which says what each job reads and writes"
+            )
+    if given.group_boundary not in (None, 4):
+        yield problem("groupBoundaryID", given.group_boundary, "allowed together with loadXML: 4")
     if states_event_service(given):
-        yield problem("nEventsPerWorker", given.n_events_per_worker, "not allowed together with loadXML")
+        yield problem("nEventsPerWorker", given.events_per_range, "not allowed together with loadXML")
     try:
         described = read_job_xml(given.load_xml)
     except BadJobXml as error:

@@ -10,48 +10,46 @@ from collections.abc import Iterator
 from typing import Any
 
 from services.task_definition.policy.event_service import states_event_service
-from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters, json_name
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 #: evaluations at once, as many as jobs of the event service may have the same input
 MOST_AT_ONCE = 100
-_NEEDS_WORKFLOW = ("hpo_request_data", "max_num_jobs", "tot_num_jobs")
+_NEEDS_WORKFLOW = ("hpo_request_data", "most_jobs", "n_points")
 #: what a search has no use for: its one unit of input is read by all of its jobs
-_CONTRADICT = ("merge_output", "build_spec", "load_xml", "pfn_list", "use_job_cloning", "respect_lb")
+_CONTRADICT = ("merge_output", "build_spec", "load_xml", "pfn_list", "cloning", "respects_lumi_block")
 
 
 def rules_of_search(given: TaskParameters, *, n_at_once: int) -> dict[str, Any]:
-    """The split rules of a search: how many points, jobs, and jobs at once; none for other tasks.
+    """The split rules of a search, by attribute: how many points, jobs, and jobs at once; none for other tasks.
 
     The task numbers its points itself, from 1 on, in generations of num_points_per_generation (all at once where it
     says no number); the payload asks the optimiser what a point is.
     """
-    if not given.hpo_workflow:
+    if not given.evaluates_points:
         return {}
     n_points, request = _points(given), given.hpo_request_data
-    rules: dict[str, Any] = {"skipScout": True, "nEsConsumers": n_at_once, "totNumJobs": n_points}
-    if given.max_num_jobs is not None:
-        rules["maxNumJobs"] = given.max_num_jobs
+    rules: dict[str, Any] = {"skip_scout": True, "n_consumers": n_at_once, "n_points": n_points}
     if request is not None:
-        rules["nPointsPerGeneration"] = request.num_points_per_generation or n_points
-        rules["minUnevaluatedPoints"] = request.min_unevaluated_points or None
-    return {name: value for name, value in rules.items() if value is not None}
+        rules["points_per_generation"] = request.num_points_per_generation or n_points
+        rules["min_unevaluated_points"] = request.min_unevaluated_points or None
+    return rules
 
 
 def _points(given: TaskParameters) -> int | None:
     """totNumJobs and max_points; the smaller where both are said."""
     asked = None if given.hpo_request_data is None else given.hpo_request_data.max_points
-    return min((one for one in (given.tot_num_jobs, asked) if one is not None), default=None)
+    return min((one for one in (given.n_points, asked) if one is not None), default=None)
 
 
 def point_problems(given: TaskParameters) -> Iterator[FieldProblem]:
     """What contradicts a search of hyper-parameters, or says how to search where nothing is searched."""
-    if not given.hpo_workflow:
+    if not given.evaluates_points:
         for name in _NEEDS_WORKFLOW:
             if getattr(given, name) is not None:
                 yield problem(
-                    _json_name(name), None, "needs hpoWorkflow = true: it is about a search of hyper-parameters"
+                    json_name(name), None, "needs hpoWorkflow = true: it is about a search of hyper-parameters"
                 )
         return
     if given.hpo_request_data is None:
@@ -63,14 +61,14 @@ def point_problems(given: TaskParameters) -> Iterator[FieldProblem]:
         value = getattr(given, name)
         if value is not None and value is not False:
             stated = value if isinstance(value, str | int) else None
-            yield problem(_json_name(name), stated, "not allowed together with hpoWorkflow")
+            yield problem(json_name(name), stated, "not allowed together with hpoWorkflow")
     if given.segment_specs is not None or given.segmented_work:
         told = (
             "not allowed together with hpoWorkflow: how points are shared among segments is not known to this version"
         )
         yield problem("segmentSpecs", None, told)
     if states_event_service(given):
-        yield problem("nEventsPerWorker", given.n_events_per_worker, "not with hpoWorkflow: its ranges are points")
+        yield problem("nEventsPerWorker", given.events_per_range, "not with hpoWorkflow: its ranges are points")
     yield from _numbers(given)
 
 
@@ -96,7 +94,3 @@ def _numbers(given: TaskParameters) -> Iterator[FieldProblem]:
         yield problem("hpoRequestData.min_unevaluated_points", low, told)
     if size is None and low:
         yield problem("hpoRequestData.min_unevaluated_points", low, "needs num_points_per_generation")
-
-
-def _json_name(name: str) -> str:
-    return TaskParameters.model_fields[name].alias or name

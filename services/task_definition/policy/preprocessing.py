@@ -14,9 +14,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: the split rule (UP): to do, its job was made, done
-USE_PREPRO = "usePrePro"
-TO_DO, RUNNING, DONE = 1, 2, 3
+from shared.task.in_effect import SplitRules
+from shared.task.rules import PREPROCESSING, TO_PREPROCESS
+
 #: where the metadata have what the job returns
 RETURNED = "taskParameters"
 #: parameters that no job sets
@@ -30,14 +30,9 @@ MOST_SHOWN = 80
 _UNKNOWN_YET = re.compile(r"%%[A-Za-z0-9_]+%%")
 
 
-def is_due(split_rule: Mapping[str, Any]) -> bool:
+def is_due(rules: SplitRules) -> bool:
     """Whether the task has a pre-processing job that has not succeeded yet."""
-    return split_rule.get(USE_PREPRO) in (TO_DO, RUNNING)
-
-
-def with_state_of(before: Mapping[str, Any], rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The rules of a task that is refined, with how far its pre-processing is."""
-    return {**rules, **({USE_PREPRO: before[USE_PREPRO]} if USE_PREPRO in before else {})}
+    return rules.preprocessing in (TO_PREPROCESS, PREPROCESSING)
 
 
 def is_unknown_yet(value: Any) -> bool:

@@ -27,8 +27,9 @@ from services.task_definition.policy.task_spec import TaskSpec
 from services.task_definition.policy.task_spec_items import Item
 from shared.catalogue.port import DatasetFacts
 from shared.model.job_xml import read_job_xml
-from shared.model.split_precedence import rules_in_effect
 from shared.states.task import TaskStatus
+from shared.task.in_effect import rules_of
+from shared.task.stored import with_rules
 
 FOLLOWED_IF_KNOWN: tuple[TaskStatus, ...] = ("done", "finished")
 #: attributes of secondaries whose files many jobs share: their number follows no ratio
@@ -110,18 +111,13 @@ def _split_rule(spec: TaskSpec, master: DatasetFacts | None) -> dict[str, Any]:
 
     With a dynamic number of events nFilesPerJob counts ranges: x events of a file // minGranularity.
     """
-    rules, given = spec.split_rule(), spec.parameters
-    per_job = given.n_events_per_job
-    rules |= rules_in_effect(rules)
-    granularity = given.granularity()
+    rules, given, granularity = spec.split_rule(), spec.parameters, spec.parameters.granularity()
+    per_job = rules_of(rules).n_files_per_job or given.n_files_per_job
     if granularity and given.n_files_per_job and master is not None:
-        rules["nFilesPerJob"] = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
-    if spec.no_input and per_job is None and not spec.physical_names:
-        rules["nFilesPerJob"] = 1
-    seed_offset = _offset(spec, "RNDMSEED")
-    if seed_offset:
-        rules["randomSeedOffset"] = seed_offset
-    return rules
+        per_job = given.n_files_per_job * max(1, _events_of_file(spec, master) // granularity)
+    if spec.no_input and given.n_events_per_job is None and not spec.physical_names:
+        per_job = 1
+    return with_rules(rules, n_files_per_job=per_job, seed_offset=_offset(spec, "RNDMSEED") or None)
 
 
 def _enough_is_known(spec: TaskSpec, facts: DefinitionFacts) -> bool:
@@ -218,8 +214,8 @@ def _input(
 def _events_per_unit(spec: TaskSpec, facts: DatasetFacts) -> int | DefinitionRefused | None:
     """Events of one unit where a job takes only part of a file; None for whole files (JEDI: Event-level splitting)."""
     given = spec.parameters
-    rules = rules_in_effect(spec.split_rule())
-    per_job: int | None = given.granularity() or rules.get("nEventsPerJob") or rules.get("tgtNumEventsPerJob")
+    rules = spec.rules()
+    per_job = given.granularity() or rules.n_events_per_job or rules.target_events_per_job
     if per_job is None:
         return None
     per_file = _events_of_file(spec, facts)
@@ -242,7 +238,7 @@ def _events_of_file(spec: TaskSpec, facts: DatasetFacts) -> int:
 def _pseudo(spec: TaskSpec) -> PseudoPlan:
     """One row for each job: by events, by nFiles, or as many as the pseudo input has records (num_records)."""
     given = spec.parameters
-    if given.hpo_workflow:
+    if given.evaluates_points:
         return PseudoPlan(1, 1, 1)  # a job evaluates one point at least; points are ranges of the one row
     per_job, offset = given.n_events_per_job or given.events_per_file(), _offset(spec, "SEQNUMBER") or 0
     if given.n_events is not None and given.n_events_per_job is not None:

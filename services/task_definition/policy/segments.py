@@ -9,19 +9,21 @@ from collections import Counter
 from collections.abc import Iterator
 
 from services.task_definition.policy.event_service import states_event_service
-from services.task_definition.policy.task_parameters.table import TaskParameters
+from services.task_definition.policy.task_parameters.table import TaskParameters, json_name
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem
 
 #: what has no segments to keep apart, or would put files of several together
-_CONTRADICT = ("load_xml", "pfn_list", "no_input", "respect_lb", "order_by_lb", "release_per_lb", "order_input_by",
-               "add_nth_field_to_lfn", "merge_output")  # fmt: skip
+_CONTRADICT = (
+    "load_xml", "pfn_list", "no_input", "respects_lumi_block", "order_by_lb", "releases_whole_lumi_blocks",
+    "order_input_by", "add_nth_field_to_lfn", "merge_output",
+)  # fmt: skip
 
 
 def segment_problems(given: TaskParameters) -> Iterator[FieldProblem]:
     """Everything that is wrong with segmentSpecs, and what is not allowed beside it."""
     segments = given.segment_specs
-    if given.hpo_workflow:
+    if given.evaluates_points:
         return  # a search has no segments, and says so
     if segments is None:
         if given.segmented_work:
@@ -30,10 +32,11 @@ def segment_problems(given: TaskParameters) -> Iterator[FieldProblem]:
     for name in _CONTRADICT:
         value = getattr(given, name)
         if value is not None and value is not False:
-            field = TaskParameters.model_fields[name].alias or name
-            yield problem(field, value, "not allowed together with segmentSpecs, whose jobs read one segment each")
+            yield problem(
+                json_name(name), value, "not allowed together with segmentSpecs, whose jobs read one segment each"
+            )
     if states_event_service(given):
-        yield problem("nEventsPerWorker", given.n_events_per_worker, "not allowed together with segmentSpecs")
+        yield problem("nEventsPerWorker", given.events_per_range, "not allowed together with segmentSpecs")
     inputs = [item for item in given.job_parameters if item.param_type == "input"]
     if len(inputs) < 1 or len(inputs[0].datasets()) != 1:
         told = "needs a first item of param_type 'input' with one dataset: segments are parts of its files"

@@ -16,8 +16,6 @@ import orjson
 from services.task_definition.policy.event_service import event_service_column, events_per_range, use_jumbo
 from services.task_definition.policy.placeholder_checks import placeholder_problems
 from services.task_definition.policy.points import rules_of_search
-from services.task_definition.policy.preprocessing import TO_DO, USE_PREPRO
-from services.task_definition.policy.task_parameters.identity import CarriedFields
 from services.task_definition.policy.task_parameters.refused import REFUSED, SAYS_NO
 from services.task_definition.policy.task_parameters.table import TaskParameters, with_numbers
 from services.task_definition.policy.task_spec_checks import checks_between_fields, units_of_malformed
@@ -27,9 +25,11 @@ from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.analysis import ANALYSIS, PRODUCTION, is_analysis
 from shared.model.architecture import image_of_command_line, platform_and_image
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
-from shared.model.split_precedence import MERGE_LOCAL_IO
 from shared.model.steps import Steps, at_once
 from shared.model.task_spec_problems import problem, unstorable_in_steps
+from shared.task.in_effect import SplitRules, rules_of
+from shared.task.rules import TO_PREPROCESS
+from shared.task.stored import stored_rules
 
 #: column of `tasks` -> field of the JSON model, where the value goes as it is
 _COLUMNS = (
@@ -44,19 +44,6 @@ _UNIT_OF = {
     "ram_count": "ram_unit", "out_disk_count": "out_disk_unit", "work_disk_count": "work_disk_unit",
     "cpu_time": "cpu_time_unit", "io_intensity": "io_intensity_unit", "disk_io": "disk_io_unit",
     "walltime": "walltime_unit", "merge_ram_count": "merge_ram_unit",
-}  # fmt: skip
-#: kept in columns of their own, in the templates or in the parameters: not rules
-#: each job of the XML has a boundary of its own; none of them is a scout (PanDA: Scout jobs)
-RULES_OF_XML: Mapping[str, Any] = {"groupBoundaryID": 4, "skipScout": True}
-_NOT_RULES = {
-    *_COLUMNS, "user_name", "unique_task_name", "allow_task_duplication", "task_priority", "current_priority",
-    "architecture", "job_parameters", "log", "ram_count", "ram_unit", "ram_count_unit", "cpu_time", "cpu_time_unit",
-    "goal", "max_attempt", "max_failure", "gshare", "work_queue_name", "parent_task_id", "cli_params", "merge_spec",
-    "log_merge", "pfn_list", "load_xml", "segment_specs", "segmented_work",
-    "build_spec", "prepro_spec", "multi_step_exec", "n_events_per_file", "n_events_per_input_file", "min_granularity",
-    "n_events_per_range", "n_events_per_worker", "es_convertible", "es_fraction", "esmerge_spec",
-    "tot_num_jobs", "max_num_jobs", "hpo_request_data", "force_staged", "to_staging",
-    *CarriedFields.model_fields,
 }  # fmt: skip
 
 
@@ -200,36 +187,32 @@ class TaskSpec:
         return platform, self.parameters.container_name or behind or image_of_command_line(constants)
 
     def split_rule(self) -> dict[str, Any]:
-        """Every rule that was given, under its JSON name; flags only when true."""
-        rules: dict[str, Any] = {}
-        for name, field in TaskParameters.model_fields.items():
-            value = getattr(self.parameters, name)
-            if name in _NOT_RULES or value is None or value is False:
-                continue
-            rules[field.alias or name] = value
-        if self.parameters.events_per_file():
-            rules["nEventsPerInputFile"] = self.parameters.events_per_file()
-        if self.parameters.granularity():
-            rules["dynamicNumEvents"] = self.parameters.granularity()
-        if events_per_range(self.parameters):
-            rules["nEventsPerWorker"] = events_per_range(self.parameters)
-        rules |= rules_of_search(self.parameters, n_at_once=self.n_at_once)
-        if self.parameters.build_spec is not None:
-            rules["useBuild"] = True
-        if self.parameters.load_xml is not None:
-            rules |= RULES_OF_XML
-        if self.parameters.segment_specs is not None:
-            rules.setdefault("groupBoundaryID", 1)
-        if self.parameters.prepro_spec is not None:
-            rules[USE_PREPRO] = TO_DO
-        merge = self.parameters.esmerge_spec or self.parameters.merge_spec
+        """Every rule that was given or follows, under its JSON name; flags only when true."""
+        given = self.parameters
+        worked_out: dict[str, Any] = {
+            "n_events_per_input_file": given.events_per_file(),
+            "granularity": given.granularity(),
+            "events_per_range": events_per_range(given),
+            **rules_of_search(given, n_at_once=self.n_at_once),
+        }
+        if given.build_spec is not None:
+            worked_out["uses_build"] = True
+        if given.load_xml is not None:  # each job has a boundary of its own; none is a scout (PanDA: Scout jobs)
+            worked_out |= {"group_boundary": 4, "skip_scout": True}
+        if given.segment_specs is not None and given.load_xml is None:
+            worked_out["group_boundary"] = given.group_boundary or 1
+        if given.prepro_spec is not None:
+            worked_out["preprocessing"] = TO_PREPROCESS
+        merge = given.esmerge_spec or given.merge_spec
         if merge is not None and "use_local_io" in merge.model_fields_set:
-            rules[MERGE_LOCAL_IO] = merge.use_local_io
-        if self.destination:
-            rules["destination"] = self.destination
-        if self.defaults.scout_success_rate is not None:
-            rules.setdefault("scoutSuccessRate", self.defaults.scout_success_rate)
-        return rules
+            worked_out["merges_from_scratch"] = merge.use_local_io
+        if given.scout_success_rate is None:
+            worked_out["scout_success_rate"] = self.defaults.scout_success_rate
+        return stored_rules(given, **worked_out)
+
+    def rules(self) -> SplitRules:
+        """The same as they are in effect."""
+        return rules_of(self.split_rule())
 
 
 def _base_ram_mb(row: Mapping[str, Any]) -> int | None:

@@ -159,10 +159,10 @@ def _physical_names(given: TaskParameters, *, has_inputs: bool) -> Iterable[Fiel
 
 def _middle_names(given: TaskParameters) -> Iterable[FieldProblem]:
     """Fields of input names go into output names by ${MIDDLENAME}, and stay the same within a job."""
-    if given.use_file_as_source_lfn and given.group_boundary_id in (3, 4):
+    if given.names_from_files and given.group_boundary in (3, 4):
         yield problem("useFileAsSourceLFN", True, "not allowed together with groupBoundaryID 3 and 4, which join files")
     if given.add_nth_field_to_lfn is None:
-        if given.use_file_as_source_lfn:
+        if given.names_from_files:
             yield problem("useFileAsSourceLFN", True, "needs addNthFieldToLFN: which fields of the file's name")
         return
     stated = given.add_nth_field_to_lfn
@@ -182,9 +182,9 @@ def _limits(given: TaskParameters) -> Iterable[FieldProblem]:
         yield problem("maxFailure", given.max_failure, f"allowed: maxAttempt ({given.max_attempt}) or less")
     if given.n_files_per_job and given.n_max_files_per_job and given.n_files_per_job > given.n_max_files_per_job:
         yield problem("nFilesPerJob", given.n_files_per_job, f"allowed: nMaxFilesPerJob ({given.n_max_files_per_job})")
-    if given.group_boundary_id in (3, 4) and given.run_until_closed:
+    if given.group_boundary in (3, 4) and given.run_until_closed:
         why = "allowed together with runUntilClosed: 1, 2 (files of a boundary may come after its job was made)"
-        yield problem("groupBoundaryID", given.group_boundary_id, why)
+        yield problem("groupBoundaryID", given.group_boundary, why)
     yield from _dynamic_number_of_events(given)
     yield from _order_and_short_input(given)
     if given.ram_unit and given.ram_count_unit and given.ram_unit != given.ram_count_unit:
@@ -197,14 +197,14 @@ def _order_and_short_input(given: TaskParameters) -> Iterable[FieldProblem]:
     if given.skip_short_input and not (per_job and per_file and per_file >= per_job):
         why = "needs nEventsPerJob, and nEventsPerInputFile of as many or more: a file is short of whole jobs"
         yield problem("skipShortInput", True, why)
-    if given.skip_short_output and not (per_job or given.n_files_per_job):
+    if given.skips_short_output and not (per_job or given.n_files_per_job):
         yield problem("skipShortOutput", True, "needs nEventsPerJob or nFilesPerJob: a job is short of that")
     if given.order_input_by and not per_job:
         yield problem("orderInputBy", given.order_input_by, "needs nEventsPerJob: files are aligned to jobs of so many")
-    if given.order_input_by and (given.order_by_lb or given.group_boundary_id):
+    if given.order_input_by and (given.order_by_lb or given.group_boundary):
         why = "not allowed together with orderByLB or groupBoundaryID, which ask for another order"
         yield problem("orderInputBy", given.order_input_by, why)
-    if given.use_local_io and given.allow_input_lan == "only":
+    if given.copies_to_scratch and given.allow_input_lan == "only":
         yield problem(
             "useLocalIO", True, "not allowed together with allowInputLAN = only: input is copied or it is not"
         )
@@ -220,7 +220,7 @@ def _dynamic_number_of_events(given: TaskParameters) -> Iterable[FieldProblem]:
         yield problem("nEventsPerRange", given.n_events_per_range, f"allowed: minGranularity ({granularity})")
     for name, value in (
         ("nEventsPerJob", given.n_events_per_job),
-        ("tgtNumEventsPerJob", given.tgt_num_events_per_job),
+        ("tgtNumEventsPerJob", given.target_events_per_job),
     ):
         if value:
             yield problem(

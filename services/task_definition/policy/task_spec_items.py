@@ -15,6 +15,7 @@ from services.task_definition.policy.preprocessing import is_unknown_yet
 from shared.model.dataset_types import FINAL_OUTPUT_TYPES
 from shared.model.expression import InvalidExpression, parse_expression
 from shared.model.names import bare_name
+from shared.task.types import Flag, LongText, at_most, comma_list
 
 ParamType = Literal["input", "pseudo_input", "output", "log", "number"]
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)")
@@ -67,28 +68,15 @@ _OF_TEMPLATES = frozenset({"param_type", "dataset", "container", "token", "desti
 _NUMERIC = {"ratio", "eventRatio", "nFilesPerJob", "offset", "num_records"}
 
 
-def flag(value: Any) -> Any:
-    """0 and 1 count as false and true; everything else is left to the strict check."""
-    return bool(value) if type(value) is int and value in (0, 1) else value
-
-
 def without_empty(value: Any) -> Any:
     """Clients send null or "" for "not given"."""
     return {name: one for name, one in value.items() if one not in (None, "")} if isinstance(value, dict) else value
 
 
-Flag = Annotated[bool, BeforeValidator(flag), Field(strict=True)]
 Text16 = Annotated[str, Field(max_length=16, strict=True)]
-Text32 = Annotated[str, Field(max_length=32, strict=True)]
 Text64 = Annotated[str, Field(max_length=64, strict=True)]
 Text128 = Annotated[str, Field(max_length=128, strict=True)]
 Text256 = Annotated[str, Field(max_length=256, strict=True)]
-LongText = Annotated[str, Field(max_length=20_000, strict=True)]
-
-
-def comma_list(value: Any) -> Any:
-    """ "a, b" as ["a", "b"]."""
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 def _expressions(values: list[str]) -> list[str]:
@@ -100,25 +88,9 @@ def _expressions(values: list[str]) -> list[str]:
     return values
 
 
-def at_most(n_allowed: int) -> BeforeValidator:
-    """Counted before any of them is looked at: a list that is no part of `files` is checked in one go."""
-
-    def check(value: Any) -> Any:
-        """The value as it came, a list or a text with commas; ValueError if it has too many members."""
-        n_sent = value.count(",") + 1 if isinstance(value, str) else len(value) if isinstance(value, list) else 0
-        if n_sent > n_allowed:
-            raise ValueError(f"{n_sent} are not allowed; at most {n_allowed} are")
-        return value
-
-    return BeforeValidator(check)
-
-
-#: sites or queues that a task names in one list, expressions about file names, and items that are logs
-MOST_NAMES, MOST_EXPRESSIONS, MOST_LOGS = 5000, 100, 100
+#: expressions about file names, and items that are logs
+MOST_EXPRESSIONS, MOST_LOGS = 100, 100
 FileName = Annotated[str, Field(min_length=1, max_length=256)]
-NameList = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=255)]], BeforeValidator(comma_list), at_most(MOST_NAMES)
-]
 Expressions = Annotated[
     list[LongText], BeforeValidator(comma_list), AfterValidator(_expressions), at_most(MOST_EXPRESSIONS)
 ]

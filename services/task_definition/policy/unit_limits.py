@@ -86,7 +86,7 @@ def least_units(plan: Refined, datasets: Mapping[str, DatasetFacts]) -> int:
 
 def _of_dataset(plan: Refined, one: InputDatasetPlan, facts: DatasetFacts) -> int:
     """Of one master; what is filtered by name is known when it is read."""
-    if one.names is not None or one.include or one.exclude or plan.split_rule.get("skipFilesUsedBy"):
+    if one.names is not None or one.include or one.exclude or plan.rules.skip_files_used_by:
         return 0
     n_files = max(0, facts.n_files - one.skip_files)
     if plan.max_files is not None and plan.max_files < n_files:

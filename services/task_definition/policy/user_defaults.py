@@ -14,6 +14,7 @@ from typing import Any
 from shared.brokerage.draw import uniform_of
 from shared.config.parameter import Parameter, set_by
 from shared.model.analysis import is_analysis
+from shared.task.stored import name_of, named
 
 #: tasks of this priority have their input moved to where there is room
 PRIORITY_WITH_MOVED_INPUT = 1001
@@ -70,11 +71,11 @@ def with_user_defaults(parameters: Any, defaults: UserDefaults) -> Any:
     found: dict[str, Any] = {}
     if defaults.out_disk_kb != _OUT_DISK.default and not {"outDiskCount", "outDiskUnit"} & given.keys():
         found = {"outDiskCount": defaults.out_disk_kb, "outDiskUnit": "kB"}
-    if defaults.max_walltime_h is not None and "maxWalltime" not in given:
-        found["maxWalltime"] = defaults.max_walltime_h
+    if defaults.max_walltime_h is not None and name_of("max_walltime_h") not in given:
+        found |= named(max_walltime_h=defaults.max_walltime_h)
     cores = given.get("coreCount")
-    if "maxCoreCount" not in given and not (isinstance(cores, int) and cores > defaults.max_core_count):
-        found["maxCoreCount"] = defaults.max_core_count
+    if name_of("max_core_count") not in given and not (isinstance(cores, int) and cores > defaults.max_core_count):
+        found |= named(max_core_count=defaults.max_core_count)
     if _is_drawn(given.get("taskName"), defaults.moved_percent):
         found["currentPriority"] = given.get("currentPriority", given.get("taskPriority"))
         found["taskPriority"] = PRIORITY_WITH_MOVED_INPUT

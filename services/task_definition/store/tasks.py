@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import asyncpg
@@ -19,6 +20,7 @@ from shared.db.unit_of_work import UnitOfWork
 from shared.model.resource_types import ResourceType
 from shared.states import TASK, Owner
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules, rules_of
 
 SQL = Queries.beside(__file__)
 _EXPRESSIONS = (
@@ -65,6 +67,11 @@ class TaskRow:
     takes_unstaged: bool
     hold: str | None
     held_until: datetime | None
+
+    @cached_property
+    def rules(self) -> SplitRules:
+        """Its rules that are in effect."""
+        return rules_of(self.split_rule)
 
     @property
     def parent_id(self) -> int | None:

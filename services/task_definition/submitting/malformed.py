@@ -21,6 +21,7 @@ from shared.catalogue.port import CatalogueReader
 from shared.model.problems import FieldProblem
 from shared.model.steps import Steps
 from shared.model.task_spec_problems import problem, unstorable_values
+from shared.task.stored import name_of
 from shared.web.slices import in_slices
 
 UNKNOWN_DATASET = "allowed: a dataset or container of the catalogue"
@@ -36,7 +37,7 @@ def unreadable_requirements(text: Any) -> list[FieldProblem]:
     if not isinstance(text, str) or not text or unstorable_values(text):
         return []
     try:
-        requirements_in({"requirements": text})
+        requirements_in(text)
     except ValueError as error:
         reason = str(error).removeprefix("requirements: ").removeprefix(repr(text)).lstrip(" :")
         return [problem("requirements", text, reason)]
@@ -54,7 +55,7 @@ async def problems_of_readable_parts(
     """Taken names that must be unique, unknown shares, work queues and input, in what can be read."""
     if not isinstance(parameters, Mapping):
         return []
-    found = unreadable_requirements(parameters.get("requirements"))
+    found = unreadable_requirements(parameters.get(name_of("requirements")))
     gshare, work_queue, vo = (_name(parameters, one) for one in ("gshare", "workQueueName", "vo"))
     if gshare or work_queue:
         sharing = await tasks.sharing(connection)
@@ -67,7 +68,7 @@ async def problems_of_readable_parts(
             found.append(duplicate_name(name, None))
     if (
         not may_submit_for(caller, vo)
-        or parameters.get("waitInput")
+        or parameters.get(name_of("wait_input"))
         or parameters.get("parent_tid") is not None
         or parameters.get("vo") in vos_outside
     ):

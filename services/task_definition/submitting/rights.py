@@ -92,7 +92,7 @@ def rights_missing(
     if given.max_attempt is not None and given.max_attempt > most_attempts:
         allowed = f"needs the role production; allowed: at most {most_attempts}"
         found.append(problem("maxAttempt", given.max_attempt, allowed))
-    skips_scouts = given.skip_scout and not given.hpo_workflow  # a search has none (PanDA client, phpo)
+    skips_scouts = given.skip_scout and not given.evaluates_points  # a search has none (PanDA client, phpo)
     for name, value in (("skipScout", skips_scouts), ("gshare", given.gshare), ("official", given.official)):
         if value:
             found.append(problem(name, value, "needs the role production"))

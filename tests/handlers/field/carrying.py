@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import orjson
 
-from services.task_definition.policy.task_parameters.rule_text import text_of_rules
 from shared.db import Database
 from shared.events import TaskReady, TaskRegistered
 from shared.runtime.service import Service
+from shared.task.rule_text import text_of_rules
 from tests.handlers.events import deliver
 from tests.handlers.field.corpus import FIELDS_TASK, HERE, SITE, Case, put_files
 from tests.handlers.job_generation.story import Story, chunks_in, generated_in

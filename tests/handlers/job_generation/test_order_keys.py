@@ -12,9 +12,10 @@ from services.job_generation.policy.order_facts import task_queue_of, user_prior
 from services.job_generation.policy.values import Task
 from services.job_generation.store.order_keys import intern
 from shared.events import Event, JobsReordered, TaskCommanded
-from shared.model.needs import WorkNeeds
 from shared.order.cpu_segments import CPU_SEGMENTS_S
 from shared.order.identity import TaskQueueIdentity
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
 from tests.handlers.job_generation.story import Story
 
 GIVEN = {"userPriority": 4, "tags": ["GPU", "SSD"], "includedSite": ["ALPHA", "Q_ALPHA"], "excludedSite": "BETA"}
@@ -222,11 +223,11 @@ def a_task(**values: Any) -> Task:
     [({}, 1), ({"userPriority": 0}, 0), ({"userPriority": -7}, 0), ({"userPriority": 12}, 10)],
 )
 def test_the_user_priority_of_a_task_is_one_unless_it_says_otherwise(given: dict[str, Any], user_priority: int) -> None:
-    assert user_priority_of(a_task(parameters=given)) == user_priority
+    assert user_priority_of(a_task(rules=rules_of(given))) == user_priority
 
 
 def test_merge_jobs_may_run_wherever_their_files_are() -> None:
-    task = a_task(parameters={"site": "ALPHA,BETA", "excludedSite": ["GAMMA"]})
+    task = a_task(parameters={"site": "ALPHA,BETA"}, rules=rules_of({"excludedSite": ["GAMMA"]}))
     assert task_queue_of(task, 7200, "normal", CPU_SEGMENTS_S).sites == ("ALPHA", "BETA")
     assert task_queue_of(task, 7200, "normal", CPU_SEGMENTS_S).cpu_segment_s == 21_600
     merge = task_queue_of(task, 7200, "merge", CPU_SEGMENTS_S)

@@ -14,6 +14,7 @@ from services.watchdog.checking.run import run_checks
 from shared.db import Database
 from shared.events import Event, TaskCommanded, TaskProgressed
 from shared.runtime.service import Service
+from shared.task.in_effect import rules_of
 from tests.handlers.events import deliver
 from tests.handlers.task_definition.steps import define, end_files, put, task_row
 from tests.handlers.task_definition.world import analysis, production
@@ -37,7 +38,7 @@ from tests.rows import insert
 def test_a_task_with_95_percent_of_its_files_done_and_few_jobs_left_is_near_its_end(
     status: Any, n_files: int, n_ended: int, live_jobs: int, rule: dict[str, Any], near: bool
 ) -> None:
-    assert is_near_its_end(status, n_files, n_ended, live_jobs, rule) is near
+    assert is_near_its_end(status, n_files, n_ended, live_jobs, rules_of(rule)) is near
 
 
 def test_express_is_a_leaf_that_takes_tasks_of_the_vo() -> None:

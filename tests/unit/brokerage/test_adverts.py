@@ -21,9 +21,9 @@ from shared.brokerage.filters.capability import memory_at_most
 from shared.brokerage.matchmaking import Advert, JobFacts, accepted, at_dispatch, job_ad, matches, parsed, refusal
 from shared.brokerage.request import JobRequest
 from shared.brokerage.world import World
-from shared.model.needs import WorkNeeds, needs_of_merge_job, needs_of_task
 from shared.model.queue import QueueStatus
 from shared.model.units import parse_ram
+from shared.task.needs import WorkNeeds, needs_of_merge_job, needs_of_task
 from tests.unit.brokerage.worlds import a_queue, a_request, a_world
 from tests.unit.job_generation.made import a_task
 

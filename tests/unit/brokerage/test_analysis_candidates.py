@@ -10,8 +10,8 @@ import pytest
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.world import World
-from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus, QueueType
+from shared.task.needs import WorkNeeds
 from tests.unit.brokerage.analysis_worlds import an_analysis, at, decided, left_out, two_queues
 from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_storage, a_world
 

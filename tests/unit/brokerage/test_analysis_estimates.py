@@ -10,7 +10,7 @@ import pytest
 
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
-from shared.model.needs import needs_of_task
+from shared.task.needs import needs_of_task
 from tests.unit.brokerage.analysis_worlds import an_analysis, decided, left_out
 from tests.unit.brokerage.parts import COMMON, QUEUE, Case, Part, both, explanation, named
 from tests.unit.brokerage.test_analysis_bullets import CASES, HOME, analysis_world, request_of

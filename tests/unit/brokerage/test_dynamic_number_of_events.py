@@ -9,7 +9,6 @@ import pytest
 from services.job_brokerage.policy.production import ProductionJobBrokerage
 from services.job_brokerage.policy.request import job_request
 from services.job_generation.policy.placing import place
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.could_run import could_run, typical_job
 from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
@@ -19,7 +18,8 @@ from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.smallest_job import most_events, smallest_job
 from shared.catalogue.port import DatasetFacts
-from shared.model.needs import WorkNeeds
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
 from tests.handlers.task_definition.world import production
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
@@ -98,9 +98,9 @@ def test_a_task_of_a_dynamic_number_of_events_could_run_only_where_there_is_a_mi
 
 
 def test_the_smallest_job_is_one_range_and_the_largest_is_bounded_by_the_rules() -> None:
-    assert smallest_job({"dynamicNumEvents": 100, "nFilesPerJob": 30}, 20, 20_000, 20_000).n_events == 100
-    assert most_events({"nFilesPerJob": 30}) == 0
-    assert most_events({"dynamicNumEvents": 100, "nMaxFilesPerJob": 7}) == 700
+    assert smallest_job(rules_of({"dynamicNumEvents": 100, "nFilesPerJob": 30}), 20, 20_000, 20_000).n_events == 100
+    assert most_events(rules_of({"nFilesPerJob": 30})) == 0
+    assert most_events(rules_of({"dynamicNumEvents": 100, "nMaxFilesPerJob": 7})) == 700
 
 
 def ranges(n_files: int, missing: tuple[int, ...] = ()) -> list[Unit]:

@@ -14,8 +14,8 @@ from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.pipeline import Exclusions, Pipeline
 from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.link import Link
-from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus, QueueType
+from shared.task.needs import WorkNeeds
 from tests.unit.brokerage.worlds import LIGHT, a_queue, a_request, a_storage, a_world
 
 

@@ -17,11 +17,11 @@ from services.task_definition.policy.explain import explain_row
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import JobCount
 from shared.brokerage.request import InputDataset, InputReplica
-from shared.brokerage.request_of_task import names_in
 from shared.brokerage.world import World
 from shared.config.parameters import Parameters
 from shared.model.grid import parse_grid, read_grid_folder
 from shared.model.link import Link
+from shared.model.names import names_in
 from shared.model.queue import QueueStatus
 from shared.plugins.conformance import PluginConformance
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_storage, a_world

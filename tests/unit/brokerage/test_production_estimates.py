@@ -16,7 +16,8 @@ from shared.brokerage.filters.capability import cores_of_jobs, memory_at_most
 from shared.brokerage.limits import JobLimits
 from shared.brokerage.request import JobRequest, SmallestJob, smallest_job
 from shared.model.link import Link
-from shared.model.needs import WorkNeeds, needs_of_task
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds, needs_of_task
 from tests.unit.brokerage.parts import LONG_AGO, NUCLEUS, Part, both, explanation, jobs, long_ago, world_of
 from tests.unit.brokerage.test_production_bullets import request_of
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
@@ -98,7 +99,7 @@ def test_maxwdir_is_divided_by_the_core_count_of_the_queue() -> None:
 def test_n_events_is_the_smallest_number_of_events_in_a_job_for_disk_and_walltime(rules, n_events) -> None:
     """Ten files of 100 events; 36 s and 10 MB for each event."""
     needs = WorkNeeds(ram_mb=1000, cpu_time_hs06_s_per_event=324.0, output_bytes_per_event=10.0 * MB)
-    request = a_request(needs=needs, job=smallest_job(rules, n_files=10, n_events=1000, input_bytes=0))
+    request = a_request(needs=needs, job=smallest_job(rules_of(rules), n_files=10, n_events=1000, input_bytes=0))
     walltime_s, disk_mb = 36 * n_events + 600, max(512, 10 * n_events)
     assert found("walltime_too_long", request, max_time_s=walltime_s - 1) == f"walltime of a job {walltime_s} s"
     assert found("scratch_disk", request, max_work_dir_mb=disk_mb) == f"disk of a job {disk_mb} MB"

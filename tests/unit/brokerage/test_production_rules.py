@@ -18,8 +18,8 @@ from shared.brokerage.limits import JobLimits
 from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.model.link import Link
-from shared.model.needs import needs_of_task
 from shared.model.site import Site
+from shared.task.needs import needs_of_task
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_request, a_world
 

@@ -15,7 +15,7 @@ from shared.brokerage.limits import JobLimits
 from shared.brokerage.matchmaking import Advert
 from shared.brokerage.request import InputDataset, JobRequest
 from shared.brokerage.request_of_task import request_of_task
-from shared.model.needs import needs_of_task
+from shared.task.needs import needs_of_task
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
 

@@ -14,9 +14,9 @@ from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, InputReplica, SmallestJob
 from shared.brokerage.software import SoftwareNeeds
 from shared.model.link import Link
-from shared.model.needs import WorkNeeds
 from shared.model.queue import QueueStatus, QueueType
 from shared.model.site import Site
+from shared.task.needs import WorkNeeds
 from tests.unit.brokerage import draw
 from tests.unit.brokerage.scalar_queue import GB, MB, NUCLEUS, RULES, WITH_TAPE, One, weight_of
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_storage, a_world

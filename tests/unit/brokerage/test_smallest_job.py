@@ -23,6 +23,7 @@ from shared.brokerage.smallest_job import (
     secondary_files,
     smallest_job,
 )
+from shared.task.in_effect import rules_of
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import LIGHT, NOW, a_queue, a_request, a_world
 
@@ -47,7 +48,7 @@ def test_with_cpu_efficiency_0_the_base_walltime_is_judged_although_no_cpu_time_
 
 
 def test_a_file_of_unknown_events_counts_as_one_event() -> None:
-    assert smallest_job({"nFilesPerJob": 50}, 100, 0, 0).n_events == 50
+    assert smallest_job(rules_of({"nFilesPerJob": 50}), 100, 0, 0).n_events == 50
     row = {**ROW, "chunk_events": 0, "split_rule": {"nFilesPerJob": 5}, "cpu_time": 1000, "base_walltime": 0,
            "cpu_efficiency": 100, "core_count": 1}  # fmt: skip
     request = job_request({**row, "nucleus": None}, (), JobLimits(), NOW)
@@ -64,7 +65,7 @@ def test_a_file_of_unknown_events_counts_as_one_event() -> None:
 )  # fmt: skip
 def test_secondary_files_of_the_smallest_job_follow_by_their_ratio(attributes: dict[str, Any], n_bytes: int) -> None:
     secondary = SecondaryInput(50, 5000, 1000, attributes)  # 100 bytes and 20 events each
-    job = smallest_job({"nFilesPerJob": 2}, 10, 100, 700, secondary=[secondary])
+    job = smallest_job(rules_of({"nFilesPerJob": 2}), 10, 100, 700, secondary=[secondary])
     assert job == SmallestJob(2, 20, 140 + n_bytes)
 
 
@@ -76,7 +77,7 @@ def test_secondary_files_of_the_smallest_job_follow_by_their_ratio(attributes: d
 def test_a_file_that_is_repeated_counts_once_within_a_job(attributes: dict[str, Any]) -> None:
     """50 files of 1 GB with 2 repeated files of 20 GB in all: 70 GB."""
     secondary = SecondaryInput(2, 20 * GB, 20, attributes)
-    job = smallest_job({"nFilesPerJob": 50}, 50, 5000, 50 * GB, secondary=[secondary])
+    job = smallest_job(rules_of({"nFilesPerJob": 50}), 50, 5000, 50 * GB, secondary=[secondary])
     assert job.input_bytes == 70 * GB
 
 

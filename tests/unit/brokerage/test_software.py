@@ -9,6 +9,7 @@ import pytest
 from shared.brokerage.software import Lack, SoftwareNeeds, lack_of, resolve_platform, software_of_task
 from shared.model.architecture import Architecture, CpuSpec, GpuSpec, InvalidArchitecture, parse_architecture
 from shared.model.software import QueueSoftware
+from shared.task.in_effect import rules_of
 from tests.unit.brokerage.conformance import sample
 from tests.unit.brokerage.worlds import a_queue
 
@@ -103,7 +104,7 @@ def test_releases_need_cvmfs_with_a_container_or_the_platform(cvmfs, containers,
 
 
 def test_nightlies_need_the_nightlies_tag() -> None:
-    nightly = software_of_task({"trans_home": "Athena-rel_3", "architecture": PLATFORM})
+    nightly = software_of_task({"trans_home": "Athena-rel_3", "architecture": PLATFORM}, rules_of(None))
     assert nightly.nightly
     assert lack({"cvmfs": ["nightlies"], "containers": ["any"]}, nightly) is Lack.NOTHING
     assert lack({"cvmfs": ["atlas"], "containers": ["any"]}, nightly) is Lack.RELEASE
@@ -192,10 +193,10 @@ def test_an_implied_cpu_does_not_exclude_queues_that_describe_none() -> None:
 
 
 def test_a_tasks_row_says_what_software_it_needs() -> None:
-    row = {"trans_home": "AthSimulation-23.0.53", "architecture": PLATFORM, "split_rule": {"onlyTagsForFC": True}}
-    needs = software_of_task(row)
+    row = {"trans_home": "AthSimulation-23.0.53", "architecture": PLATFORM}
+    needs = software_of_task(row, rules_of({"onlyTagsForFC": True}))
     assert (needs.project, needs.release, needs.nightly, needs.only_tags) == ("AthSimulation", "23.0.53", False, True)
-    old = software_of_task({"trans_home": "AnalysisTransforms-AtlasDerivation_20.7.6"})
+    old = software_of_task({"trans_home": "AnalysisTransforms-AtlasDerivation_20.7.6"}, rules_of(None))
     assert (old.project, old.release) == ("AtlasDerivation", "20.7.6")
 
 

@@ -15,6 +15,7 @@ from shared.brokerage.load import Activity, JobCount
 from shared.brokerage.request import InputDataset, InputReplica, local_data, part_of, smallest_job
 from shared.brokerage.weights import product, running_number
 from shared.model.link import Link
+from shared.task.in_effect import rules_of
 from tests.unit.brokerage.conformance import sample
 from tests.unit.brokerage.worlds import NOW, a_queue, a_request, a_world
 
@@ -174,7 +175,7 @@ def test_a_draw_from_nothing_is_nothing() -> None:
     ],
 )  # fmt: skip
 def test_the_smallest_job_follows_the_split_rules(rules, expected) -> None:
-    job = smallest_job(rules, n_files=10, n_events=1000, input_bytes=5000)
+    job = smallest_job(rules_of(rules), n_files=10, n_events=1000, input_bytes=5000)
     assert (job.n_files, job.n_events, job.input_bytes) == expected
 
 

@@ -17,10 +17,10 @@ from services.watchdog.policy.rebrokerage import ShareAtQueue, Thresholds, overl
 from services.watchdog.policy.tasks import Throttle, throttle
 from shared.brokerage import estimates
 from shared.brokerage.zero_share import parse_policy, work_of
-from shared.model.needs import WorkNeeds
 from shared.model.units import MB_BYTES as MB
 from shared.order.tree import Node, normalised
 from shared.states.job import JobStatus
+from shared.task.needs import WorkNeeds
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

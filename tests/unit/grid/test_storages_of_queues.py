@@ -22,6 +22,7 @@ from shared.model.grid import Grid
 from shared.model.queue import Queue, queue_from_cric
 from shared.model.site import Site
 from shared.model.storage import Storage
+from shared.task.in_effect import rules_of
 from tests.unit.job_generation.made import a_task
 
 SITE, ELSEWHERE = "SITE", "ELSEWHERE"
@@ -67,7 +68,11 @@ def of_the_transfer(grid: Grid, *, analysis: bool) -> str | None:
     job = LockedJob(row, 1, 100, "normal", "user" if analysis else "managed")
     report = StoredReport("finished", {"outputs": {"f": {"fsize": 1}}})
     written = [JobOutput("f", 1, None, None)]
-    return holding_job(grid, job, TaskOfJobs(1, "running", None, None, {}), report, written).outputs[0].written_at
+    return (
+        holding_job(grid, job, TaskOfJobs(1, "running", None, None, rules_of(None)), report, written)
+        .outputs[0]
+        .written_at
+    )
 
 
 def in_the_catalogue(grid: Grid, *, analysis: bool) -> str | None:
@@ -242,7 +247,7 @@ def test_the_token_and_the_destination_of_a_dataset_say_where_its_files_go(
     sites[ELSEWHERE] = replace(sites[ELSEWHERE], default_storage="E_DATA")
     grid = Grid.of({"Q": a_queue({"write_lan": ["S_DATA", "S_SCRATCH"]})}, sites, storages)
     row = ReportedJob(1, 1, "holding", 1, "Q", "SCORE", "share", "alice", 1)
-    task = TaskOfJobs(1, "running", "prod", SITE, {"destination": of_task} if of_task else {})
+    task = TaskOfJobs(1, "running", "prod", SITE, rules_of({"destination": of_task}))
     task = replace(task, nucleus=None)
     report = StoredReport("finished", {"outputs": {"f": {"fsize": 7}}})
     outputs = [JobOutput("f", 1, token, destination), JobOutput("not.listed", 2, token, destination)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.values import QueueFacts, Task
-from shared.model.needs import needs_of_task
+from shared.task.needs import needs_of_task
 from tests.unit.job_generation.made import a_queue, a_task
 from tests.unit.job_generation.subchunks import pool_of, unit_of
 

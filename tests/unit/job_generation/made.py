@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Unit
-from shared.model.needs import WorkNeeds
 from shared.model.storage import Storage
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
 
 GB = 1024**3
 

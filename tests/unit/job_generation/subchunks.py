@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from services.job_generation.policy.limits import JobSizeLimits
 from services.job_generation.policy.master_input import MasterInput, master_input
 from services.job_generation.policy.placing import lacking
-from services.job_generation.policy.rules import SplitRules, rules_of
 from services.job_generation.policy.secondary import NoSecondaryLeft, Pool
 from services.job_generation.policy.splitting import Cutter
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.task_spec_items import Item
-from shared.model.needs import WorkNeeds
 from shared.model.units import GB_BYTES
+from shared.task.in_effect import SplitRules, rules_of
+from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import a_dataset, a_queue
 
 #: jobs as the samples write them: of each, dataset and file ids
@@ -59,8 +58,7 @@ def rules_and_limits(given: dict[str, Any]) -> tuple[SplitRules, JobSizeLimits]:
     n_files, n_events = (None, None) if dynamic else (given["nFilesPerJob"], given["nEventsPerJob"])
     boundary = BOUNDARIES.get(given["useBoundary"]["inSplit"]) if given["useBoundary"] else None
     stated = rules_of({"respectLB": given["respectLB"], "groupBoundaryID": boundary})
-    rules = replace(
-        stated,
+    rules = stated.changed(
         n_files_per_job=n_files,
         n_events_per_job=n_events,
         granularity=1 if dynamic else None,

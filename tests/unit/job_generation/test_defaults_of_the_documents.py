@@ -11,7 +11,7 @@ from services.job_generation.policy.scout_reports import ScoutReport
 from services.task_definition.policy.client_defaults import with_client_defaults
 from services.task_definition.policy.task_spec import parse_task
 from shared.config.parameters import Parameters
-from shared.model.needs import needs_of_merge_job
+from shared.task.needs import needs_of_merge_job
 from tests.handlers.task_definition.world import analysis
 from tests.unit.job_generation.made import a_queue, a_task
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.job_generation.policy import limits
 from shared.brokerage import estimates
-from shared.model.needs import WorkNeeds
+from shared.task.needs import WorkNeeds
 
 NEEDS = st.builds(
     WorkNeeds,

@@ -22,10 +22,10 @@ from services.job_generation.policy.gate_order import (
     served,
 )
 from services.job_generation.policy.picking import next_pick
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.throttle import ThrottleLimits, held_behind, judge, scaled, with_priorities
 from services.job_generation.policy.values import Dataset
 from shared.config.parameters import Parameters
+from shared.task.in_effect import SplitRules
 from tests.unit.job_generation.made import a_task as task
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)

@@ -26,7 +26,7 @@ def specification(
     **values: Any,
 ) -> dict[str, Any]:
     """The specification of a job with two files of its master, one of a second dataset, one output and a log."""
-    task = a_task(parameters=given or {}, **values)
+    task = a_task(given, parameters=given or {}, **values)
     datasets = {
         **IN_DATASETS,
         3: output or a_dataset(3, "output", stream_name="OUTPUT0"),

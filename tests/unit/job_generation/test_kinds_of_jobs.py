@@ -16,8 +16,8 @@ from services.job_generation.policy.kinds.event_service import EVENT_SERVICE_MER
 from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.values import Template
 from shared.config.parameters import Parameters
-from shared.model.split_precedence import MERGE_LOCAL_IO
 from shared.model.units import Ram
+from shared.task.stored import named
 from tests.unit.job_generation.made import a_dataset, a_queue, a_task
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -84,7 +84,7 @@ def test_each_kind_needs_its_own_cores_output_and_time() -> None:
 
 @pytest.mark.parametrize(("stated", "expected"), [(None, True), (False, False), (True, True)])
 def test_merge_jobs_copy_their_input_as_merge_spec_says(stated: bool | None, expected: bool) -> None:
-    task = a_task({"useLocalIO": 1, **({} if stated is None else {MERGE_LOCAL_IO: int(stated)})})
+    task = a_task({"useLocalIO": 1, **({} if stated is None else named(merges_from_scratch=int(stated)))})
     assert NORMAL.copies_to_scratch(task)
     assert MERGE.copies_to_scratch(task) is expected
 

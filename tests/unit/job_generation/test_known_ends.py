@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from services.job_generation.policy.placing import place
 from services.job_generation.policy.splitting import Cutter
 from services.job_generation.policy.values import Unit
-from shared.model.needs import WorkNeeds
+from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import a_queue, a_task
 
 RULES: list[dict[str, Any]] = [

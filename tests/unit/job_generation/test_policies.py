@@ -20,12 +20,12 @@ from services.job_generation.policy.outcomes import Attempts, Ended, attempts_le
 from services.job_generation.policy.picking import next_pick, wants_scouts
 from services.job_generation.policy.placing import PlacedJob
 from services.job_generation.policy.requirements import requirement_of
-from services.job_generation.policy.rules import BadRule, rules_of
 from services.job_generation.policy.scout_reports import ScoutReport
 from services.job_generation.policy.throttle import ThrottleLimits, judge
 from services.job_generation.policy.values import JobInput, OwnerStanding, Template, Unit
 from shared.model.job_report import JobReport
-from shared.model.needs import WorkNeeds
+from shared.task.in_effect import BadRule, rules_of
+from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_storage, a_task, some_units
 
 

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.job_generation.policy.rules import BadRule, rules_of
 from services.job_generation.policy.values import Unit
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.brokerage.smallest_job import smallest_job
-from shared.model.needs import WorkNeeds
-from shared.model.split_precedence import PRECEDENCE, rules_in_effect
+from shared.task.in_effect import PRECEDENCE, BadRule, in_precedence, rules_of
+from shared.task.needs import WorkNeeds
 from tests.handlers.task_definition.world import production
 from tests.unit.job_generation.made import GB, a_queue, a_task, some_units
 from tests.unit.job_generation.test_splitting import placed, sizes
@@ -43,20 +42,24 @@ def test_the_first_split_rule_that_is_set_disables_the_later_ones(rule: dict[str
     assert sizes(placed(a_task(rule, needs=needs), units, a_queue(max_work_dir_mb=10**6))) == jobs
 
 
-@given(st.dictionaries(st.sampled_from([*PRECEDENCE, "nEventsPerInputFile", "nMaxFilesPerJob"]), st.integers(0, 50)))
+@given(
+    st.dictionaries(
+        st.sampled_from([*PRECEDENCE, "n_events_per_input_file", "n_max_files_per_job"]), st.integers(1, 50)
+    )
+)
 def test_what_is_in_effect_stays_so_however_often_it_is_asked(rule: dict[str, int]) -> None:
-    found = rules_in_effect(rule)
-    assert rules_in_effect(found) == found
+    found = in_precedence(rule)
+    assert in_precedence(found) == found
     by_user = [name for name in PRECEDENCE if found.get(name) and rule.get(name) == found[name]]
     first = next((name for name in PRECEDENCE if rule.get(name)), None)
     assert by_user[:1] == ([first] if first else [])
-    assert {name for name in PRECEDENCE if found.get(name)} <= {first, "nFilesPerJob"}
+    assert {name for name in PRECEDENCE if found.get(name)} <= {first, "n_files_per_job"}
 
 
 def test_brokerage_estimates_the_job_that_the_rules_in_effect_make() -> None:
     rule = {"nEventsPerJob": 200, "nFilesPerJob": 5}
-    assert smallest_job(rule, 10, 1000, 10_000).n_files == 2
-    assert smallest_job({"nFilesPerJob": 5, "tgtNumEventsPerJob": 10}, 10, 1000, 10_000).n_events == 500
+    assert smallest_job(rules_of(rule), 10, 1000, 10_000).n_files == 2
+    assert smallest_job(rules_of({"nFilesPerJob": 5, "tgtNumEventsPerJob": 10}), 10, 1000, 10_000).n_events == 500
 
 
 def test_a_disabled_rule_is_still_checked() -> None:

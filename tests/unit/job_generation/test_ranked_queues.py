@@ -18,7 +18,6 @@ from services.job_generation.policy.limits import Totals
 from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.queue_facts import facts_of_candidates
 from services.job_generation.policy.requirements import requirement_of, totals_of
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
 from shared.brokerage.limits import JobLimits
@@ -26,8 +25,9 @@ from shared.brokerage.request import InputDataset, InputReplica
 from shared.brokerage.smallest_job import SecondaryInput
 from shared.events import QueueChoice
 from shared.model.grid import Grid
-from shared.model.needs import needs_of_task
 from shared.model.queue import Queue
+from shared.task.in_effect import rules_of
+from shared.task.needs import needs_of_task
 from tests.unit.brokerage.test_job_brokerage import ROW
 from tests.unit.brokerage.worlds import NOW, a_queue, a_world
 from tests.unit.job_generation.made import a_dataset, a_task

@@ -23,7 +23,6 @@ from services.job_generation.policy.outcomes import Attempts, Ended, of_input
 from services.job_generation.policy.retry.engine import decide, errors_of
 from services.job_generation.policy.retry.problems import problems_of
 from services.job_generation.policy.retry.remedies import (
-    BEFORE_REDUCED,
     SlowQueue,
     cpu_time_from,
     is_broken,
@@ -31,9 +30,10 @@ from services.job_generation.policy.retry.remedies import (
     reduced_rules,
 )
 from services.job_generation.policy.retry.types import FailedWork, JobError, RetryDecision, RetryRule
-from services.job_generation.policy.rules import rules_of
 from shared.model.job_report import JobReport
-from shared.model.needs import WorkNeeds
+from shared.task.in_effect import rules_of
+from shared.task.needs import WorkNeeds
+from shared.task.stored import name_of
 from tests.unit.brokerage.conformance import sample
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -309,7 +309,7 @@ def test_input_is_halved_quartered_then_one_by_the_attempts_made(
     rule: dict[str, Any], attempt: int, expected: dict[str, int] | None
 ) -> None:
     found = reduced_rules(rule, rules_of(rule), attempt)
-    sizes = None if found is None else {key: value for key, value in found.items() if key != BEFORE_REDUCED}
+    sizes = None if found is None else {key: value for key, value in found.items() if key != name_of("before_reduced")}
     assert sizes == expected
 
 
@@ -319,7 +319,7 @@ def test_a_half_is_never_halved_again() -> None:
     assert reduced_rules(first, rules_of(first), 3) is None
     second = reduced_rules(first, rules_of(first), 4)
     assert second is not None
-    assert (second["nGBPerJob"], second[BEFORE_REDUCED]["nGBPerJob"]) == (2, 10)
+    assert (second["nGBPerJob"], second[name_of("before_reduced")]["nGBPerJob"]) == (2, 10)
 
 
 @pytest.mark.parametrize(

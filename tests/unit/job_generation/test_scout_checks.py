@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from services.job_generation.policy import scout_checks, scout_sizes, scouts
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.scout_checks import JobsToCome, Measured, expected_jobs, longer_jobs, misfits
 from services.job_generation.policy.scout_parameters import LABEL, ExhaustLimits, ExhaustParameters, exhaust_limits
 from services.job_generation.policy.scout_reports import ScoutReport, scout_report
 from shared.config.parameters import Parameters
+from shared.task.in_effect import rules_of
 
 OFF = ExhaustLimits()
 USERS = exhaust_limits(Parameters().filled(ExhaustParameters, names={LABEL: "user"}))

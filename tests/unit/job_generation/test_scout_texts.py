@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.job_generation.policy.rules import rules_of
 from services.job_generation.policy.scout_checks import JobsToCome, Measured, misfits
 from services.job_generation.policy.scout_parameters import ExhaustLimits
 from services.job_generation.policy.scout_reports import ScoutReport
 from services.job_generation.policy.scout_texts import measured_text
+from shared.task.in_effect import rules_of
 
 TASK = {"cpu_time": 10, "cpu_time_unit": "HS06sPerEvent", "ram_count": 1000, "ram_unit": "MBPerCore"}
 VALUES = {"cpu_time": 25, "cpu_time_unit": "HS06sPerEvent", "ram_count": 1500, "ram_unit": "MBPerCore"}

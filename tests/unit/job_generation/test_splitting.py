@@ -13,7 +13,7 @@ from services.job_generation.policy.placing import Placement, place
 from services.job_generation.policy.requirements import totals_of
 from services.job_generation.policy.secondary import Pool
 from services.job_generation.policy.values import QueueFacts, Task, Unit
-from shared.model.needs import WorkNeeds
+from shared.task.needs import WorkNeeds
 from tests.unit.job_generation.made import GB, a_dataset, a_queue, a_task, some_units
 
 

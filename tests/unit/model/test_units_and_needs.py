@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from shared.model.needs import needs_of_merge_job, needs_of_task
 from shared.model.units import UnknownUnit, parse_cpu_time, parse_output_size, parse_ram, parse_size
+from shared.task.needs import needs_of_merge_job, needs_of_task
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.policy.transfers import Speed, duration_s, fails, throughput_mb_s
 from shared.catalogue.port import DatasetFacts
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
+from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import an_input, analysis, log, output, production
 
 EVNT = DatasetFacts("mc.evnt", "mc", "dataset", "frozen", 20, 20_000, 20_000)
@@ -157,7 +158,7 @@ def test_a_container_of_the_same_name_gets_a_dataset_with_the_task_s_id() -> Non
     ],
 )
 def test_ten_jobs_worth_is_opened_for_scouts(rule: dict, units: list, by_events: bool, opened: list) -> None:
-    assert open_for_scouts(rule, units, split_by_events=by_events) == opened
+    assert open_for_scouts(rules_of(rule), units, split_by_events=by_events) == opened
 
 
 NODES = (

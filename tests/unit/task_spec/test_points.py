@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from services.job_generation.policy.rules import rules_of
 from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.policy.refine import refine
 from services.task_definition.policy.task_spec import parse_task
@@ -14,6 +13,7 @@ from services.task_definition.policy.task_spec_problems import InvalidTask
 from services.task_definition.submitting.rights import rights_missing
 from shared.auth import Caller
 from shared.catalogue.port import DatasetFacts
+from shared.task.in_effect import rules_of
 from tests.unit.brokerage.conformance import sample
 from tests.unit.task_spec.refusals import problems_of
 

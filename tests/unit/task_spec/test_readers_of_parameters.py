@@ -14,7 +14,6 @@ from services.job_brokerage.policy.request import TaskHistory, analysis_input
 from services.job_generation.policy.job_fields import base_fields, task_texts
 from services.job_generation.policy.kinds import MERGE, NORMAL
 from services.job_generation.policy.order_facts import task_queue_of, user_priority_of
-from services.job_generation.policy.rules import rules_of
 from services.task_brokerage.policy.request import task_request
 from services.task_definition.policy.definition_plan import DefinitionFacts, Refined
 from services.task_definition.policy.input_wishes import wish_for
@@ -34,8 +33,9 @@ from shared.brokerage.request_of_task import request_of_task
 from shared.brokerage.usage import OwnUsage, Usage
 from shared.catalogue.port import DatasetFacts
 from shared.config.parameters import Parameters
-from shared.model.needs import needs_of_merge_job, needs_of_task
 from shared.model.resource_types import DEFAULT_RESOURCE_TYPES
+from shared.task.in_effect import rules_of
+from shared.task.needs import needs_of_merge_job, needs_of_task
 from tests.handlers.task_definition.world import an_input, log, output, production
 from tests.unit.job_generation.made import a_queue, a_task
 

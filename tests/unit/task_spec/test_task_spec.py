@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.job_generation.policy.rules import rules_of
 from services.task_definition.policy.outputs import command_lines
 from services.task_definition.policy.task_parameters.table import known_fields
 from services.task_definition.policy.task_spec import parse_task
 from services.task_definition.policy.task_spec_problems import InvalidTask
 from shared.model.names import bare_name, scope_of
 from shared.model.task_spec_problems import problem
+from shared.task.in_effect import rules_of
 from tests.handlers.task_definition.world import an_input, log, output, production
 from tests.unit.task_spec.refusals import problems_of
 

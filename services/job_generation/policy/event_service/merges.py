@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from services.job_generation.policy.rules import MERGE_ATTEMPTS
+from services.job_generation.policy.merging import MERGE_ATTEMPTS
 from shared.states.job import JobStatus
 
 #: pilot codes that say that the files to merge are bad: their events are processed again

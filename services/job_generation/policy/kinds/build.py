@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.job_generation.policy.kinds.kind import FINAL_LOGS, AmountOfWork, KindOfJob
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
 from shared.config.parameter import Parameter
 from shared.model.dataset_types import LIBRARY_STREAM, MERGE_LOG_STREAM
+from shared.task.in_effect import SplitRules
 
 BUILD_JOB_MAX_WALLTIME: Parameter[float | None] = Parameter(
     "jobgen", "BUILD_JOB_MAX_WALLTIME", None, "h", "that a build job may take; else as long as its queue lets it", 1,

@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from services.job_generation.policy.picking import GENERATING
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
 from shared.brokerage.estimates import cores_of_job, walltime_of_job_s
 from shared.brokerage.usage import EXPRESS_SHARE
 from shared.config.parameter import Parameter
 from shared.model.dataset_types import LIBRARY_STREAM, MERGE_LOG_STREAM, UNMERGED_TYPES
-from shared.model.needs import WorkNeeds
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
 
 INSTALL_LABEL = "install"
 #: logs that are not merged

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from services.job_generation.policy.kinds.kind import AmountOfWork, KindOfJob
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
 from shared.brokerage.estimates import cores_of_job
 from shared.config.parameter import Parameter
 from shared.model import command_line
 from shared.model.dataset_types import LIBRARY_STREAM, MERGE_LOG_STREAM, UNMERGED_TYPES
-from shared.model.needs import WorkNeeds, cores_of_merge_job
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds, cores_of_merge_job
 
 _AT_WORK: tuple[TaskStatus, ...] = ("ready", "scouting", "scouted", "running", "finishing")
 #: outputs are merged also while no other jobs are made

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.job_generation.policy.kinds.kind import AmountOfWork, KindOfJob
-from services.job_generation.policy.rules import SplitRules
 from services.job_generation.policy.values import Dataset, QueueFacts, Task, Template
 from shared.states.task import TaskStatus
+from shared.task.in_effect import SplitRules
 
 #: its job may be made, again after one that failed
 PREPROCESSING: tuple[TaskStatus, ...] = ("topreprocess", "preprocessing")

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.job_generation.policy.memory import JobMemory, asked_ram_mb, next_ram_mb, times_ram_mb
+from services.job_generation.policy.memory import JobMemory, RetryMemory, asked_ram_mb, next_ram_mb, times_ram_mb
 from services.job_generation.policy.outcomes import FileOutcome, attempts_left
 from services.job_generation.policy.retry.types import FROM_ATTEMPT, RetryDecision
-from services.job_generation.policy.rules import SplitRules
-from shared.brokerage.smallest_job import MAX_FILES_PER_JOB
 from shared.model.job_report import JobReport
-from shared.model.needs import WorkNeeds
+from shared.task.in_effect import SplitRules
+from shared.task.needs import WorkNeeds
+from shared.task.rules import MAX_FILES_PER_JOB
+from shared.task.stored import name_of, with_rules
 
-#: rule of a task that keeps what it stated before input was reduced
-BEFORE_REDUCED = "beforeReducedInput"
-N_GB, N_MAX_FILES = "nGBPerJob", "nMaxFilesPerJob"
+N_GB, N_MAX_FILES = name_of("n_gb_per_job"), name_of("n_max_files_per_job")
 CPU_TIME_MARGIN = 1.5
 
 
@@ -50,9 +49,9 @@ def raised_ram_mb(
     """
     asked_mb = asked_ram_mb(needs, current_mb, job)
     if decision.action == "increase_memory":
-        return next_ram_mb(needs, report, current_mb, rules.retry_memory, asked_mb)
+        return next_ram_mb(needs, report, current_mb, RetryMemory.of(rules), asked_mb)
     if decision.action == "increase_memory_xtimes":
-        return times_ram_mb(needs, report, current_mb, rules.retry_memory, asked_mb)
+        return times_ram_mb(needs, report, current_mb, RetryMemory.of(rules), asked_mb)
     return current_mb
 
 
@@ -103,19 +102,16 @@ def reduced_rules(split_rule: Mapping[str, Any], rules: SplitRules, attempt: int
     """
     if attempt < 2 or rules.n_files_per_job is not None or rules.n_events_per_job is not None:
         return None
-    kept = split_rule.get(BEFORE_REDUCED)
-    before: Mapping[str, Any] = (
-        kept
-        if isinstance(kept, Mapping)
-        else {N_GB: rules.n_gb_per_job, N_MAX_FILES: rules.n_max_files_per_job or MAX_FILES_PER_JOB}
-    )
+    before: Mapping[str, Any] = rules.before_reduced or {
+        N_GB: rules.n_gb_per_job, N_MAX_FILES: rules.n_max_files_per_job or MAX_FILES_PER_JOB,
+    }  # fmt: skip
     divisor = 2 if attempt < 4 else 4 if attempt < 7 else None
     changed: dict[str, Any] = {}
-    for name, present in ((N_GB, rules.n_gb_per_job), (N_MAX_FILES, rules.n_max_files_per_job)):
-        stated = before.get(name)
+    for name, attribute in ((N_GB, "n_gb_per_job"), (N_MAX_FILES, "n_max_files_per_job")):
+        stated, present = before.get(name), getattr(rules, attribute)
         if stated is None:
             continue
         wanted = 1 if divisor is None else max(1, int(stated / divisor))
         if present is None or wanted < present:
-            changed[name] = wanted
-    return {**split_rule, BEFORE_REDUCED: dict(before), **changed} if changed else None
+            changed[attribute] = wanted
+    return with_rules(split_rule, before_reduced=dict(before), **changed) if changed else None

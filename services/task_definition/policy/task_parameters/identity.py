@@ -6,11 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from services.task_definition.policy.task_parameters.about import About, TaskFields
 from services.task_definition.policy.task_parameters.kinds import (
     MOST_ITEMS,
     BuildSpec,
-    Identifier,
+    Cloud,
     MergeSpec,
     MultiStepExec,
     PreproSpec,
@@ -18,21 +17,21 @@ from services.task_definition.policy.task_parameters.kinds import (
     Text20,
     Ticket,
 )
+from services.task_definition.policy.task_parameters.names import FormFields
 from services.task_definition.policy.task_spec_items import (
     MOST_LOGS,
-    Flag,
     Item,
-    LongText,
     Text16,
-    Text32,
     Text64,
     Text128,
     Text256,
-    at_most,
 )
+from shared.task.about import About
+from shared.task.types import Flag, Identifier, LongText, Text32, at_most
 
+_COMMANDS = "services.task_definition.policy.commands"
 _SUBMISSION = "services.task_definition.submitting.submission"
-_JOB_FIELDS = "services.job_generation.policy.job_fields"
+_JOB_FIELDS = "services.job_generation"
 _OUTPUTS = "services.task_definition.policy.outputs"
 _SHARES = "services.task_definition.policy.shares"
 _REFINE = "services.task_definition.policy.refine"
@@ -40,7 +39,7 @@ _KEPT = "kept with the task for people and their tools; nothing is decided by it
 _TICKET = "kept with the task: no ticket is opened, read or followed"
 
 
-class WhatFields(TaskFields):
+class WhatFields(FormFields):
     """What the task is."""
 
     task_name: Annotated[
@@ -60,10 +59,6 @@ class WhatFields(TaskFields):
     allow_task_duplication: Annotated[Flag, About("services.task_definition.policy.task_spec")] = False
     task_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
     current_priority: Annotated[Priority | None, About("services.task_definition.policy.task_spec")] = None
-    user_priority: Annotated[
-        Annotated[int, Field(ge=-1000, le=1000, strict=True)] | None,
-        About("services.job_generation.policy.order_facts"),
-    ] = None
     gshare: Annotated[Text64 | None, About(_SHARES)] = None
     work_queue_name: Annotated[Text32 | None, About("services.task_definition.policy.work_queues")] = None
     working_group: Annotated[Text32 | None, About(_SHARES)] = None
@@ -71,10 +66,14 @@ class WhatFields(TaskFields):
     processing_type: Annotated[Text64 | None, About(_SHARES)] = None
     country_group: Annotated[Text20 | None, About(kept=_KEPT)] = None
     request_type: Annotated[Text32 | None, About(kept=_KEPT)] = None
-    req_id: Annotated[Identifier | None, About("services.job_generation.policy.job_fields")] = None
+    req_id: Annotated[Identifier | None, About("services.job_generation")] = None
     ticket_id: Annotated[Ticket | None, About(kept=_TICKET)] = None
     ticket_system_type: Annotated[Text16 | None, About(kept=_TICKET)] = None
     parent_task_id: Annotated[Identifier | None, About(_REFINE)] = None
+    # where it may run
+    cloud: Annotated[Cloud | None, About(_COMMANDS, retry=True)] = None
+    site: Annotated[LongText | None, About(_COMMANDS, retry=True)] = None
+    nucleus: Annotated[Annotated[str, Field(max_length=52, strict=True)] | None, About(_COMMANDS)] = None
     # the payload
     architecture: Annotated[
         Annotated[str, Field(max_length=256)] | dict[str, Any] | None, About("shared.model.architecture")
@@ -83,34 +82,23 @@ class WhatFields(TaskFields):
     trans_home: Annotated[Text128 | None, About(_JOB_FIELDS)] = None
     trans_path: Annotated[Text128 | None, About(_JOB_FIELDS)] = None
     container_name: Annotated[Text256 | None, About(_JOB_FIELDS)] = None
-    multi_step_exec: Annotated[MultiStepExec | None, About("services.job_generation.policy.building")] = None
-    no_exec_str_cnv: Annotated[Flag, About(_JOB_FIELDS, code="NC")] = False
-    source_url: Annotated[LongText | None, About(_OUTPUTS)] = None
-    transfer_type: Annotated[Text32 | None, About(_JOB_FIELDS)] = None
-    use_secrets: Annotated[Flag, About(_JOB_FIELDS, code="ST")] = False
-    enc_job_params: Annotated[Flag, About("services.job_generation.policy.building", code="EJ")] = False
-    debug_mode: Annotated[Flag, About(_JOB_FIELDS, code="DM")] = False
-    no_looping_check: Annotated[Flag, About(_JOB_FIELDS, code="LC", live=True)] = False
-    official: Annotated[Flag, About("services.task_definition.submitting.rights")] = False
+    multi_step_exec: Annotated[MultiStepExec | None, About("services.job_generation")] = None
     # command lines
     job_parameters: Annotated[
         Annotated[list[Item], Field(min_length=1, max_length=MOST_ITEMS)],
         About("services.task_definition.policy.outputs"),
     ]
     log: Annotated[Annotated[Item | list[Item] | None, at_most(MOST_LOGS)], About(_OUTPUTS)] = None
-    destination: Annotated[Annotated[str, Field(max_length=60, strict=True)] | None, About(_OUTPUTS)] = None
     # merge jobs
-    merge_output: Annotated[Flag, About("services.job_generation.policy.rules", code="MO")] = False
     log_merge: Annotated[Item | None, About(_OUTPUTS)] = None
     merge_spec: Annotated[MergeSpec | None, About(_OUTPUTS)] = None
-    um_name_at_end: Annotated[Flag, About(_OUTPUTS)] = False
     # build jobs
     build_spec: Annotated[BuildSpec | None, About(_OUTPUTS)] = None
     # the pre-processing job
     prepro_spec: Annotated[PreproSpec | None, About(_OUTPUTS)] = None
 
 
-class CarriedFields(TaskFields):
+class CarriedFields(FormFields):
     """What clients send along: kept with the task and shown, nothing is decided by it."""
 
     cli_params: Annotated[
@@ -124,8 +112,6 @@ class CarriedFields(TaskFields):
         Flag, About(kept="numbers of events of input files are always those of the catalogue")
     ] = False
     skip_empty_input: Annotated[Flag, About(kept="files without events are read like others, as in the field")] = False
-    message_driven: Annotated[Flag, About(kept="every task is driven by messages", code="MD")] = False
-    push_status_changes: Annotated[Flag, About(kept="the changes of every task are published", code="PC")] = False
     ttcr_timestamp: Annotated[Text32 | None, About(kept="says by when the owner would like to have it")] = None
     ds_for: Annotated[
         dict[Text32, LongText] | None, About(kept="says again which datasets a stream has: dsForIN and its like")

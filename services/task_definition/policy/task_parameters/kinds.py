@@ -8,23 +8,14 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from services.task_definition.policy.task_parameters.refused import NO_TAR_BALL, SAYS_NO
-from services.task_definition.policy.task_spec_items import FileName, Flag, LongText, Text64, Text128, at_most
+from services.task_definition.policy.task_spec_items import FileName, Text64, Text128, Text256
 from shared.model.job_xml import MOST_CHARACTERS
-from shared.model.queue import Connectivity
-from shared.model.whole_numbers import LARGEST_ID
+from shared.task.types import MOST_POINTS, Flag, Identifier, LongText, Points, as_text, at_most
 
 MOST_ITEMS = 1000
 WORLD = "WORLD"
 #: why a task belongs to no other cloud, in its definition and by a command
 NO_OTHER_CLOUD = "allowed: WORLD: other clouds, with T1 and hospital queues, are not used; name a nucleus or a site"
-
-
-def _known_connectivity(stated: str) -> str:
-    """`network_connectivity#ip_stack`, either part may be left out."""
-    network, _, stack = stated.partition("#")
-    if network not in ("", *Connectivity) or stack not in ("", "IPv4", "IPv6"):
-        raise ValueError(f"allowed: {', '.join(Connectivity)}, followed by #IPv4 or #IPv6 if only that stack will do")
-    return stated
 
 
 _TERM_CONDITION = re.compile(r"(\d{1,2}(?:\.\d)?)\s*%(?:\s+of\s+(files|events))?")
@@ -43,17 +34,6 @@ def _term_condition(stated: str) -> str:
     if found is None or float(found.group(1)) == 0:
         raise ValueError("allowed: a percentage from 0.1 to 99.9 of files or events, such as '90% of files'")
     return f"{found.group(1)}% of {found.group(2) or 'files'}"
-
-
-def _as_text(value: Any) -> Any:
-    return str(value) if type(value) is int else value
-
-
-def _as_list(value: Any) -> Any:
-    """One number, or a text with commas, as a list: "5,6" is [5, 6]."""
-    if isinstance(value, str) and re.fullmatch(r"\d{1,15}(\s*,\s*\d{1,15})*", value.strip(), re.ASCII):
-        return [int(one) for one in value.split(",")]
-    return [value] if type(value) is int else value
 
 
 def _no_tar_ball(stated: Any) -> None:
@@ -78,27 +58,17 @@ PhysicalNames = Annotated[
 ]
 #: the jobs of a task as its user describes them
 JobXmlText = Annotated[str, Field(min_length=1, max_length=MOST_CHARACTERS, strict=True)]
-#: fields of a name, counted from 1: "2,6"
-FieldNumbers = Annotated[
-    str, BeforeValidator(_as_text), Field(pattern=r"^[1-9][0-9]?(,[1-9][0-9]?){0,9}$", strict=True)
-]
 Text20 = Annotated[str, Field(min_length=1, max_length=20, strict=True)]
-Files = Annotated[int, Field(ge=1, le=10**9, strict=True)]
-Events = Annotated[int, Field(ge=1, le=10**12, strict=True)]
-Gigabytes = Annotated[int, Field(ge=1, le=10**6, strict=True)]
 Cores = Annotated[int, Field(ge=0, le=1024, strict=True)]
 Memory = Annotated[int, Field(ge=0, le=10**7, strict=True)]
-Megabytes = Annotated[int, Field(ge=1, le=10**7, strict=True)]
 Amount = Annotated[int, Field(ge=0, le=10**12, strict=True)]
 Percent = Annotated[int, Field(ge=0, le=1000, strict=True)]
-Attempts = Annotated[int, Field(ge=1, le=100, strict=True)]
+Fraction = Annotated[float, Field(ge=0, le=1, strict=True, allow_inf_nan=False)]
+Unevaluated = Annotated[int, Field(ge=0, le=MOST_POINTS, strict=True)]
 Priority = Annotated[int, Field(ge=-10_000, le=100_000, strict=True)]
-Identifier = Annotated[int, Field(ge=0, le=LARGEST_ID, strict=True)]
-Identifiers = Annotated[list[Identifier], BeforeValidator(_as_list)]
-Ticket = Annotated[str, BeforeValidator(_as_text), Field(max_length=50)]
+Ticket = Annotated[str, BeforeValidator(as_text), Field(max_length=50)]
 Cloud = Annotated[str, Field(max_length=10, strict=True), AfterValidator(_world)]
 TermCondition = Annotated[str, Field(max_length=100, strict=True), AfterValidator(_term_condition)]
-Network = Annotated[str, AfterValidator(_known_connectivity)]
 
 
 class Segment(BaseModel):
@@ -158,3 +128,23 @@ class MultiStepExec(BaseModel):
     coprocess: Step | None = None
     postprocess: Step | None = None
     container_options: dict[Text64, LongText] | None = Field(None, alias="containerOptions", max_length=20)
+
+
+class HpoRequestData(BaseModel):
+    """What is asked of the optimiser (iDDS, HyperParameterOptimization).
+
+    The numbers decide when points follow; the rest is kept for the optimiser and shown.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_points: Points
+    num_points_per_generation: Points | None = None
+    min_unevaluated_points: Unevaluated | None = None
+    initial_points: Annotated[list[Any], at_most(MOST_POINTS)] | None = None
+    opt_space: dict[str, Any] | Annotated[list[Any], at_most(1000)] | None = None
+    method: Text256 | None = None
+    sandbox: Text256 | None = None
+    executable: Text256 | None = None
+    arguments: LongText | None = None
+    output_json: Text256 | None = None
+    workdir: Text256 | None = None

@@ -6,22 +6,20 @@ from typing import Annotated
 
 from pydantic import Field
 
-from services.task_definition.policy.task_parameters.about import About, TaskFields
 from services.task_definition.policy.task_parameters.kinds import Amount, Cores, Memory, Percent
-from services.task_definition.policy.task_spec_items import Text32
+from services.task_definition.policy.task_parameters.names import FormFields
+from shared.task.about import About
+from shared.task.types import Text32
 
-_NEEDS = "shared.model.needs"
-_MERGES = "services.job_generation.policy.kinds.merge"
+_NEEDS = "shared.task.needs"
+_MERGES = "services.job_generation"
 
 
-class NeedsFields(TaskFields):
+class NeedsFields(FormFields):
     """What a job needs. Amounts are in the unit that the field after them names."""
 
     core_count: Annotated[Cores | None, About(_NEEDS, unit="cores")] = None
     merge_core_count: Annotated[Cores | None, About(_MERGES, unit="cores")] = None
-    max_core_count: Annotated[
-        Annotated[int, Field(ge=1, le=1024, strict=True)] | None, About(_NEEDS, unit="cores", code="CC", live=True)
-    ] = None
     ram_count: Annotated[Memory | None, About(_NEEDS, unit="ramUnit")] = None
     ram_unit: Annotated[Text32 | None, About(_NEEDS)] = None
     ram_count_unit: Annotated[Text32 | None, About("services.task_definition.policy.task_spec")] = None
@@ -37,7 +35,7 @@ class NeedsFields(TaskFields):
     base_walltime: Annotated[Amount | None, About(_NEEDS, unit="s")] = None
     walltime: Annotated[
         Annotated[int, Field(ge=-(10**9), le=10**9, strict=True)] | None,
-        About("services.job_generation.policy.job_fields", unit="walltimeUnit"),
+        About("services.job_generation", unit="walltimeUnit"),
     ] = None
     walltime_unit: Annotated[Text32 | None, About("services.task_definition.store.tasks")] = None
     out_disk_count: Annotated[Amount | None, About(_NEEDS, unit="outDiskUnit")] = None

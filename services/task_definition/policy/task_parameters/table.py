@@ -8,15 +8,13 @@ from typing import Any, get_args
 
 from pydantic import model_validator
 
-from services.task_definition.policy.task_parameters.about import About
-from services.task_definition.policy.task_parameters.data import DataFields
-from services.task_definition.policy.task_parameters.event_service import EventServiceFields
 from services.task_definition.policy.task_parameters.identity import CarriedFields, WhatFields
 from services.task_definition.policy.task_parameters.needs import NeedsFields
-from services.task_definition.policy.task_parameters.place import PlaceFields
-from services.task_definition.policy.task_parameters.points import PointFields
-from services.task_definition.policy.task_parameters.splitting import AttemptFields, SplittingFields
+from services.task_definition.policy.task_parameters.work import WorkFields
 from services.task_definition.policy.task_spec_items import Item, without_empty
+from shared.task.about import About
+from shared.task.rules import FormRules, StatedRules
+from shared.task.stored import name_of
 
 _DATASETS_OF_STREAM = re.compile(r"dsFor([A-Za-z0-9_]+)")
 
@@ -27,17 +25,7 @@ def stream_of(name: str) -> str | None:
     return found.group(1) if found else None
 
 
-class TaskParameters(
-    CarriedFields,
-    DataFields,
-    SplittingFields,
-    EventServiceFields,
-    PointFields,
-    AttemptFields,
-    NeedsFields,
-    PlaceFields,
-    WhatFields,
-):
+class TaskParameters(CarriedFields, FormRules, WorkFields, NeedsFields, StatedRules, WhatFields):
     """All fields, those of the last base first; what holds between fields is checked in `task_spec`."""
 
     @model_validator(mode="before")
@@ -48,7 +36,7 @@ class TaskParameters(
         if not isinstance(given, dict):
             return given
         if "forceStaged" in given:
-            given = {**given, "useLocalIO": given["forceStaged"]}
+            given = {**given, name_of("copies_to_scratch"): given["forceStaged"]}
         streams = {name: stream for name in given if (stream := stream_of(str(name))) is not None}
         if not streams:
             return given
@@ -71,6 +59,11 @@ class TaskParameters(
     def events_per_file(self) -> int | None:
         """nEventsPerInputFile or its other name."""
         return self.n_events_per_input_file or self.n_events_per_file
+
+
+def json_name(attribute: str) -> str:
+    """The name of a parameter as clients write it."""
+    return TaskParameters.model_fields[attribute].alias or attribute
 
 
 def _facts() -> dict[str, About]:
@@ -106,7 +99,7 @@ def warnings_of(given: TaskParameters) -> list[str]:
 
 
 def described() -> list[dict[str, str]]:
-    """The table for people: name, code, type, unit, allowed, default, reader, changes."""
+    """The table for people: name, code, type, unit, allowed, default, changes, reader, meaning."""
     schema = TaskParameters.model_json_schema(by_alias=True)
     rows = []
     for name, field in TaskParameters.model_fields.items():
@@ -124,6 +117,7 @@ def described() -> list[dict[str, str]]:
                 "default": default,
                 "changes": ", ".join(changes) or "never",
                 "reader": about.reader or f"nobody: {about.kept}",
+                "means": about.means,
             }
         )
     return rows

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shared.model.units import MB_BYTES, OutputSize, parse_cpu_time, parse_io, parse_output_size, parse_ram, parse_size
+from shared.task.in_effect import rules_of
 
 DEFAULT_CPU_EFFICIENCY = 0.9
 DEFAULT_BASE_WALLTIME_S = 600
@@ -63,15 +64,13 @@ def needs_of_task(row: Mapping[str, Any]) -> WorkNeeds:
     """
     ram = parse_ram(_number(row, "ram_count"), row.get("ram_unit"))
     output: OutputSize = parse_output_size(_number(row, "out_disk_count"), row.get("out_disk_unit"))
-    rules: Mapping[str, Any] = row.get("split_rule") or {}
-    stated = row.get("ip_connectivity") or rules.get("ipConnectivity") or ""
-    network, _, stack = str(stated).partition("#")
+    rules = rules_of(row.get("split_rule"))
+    network, _, stack = str(row.get("ip_connectivity") or rules.ip_connectivity or "").partition("#")
     base_walltime_s = _number(row, "base_walltime")
     core_count = row.get("core_count")
-    max_cores = rules.get("maxCoreCount")
     return WorkNeeds(
         core_count=1 if core_count is None else int(core_count),
-        max_core_count=None if max_cores is None else int(max_cores),
+        max_core_count=rules.max_core_count,
         ram_mb=ram.mb,
         ram_per_core=ram.per_core,
         base_ram_mb=int(row.get("base_ram_count") or 0),
@@ -84,7 +83,7 @@ def needs_of_task(row: Mapping[str, Any]) -> WorkNeeds:
         io_intensity_kb_s=parse_io("ioIntensity", _number(row, "io_intensity"), row.get("io_intensity_unit")),
         disk_io_kb_s=parse_io("diskIO", _number(row, "disk_io"), row.get("disk_io_unit")),
         connectivity=network,
-        ip_stack=str(rules.get("ipStack") or stack),
+        ip_stack=rules.ip_stack or stack,
     )
 
 

@@ -16,56 +16,40 @@ from typing import Annotated, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.task_definition.policy.preprocessing import DONE
-from services.task_definition.policy.task_parameters.refused import REFUSED
-from services.task_definition.policy.task_parameters.table import FACTS, TaskParameters
 from shared.model.problems import FieldProblem
 from shared.model.task_spec_problems import problem, problem_of_error
 from shared.model.whole_numbers import LARGEST_ID
+from shared.task.about import About
+from shared.task.refused import REFUSED_RULES, SAID_ELSEWHERE
+from shared.task.rules import PREPROCESSED, FormRules, StatedRules, WorkedOutRules
 
-#: two letters -> JSON name; DY, RS, UB and UP stand for rules that definition works out
-NAME_OF_CODE: Mapping[str, str] = {about.code: name for name, about in FACTS.items() if about.code} | {
-    "DY": "dynamicNumEvents",
-    "RS": "randomSeedOffset",
-    "UB": "useBuild",
-    "UP": "usePrePro",
-    "US": "skipScout",
-}
+_FIELDS = {**StatedRules.model_fields, **FormRules.model_fields, **WorkedOutRules.model_fields}
+_CODE_OF = {name: one.code for name, field in _FIELDS.items() for one in field.metadata if isinstance(one, About)}
+#: two letters -> JSON name
+NAME_OF_CODE: Mapping[str, str] = {code: _FIELDS[name].alias or name for name, code in _CODE_OF.items() if code}
 CODE_OF_NAME: Mapping[str, str] = {name: code for code, name in NAME_OF_CODE.items()}
+_FIELD_OF_NAME = {field.alias or name: field for name, field in _FIELDS.items()}
+_ATTRIBUTE_OF_NAME = {field.alias or name: name for name, field in _FIELDS.items()}
 #: rules that definition works out -> the largest value
-_DERIVED = {"dynamicNumEvents": LARGEST_ID, "randomSeedOffset": LARGEST_ID, "useBuild": 1, "usePrePro": DONE}
-#: rules whose values are words here and numbers in the text
-NUMBERS_OF: Mapping[str, Mapping[str, int]] = {
-    "allowInputLAN": {"use": 1, "only": 2},
-    "altStageOut": {"on": 1, "off": 2, "force": 3},
-    "fullChain": {"only": 1, "require": 2, "capable": 3},
-    "ipConnectivity": {"full": 1, "http": 2},
-    "ipStack": {"IPv4": 4, "IPv6": 6},
-    "orderInputBy": {"eventsAlignment": 1},
-    "useJobCloning": {"runonce": 1, "storeonce": 2},
+_MOST = {"uses_build": 1, "preprocessing": PREPROCESSED}
+#: rules whose values are words here and numbers in the text, by attribute
+_NUMBERS_OF: Mapping[str, Mapping[str, int]] = {
+    "allow_input_lan": {"use": 1, "only": 2},
+    "alt_stage_out": {"on": 1, "off": 2, "force": 3},
+    "full_chain": {"only": 1, "require": 2, "capable": 3},
+    "ip_connectivity": {"full": 1, "http": 2},
+    "ip_stack": {"IPv4": 4, "IPv6": 6},
+    "order_input_by": {"eventsAlignment": 1},
+    "cloning": {"runonce": 1, "storeonce": 2},
 }
 #: values of US: the task has no scouts; it will have, or had some
 _NO_SCOUTS, _SCOUTS = "1", ("2", "3")
-#: codes of the field whose rules are not carried out -> name of the parameter
-_CODES_REFUSED = {
-    "IW": "allowInputWAN", "OS": "osMatching", "PJ": "pushJob", "RE": "registerEsFiles", "SE": "switchEStoNormal",
-    "UZ": "useZipToPin", "WH": "workflowHoldup",
-}  # fmt: skip
-#: codes for what is no rule here -> where it is said instead
-_SAID_ELSEWHERE = {
-    "FC": "whether input was read before is the state of its datasets",
-    "FT": "the first event is the offset of the item with ${FIRSTEVENT}",
-    "IA": "a dataset of a site knows its template by its own row",
-    "IT": "a dataset of a site knows its template by its own row",
-    "LS": "sites are limited by the lists includedSite and excludedSite",
-    "LX": "the jobs are described by the parameter loadXML",
-    "MS": "the steps are the parameter multiStepExec",
-    "PL": "the files are the parameter pfnList",
-    "RD": "whether a dataset is registered is its own state",
-    "RM": "rules of retries are set by operators, for tasks that match them (orrery retry-rules)",
-}
+_NAME_REFUSED = {code: name for name, (code, _) in REFUSED_RULES.items()}
 #: a comma between two rules, and not within the value of one (AN=2,6)
 _BETWEEN = re.compile(r",(?!\s*-?\d+\s*(?:,|$))")
+
+
+_NETWORK, _STACK = NAME_OF_CODE["IP"], NAME_OF_CODE["IK"]
 
 
 class InvalidRuleText(ValueError):
@@ -83,16 +67,16 @@ def text_of_rules(rules: Mapping[str, Any]) -> str:
     "IK=6,IP=2,MO=1,NG=10,US=1": tags have no code.
     """
     given = {name: value for name, value in rules.items() if value is not None and value is not False}
-    network, _, stack = str(given.get("ipConnectivity", "")).partition("#")
+    network, _, stack = str(given.get(_NETWORK, "")).partition("#")
     if stack:
-        given = {**given, "ipConnectivity": network or None, "ipStack": stack}
+        given = {**given, _NETWORK: network or None, _STACK: stack}
     coded = {CODE_OF_NAME[name]: _number(name, value) for name, value in given.items() if name in CODE_OF_NAME}
     return ",".join(f"{code}={_written(value)}" for code, value in sorted(coded.items()) if value is not None)
 
 
 def _number(name: str, value: Any) -> Any:
     """The number that the text has for a word; any other value as it is."""
-    return NUMBERS_OF.get(name, {}).get(str(value), value)
+    return _NUMBERS_OF.get(_ATTRIBUTE_OF_NAME[name], {}).get(str(value), value)
 
 
 def rules_without_code(rules: Mapping[str, Any]) -> list[str]:
@@ -117,7 +101,7 @@ def rules_of_text(text: str) -> dict[str, Any]:
             problems.append(problem("splitRule", part, f"{code} is given twice"))
         else:
             try:
-                found[name] = checked_value(name, _read(name, value.strip()))
+                found[name] = _checked(name, _read(name, value.strip()))
             except InvalidRuleText as error:
                 problems += error.problems
     if problems:
@@ -125,25 +109,25 @@ def rules_of_text(text: str) -> dict[str, Any]:
     return found
 
 
-def checked_value(name: str, value: Any) -> Any:
-    """One rule's value, checked by its parameter. Raises InvalidRuleText, also for an unknown name."""
-    if name in _DERIVED:
-        if type(value) is int and 0 <= value <= _DERIVED[name]:
+def _checked(name: str, value: Any) -> Any:
+    """One rule's value, checked by its type and range. Raises InvalidRuleText."""
+    attribute = _ATTRIBUTE_OF_NAME[name]
+    if attribute in WorkedOutRules.model_fields:
+        most = _MOST.get(attribute, LARGEST_ID)
+        if type(value) is int and 0 <= value <= most:
             return value
-        raise InvalidRuleText([problem(name, value, f"allowed: a whole number from 0 to {_DERIVED[name]}")])
-    if name not in FACTS:
-        raise InvalidRuleText([problem(name, value, f"unknown; allowed: {', '.join(sorted(CODE_OF_NAME))}")])
+        raise InvalidRuleText([problem(name, value, f"allowed: a whole number from 0 to {most}")])
     try:
         return _type_of(name).validate_python(value)
     except ValidationError as error:
-        told = [problem_of_error(dict(one), sorted(FACTS), "") for one in error.errors(include_url=False)]
+        told = [problem_of_error(dict(one), [], "") for one in error.errors(include_url=False)]
         raise InvalidRuleText([replace(one, field=name) for one in told]) from None
 
 
 @cache
 def _type_of(name: str) -> TypeAdapter[Any]:
-    """What checks the values of one parameter."""
-    [field] = [one for key, one in TaskParameters.model_fields.items() if (one.alias or key) == name]
+    """What checks the values of one rule."""
+    field = _FIELD_OF_NAME[name]
     kind: Any = Annotated[(field.annotation, *field.metadata)]
     return TypeAdapter(kind)
 
@@ -153,9 +137,9 @@ def _written(value: Any) -> str:
 
 
 def _read(name: str, value: str) -> Any:
-    if name == "skipScout":
+    if name == NAME_OF_CODE["US"]:
         return {_NO_SCOUTS: True, **dict.fromkeys(_SCOUTS, False)}.get(value, value)
-    words = {str(number): word for word, number in NUMBERS_OF.get(name, {}).items()}
+    words = {str(number): word for word, number in _NUMBERS_OF.get(_ATTRIBUTE_OF_NAME[name], {}).items()}
     if value in words:
         return words[value]
     return int(value) if value.removeprefix("-").isdigit() else value
@@ -163,9 +147,8 @@ def _read(name: str, value: str) -> Any:
 
 def _why_no_rule(code: str) -> str:
     """Why two letters stand for nothing that could be set."""
-    if code in _SAID_ELSEWHERE:
-        return f"{code} is no rule here: {_SAID_ELSEWHERE[code]}"
-    refused = _CODES_REFUSED.get(code)
-    if refused in REFUSED:
-        return f"{code} is {refused}: {REFUSED[refused]}"
+    if code in SAID_ELSEWHERE:
+        return f"{code} is no rule here: {SAID_ELSEWHERE[code]}"
+    if (refused := _NAME_REFUSED.get(code)) is not None:
+        return f"{code} is {refused}: {REFUSED_RULES[refused][1]}"
     return f"allowed: CODE=value with {', '.join(sorted(NAME_OF_CODE))}"
