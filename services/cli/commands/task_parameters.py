@@ -19,6 +19,7 @@ from shared.task.rule_text import (
 _COLUMNS = (
     ("parameter", "name"), ("code", "code"), ("type", "type"), ("unit", "unit"), ("allowed", "allowed"),
     ("default", "default"), ("changes", "changes"), ("read by", "reader"),
+    ("means", "means"),
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 No database, clock or random generator.
 
-`rules`, `values`   what a task's split rules, datasets, files and queues look like here
+`values`            what tasks, datasets, files and queues look like here; rules are those of `shared.task`
 `picking`           how much input the next chunk takes, scouts first
 `gate_order`        which task goes first at the gate of a share; `fair_share` how much of it a share gets
 `throttle`          whether enough is queued already (JEDI: Job throttling)

@@ -1,8 +1,8 @@
 """A task's JSON as typed values: checked whole, every problem listed at once, then frozen.
 
 `parse_task` is the only way in. `TaskSpec.columns` is the part of table `tasks` that follows from the JSON alone;
-`TaskSpec.split_rule` is every other rule under its JSON name (`nFilesPerJob`, `skipScout`, `ipConnectivity`, ...): what
-`tasks.split_rule` holds; job generation reads it into its `SplitRules`, whose fields have units.
+`TaskSpec.split_rule` is every rule under its JSON name (`nFilesPerJob`, `skipScout`, `ipConnectivity`, ...): what
+`tasks.split_rule` holds, and all services read as `SplitRules`.
 """
 
 from __future__ import annotations
