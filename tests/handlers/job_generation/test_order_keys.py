@@ -70,7 +70,7 @@ async def jobs_of(story: Story, given: dict[str, Any], **values: Any) -> list[di
     task_id = await story.task(n_files=3, vo="demo", **{"user_name": "ann", **values})
     async with story.database.begin(reason="test") as work:
         await work.connection.execute(
-            "UPDATE task_parameters SET task_parameters = $2 WHERE task_id = $1", task_id, given
+            "UPDATE tasks SET split_rule = split_rule || $2 WHERE task_id = $1", task_id, given
         )
     await story.jobs_of(task_id)
     return await story.fetch(
