@@ -70,11 +70,11 @@ class Coalescer(Generic[T, R]):
         run: Callable[[Sequence[T]], Awaitable[Sequence[R | LockedItem]]],
         *,
         key: Callable[[T], Hashable],
-        limits: CoalescerLimits | None = None,
+        limits: CoalescerLimits,
     ) -> None:
         self._run = run
         self._key = key
-        self._limits = limits or CoalescerLimits()
+        self._limits = limits
         self._waiting: deque[_Waiting[T, R]] = deque()
         self._busy: set[Hashable] = set()
         self._n_running = 0

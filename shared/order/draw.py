@@ -9,7 +9,7 @@ Example: weights 3 and 1 and the random number 0.5: 0.5 * 4 = 2 lies in the firs
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -66,15 +66,15 @@ class WeightedDraw(Generic[K]):
             self._keys[place] = None
             self._free.append(place)
 
-    def draw(self, random: float) -> K | None:
-        """The member at this place of the sum of weights; None without members.
+    def draw(self, random: Callable[[], float]) -> K | None:
+        """Draw a member; None without members, and without a random number where there is one.
 
-        `random` is uniform from 0 to 1.
+        `random` gives numbers that are uniform from 0 to 1: the place in the sum of weights.
         """
-        if not self._places:
-            return None
+        if len(self._places) < 2:
+            return next(iter(self._places), None)
         count = len(self._keys)
-        left = random * self._total()
+        left = random() * self._total()
         place, step = 0, 1 << (count.bit_length() - 1)
         while step:
             beyond = place + step

@@ -45,7 +45,7 @@ class PlacedShare:
     """A share with what placed it among its siblings, in HS06.
 
     `pledged`: its part of what is used here; `received`: what siblings leave it; `ratio`: used by both together.
-    `n_queued`: jobs that wait in it, None where that was not asked.
+    `n_queued`: jobs that wait in it.
     """
 
     name: str
@@ -55,29 +55,27 @@ class PlacedShare:
     pledged_hs06: float
     received_hs06: float
     ratio: float
-    n_queued: int | None = None
+    n_queued: int
 
 
-def rank_shares(
-    nodes: Sequence[Node], executing_hs06: Mapping[str, float], n_queued: Mapping[str, int] | None = None
-) -> Ranks:
+def rank_shares(nodes: Sequence[Node], executing_hs06: Mapping[str, float], n_queued: Mapping[str, int]) -> Ranks:
     """The leaves of the tree, the furthest below its pledge first; ties by value, then by name."""
     leaves = [one for one in place_shares(nodes, executing_hs06, n_queued) if one.is_leaf]
     return Ranks(tuple(one.name for one in leaves), frozenset(one.name for one in leaves if one.ratio <= 1.0))
 
 
 def place_shares(
-    nodes: Sequence[Node], executing_hs06: Mapping[str, float], n_queued: Mapping[str, int] | None = None
+    nodes: Sequence[Node], executing_hs06: Mapping[str, float], n_queued: Mapping[str, int]
 ) -> list[PlacedShare]:
     """All shares in the order served, each before those below it, with the numbers that placed them.
 
-    `n_queued`: waiting jobs by leaf; None: every share has some. Example: A, B and C are due a third each; A uses 30
+    `n_queued`: waiting jobs by leaf. Example: A, B and C are due a third each; A uses 30
     HS06, B 15 and C none. Each is pledged 15, so their ratios are 2, 1 and 0: C is first, then B. Without waiting jobs
     in C its 15 go to A and B, 7.5 each: ratios 1.33 and 0.67.
     """
     children = children_of(nodes)
     used = below(nodes, executing_hs06)
-    queued = None if n_queued is None else below(nodes, n_queued)
+    queued = below(nodes, n_queued)
     pledged = sum(used.get(node.name, 0.0) for node in children.get(None, []))
     placed = list(_placed(None, pledged, children, used, queued))
     placed.sort(key=lambda one: one.name != FIRST_SHARE or not one.is_leaf)  # stable: only "Test" moves
@@ -89,7 +87,7 @@ def _placed(
     available: float,
     children: Siblings,
     used: Mapping[str, float],
-    queued: Mapping[str, float] | None,
+    queued: Mapping[str, float],
 ) -> Iterator[PlacedShare]:
     siblings = children.get(parent, [])
     total = sum(node.corrected for node in siblings)
@@ -107,7 +105,7 @@ def _placed(
             pledged[node.name],
             received.get(node.name, 0.0),
             used_here / due if due else (NO_PLEDGE_RATIO if node.corrected == 0 else 0.0),
-            None if queued is None else int(queued.get(node.name, 0)),
+            int(queued.get(node.name, 0)),
         )
     for node in sorted(siblings, key=lambda node: (found[node.name].ratio, -node.corrected, node.name)):
         here = found[node.name]
@@ -120,11 +118,9 @@ def _received(
     siblings: Sequence[Node],
     pledged: Mapping[str, float],
     used: Mapping[str, float],
-    queued: Mapping[str, float] | None,
+    queued: Mapping[str, float],
 ) -> dict[str, float]:
     """What siblings without waiting jobs leave to the others."""
-    if queued is None:
-        return {}
     active = [node for node in siblings if queued.get(node.name)]
     receivers = [node for node in active if node.is_stretchable] or active
     total = sum(node.corrected for node in receivers)

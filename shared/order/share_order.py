@@ -31,7 +31,7 @@ class ShareOrder:
         self._executing_hs06: Mapping[str, float] = {}
         #: HS06 granted, by second of the clock and by share
         self._granted_hs06: dict[int, dict[str, float]] = {}
-        self._n_queued: Mapping[str, int] | None = None
+        self._n_queued: Mapping[str, int] = {}
         self._ordered_at_s = float("-inf")
 
     def read(
@@ -39,8 +39,8 @@ class ShareOrder:
         nodes: Sequence[Node],
         executing_hs06: Mapping[str, float],
         core_powers_hs06: Mapping[str, float],
+        n_queued: Mapping[str, int],
         now_s: float,
-        n_queued: Mapping[str, int] | None = None,
     ) -> Ranks:
         """The order after a reading; what was granted more than `LAG_S` ago is part of it.
 

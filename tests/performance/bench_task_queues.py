@@ -11,15 +11,14 @@ import sys
 import time
 from collections.abc import Callable
 
-from services.job_dispatch.policy.order_changes import OrderChanges
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.queues_of_share import KeyPlace, TaskQueueView
 from shared.order.draw import WeightedDraw
 from shared.order.identity import TaskQueueIdentity
 from shared.order.ranking import Ranks
 from shared.order.task_queues import GroupProperties, WaitingQueue, prioritised
 from tests.performance.figures import percentile, rate, times
 from tests.performance.sizes import exit_code, sized
+from tests.unit.job_dispatch.views import KnownOrders, view_of
 
 N_QUEUES = sized(100_000, 2_000)
 N_GROUPS, N_USERS = 50, 2_000
@@ -59,27 +58,10 @@ def seconds_of(what: Callable[[], object]) -> list[float]:
     return found
 
 
-class KnownOrders:
-    """Order keys of one task queue each, of equal weights."""
-
-    def __init__(self) -> None:
-        self.changes = OrderChanges()
-
-    @property
-    def version(self) -> int:
-        return self.changes.version
-
-    def changed_since(self, version: int) -> set[int] | None:
-        return self.changes.since(version)
-
-    def place(self, order_key_id: int, gshare: str) -> KeyPlace:
-        return KeyPlace(order_key_id, 1.0, 1.0)
-
-
 def picks_after_new_task_queues(rng: random.Random) -> list[float]:
     """Seconds of the pick that follows the first job of a new task queue, at a queue that has many."""
     orders, window, ranks = KnownOrders(), QueueWindow("Q"), Ranks(("A",))
-    view = TaskQueueView(orders, lambda _: True, lambda _: False, rng.random, lambda: 0)
+    view = view_of(orders)
     fits, nobody = (lambda _: True), (lambda _: False)
     for key in range(1, N_AT_QUEUE + 1):
         window.arrive("A", 1, (0, key), key)
@@ -121,7 +103,7 @@ def main() -> int:
     draw = WeightedDraw.of({one.task_queue_id: one.priority for one in prioritised(queues, groups)})
     begin = time.process_time()
     for _ in range(N_DRAWS):
-        draw.draw(rng.random())
+        draw.draw(rng.random)
     draws_per_s = N_DRAWS / (time.process_time() - begin)
     known, keys = {queue.task_queue_id: queue for queue in queues}, [rng.randrange(N_QUEUES) for _ in range(N_DRAWS)]
     begin = time.process_time()

@@ -55,10 +55,10 @@ class Claims:
         *,
         identity: Identity,
         clock: Callable[[], float],
-        limits: ClaimLimits | None = None,
+        limits: ClaimLimits,
     ) -> None:
         self.windows = windows
-        self.limits = limits or ClaimLimits()
+        self.limits = limits
         self._reader = reader
         self._sessions = sessions
         self._picks = picks

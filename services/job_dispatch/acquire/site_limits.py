@@ -63,14 +63,9 @@ class SiteLimits:
         """Whether any limit or delay is configured."""
         return bool(self._limits or self._delays)
 
-    @property
-    def counts(self) -> bool:
-        """Whether what becomes of picks must be told."""
-        return bool(self._grants)
-
     def version(self) -> int:
         """What was held back may be let go since another version."""
-        if self._clock() >= self._next_end:
+        if self._until and self._clock() >= self._next_end:
             self._version += 1
             now = self._clock()
             self._next_end = min((end for end in self._until.values() if end > now), default=float("inf"))
@@ -171,8 +166,6 @@ class SiteLimits:
 
         `sites`: of each queue; `number`: of the task queue.
         """
-        if not self.has_rules:
-            return None
         limits, delays = self._rules(sites, queue, number, identity)
         for at in limits:
             if self._left(at) <= 0:
@@ -186,8 +179,6 @@ class SiteLimits:
         self, sites: Mapping[str, str], queue: str, number: int, identity: TaskQueueIdentity, job_id: int
     ) -> None:
         """A job is being claimed: it counts from now on."""
-        if not self.has_rules:
-            return
         limits, delays = self._rules(sites, queue, number, identity)
         if not limits and not delays:
             return
@@ -198,8 +189,8 @@ class SiteLimits:
             self._next_end = min(self._next_end, self._until[at])
 
     def claimed(self, job_ids: Iterable[int]) -> None:
-        """These were handed out, by this process or another."""
-        for job_id in job_ids:
+        """Note that these were handed out, by this process or another."""
+        for job_id in job_ids if self._grants else ():
             grant = self._grants.get(job_id)
             if grant is not None:
                 grant.claimed_at = self._clock()

@@ -13,6 +13,7 @@ from services.job_dispatch.acquire.site_limits import SiteLimits
 from services.job_dispatch.acquire.task_queue_orders import Read, TaskQueueOrders
 from services.job_dispatch.policy.fitting import Offer
 from services.job_dispatch.policy.queues_of_share import TaskQueueView
+from services.job_dispatch.policy.share_lanes import Fits
 from services.job_dispatch.store import task_queues as store
 from shared.config.parameters import Parameters
 from shared.model.queue import QueueStatus
@@ -41,20 +42,19 @@ class TaskQueues:
 
     # -- what lanes ask
 
-    def view(self, offer: Offer) -> TaskQueueView:
-        """Order keys as the offer's kind of pilot sees them; the same object for the same kind."""
-        kind = (offer.queue, offer.kind, offer.user_name, offer.working_group)
+    def view(self, offer: Offer, fits: Fits) -> TaskQueueView:
+        """Order keys as the offer's kind of pilot sees them, for which `fits` stands; for each kind the same object."""
+        kind = (offer.queue, fits, offer.user_name, offer.working_group, offer.task_id is None)
         found = self._views.get(kind)
         if found is None:
             if len(self._views) >= MOST_VIEWS:
                 self._views.clear()
             found = self._views[kind] = TaskQueueView(
                 self.orders,
-                self._fitting(self.completed(offer)),
+                self._fitting(offer),
                 lambda key: self.holding(offer.queue, key) is not None,
                 self._random.random,
                 self.limits.version,
-                offer.is_for_all,
             )
         return found
 
@@ -72,15 +72,19 @@ class TaskQueues:
             user_group=offer.working_group,
         )
 
-    def _fitting(self, offered: TaskQueueOffer) -> Callable[[int], bool]:
-        known: dict[int, bool] = {}
+    def _fitting(self, offer: Offer) -> Callable[[int], bool]:
+        """Which order keys fit the offer; those without one do, where it takes jobs of anybody."""
+        known = {0: offer.is_for_all}
+        offered: TaskQueueOffer | None = None
 
         def fits(order_key_id: int) -> bool:
+            nonlocal offered
             found = known.get(order_key_id)
             if found is None:
                 key = self.orders.keys.get(order_key_id)
                 if key is None:
                     return False
+                offered = offered or self.completed(offer)
                 found = known[order_key_id] = self.why_not(key[0], offered) is None
             return found
 
@@ -101,9 +105,10 @@ class TaskQueues:
     def why_nothing(self, offer: Offer, order_key_ids: Iterable[int]) -> tuple[str | None, str | None]:
         """Of the waiting keys: the limit that holds one back, and why one does not match; both in words."""
         held = other = None
-        offered, keys = self.completed(offer), self.orders.keys
-        for key in sorted(keys.keys() & set(order_key_ids)):
-            other_reason = self.why_not(keys[key][0], offered)
+        known = sorted(self.orders.keys.keys() & set(order_key_ids))
+        offered = self.completed(offer) if known else NOTHING_OFFERED
+        for key in known:
+            other_reason = self.why_not(self.orders.keys[key][0], offered)
             rule = self.holding(offer.queue, key) if other_reason is None else None
             held = held or (rule.text if rule is not None else None)
             other = other or other_reason

@@ -115,7 +115,7 @@ class Upkeep:
         ]
         executing_hs06 = {row["gshare"]: row["hs06"] for row in used}
         n_queued = {row["gshare"]: row["n_queued"] for row in used}
-        self._serve(self._share_order.read(nodes, executing_hs06, powers, self._clock(), n_queued))
+        self._serve(self._share_order.read(nodes, executing_hs06, powers, n_queued, self._clock()))
 
     async def read_queues(self, work: UnitOfWork) -> None:
         """Which queues hand out jobs: news of another grid may be lost."""

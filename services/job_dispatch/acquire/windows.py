@@ -43,11 +43,11 @@ class Windows:
         *,
         clock: Callable[[], float],
         random: random.Random,
-        limits: WindowLimits | None = None,
+        limits: WindowLimits,
     ) -> None:
         self.reader = reader
-        self.facts, self.shapes = facts, facts.shapes
-        self.limits = limits or WindowLimits()
+        self.facts, self.shapes, self._task_queues = facts, facts.shapes, facts.task_queues
+        self.limits = limits
         self.ranks = Ranks()
         self.in_flight: set[int] = set()
         self._clock = clock
@@ -80,16 +80,14 @@ class Windows:
         if opened is None:
             return None
         opened.used_at = self._clock()
-        view = self.facts.view(offer, opened.window)
-        if view is None and not offer.is_for_all:
-            return None  # the jobs of one user that have no task queue are not picked by lane
         fits = self.shapes.fits(self.shapes.kind_of(offer))
-        how = self.limits.how(len(opened.window.shares) + len(opened.window.unread), self._random.random)
+        view = self._task_queues.view(offer, fits)
+        how = self.limits.how(opened.window.n_shares, self._random.random)
         found = opened.window.pick(self.ranks, fits, self._unwanted, how, view=view, urgent=self.shapes.urgent)
         if isinstance(found, PickedJob):
             self.in_flight.add(found.job_id)
             try:
-                self.facts.picked(offer.queue, found)
+                self._task_queues.picked(offer.queue, found.lane.order_key_id, found.job_id)
                 if len(found.lane) < self.limits.refill_below and not found.lane.complete:
                     self.refill(offer.queue, found.lane)
             except Exception:
@@ -99,9 +97,10 @@ class Windows:
 
     def take(self, queue: str, candidate: PickedJob) -> bool:
         """Pick a job that was read by itself; False where another request has it, or a limit holds it back."""
-        if candidate.job_id in self.in_flight or self.facts.is_held(queue, candidate):
+        key = candidate.lane.order_key_id
+        if candidate.job_id in self.in_flight or self._task_queues.holding(queue, key) is not None:
             return False
-        self.facts.picked(queue, candidate)
+        self._task_queues.picked(queue, key, candidate.job_id)
         self.in_flight.add(candidate.job_id)
         return True
 
@@ -112,7 +111,7 @@ class Windows:
 
     def taken(self, job_ids: Iterable[int]) -> None:
         """Claimed, by this replica or another: never to be offered again."""
-        self.facts.claimed(job_ids)
+        self._task_queues.limits.claimed(job_ids)
         for job_id in job_ids:
             self.in_flight.discard(job_id)
             self._gone[job_id] = None
@@ -129,7 +128,7 @@ class Windows:
     def set_aside(self, job_id: int) -> None:
         """Picked, but not to be handed out now: it is found again when its queue is read again."""
         self.in_flight.discard(job_id)
-        self.facts.not_claimed(job_id)
+        self._task_queues.limits.not_claimed(job_id)
 
     def unused(self, queue: str, picked: PickedJob) -> None:
         """Picked, but the request had its job already: back into the window."""

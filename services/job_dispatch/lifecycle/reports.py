@@ -41,7 +41,7 @@ class Reporting:
         metrics: DispatchMetrics,
         parameters: Parameters,
         *,
-        limits: CoalescerLimits | None = None,
+        limits: CoalescerLimits,
     ) -> None:
         self._database = database
         self._store = store

@@ -7,7 +7,7 @@ logarithm of their number in each draw.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -52,9 +52,9 @@ class Orders(Protocol):
 class TaskQueueView:
     """Order keys as one kind of pilot at one queue sees them.
 
-    `fits`: whether a key's task queue matches; `is_held`: whether a limit or delay of the site holds it back now.
-    `random` gives uniform numbers from 0 to 1. `takes_others`: whether jobs without a task queue will do. The same
-    object for the same kind, as long as its `fits` stays true.
+    `fits`: whether a key's task queue matches, or for key 0 whether jobs without one will do; `is_held`: whether a
+    limit or delay of the site holds it back now. `random` gives uniform numbers from 0 to 1. The same object for the
+    same kind, as long as its `fits` stays true.
     """
 
     orders: Orders
@@ -62,71 +62,74 @@ class TaskQueueView:
     is_held: Callable[[int], bool]
     random: Callable[[], float]
     held_version: Callable[[], int]
-    takes_others: bool = True
 
-    def may_take(self, member: Member, place: KeyPlace) -> bool:
-        """Whether the kind of pilot may have jobs of a task queue's class."""
-        if place.task_queue_id == NO_TASK_QUEUE:
-            return self.takes_others
-        return self.fits(member[1])
+    def may_serve(self, order_key_id: int) -> bool:
+        """Whether jobs of a key fit, and nothing holds them back now; those without a key are never held back."""
+        return self.fits(order_key_id) and (order_key_id == 0 or not self.is_held(order_key_id))
 
 
-@dataclass
+@dataclass(slots=True)
 class Draws:
     """Draws for one kind of pilot; `classes` of each task queue that is in the draw.
 
     `held` are classes of task queues that a limit or delay keeps out, until `held_version` is another one.
     """
 
-    held_version: int
-    queues: WeightedDraw[int] = field(default_factory=WeightedDraw)
+    queues: WeightedDraw[int]
     classes: dict[int, dict[Member, float]] = field(default_factory=dict)
     held: set[Member] = field(default_factory=set)
+    held_version: int = 0
 
     def add(self, member: Member, place: KeyPlace) -> None:
-        """This class has a job: its task queue is in the draw."""
+        """Put the task queue of a class into the draw."""
         self.classes.setdefault(place.task_queue_id, {})[member] = place.real_priority
         self.queues.put(place.task_queue_id, place.priority)
 
     def drop(self, task_queue_id: int, member: Member) -> None:
-        """This class has nothing; without any the task queue leaves the draw."""
+        """Take a class out; without any its task queue leaves the draw."""
         left = self.classes.get(task_queue_id)
         if left is not None and left.pop(member, None) is not None and not left:
             del self.classes[task_queue_id]
             self.queues.remove(task_queue_id)
 
-    def hold(self, task_queue_id: int) -> None:
-        """The task queue leaves the draw with all its classes, for a while."""
+    def hold(self, task_queue_id: int, version: int) -> None:
+        """Take a task queue out with all its classes, as long as what is held has this version."""
+        self.held_version = version
         self.held.update(self.classes.pop(task_queue_id, ()))
         self.queues.remove(task_queue_id)
 
 
 class QueuesOfShare:
-    """The task queues that are served when it is the turn of a share, or of a VO that does without shares."""
+    """The task queues that are served when it is the turn of a share, or of a VO that does without shares.
 
-    __slots__ = ("_draws", "_n_of_share", "members")
+    `members` has the place of each class of them that is present; what had nothing for some kind of pilot is out of its
+    draw until it gets a job.
+    """
+
+    __slots__ = ("_draws", "_n_of_share", "_out", "members")
 
     def __init__(self) -> None:
         self.members: dict[Member, KeyPlace] = {}
         self._n_of_share: Counter[str] = Counter()
         self._draws: dict[tuple[Fits, TaskQueueView], Draws] = {}
+        self._out: set[Member] = set()
 
     @property
-    def gshares(self) -> set[str]:
+    def gshares(self) -> Collection[str]:
         """The shares that its jobs have."""
-        return set(self._n_of_share)
+        return self._n_of_share.keys()
 
     def put(self, member: Member, place: KeyPlace) -> None:
-        """A task queue's class is present, or has other weights."""
+        """Add a class, or give it other weights."""
         if self.members.get(member) == place:
             return
         if member not in self.members:
             self._n_of_share[member[0]] += 1
         self.members[member] = place
-        self.has_job(member)
+        self._into_draws(member, place)
 
     def remove(self, member: Member) -> None:
-        """Nothing is known of it any more."""
+        """Forget a class."""
         place = self.members.pop(member, None)
         if place is None:
             return
@@ -137,35 +140,39 @@ class QueuesOfShare:
             draws.drop(place.task_queue_id, member)
             draws.held.discard(member)
 
+    def has_nothing(self, member: Member, draws: Draws) -> None:
+        """Take a class out of the draws of a kind of pilot, for which it has no job."""
+        self._out.add(member)
+        draws.drop(self.members[member].task_queue_id, member)
+
     def has_job(self, member: Member) -> None:
-        """It got a job that comes first: it is back in the draws that it fits."""
-        place = self.members.get(member)
-        if place is not None:
-            for (_, view), draws in self._draws.items():
-                if view.may_take(member, place):
-                    draws.add(member, place)
+        """Put a class that got a job which comes first back into the draws that it fits."""
+        if member in self._out:
+            self._out.discard(member)
+            self._into_draws(member, self.members[member])
+
+    def _into_draws(self, member: Member, place: KeyPlace) -> None:
+        for (_, view), draws in self._draws.items():
+            if view.fits(member[1]):
+                draws.add(member, place)
 
     def draws(self, fits: Fits, view: TaskQueueView) -> Draws:
         """The draws for a kind of pilot; what was held back is in them again if that may have ended."""
         found = self._draws.get((fits, view))
         if found is None:
             found = self._made(fits, view)
-        held_version = view.held_version()
-        if found.held_version != held_version:
-            found.held_version = held_version
+        if found.held and found.held_version != view.held_version():
             held, found.held = found.held, set()
             for member in held:
-                place = self.members.get(member)
-                if place is not None:
-                    found.add(member, place)
+                found.add(member, self.members[member])
         return found
 
     def _made(self, fits: Fits, view: TaskQueueView) -> Draws:
         if len(self._draws) >= MOST_KINDS:
             self._draws.clear()
-        taken = {member: place for member, place in self.members.items() if view.may_take(member, place)}
+        taken = {member: place for member, place in self.members.items() if view.fits(member[1])}
         weights = {place.task_queue_id: place.priority for place in taken.values()}
-        found = self._draws[fits, view] = Draws(view.held_version(), WeightedDraw.of(weights))
+        found = self._draws[fits, view] = Draws(WeightedDraw.of(weights))
         for member, place in taken.items():
             found.classes.setdefault(place.task_queue_id, {})[member] = place.real_priority
         return found

@@ -1,4 +1,4 @@
-"""The lanes of one share at one queue, and the best job of them for a kind of pilot.
+"""The lanes of one share and order key at one queue, and the best job of them for a kind of pilot.
 
 For each kind of pilot the heads of the fitting lanes form a heap, so that a pick costs the logarithm of their number.
 The heap may be behind: an entry whose job has been taken is replaced when it comes to the top, and a lane that gets a
@@ -76,7 +76,7 @@ class Heads:
 
 
 class ShareLanes:
-    """Lanes by shape, of one share or order key.
+    """Lanes by shape, of one share and order key.
 
     A lane that was read to its end and is empty is removed; news makes it again. `on_first` is told when a lane gets a
     job that comes before its others, `on_end` of a lane that is removed.
@@ -84,9 +84,7 @@ class ShareLanes:
 
     __slots__ = ("_empty", "_heads", "_on_end", "_on_first", "lanes")
 
-    def __init__(
-        self, on_first: Callable[[], None] | None = None, on_end: Callable[[Lane], None] | None = None
-    ) -> None:
+    def __init__(self, on_first: Callable[[], None], on_end: Callable[[Lane], None]) -> None:
         self._on_first = on_first
         self._on_end = on_end
         self.lanes: dict[int, Lane] = {}
@@ -167,7 +165,7 @@ class ShareLanes:
         if not lane.complete or lane.refilling:
             return False
         self._empty.pop(lane.shape_id, None)
-        if self.lanes.pop(lane.shape_id, None) is not None and self._on_end is not None:
+        if self.lanes.pop(lane.shape_id, None) is not None:
             self._on_end(lane)
         return True
 
@@ -178,5 +176,4 @@ class ShareLanes:
             if fits(lane.shape_id):
                 handicap = heads.band if which == FOREIGN else 0
                 heads.better((entry[0] + handicap, entry[1], lane.shape_id))
-        if self._on_first is not None:
-            self._on_first()
+        self._on_first()

@@ -1,13 +1,14 @@
-"""The lanes of task queues at one queue, and the pick among them (DIRAC: matching).
+"""The lanes of one queue by share and order key, and the pick among them (DIRAC: matching).
 
-A task queue is drawn by its priority, in it a class of user priority by its real priority; of these the best lane is
-picked. What has nothing for a kind of pilot leaves the draw of this kind until it gets a job: nothing is scanned.
-Jobs of a share that have no task queue are drawn as one task queue of a group that nobody described.
+When it is the turn of a share, a task queue of it is drawn by its priority, in it a class of user priority by its real
+priority; of these the best lane is picked. What has nothing for a kind of pilot leaves the draw of this kind until it
+gets a job: nothing is scanned. The jobs of a share that have no task queue are drawn as one task queue of a group that
+nobody described; in most shares it is the only member of the draw.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queues_of_share import (
@@ -22,33 +23,35 @@ from services.job_dispatch.policy.share_lanes import Fits, NeedsRefill, PickedJo
 from shared.order.ranking import Ranks
 from shared.order.task_queues import DEFAULT_JOB_SHARE
 
-NO_SLOTS: Mapping[str, QueuesOfShare] = {}
-#: jobs of a share without a task queue, among those that have one
-OTHERS = KeyPlace(NO_TASK_QUEUE, DEFAULT_JOB_SHARE, 1.0)
+#: where jobs without an order key are served
+WITHOUT_KEY = KeyPlace(NO_TASK_QUEUE, DEFAULT_JOB_SHARE, 1.0)
 
 
 class TaskQueueLanes:
     """Lanes by share and order key. Keys that are not known yet are in no draw until they are.
 
     What changed since the last pick is looked at, and nothing else; `n_placed` counts how many keys were. `on_end` is
-    told of lanes that are removed.
+    told of lanes that are removed. `without_keys`: the shares that have or had jobs without an order key.
     """
 
-    __slots__ = ("_keys", "_new", "_new_shares", "_on_end", "_slot_of", "_slots", "_stamp", "members", "n_placed")
+    __slots__ = (
+        "_keys", "_new", "_on_end", "_order", "_slot_of", "_slots", "_stamp", "members", "n_placed", "without_keys",
+    )  # fmt: skip
 
-    def __init__(self, on_end: Callable[[Lane], None] | None = None) -> None:
+    def __init__(self, on_end: Callable[[Lane], None]) -> None:
         self._on_end = on_end
         self.members: dict[Member, ShareLanes] = {}
         self.n_placed = 0
-        self._keys: dict[int, list[Member]] = {}
+        self.without_keys: list[Member] = []
+        self._keys = {0: self.without_keys}
         self._new: list[Member] = []
-        self._new_shares = False
         self._slot_of: dict[Member, str] = {}
         self._stamp: int | None = None
         self._slots: dict[str, QueuesOfShare] = {}
+        self._order: tuple[Ranks, list[str]] | None = None
 
     def lanes(self, member: Member) -> ShareLanes:
-        """The lanes of an order key, made if they are not there."""
+        """The lanes of a share and order key, made if they are not there."""
         found = self.members.get(member)
         if found is None:
             found = self.members[member] = ShareLanes(lambda: self._has_job(member), self._on_end)
@@ -56,28 +59,18 @@ class TaskQueueLanes:
             self._new.append(member)
         return found
 
-    def has_plain_job(self, gshare: str) -> None:
-        """A share got a job without a task queue."""
-        if self.members:
-            self._has_job((gshare, 0))
-
-    def has_other_shares(self) -> None:
-        """A share without task queues appeared: it may belong to a slot."""
-        self._new_shares = True
-
     def _has_job(self, member: Member) -> None:
         name = self._slot_of.get(member)
         if name is not None:
             self._slots[name].has_job(member)
 
-    def slots(self, orders: Orders, plain: Mapping[str, ShareLanes]) -> Mapping[str, QueuesOfShare]:
-        """By share, or by VO where that goes before shares; another object when their names or shares changed."""
-        if not self.members:
-            return NO_SLOTS
+    def slots(self, orders: Orders) -> Mapping[str, QueuesOfShare]:
+        """What is served together, by share, or by VO where that goes before shares."""
         if self._stamp != orders.version:
             changed = None if self._stamp is None else orders.changed_since(self._stamp)
-            if changed is None:
-                self._start_again()
+            if changed is None:  # any key may have another place
+                self._slots, self._slot_of, self._order = {}, {}, None
+                self._new = list(self.members)
             else:
                 for key in changed & self._keys.keys():
                     self._place_all(orders, self._without_ended(key))
@@ -85,17 +78,7 @@ class TaskQueueLanes:
         if self._new:
             new, self._new = self._new, []
             self._place_all(orders, [member for member in new if member in self.members])
-        if self._new_shares:
-            self._new_shares = False
-            for name in self._slots.keys() & plain.keys():
-                self._slots[name].put((name, 0), OTHERS)
-                self._slot_of[name, 0] = name
         return self._slots
-
-    def _start_again(self) -> None:
-        """Any key may have another place."""
-        self._slots, self._slot_of, self._new_shares = {}, {}, True
-        self._new = list(self.members)
 
     def _without_ended(self, key: int) -> list[Member]:
         """The members of a key that have lanes; the others go, and come again with their next job."""
@@ -116,10 +99,11 @@ class TaskQueueLanes:
     def _place_all(self, orders: Orders, members: list[Member]) -> None:
         for member in members:
             self.n_placed += 1
-            place = orders.place(member[1], member[0])
+            gshare, key = member
+            place = orders.place(key, gshare) if key else WITHOUT_KEY
             name = None
             if place is not None:
-                name = member[0] if place.vo_instead_of_share is None else f"\0{place.vo_instead_of_share}"
+                name = gshare if place.vo_instead_of_share is None else f"\0{place.vo_instead_of_share}"
             before = self._slot_of.get(member)
             if before is not None and before != name:
                 self._leave(before, member)
@@ -127,11 +111,9 @@ class TaskQueueLanes:
                 self._enter(name, member, place)
 
     def _enter(self, name: str, member: Member, place: KeyPlace) -> None:
-        slot = self._slots.get(name)
-        if slot is None or member[0] not in slot.gshares:
-            self._slots = dict(self._slots)
-            slot = self._slots.setdefault(name, QueuesOfShare())
-            self._new_shares = True
+        slot = self._slots.setdefault(name, QueuesOfShare())
+        if member[0] not in slot.gshares:
+            self._order = None
         self._slot_of[member] = name
         slot.put(member, place)
 
@@ -139,37 +121,63 @@ class TaskQueueLanes:
         slot = self._slots[name]
         slot.remove(member)
         del self._slot_of[member]
-        if len(slot.members) == ((name, 0) in slot.members):  # no task queue is left: those without are served as lanes
-            self._slots = {one: known for one, known in self._slots.items() if one != name}
-            self._slot_of.pop((name, 0), None)
-        elif member[0] not in slot.gshares:
-            self._slots = dict(self._slots)
+        if member[0] not in slot.gshares:
+            self._order = None
+            if not slot.members:
+                del self._slots[name]
+
+    def order(self, ranks: Ranks, unread: Collection[str] = ()) -> list[str]:
+        """The slots and the shares that were not read, the most deserving first.
+
+        A VO that does without shares is as deserving as the best share of its jobs. Kept until the ranks are swapped,
+        or a share appears in a slot or leaves it.
+        """
+        if self._order is None or self._order[0] is not ranks:
+
+            def rank(name: str) -> tuple[int, str]:
+                slot = self._slots.get(name)
+                return ranks.key(name) if slot is None else min(ranks.key(one) for one in slot.gshares)
+
+            self._order = ranks, sorted({*self._slots, *unread}, key=rank)
+        return self._order[1]
 
     def pick(
-        self,
-        slot: QueuesOfShare,
-        plain: Mapping[str, ShareLanes],
-        fits: Fits,
-        view: TaskQueueView,
-        unwanted: Callable[[int], bool],
-        band: int,
+        self, name: str, fits: Fits, view: TaskQueueView, unwanted: Callable[[int], bool], band: int
     ) -> PickedJob | NeedsRefill | None:
-        """A job of a drawn task queue; None when nothing of the slot fits."""
+        """A job of a drawn task queue of a slot; None when nothing of the slot fits."""
+        slot = self._slots[name]
+        if len(slot.members) == 1:  # without a draw
+            (member,) = slot.members
+            return self.members[member].pick(fits, unwanted, band) if view.may_serve(member[1]) else None
         draws = slot.draws(fits, view)
-        while (drawn := draws.queues.draw(view.random())) is not None:
-            if drawn != NO_TASK_QUEUE and view.is_held(next(iter(draws.classes[drawn]))[1]):
-                draws.hold(drawn)
+        while (drawn := draws.queues.draw(view.random)) is not None:
+            classes = draws.classes[drawn]
+            if drawn != NO_TASK_QUEUE and view.is_held(next(iter(classes))[1]):
+                draws.hold(drawn, view.held_version())
                 continue
-            member = _drawn_class(draws.classes[drawn], view.random)
-            lanes = self.members.get(member) if member[1] else plain.get(member[0])
+            member = _drawn_class(classes, view.random)
+            lanes = self.members.get(member)
             found = lanes.pick(fits, unwanted, band) if lanes is not None else None
             if found is not None:
                 return found
-            draws.drop(drawn, member)
+            slot.has_nothing(member, draws)
         return None
 
-    def __iter__(self) -> Iterator[ShareLanes]:
-        return iter(self.members.values())
+    def pick_oldest(
+        self, allowed: Collection[str], fits: Fits, unwanted: Callable[[int], bool], band: int
+    ) -> PickedJob | NeedsRefill | None:
+        """The next job of the share where it is the oldest, of `allowed` shares without task queues.
+
+        Why not any share: one that has old jobs only would get this part of all picks whatever it is due, and shares
+        would miss their targets by it.
+        """
+        found: tuple[int, Member] | None = None
+        for member in self.without_keys:
+            if member[0] in allowed and len(self._slots[member[0]].members) == 1:
+                job_id = self.members[member].next_job(fits, unwanted, band)
+                if job_id is not None and (found is None or (job_id, member) < found):
+                    found = (job_id, member)
+        return self.members[found[1]].pick(fits, unwanted, band) if found is not None else None
 
 
 def _drawn_class(classes: Mapping[Member, float], random: Callable[[], float]) -> Member:
@@ -182,8 +190,3 @@ def _drawn_class(classes: Mapping[Member, float], random: Callable[[], float]) -
         if left < 0:
             return member
     return next(reversed(list(classes)))
-
-
-def rank_of(slot: str, gshares: set[str] | None, ranks: Ranks) -> tuple[int, str]:
-    """Where a slot is served: that of its share, or of the best one of the shares that its jobs have."""
-    return min(ranks.key(one) for one in gshares) if gshares else ranks.key(slot)

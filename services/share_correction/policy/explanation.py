@@ -43,7 +43,7 @@ def explained(
                 "received_hs06": round(one.received_hs06, 1),
                 "ratio": round(one.ratio, 4),
                 "queued_jobs": one.n_queued,
-                "standing": standing_of(one.used_hs06, target_hs06, one.n_queued or 0),
+                "standing": standing_of(one.used_hs06, target_hs06, one.n_queued),
                 "terms": (terms or {}).get(one.name),
             }
         )

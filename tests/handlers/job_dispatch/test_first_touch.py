@@ -12,13 +12,18 @@ import pytest
 from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import DatabaseLaneReader, Entries, FirstLanes
 from services.job_dispatch.acquire.shapes import KnownShapes
+from services.job_dispatch.acquire.site_limits import SiteLimits
+from services.job_dispatch.acquire.task_queues import TaskQueues
 from services.job_dispatch.acquire.windows import Windows
 from services.job_dispatch.policy.fitting import Offer, Shape
 from services.job_dispatch.policy.lane import Entry
 from services.job_dispatch.policy.reading import LaneKey, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill, NeedsShares, PickedJob
+from shared.cache import NullCache
+from shared.config.parameters import Parameters
 from shared.events import LaneJob
 from shared.order.ranking import Ranks
+from shared.snapshot import KnownGrid
 from tests.handlers.job_dispatch.grid_of_jobs import SHAPES, Rows
 
 QUEUES = ("Q1", "Q2", "QN")
@@ -51,8 +56,11 @@ def windows_of(rows: Rows, **limits: int) -> tuple[Windows, CountingReader]:
     """Windows without a dispatcher; MC is served before User Analysis, this before Test."""
     reader = CountingReader(rows.database.read)
     reader.reads = Counter()
-    facts, chosen = LaneFacts(KnownShapes(reader)), WindowLimits(**limits)
-    windows = Windows(reader, facts, clock=rows.database.monotonic, random=random.Random(1), limits=chosen)
+    clock, parameters, rng = rows.database.monotonic, Parameters(), random.Random(1)
+    grid, limits_of_sites = KnownGrid(NullCache()), SiteLimits(parameters, clock)
+    queues = TaskQueues(rows.database.read, parameters, grid, limits_of_sites, random=rng)
+    facts = LaneFacts(KnownShapes(reader), queues)
+    windows = Windows(reader, facts, clock=clock, random=rng, limits=WindowLimits(**limits))
     windows.ranks = Ranks(("MC", "User Analysis", "Test"))
     return windows, reader
 
@@ -99,7 +107,7 @@ async def test_shares_are_read_when_it_is_their_turn_and_served_in_rank_order(ro
     windows, reader = windows_of(rows, first_shares=1)
     await windows.open("Q1")
     window = windows._queues["Q1"].window
-    assert window.unread == {"User Analysis", "Test"} and set(window.shares) == {"MC"}
+    assert window.unread == {"User Analysis", "Test"} and {lane.gshare for lane in window.lanes()} == {"MC"}
     taken = [one.job_id for one in await served(windows)]
     assert taken == [*jobs["MC"], *jobs["User Analysis"], *jobs["Test"]]
     assert reader.reads["first"] == 2, "the second read brings the others"

@@ -15,7 +15,6 @@ from services.job_dispatch.acquire.waiting import Unavailable
 from services.job_dispatch.app import Parts
 from services.job_dispatch.policy.fitting import Offer, PilotKind
 from services.job_dispatch.policy.lane import Lane
-from services.job_dispatch.policy.share_lanes import PickedJob
 from shared.auth import Authority
 from tests.handlers.job_dispatch.grid_of_jobs import Rows
 
@@ -255,7 +254,8 @@ async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picke
     for queue in ("Q1", "Q2"):
         await parts.windows.open(queue)
     pick, asks = parts.windows.pick, parts.sites.asks
-    picked, refill = parts.windows.facts.picked, parts.windows.refill
+    task_queues = parts.windows.facts.task_queues
+    picked, refill = task_queues.picked, parts.windows.refill
 
     def failing_pick(offer: Offer) -> Any:
         return {}["pick"] if offer.queue == "Q2" else pick(offer)
@@ -263,8 +263,8 @@ async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picke
     def failing_asks(queue: str) -> bool:
         return {}["site"] if queue == "Q2" else asks(queue)
 
-    def failing_count(queue: str, found: PickedJob) -> None:
-        return {}["count"] if queue == "Q2" else picked(queue, found)
+    def failing_count(queue: str, order_key_id: int, job_id: int) -> None:
+        return {}["count"] if queue == "Q2" else picked(queue, order_key_id, job_id)
 
     def failing_refill(queue: str, lane: Lane) -> Any:
         return {}["refill"] if queue == "Q2" else refill(queue, lane)
@@ -272,7 +272,7 @@ async def test_a_pick_that_fails_fails_its_request_only_and_its_job_can_be_picke
     faults: dict[str, tuple[Any, str, Any]] = {
         "pick": (parts.windows, "pick", failing_pick),
         "site": (parts.sites, "asks", failing_asks),
-        "count": (parts.windows.facts, "picked", failing_count),
+        "count": (task_queues, "picked", failing_count),
         "refill": (parts.windows, "refill", failing_refill),
     }
     with monkeypatch.context() as patched:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from random import Random
 
 import pytest
 
 from services.job_dispatch.policy.queue_window import QueueWindow
-from services.job_dispatch.policy.queues_of_share import KeyPlace, TaskQueueView
 from services.job_dispatch.policy.reading import IN_ORDER, Picking, WindowLimits
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 from shared.order.ranking import Ranks
+from tests.unit.job_dispatch.views import EVERYTHING, KnownOrders, view_of
 
 URGENT = frozenset({9})
 ORDER = Ranks(("A", "B"), frozenset({"A", "B"}))
@@ -35,7 +34,7 @@ def picks(
 ) -> list[int | None]:
     ids: list[int | None] = []
     for _ in range(count):
-        picked = found.pick(ranks, fits, lambda _: False, how, urgent=URGENT)
+        picked = found.pick(ranks, fits, lambda _: False, how, view=EVERYTHING, urgent=URGENT)
         ids.append(picked.job_id if isinstance(picked, PickedJob) else None)
     return ids
 
@@ -47,14 +46,14 @@ def test_urgent_jobs_of_any_share_come_first_by_priority_and_age() -> None:
 
 def test_urgent_jobs_that_do_not_fit_are_passed_over() -> None:
     found = window(("A", 1, 1, 1), ("B", 9, 10, 2))
-    picked = found.pick(ORDER, lambda shape: shape != 9, lambda _: False, urgent=URGENT)
+    picked = found.pick(ORDER, lambda shape: shape != 9, lambda _: False, view=EVERYTHING, urgent=URGENT)
     assert isinstance(picked, PickedJob) and picked.job_id == 1
 
 
 def test_urgent_jobs_of_a_lane_that_was_not_read_to_its_end_are_waited_for() -> None:
     found = window(("A", 1, 1, 1))
     lane = found.lane("B", 9, complete=False)
-    needed = found.pick(ORDER, lambda _: True, lambda _: False, urgent=URGENT)
+    needed = found.pick(ORDER, lambda _: True, lambda _: False, view=EVERYTHING, urgent=URGENT)
     assert isinstance(needed, NeedsRefill) and needed.lanes == (lane,)
     lane.begin_refill()
     lane.end_refill([], limit=8)
@@ -63,7 +62,7 @@ def test_urgent_jobs_of_a_lane_that_was_not_read_to_its_end_are_waited_for() -> 
 
 def test_an_urgent_job_that_another_replica_took_is_not_picked() -> None:
     found = window(("A", 1, 1, 1), ("B", 9, 10, 2), ("B", 9, 5, 3))
-    picked = found.pick(ORDER, lambda _: True, lambda job_id: job_id == 2, urgent=URGENT)
+    picked = found.pick(ORDER, lambda _: True, lambda job_id: job_id == 2, view=EVERYTHING, urgent=URGENT)
     assert isinstance(picked, PickedJob) and picked.job_id == 3
 
 
@@ -72,18 +71,6 @@ def test_a_foreign_urgent_job_is_behind_own_ones_by_the_band_only() -> None:
     for entry in ((-10, 1), (-9, 2), (-1, 3)):
         found.arrive("A", 9, entry)
     assert picks(found, 3, how=Picking(5)) == [2, 1, 3]
-
-
-class KnownOrders:
-    """Every order key is a task queue of the same weight."""
-
-    version = 1
-
-    def changed_since(self, version: int) -> set[int] | None:
-        return set()
-
-    def place(self, order_key_id: int, gshare: str) -> KeyPlace:
-        return KeyPlace(order_key_id, 1.0, 1.0)
 
 
 def test_urgent_jobs_cost_a_look_at_the_task_queues_that_have_them_and_nothing_once_they_are_gone() -> None:
@@ -97,7 +84,7 @@ def test_urgent_jobs_cost_a_look_at_the_task_queues_that_have_them_and_nothing_o
         looked_at.append(key)
         return False
 
-    view = TaskQueueView(KnownOrders(), lambda _: True, is_held, Random(3).random, lambda: 0)
+    view = view_of(KnownOrders(), is_held)
     got = []
     for n_looks, fits in ((1, lambda _: True), (1, lambda shape: shape != 9), (2, lambda _: True), (1, lambda _: True)):
         looked_at.clear()

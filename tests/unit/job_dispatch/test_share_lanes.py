@@ -11,6 +11,7 @@ from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.reading import Picking
 from services.job_dispatch.policy.share_lanes import MOST_KINDS, NeedsRefill, PickedJob
 from shared.order.ranking import Ranks
+from tests.unit.job_dispatch.views import EVERYTHING
 
 SHARES, SHAPES, RANKS = ("A", "B", "C"), range(1, 6), (Ranks(("A", "B", "C")), Ranks(("C", "A", "B")))
 
@@ -64,14 +65,14 @@ def test_a_pick_is_the_best_of_all_jobs_whatever_happened_before(seed: int, shar
         else:
             ranks, fits = rng.choice(RANKS), rng.choice((every_shape, odd_shapes, small_shapes))
             band = rng.choice((0, 30))
-            found = window.pick(ranks, fits, taken.__contains__, Picking(band))
+            found = window.pick(ranks, fits, taken.__contains__, Picking(band), view=EVERYTHING)
             assert not isinstance(found, NeedsRefill)
             wanted = expected(jobs, ranks, fits, taken, band, shared=shared)
             assert (found and found.job_id) == wanted
             if wanted is not None:
                 del jobs[wanted]
     left = []
-    while isinstance(found := window.pick(RANKS[0], every_shape, taken.__contains__), PickedJob):
+    while isinstance(found := window.pick(RANKS[0], every_shape, taken.__contains__, view=EVERYTHING), PickedJob):
         left.append(found.job_id)
     assert sorted(left) == sorted(set(jobs) - taken)
 
@@ -82,14 +83,14 @@ def test_an_empty_lane_that_was_not_read_to_its_end_is_waited_for_by_whom_it_fit
     lane = window.lane("A", 1, complete=False)
     lane.begin_refill()
     lane.end_refill([(-90, 7)], limit=1)
-    first = window.pick(RANKS[0], odd_shapes, lambda _: False)
+    first = window.pick(RANKS[0], odd_shapes, lambda _: False, view=EVERYTHING)
     assert isinstance(first, PickedJob) and first.job_id == 7
-    assert window.pick(RANKS[0], odd_shapes, lambda _: False) == NeedsRefill((lane,))
-    other = window.pick(RANKS[0], lambda shape_id: shape_id == 2, lambda _: False)
+    assert window.pick(RANKS[0], odd_shapes, lambda _: False, view=EVERYTHING) == NeedsRefill((lane,))
+    other = window.pick(RANKS[0], lambda shape_id: shape_id == 2, lambda _: False, view=EVERYTHING)
     assert isinstance(other, PickedJob) and other.job_id == 1
     lane.begin_refill()
     lane.end_refill([], limit=1)
-    assert window.pick(RANKS[0], odd_shapes, lambda _: False) is None and lane not in window.lanes()
+    assert window.pick(RANKS[0], odd_shapes, lambda _: False, view=EVERYTHING) is None and lane not in window.lanes()
 
 
 def test_more_kinds_of_pilots_than_are_kept_get_the_same_jobs() -> None:
@@ -100,7 +101,7 @@ def test_more_kinds_of_pilots_than_are_kept_get_the_same_jobs() -> None:
     kinds = [lambda shape_id, most=1 + number % 5: shape_id <= most for number in range(n_kinds)]
     jobs = {job_id: ("A", job_id % 5 + 1, job_id % 10) for job_id in range(1, n_kinds + 1)}
     for fits in kinds:
-        found = window.pick(RANKS[0], fits, lambda _: False)
+        found = window.pick(RANKS[0], fits, lambda _: False, view=EVERYTHING)
         wanted = expected(jobs, RANKS[0], fits, set(), 0, shared=False)
         assert (found.job_id if isinstance(found, PickedJob) else None) == wanted
         jobs.pop(wanted or 0, None)

@@ -70,25 +70,24 @@ Classes = dict[int, dict[tuple[str, int], float]]
 def view_of(orders: Orders, held: Held, rng: random.Random) -> TaskQueueView:
     return TaskQueueView(
         orders,
-        lambda key: key % 5 != 0,
+        lambda key: key == 0 or key % 5 != 0,
         lambda key: key in held.keys,
         rng.random,
         lambda: held.version,
-        takes_others=True,
     )
 
 
 def contents(window: QueueWindow, view: TaskQueueView) -> dict[str, tuple[set[str], Classes]]:
     """What is in the draw of each slot: its shares, and the classes of task queues, with what is held back."""
     found = {}
-    for name, slot in window.task_queues.slots(view.orders, window.shares).items():
+    for name, slot in window.task_queues.slots(view.orders).items():
         draws = slot.draws(every_shape, view)
         classes = {number: dict(one) for number, one in draws.classes.items()}
         for member in draws.held:
             place = slot.members[member]
             classes.setdefault(place.task_queue_id, {})[member] = place.real_priority
         assert set(draws.classes) == {n for n in range(-1, 50) if n in draws.queues}
-        found[name] = slot.gshares, classes
+        found[name] = set(slot.gshares), classes
     return found
 
 

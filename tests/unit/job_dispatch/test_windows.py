@@ -14,6 +14,7 @@ from services.job_dispatch.policy.lane import Lane
 from services.job_dispatch.policy.queue_window import QueueWindow
 from services.job_dispatch.policy.share_lanes import NeedsRefill, PickedJob
 from shared.order.ranking import Ranks
+from tests.unit.job_dispatch.views import EVERYTHING
 
 
 def nobody(_: int) -> bool:
@@ -134,7 +135,7 @@ def window() -> QueueWindow:
 
 def picks(found: QueueWindow, ranks: Ranks, fits: object = anything) -> list[int]:
     ids = []
-    while isinstance(picked := found.pick(ranks, fits, nobody), PickedJob):  # type: ignore[arg-type]
+    while isinstance(picked := found.pick(ranks, fits, nobody, view=EVERYTHING), PickedJob):  # type: ignore[arg-type]
         ids.append(picked.job_id)
     return ids
 
@@ -150,7 +151,7 @@ def test_a_job_picked_in_vain_behind_a_shortened_window_waits_for_the_read_that_
     for number in range(1, 7):
         found.arrive("MC", 1, (-10, number))
     taken = {1, 2, 3, 4}
-    last = found.pick(Ranks(("MC",)), anything, taken.__contains__)
+    last = found.pick(Ranks(("MC",)), anything, taken.__contains__, view=EVERYTHING)
     assert isinstance(last, PickedJob) and last.job_id == 5
     for number in (1, 2, 3, 4):  # their claims came to nothing, too
         found.put_back(lane.key, (-10, number))
@@ -184,7 +185,7 @@ def test_lanes_that_do_not_fit_are_passed_over() -> None:
 def test_the_order_waits_for_a_lane_that_is_not_in_memory() -> None:
     found = window()
     unread = found.lane("A", 3, complete=False)
-    needed = found.pick(Ranks(("A", "B")), anything, nobody)
+    needed = found.pick(Ranks(("A", "B")), anything, nobody, view=EVERYTHING)
     assert isinstance(needed, NeedsRefill) and needed.lanes == (unread,)
     unread.begin_refill()
     unread.end_refill([(-99, 50)], limit=8)
@@ -193,8 +194,8 @@ def test_the_order_waits_for_a_lane_that_is_not_in_memory() -> None:
 
 def test_swapped_ranks_take_effect_at_the_next_pick() -> None:
     found = window()
-    first = found.pick(Ranks(("A", "B")), anything, nobody)
-    second = found.pick(Ranks(("B", "A")), anything, nobody)
+    first = found.pick(Ranks(("A", "B")), anything, nobody, view=EVERYTHING)
+    second = found.pick(Ranks(("B", "A")), anything, nobody, view=EVERYTHING)
     assert isinstance(first, PickedJob) and isinstance(second, PickedJob)
     assert (first.job_id, second.job_id) == (2, 3)
 

@@ -98,7 +98,14 @@ def test_a_member_is_drawn_by_its_place_in_the_sum_of_weights() -> None:
     draw = WeightedDraw[str]()
     draw.put("first", 3.0)
     draw.put("second", 1.0)
-    assert [draw.draw(one) for one in (0.0, 0.5, 0.74, 0.76, 0.99)] == ["first"] * 3 + ["second"] * 2
+    assert [draw.draw(lambda u=one: u) for one in (0.0, 0.5, 0.74, 0.76, 0.99)] == ["first"] * 3 + ["second"] * 2
+
+
+def test_a_member_that_is_alone_is_drawn_without_a_random_number() -> None:
+    draw = WeightedDraw[str]()
+    assert draw.draw(pytest.fail) is None
+    draw.put("only", 3.0)
+    assert draw.draw(pytest.fail) == "only"
 
 
 def test_draws_come_in_proportion_to_the_weights() -> None:
@@ -107,7 +114,7 @@ def test_draws_come_in_proportion_to_the_weights() -> None:
     weights = {"a": 3000.0, "b": 1000.0, "c": 500.0, "d": 500.0}
     for key, weight in weights.items():
         draw.put(key, weight)
-    counts = Counter(draw.draw(rng.random()) for _ in range(20_000))
+    counts = Counter(draw.draw(rng.random) for _ in range(20_000))
     for key, weight in weights.items():
         assert abs(counts[key] - 20_000 * weight / 5000) < 320
 
@@ -125,7 +132,7 @@ def test_only_members_are_drawn_whatever_was_put_and_removed(steps: list[tuple[i
         else:
             draw.put(key, weight)
             model[key] = weight
-    found = draw.draw(u)
+    found = draw.draw(lambda: u)
     assert len(draw) == len(model)
     assert (found in model) if model else (found is None)
 
@@ -135,9 +142,9 @@ def test_the_tree_of_sums_draws_what_a_scan_would(weights: list[float], u: float
     draw = WeightedDraw[int]()
     for key, weight in enumerate(weights):
         draw.put(key, weight)
-    found, left = draw.draw(u), u * sum(weights)
+    found, left = draw.draw(lambda: u), u * sum(weights)
     assert found is not None
-    assert found == WeightedDraw.of(dict(enumerate(weights))).draw(u)
+    assert found == WeightedDraw.of(dict(enumerate(weights))).draw(lambda: u)
     before = sum(weights[:found])
     assert before - 1e-6 <= left <= before + weights[found] + 1e-6
 

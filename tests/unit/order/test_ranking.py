@@ -9,6 +9,11 @@ from shared.order.standing import standing_of
 from shared.order.tree import Node
 
 
+def one_each(nodes: list[Node]) -> dict[str, int]:
+    """Every share has a waiting job."""
+    return {node.name: 1 for node in nodes}
+
+
 def test_the_share_furthest_below_its_pledge_is_first_and_test_before_all() -> None:
     nodes = [
         Node("Production", 60), Node("Analysis", 40), Node("Test", 0),
@@ -16,40 +21,41 @@ def test_the_share_furthest_below_its_pledge_is_first_and_test_before_all() -> N
         Node("User", 100, "Analysis"),
     ]  # fmt: skip
     executing = {"MC": 500.0, "Data": 100.0, "User": 400.0}
-    assert rank_shares(nodes, executing).order == ("Test", "Data", "MC", "User")
+    assert rank_shares(nodes, executing, one_each(nodes)).order == ("Test", "Data", "MC", "User")
     executing = {"MC": 100.0, "Data": 100.0, "User": 700.0}
-    assert rank_shares(nodes, executing).order == ("Test", "MC", "Data", "User")
+    assert rank_shares(nodes, executing, one_each(nodes)).order == ("Test", "MC", "Data", "User")
     executing = {"MC": 700.0, "Data": 100.0, "User": 10.0}
-    assert rank_shares(nodes, executing).order == ("Test", "User", "Data", "MC")
+    assert rank_shares(nodes, executing, one_each(nodes)).order == ("Test", "User", "Data", "MC")
 
 
 def test_with_nothing_executing_larger_shares_come_first() -> None:
     nodes = [Node("Small", 10), Node("Large", 90), Node("None", 0)]
-    assert rank_shares(nodes, {}).order == ("Large", "Small", "None")
-    assert rank_shares([], {}).order == ()
+    assert rank_shares(nodes, {}, one_each(nodes)).order == ("Large", "Small", "None")
+    assert rank_shares([], {}, {}).order == ()
 
 
 def test_a_leaf_shows_what_it_uses_what_it_is_pledged_and_their_ratio() -> None:
-    placed = place_shares([Node("A", 50), Node("B", 50)], {"A": 30.0, "B": 10.0})
+    placed = place_shares([Node("A", 50), Node("B", 50)], {"A": 30.0, "B": 10.0}, {"A": 7, "B": 2})
     assert placed == [
-        PlacedShare("B", None, True, 10.0, 20.0, 0.0, 0.5),
-        PlacedShare("A", None, True, 30.0, 20.0, 0.0, 1.5),
+        PlacedShare("B", None, True, 10.0, 20.0, 0.0, 0.5, 2),
+        PlacedShare("A", None, True, 30.0, 20.0, 0.0, 1.5, 7),
     ]
 
 
 def test_a_correction_multiplies_the_target_of_a_share_among_its_siblings() -> None:
     nodes = [Node("A", 50, None, 3.0), Node("B", 50)]
-    placed = {leaf.name: leaf for leaf in place_shares(nodes, {"A": 30.0, "B": 10.0})}
+    placed = {leaf.name: leaf for leaf in place_shares(nodes, {"A": 30.0, "B": 10.0}, one_each(nodes))}
     assert (placed["A"].pledged_hs06, placed["B"].pledged_hs06) == (30.0, 10.0)
 
 
 def test_usage_below_a_branch_counts_for_the_branch() -> None:
     nodes = [Node("P", 50), Node("Q", 50), Node("x", 1, "P"), Node("y", 1, "P")]
-    placed = place_shares(nodes, {"x": 30.0, "Q": 10.0})
+    queued = {"x": 1, "y": 1, "Q": 1}
+    placed = place_shares(nodes, {"x": 30.0, "Q": 10.0}, queued)
     assert [(one.name, one.is_leaf, one.pledged_hs06, one.ratio) for one in placed] == [
         ("Q", True, 20.0, 0.5), ("P", False, 20.0, 1.5), ("y", True, 10.0, 0.0), ("x", True, 10.0, 3.0),
     ]  # fmt: skip
-    assert rank_shares(nodes, {"x": 30.0, "Q": 10.0}).order == ("Q", "y", "x")
+    assert rank_shares(nodes, {"x": 30.0, "Q": 10.0}, queued).order == ("Q", "y", "x")
 
 
 def received(nodes: list[Node], used: dict[str, float], queued: dict[str, int]) -> dict[str, float]:
