@@ -10,24 +10,22 @@ import hashlib
 import os
 import shutil
 import signal
-import socket
 import stat
 import struct
 import subprocess
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from deploy.local import processes
-from deploy.local.account import Account, can_use, empty, place_for
-from deploy.local.binaries import PostgresqlPrograms
+from deploy.local.account import can_use, empty
+from deploy.local.binaries import PostgresqlPrograms, find_postgresql
 from deploy.local.embedded import copy_programs
 from deploy.local.errors import LocalError
+from deploy.local.packages import POSTGRESQL as PACKAGE
 from deploy.local.ports import LOOPBACK
-from deploy.local.private_server import PrivateServer
+from deploy.local.private_server import USER, Description, PrivateServer, write_settings
 
-USER = "orrery"
 DATABASE = "orrery"
 
 _SETTINGS = {
@@ -51,187 +49,138 @@ _SETTINGS = {
 _BUFFERS_PART, _BUFFERS_MOST_MB, _BUFFERS_LEAST_MB = 16, 1024, 128
 # Commits still reach the operating system before they are acknowledged: a killed server loses nothing, a power cut may.
 _VOLATILE = {"fsync": "off", "full_page_writes": "off"}
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+_HELLO = f"user\0{USER}\0database\0postgres\0\0"
 _PROTOCOL_3 = 196_608
 
 
-class Postgresql(PrivateServer):
-    """The database server; its superuser and its database are both called `orrery`."""
+def data_of(server: PrivateServer) -> Path:
+    """The data directory: one for each major version."""
+    return server.place / f"data-{server.programs.version}"
 
-    name = "postgresql"
 
-    def __init__(
-        self,
-        programs: PostgresqlPrograms,
-        *,
-        base: Path,
-        log: Path,
-        durable: bool,
-        account: Account | None,
-        record: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._place = place_for(base, self.name, account)
-        super().__init__(
-            directory=self._place / f"data-{programs.version}", log=log, durable=durable, account=account, record=record
-        )
-        self.programs = self._enterable(programs)
+def _prepare(server: PrivateServer) -> None:
+    server.programs = _enterable(server)
+    data = data_of(server)
+    _end_leftover(server, data)
+    if (data / "PG_VERSION").exists() and not _password_fits(server):
+        empty(data)  # the record with its password is gone, so nobody can use this data any more
+    if not (data / "PG_VERSION").exists():
+        _initialise(server, data)
+    settings = _SETTINGS | {"port": str(server.port), "dynamic_shared_memory_type": _shared_memory()}
+    settings |= {"shared_buffers": f"'{buffers_mb(_memory_mb())}MB'", **_compression(server)}
+    settings |= {} if server.durable else _VOLATILE
+    write_settings(data / "postgresql.conf", settings)
+    _give(server, data / "postgresql.conf")
 
-    @property
-    def place(self) -> Path:
-        return self._place
 
-    @property
-    def url(self) -> str:
-        return f"postgresql://{USER}:{self.password}@{LOOPBACK}:{self.port}/{DATABASE}"
+def _compression(server: PrivateServer) -> dict[str, str]:
+    """Settings of lz4 where the server was built with it.
 
-    def answers(self) -> bool:
-        """Send the protocol's first message and read the answer.
+    The other method, pglz, takes more of the processor than all else that a claim of a job does.
+    """
+    try:
+        _run(server, "postgres", "-D", data_of(server), "-c", "wal_compression=lz4", "-C", "wal_compression")
+    except LocalError:
+        return {"wal_compression": "off"}
+    return {"wal_compression": "lz4", "default_toast_compression": "lz4"}
 
-        A server that starts or stops answers with an error; a ready one asks who we are.
-        """
-        parameters = f"user\0{USER}\0database\0postgres\0\0".encode()
-        message = struct.pack("!ii", 8 + len(parameters), _PROTOCOL_3) + parameters
+
+def _initialise(server: PrivateServer, data: Path) -> None:
+    empty(data)
+    password = server.place / "password"
+    _write(server, password, server.password + "\n")
+    options = ["--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"]
+    try:
+        _run(server, "initdb", "--pgdata", data, "--username", USER, "--pwfile", password, *options)
+    finally:
+        password.unlink(missing_ok=True)
+    _write(server, server.place / "password.sha256", _digest(server.password))
+
+
+def _password_fits(server: PrivateServer) -> bool:
+    try:
+        return (server.place / "password.sha256").read_text() == _digest(server.password)
+    except OSError:
+        return False
+
+
+def _create_database(server: PrivateServer) -> None:
+    """Create our database if it is not there; asked again while the server still recovers."""
+    address = ["--host", LOOPBACK, "--port", str(server.port), "--username", USER]
+    deadline = time.monotonic() + POSTGRESQL.start_timeout_s
+    while True:
         try:
-            with socket.create_connection((LOOPBACK, self.port), timeout=2.0) as connection:
-                connection.sendall(message)
-                return connection.recv(1) == b"R"
-        except OSError:
-            return False
-
-    def start(self) -> None:
-        super().start()
-        self._create_database()
-
-    def stop(self) -> None:
-        """A fast shutdown: sessions are ended, a checkpoint is written."""
-        processes.terminate(self.identity, grace_s=self.stop_grace_s, first=signal.SIGINT)
-        self.is_running()
-
-    def _prepare(self) -> None:
-        self._end_leftover()
-        if (self.directory / "PG_VERSION").exists() and not self._password_fits():
-            empty(self.directory)  # the record with its password is gone, so nobody can use this data any more
-        if not (self.directory / "PG_VERSION").exists():
-            self._initialise()
-        settings = _SETTINGS | {"port": str(self.port), "dynamic_shared_memory_type": _shared_memory()}
-        settings |= {"shared_buffers": f"'{buffers_mb(_memory_mb())}MB'", **self._compression()}
-        settings |= {} if self.durable else _VOLATILE
-        text = "".join(f"{key} = {value}\n" for key, value in settings.items())
-        self._write(self.directory / "postgresql.conf", text)
-
-    def _compression(self) -> dict[str, str]:
-        """Settings of lz4 where the server was built with it.
-
-        The other method, pglz, takes more of the processor than all else that a claim of a job does.
-        """
-        postgres = self.programs.directory / "postgres"
-        try:
-            self._run([postgres, "-D", self.directory, "-c", "wal_compression=lz4", "-C", "wal_compression"])
-        except LocalError:
-            return {"wal_compression": "off"}
-        return {"wal_compression": "lz4", "default_toast_compression": "lz4"}
-
-    def _initialise(self) -> None:
-        empty(self.directory)
-        password = self._place / "password"
-        self._write(password, self.password + "\n")
-        command = [self.programs.directory / "initdb", "--pgdata", self.directory, "--username", USER]
-        command += ["--pwfile", password, "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync"]
-        try:
-            self._run(command)
-        finally:
-            password.unlink(missing_ok=True)
-        self._write(self._place / "password.sha256", _digest(self.password))
-
-    def _password_fits(self) -> bool:
-        try:
-            return (self._place / "password.sha256").read_text() == _digest(self.password)
-        except OSError:
-            return False
-
-    def _launch(self) -> subprocess.Popen[bytes]:
-        return processes.spawn(
-            [self.programs.directory / "postgres", "-D", self.directory],
-            environment=_environment(),
-            log=self.log,
-            directory=self._place,
-            account=self.account,
-        )
-
-    def _create_database(self) -> None:
-        """Create our database if it is not there; asked again while the server still recovers."""
-        command = [
-            self.programs.directory / "createdb",
-            "--host",
-            LOOPBACK,
-            "--port",
-            str(self.port),
-            "--username",
-            USER,
-        ]
-        deadline = time.monotonic() + self.start_timeout_s
-        while True:
-            try:
-                self._run([*command, "--no-password", "--maintenance-db", "postgres", DATABASE], password=self.password)
-                return
-            except LocalError as error:
-                if "already exists" in str(error):
-                    return
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.2)
-
-    def _end_leftover(self) -> None:
-        """A server that still holds our data directory was ours: its record is gone, so it is ended here."""
-        pid_file = self.directory / "postmaster.pid"
-        try:
-            pid_text, directory, *_ = pid_file.read_text().splitlines()
-        except (OSError, ValueError):
+            _run(server, "createdb", *address, "--no-password", "--maintenance-db", "postgres", DATABASE)
             return
-        identity = processes.identify(int(pid_text))
-        if directory != str(self.directory) or identity is None:
-            pid_file.unlink(missing_ok=True)  # copied along with the clone, or left by a server that was killed
-        elif str(self.directory) in _command_line(identity.pid):
-            processes.terminate(identity, grace_s=self.stop_grace_s, first=signal.SIGINT)
-        else:
-            pid_file.unlink(missing_ok=True)
-
-    def _enterable(self, programs: PostgresqlPrograms) -> PostgresqlPrograms:
-        """Copy programs that PostgreSQL's user cannot enter beside the data.
-
-        Programs from a wheel may lie in a private directory.
-        """
-        if self.account is None or can_use(programs.directory, self.account):
-            return programs
-        copied = copy_programs(programs, self._place / f"programs-{programs.version}")
-        if copied is None:
-            raise LocalError(f"the user {self.account.name} cannot enter {programs.directory}, where PostgreSQL is")
-        return copied
-
-    def _run(self, command: list[Any], *, password: str | None = None) -> None:
-        user = {} if self.account is None else {"user": self.account.user_id, "group": self.account.group_id}
-        result = subprocess.run(  # type: ignore[call-overload]
-            [str(part) for part in command],
-            env=_environment() | ({"PGPASSWORD": password} if password else {}),
-            cwd=self._place,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-            **user | ({"extra_groups": []} if user else {}),
-        )
-        if result.returncode != 0:
-            raise LocalError(f"{Path(command[0]).name} failed with {result.returncode}: {result.stderr.strip()}")
-
-    def _write(self, path: Path, text: str) -> None:
-        path.write_text(text)
-        path.chmod(0o600)
-        if self.account is not None:
-            shutil.chown(path, self.account.user_id, self.account.group_id)
+        except LocalError as error:
+            if "already exists" in str(error):
+                return
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
-def _environment() -> dict[str, str]:
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
+def _end_leftover(server: PrivateServer, data: Path) -> None:
+    """End a server that still holds our data directory: it was ours, and its record is gone."""
+    pid_file = data / "postmaster.pid"
+    try:
+        pid_text, directory, *_ = pid_file.read_text().splitlines()
+    except (OSError, ValueError):
+        return
+    identity = processes.identify(int(pid_text))
+    if directory != str(data) or identity is None:
+        pid_file.unlink(missing_ok=True)  # copied along with the clone, or left by a server that was killed
+    elif str(data) in _command_line(identity.pid):
+        processes.terminate(identity, grace_s=POSTGRESQL.stop_grace_s, first=POSTGRESQL.stop_signal)
+    else:
+        pid_file.unlink(missing_ok=True)
+
+
+def _enterable(server: PrivateServer) -> PostgresqlPrograms:
+    """Copy programs that PostgreSQL's user cannot enter beside the data.
+
+    Programs from a wheel may lie in a private directory.
+    """
+    programs: PostgresqlPrograms = server.programs
+    if server.account is None or can_use(programs.directory, server.account):
+        return programs
+    copied = copy_programs(programs, server.place / f"programs-{programs.version}")
+    if copied is None:
+        raise LocalError(f"the user {server.account.name} cannot enter {programs.directory}, where PostgreSQL is")
+    return copied
+
+
+def _run(server: PrivateServer, program: str, *arguments: str | Path) -> None:
+    """Run a program of PostgreSQL as its user, with the password of ours."""
+    account = server.account
+    user: dict[str, Any] = {}
+    if account is not None:
+        user = {"user": account.user_id, "group": account.group_id, "extra_groups": []}
+    result = subprocess.run(
+        [str(server.programs.directory / program), *map(str, arguments)],
+        env=_ENVIRONMENT | {"PGPASSWORD": server.password},
+        cwd=server.place,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **user,
+    )
+    if result.returncode != 0:
+        raise LocalError(f"{program} failed with {result.returncode}: {result.stderr.strip()}")
+
+
+def _write(server: PrivateServer, path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o600)
+    _give(server, path)
+
+
+def _give(server: PrivateServer, path: Path) -> None:
+    if server.account is not None:
+        shutil.chown(path, server.account.user_id, server.account.group_id)
 
 
 def buffers_mb(memory_mb: int) -> int:
@@ -267,3 +216,22 @@ def _command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
+
+
+#: its superuser and its database are both called `orrery`; a fast shutdown ends sessions and writes a checkpoint
+POSTGRESQL = Description(
+    name="postgresql",
+    variable="ORRERY_DATABASE_URL",
+    package=PACKAGE,
+    find=find_postgresql,
+    url=f"postgresql://{USER}:{{password}}@{LOOPBACK}:{{port}}/{DATABASE}",
+    # a server that starts or stops answers the protocol's first message with an error; a ready one asks who we are
+    hello=struct.pack("!ii", 8 + len(_HELLO), _PROTOCOL_3).decode("latin-1") + _HELLO,
+    answer=b"R",
+    prepare=_prepare,
+    command=lambda server: [server.programs.directory / "postgres", "-D", data_of(server)],
+    environment=lambda _: _ENVIRONMENT,
+    created=_create_database,
+    stop_signal=signal.SIGINT,
+    refuses_root=True,
+)

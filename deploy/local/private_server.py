@@ -1,81 +1,109 @@
-"""What the three private servers share: start, wait until they answer, stop, kill, and be found again."""
+"""A private server: start, wait until it answers, stop, kill, and be found again. What differs is its description."""
 
 from __future__ import annotations
 
 import secrets
+import signal
+import socket
 import subprocess
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploy.local import processes
-from deploy.local.account import Account
+from deploy.local.account import place_for, unprivileged_account
+from deploy.local.binaries import search_path
 from deploy.local.errors import LocalError
-from deploy.local.ports import free_port, is_free
+from deploy.local.ports import LOOPBACK, free_port, is_free
 from deploy.local.processes import ProcessIdentity
 
+USER = "orrery"
 _POLL_S = 0.05
 _PORT_TIMEOUT_S = 10.0
 
 
-class PrivateServer(ABC):
-    """One server on a free loopback port with a password of its own.
+@dataclass(frozen=True)
+class Description:
+    """What is special about a kind of server.
 
-    `directory` holds its data and configuration, `log` its output. `durable` means that what it acknowledged survives
-    the machine; tests run without. `record` is what an earlier run of the same server wrote: port and password are
-    kept.
+    `variable` names one to use instead; `package` is what installs its programs and `find` finds them. `url`, and the
+    `hello` to which a server that is ready answers with `answer`, have {port} and {password}. `prepare` writes the
+    configuration and makes the data directory if there is none; `created` is called each time it has begun to answer.
+    `kept` names what else a later run of the same server uses again. `stop_signal` ends it in the order that loses
+    nothing. `refuses_root`: root hands it to another user.
     """
 
     name: str
-    start_timeout_s = 60.0
-    stop_grace_s = 20.0
+    variable: str
+    package: str
+    find: Callable[[], Any]
+    url: str
+    hello: str
+    answer: bytes
+    prepare: Callable[[PrivateServer], None]
+    command: Callable[[PrivateServer], Sequence[str | Path]]
+    environment: Callable[[PrivateServer], Mapping[str, str]] = lambda _: {"PATH": search_path(), "LANG": "C.UTF-8"}
+    created: Callable[[PrivateServer], None] = lambda _: None
+    kept: tuple[str, ...] = ()
+    stop_signal: signal.Signals = signal.SIGTERM
+    refuses_root: bool = False
+    start_timeout_s: float = 60.0
+    stop_grace_s: float = 20.0
+
+
+class PrivateServer:
+    """One server on a free loopback port with a password of its own.
+
+    `place` holds its data and configuration; it lies in `base`, or outside where its user cannot enter that. `durable`
+    means that what it acknowledged survives the machine; tests run without. `record` is what an earlier run of the
+    same server wrote: its port, its password and what else is `kept`. `mapper`: the process by which others find it,
+    for a server that needs one.
+    """
 
     def __init__(
-        self, *, directory: Path, log: Path, durable: bool, account: Account | None, record: Mapping[str, Any] | None
+        self, kind: Description, programs: Any, *, base: Path, durable: bool, record: Mapping[str, Any] | None = None
     ) -> None:
         record = record or {}
-        self.directory = directory
-        self.log = log
+        self.kind = kind
+        self.name = kind.name
+        self.programs = programs
+        self.account = unprivileged_account() if kind.refuses_root else None
+        self.place = place_for(base, kind.name, self.account)
+        self.log = base / "logs" / f"{kind.name}.log"
         self.durable = durable
-        self.account = account
         self.port = int(record.get("port") or 0)
         self.password = str(record.get("password") or secrets.token_hex(16))
+        self.kept: dict[str, Any] = {name: record[name] for name in kind.kept if record.get(name)}
         self.identity = ProcessIdentity.from_dict(record.get("process"))
-        self._child: subprocess.Popen[bytes] | None = None
+        self.mapper = ProcessIdentity.from_dict(record.get("mapper"))
+        self._children: list[subprocess.Popen[bytes]] = []
 
     @property
-    def place(self) -> Path:
-        """The outermost directory that is this server's alone."""
-        return self.directory
-
-    @property
-    @abstractmethod
     def url(self) -> str:
         """How a service reaches it."""
+        return self.kind.url.format(port=self.port, password=self.password)
 
-    @abstractmethod
-    def _prepare(self) -> None:
-        """Write the configuration; make the data directory if there is none."""
-
-    @abstractmethod
-    def _launch(self) -> subprocess.Popen[bytes]:
-        """Start the process."""
-
-    @abstractmethod
     def answers(self) -> bool:
         """Whether the server takes requests on its port now."""
-
-    @abstractmethod
-    def stop(self) -> None:
-        """End it in the order that loses nothing, and everything that belongs to it."""
+        hello = self.kind.hello.format(password=self.password).encode("latin-1")
+        answer = b""
+        try:
+            with socket.create_connection((LOOPBACK, self.port), timeout=2.0) as connection:
+                connection.sendall(hello)
+                while len(answer) < len(self.kind.answer) and (part := connection.recv(256)):
+                    answer += part
+        except OSError:
+            return False
+        return answer.startswith(self.kind.answer)
 
     def start(self) -> None:
         """Start and wait until it answers; does nothing if it runs. Raises LocalError with the end of its log."""
         if not self.is_running():
             self.launch()
         self.wait_until_ready()
+        self.kind.created(self)
 
     def launch(self) -> None:
         """Start it without waiting for it to answer.
@@ -86,25 +114,39 @@ class PrivateServer(ABC):
             self.port = free_port(preferred=self.port or None)
         else:
             self._wait_for_port()
-        self._prepare()
-        self._child = self._launch()
-        self.identity = processes.identify(self._child.pid)
+        self.kind.prepare(self)
+        self.identity = self.spawn(self.kind.command(self))
+
+    def spawn(self, command: Sequence[str | Path]) -> ProcessIdentity | None:
+        """Start a process of this server."""
+        environment = self.kind.environment(self)
+        child = processes.spawn(
+            command, environment=environment, log=self.log, directory=self.place, account=self.account
+        )
+        self._children.append(child)
+        return processes.identify(child.pid)
 
     def wait_until_ready(self) -> None:
         """Wait until it answers; the end of its process or too long a time is an error."""
-        deadline = time.monotonic() + self.start_timeout_s
+        deadline = time.monotonic() + self.kind.start_timeout_s
         while not self.answers():
             if not self.is_running():
                 raise LocalError(f"{self.name} ended while starting:\n{self.log_end()}")
             if time.monotonic() > deadline:
-                raise LocalError(f"{self.name} does not answer after {self.start_timeout_s:.0f} s:\n{self.log_end()}")
+                seconds = f"{self.kind.start_timeout_s:.0f} s"
+                raise LocalError(f"{self.name} does not answer after {seconds}:\n{self.log_end()}")
             time.sleep(_POLL_S)
 
     def is_running(self) -> bool:
-        """Whether its process lives; collects the remains of a child that ended."""
-        if self._child is not None:
-            self._child.poll()
+        """Whether its process lives; collects the remains of children that ended."""
+        self._children = [child for child in self._children if child.poll() is None]
         return processes.is_alive(self.identity)
+
+    def stop(self) -> None:
+        """End it in the order that loses nothing, and everything that belongs to it."""
+        processes.terminate(self.identity, grace_s=self.kind.stop_grace_s, first=self.kind.stop_signal)
+        processes.terminate(self.mapper, grace_s=5.0)
+        self.is_running()
 
     def kill9(self) -> None:
         """Kill it without warning, as a fault; nothing restarts it but a supervisor or `start`."""
@@ -127,10 +169,12 @@ class PrivateServer(ABC):
             "port": self.port,
             "password": self.password,
             "url": self.url,
-            "directory": str(self.directory),
+            "directory": str(self.place),
             "log": str(self.log),
             "durable": self.durable,
+            **self.kept,
             "process": self.identity.as_dict() if self.identity and self.is_running() else None,
+            "mapper": self.mapper.as_dict() if self.mapper and processes.is_alive(self.mapper) else None,
         }
 
     def _wait_for_port(self) -> None:
@@ -147,3 +191,9 @@ class PrivateServer(ABC):
         except OSError:
             return "(no log)"
         return "\n".join(text.splitlines()[-lines:])
+
+
+def write_settings(path: Path, settings: Mapping[str, str], between: str = " = ") -> None:
+    """Write a file of settings, one in a line, that only its owner can read."""
+    path.write_text("".join(f"{key}{between}{value}\n" for key, value in settings.items()))
+    path.chmod(0o600)

@@ -15,30 +15,28 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deploy.local import binaries, packages, processes
-from deploy.local.account import empty, unprivileged_account
+from deploy.local import packages, processes
+from deploy.local.account import empty
 from deploy.local.embedded import embedded_postgresql
 from deploy.local.errors import LocalError
-from deploy.local.postgresql import Postgresql
-from deploy.local.private_server import PrivateServer
+from deploy.local.postgresql import POSTGRESQL
+from deploy.local.private_server import Description, PrivateServer
 from deploy.local.processes import ProcessIdentity
-from deploy.local.rabbitmq import Rabbitmq
+from deploy.local.rabbitmq import RABBITMQ
 from deploy.local.records import read_record, write_record
-from deploy.local.redis_server import Redis
+from deploy.local.redis_server import REDIS
 
 RECORD = "servers.json"
-_STOP_SIGNALS = {"redis": signal.SIGTERM, "rabbitmq": signal.SIGTERM, "postgresql": signal.SIGINT}
-_VARIABLES = DATABASE_URL, RABBITMQ_URL, REDIS_URL = "ORRERY_DATABASE_URL", "ORRERY_RABBITMQ_URL", "ORRERY_REDIS_URL"
-
-
+#: in the order in which they are started; they are stopped in the reverse
+KINDS = (POSTGRESQL, RABBITMQ, REDIS)
+_VARIABLES = DATABASE_URL, RABBITMQ_URL, REDIS_URL = [kind.variable for kind in KINDS]
 #: which variable says where a server is
-VARIABLE_OF = {"postgresql": DATABASE_URL, "rabbitmq": RABBITMQ_URL, "redis": REDIS_URL}
+VARIABLE_OF = {kind.name: kind.variable for kind in KINDS}
 
 
 def processes_of(directory: Path) -> dict[str, ProcessIdentity]:
@@ -92,9 +90,9 @@ class Servers:
         self.embedded = embedded
         self._named = os.environ if named is None else named
         self._say = say
-        self.postgresql: Postgresql | None = None
-        self.rabbitmq: Rabbitmq | None = None
-        self.redis: Redis | None = None
+        self.postgresql: PrivateServer | None = None
+        self.rabbitmq: PrivateServer | None = None
+        self.redis: PrivateServer | None = None
 
     @property
     def private(self) -> list[PrivateServer]:
@@ -163,7 +161,7 @@ class Servers:
         """Write the record by which others find, restart or stop these servers."""
         before = read_record(self.directory / RECORD, self.directory)
         # one of ours that is not used this time may be the next: its password is the only key to its data
-        record: dict[str, Any] = {name: before[name] for name in _STOP_SIGNALS if before.get(name)}
+        record: dict[str, Any] = {name: before[name] for name in VARIABLE_OF if before.get(name)}
         record |= {server.name: server.record() for server in self.private}
         if self.private and all(server.is_running() for server in self.private):
             record |= self.addresses.environment()
@@ -176,68 +174,32 @@ class Servers:
 
     def choose(self) -> None:
         """Decide for each server: the one that is named, the programs found here, or an installation."""
-        programs = self._programs()
-        record = read_record(self.directory / RECORD, self.directory)
-        logs = self.directory / "logs"
-        if programs.postgresql is not None:
-            self.postgresql = Postgresql(
-                programs.postgresql,
-                base=self.directory,
-                log=logs / "postgresql.log",
-                durable=self.durable,
-                account=unprivileged_account(),
-                record=record.get("postgresql"),
-            )
-        if programs.rabbitmq is not None:
-            self.rabbitmq = Rabbitmq(
-                programs.rabbitmq,
-                base=self.directory,
-                log=logs / "rabbitmq.log",
-                durable=self.durable,
-                record=record.get("rabbitmq"),
-            )
-        if programs.redis is not None:
-            self.redis = Redis(
-                programs.redis,
-                base=self.directory,
-                log=logs / "redis.log",
-                durable=self.durable,
-                record=record.get("redis"),
-            )
+        programs, record = self._programs(), read_record(self.directory / RECORD, self.directory)
+        self.postgresql, self.rabbitmq, self.redis = (
+            PrivateServer(kind, programs[kind], base=self.directory, durable=self.durable, record=record.get(kind.name))
+            if programs[kind] is not None
+            else None
+            for kind in KINDS
+        )
 
-    def _programs(self) -> _Programs:
-        wanted = {
-            packages.POSTGRESQL: self._name(DATABASE_URL) is None and not self.embedded,
-            packages.RABBITMQ: self._name(RABBITMQ_URL) is None and not self.embedded,
-            packages.REDIS: self._name(REDIS_URL) is None and not self.embedded,
-        }
-        finders: dict[str, Callable[[], Any]] = {
-            packages.POSTGRESQL: binaries.find_postgresql,
-            packages.RABBITMQ: binaries.find_rabbitmq,
-            packages.REDIS: binaries.find_redis,
-        }
-        found = {name: finders[name]() if is_wanted else None for name, is_wanted in wanted.items()}
-        missing = [name for name, is_wanted in wanted.items() if is_wanted and found[name] is None]
+    def _programs(self) -> dict[Description, Any]:
+        """The programs of each server that is not named; None where there are none."""
+        wanted = [kind for kind in KINDS if self._name(kind.variable) is None and not self.embedded]
+        found = {kind: kind.find() if kind in wanted else None for kind in KINDS}
+        missing = [kind for kind in wanted if found[kind] is None]
         if missing and packages.can_install():
-            packages.install(missing, self._say)
-            found |= {name: finders[name]() for name in missing}
-        if wanted[packages.RABBITMQ] and found[packages.RABBITMQ] is None:
+            packages.install([kind.package for kind in missing], self._say)
+            found |= {kind: kind.find() for kind in missing}
+        if RABBITMQ in wanted and found[RABBITMQ] is None:
             self._say("no RabbitMQ here, and it cannot be installed: embedded mode")
             self.embedded = True
         if self.embedded:
-            found[packages.RABBITMQ] = found[packages.REDIS] = None
-        elif wanted[packages.REDIS] and found[packages.REDIS] is None:
+            found[RABBITMQ] = found[REDIS] = None
+        elif REDIS in wanted and found[REDIS] is None:
             self._say("no Redis here, and it cannot be installed: running without a cache")
-        if found[packages.POSTGRESQL] is None and self._name(DATABASE_URL) is None:
-            found[packages.POSTGRESQL] = embedded_postgresql(self._say)
-        return _Programs(found[packages.POSTGRESQL], found[packages.RABBITMQ], found[packages.REDIS])
-
-
-@dataclass(frozen=True)
-class _Programs:
-    postgresql: binaries.PostgresqlPrograms | None
-    rabbitmq: binaries.RabbitmqPrograms | None
-    redis: binaries.RedisProgram | None
+        if found[POSTGRESQL] is None and self._name(DATABASE_URL) is None:
+            found[POSTGRESQL] = embedded_postgresql(self._say)
+        return found
 
 
 def ensure_servers(
@@ -263,13 +225,13 @@ def stop_servers(directory: Path) -> list[str]:
     resolved = directory.resolve()
     record = read_record(resolved / RECORD, resolved)
     stopped = []
-    for name, first in _STOP_SIGNALS.items():
-        entry = record.get(name) or {}
+    for kind in reversed(KINDS):
+        entry = record.get(kind.name) or {}
         for part in ("process", "mapper"):
             identity = ProcessIdentity.from_dict(entry.get(part))
             if processes.is_alive(identity):
-                processes.terminate(identity, grace_s=30.0, first=first)
-                stopped.append(name)
+                processes.terminate(identity, grace_s=30.0, first=kind.stop_signal)
+                stopped.append(kind.name)
             entry.pop(part, None)
     if record:
         remaining = {key: value for key, value in record.items() if not key.startswith("ORRERY_")}
@@ -300,7 +262,7 @@ def running_servers(
 
 def _running_names(directory: Path) -> set[str]:
     record = read_record(directory / RECORD, directory)
-    entries = {name: record.get(name) or {} for name in _STOP_SIGNALS}
+    entries = {name: record.get(name) or {} for name in VARIABLE_OF}
     return {
         name for name, entry in entries.items() if processes.is_alive(ProcessIdentity.from_dict(entry.get("process")))
     }

@@ -17,6 +17,7 @@ import redis.exceptions
 
 from deploy.local import processes
 from deploy.local.account import unprivileged_account
+from deploy.local.rabbitmq import control
 from deploy.local.servers import RECORD, Servers, attach, running_servers, stop_servers
 from tests.integration.local_servers.conftest import needs_programs
 
@@ -74,7 +75,7 @@ def test_root_hands_postgresql_to_another_user_who_can_reach_its_data(private_se
     account = unprivileged_account()
     status = Path(f"/proc/{private_servers.postgresql.identity.pid}").stat()
     assert account is not None and status.st_uid == account.user_id
-    assert private_servers.postgresql.directory.stat().st_uid == account.user_id
+    assert private_servers.postgresql.place.stat().st_uid == account.user_id
 
 
 async def test_what_was_committed_and_confirmed_survives_a_kill_on_the_same_address(private_servers: Servers) -> None:
@@ -115,7 +116,7 @@ def test_another_process_finds_the_servers_by_their_record(private_servers: Serv
     assert found.addresses == private_servers.addresses
     assert [server.identity for server in found.private] == [server.identity for server in private_servers.private]
     assert found.rabbitmq and found.rabbitmq.identity
-    assert f"OS PID: {found.rabbitmq.identity.pid}" in found.rabbitmq.control("status")
+    assert f"OS PID: {found.rabbitmq.identity.pid}" in control(found.rabbitmq, "status")
 
 
 def test_stopping_leaves_no_process_and_a_second_start_finds_its_data(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from deploy.local.binaries import find_rabbitmq
-from deploy.local.rabbitmq import Rabbitmq
+from deploy.local.private_server import PrivateServer
+from deploy.local.rabbitmq import RABBITMQ
 from shared.db import Database
 from tests.integration.messaging.bus import Effects, raw_channel, topology
 
@@ -31,12 +32,12 @@ async def effects(database: Database) -> Effects:
 
 
 @pytest.fixture
-def private_broker(tmp_path: Path) -> Iterator[Rabbitmq]:
+def private_broker(tmp_path: Path) -> Iterator[PrivateServer]:
     """A RabbitMQ that only this test uses, so that it may be killed."""
     programs = find_rabbitmq()
     if programs is None:
         pytest.skip("no RabbitMQ on this machine")
-    broker = Rabbitmq(programs, base=tmp_path, log=tmp_path / "rabbitmq.log", durable=True)
+    broker = PrivateServer(RABBITMQ, programs, base=tmp_path, durable=True)
     broker.start()
     yield broker
     broker.stop()

@@ -8,7 +8,7 @@ import aio_pika
 import asyncpg
 import pytest
 
-from deploy.local.rabbitmq import Rabbitmq
+from deploy.local.private_server import PrivateServer
 from shared.db import Database
 from shared.events import ConfigChanged, TaskDefined
 from shared.messaging.codec import MAX_BODY_BYTES
@@ -75,7 +75,7 @@ async def test_a_message_that_crashes_its_consumer_again_and_again_ends_in_the_p
 
 
 async def test_a_broker_killed_in_the_middle_loses_nothing_and_repeats_no_effect(
-    database: Database, private_broker: Rabbitmq, bus_namespace: str, effects: Effects
+    database: Database, private_broker: PrivateServer, bus_namespace: str, effects: Effects
 ) -> None:
     total = 600
     half_way = asyncio.Event()
