@@ -1,4 +1,7 @@
-"""A private server: start, wait until it answers, stop, kill, and be found again. What differs is its description."""
+"""A private server: start, wait until it answers, stop, kill, and be found again.
+
+What differs between them is a description.
+"""
 
 from __future__ import annotations
 

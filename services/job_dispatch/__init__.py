@@ -12,6 +12,13 @@ job_claims, job_reports, job_order_changes, workers, what pilots do with event_r
 queue_activity.last_pilot_at, dispatch_replicas, site_adverts (but for CurMatches, which job_generation raises); inserts
 transfers, the next attempts of failed event ranges, and the next points of searches (hpo_searches.n_points).
 
+============  =====================================================================================================
+`acquire`     jobs to pilots: windows of waiting jobs in memory, picks from them, claims in the database
+`lifecycle`   the way of a job from `defined` to its end: input, reports, outputs, commands
+`coalescing`  one transaction for all that arrives together, a reply after the commit
+`rotating`    secrets encrypted with the newest key
+============  =====================================================================================================
+
 How an acquire is answered (the windows decide nothing: whatever they say is compared-and-set in PostgreSQL):
 
 * a *lane* is (queue, share, order key, shape); a shape is the interned requirement of a job, an order key what its

@@ -12,4 +12,9 @@ dispatch draws by. Without task queues a share for whose users a corrector is co
 who have jobs, each one's part multiplied by the factor; in other shares users are not ordered. Correctors are plugins
 (`orrery.share_corrector`); the one of the documents is `policy/wms_history.py`, with the formulas of `shared.order`.
 HTTP: `/api/v1/share/*`.
+
+============  =====================================================================================================
+`collecting`  what shares, groups and users use, from events about jobs
+`explaining`  shares for people: target, use, place in the order, and what corrections follow from
+============  =====================================================================================================
 """

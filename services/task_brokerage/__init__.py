@@ -8,8 +8,8 @@ waits. A task without a nucleus stays assigning; the
 watchdog brings it back at `retry_at`, or when it is woken.
 
 =============  ============================================================================================
-`policy`       the plugins: production and an example of another VO; nuclei as columns, checks, weights
-`request`      a task's row as the value that policies read
+`policy`       the plugins: production and an example of another VO; nuclei as columns, checks, weights; `request`,
+               a task's row as the value that they read
 `handlers`     load, decide, commit
 `waking`       which tasks are looked at again before their time
 =============  ============================================================================================

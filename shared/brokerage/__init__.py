@@ -7,7 +7,9 @@ array for each attribute of a queue, one row for each pseudo-queue (queue, resou
 `columns`        what does not change between grid loads: one array per attribute of a queue
 `load`           what changes with every job: counts by state, pilots, workers
 `world`          both, with sites, storages and links: the immutable snapshot that every decision of a cycle shares
-`request`        what is to be placed: needs, the smallest job, the input and where its copies are
+`request`        what is to be placed: needs, the input and where its copies are; `request_of_task` from a task's row
+`smallest_job`   the smallest job that a task's split rules make of some input
+`output_places`  where output is written, where it is kept, and whether it must be moved
 `zero_share`     the language of fairsharepolicy: parsed once, checked when a queue is loaded
 `software`       releases, containers and hardware against what queues publish
 `nuclei`         what the grid says about its nuclei
@@ -18,7 +20,7 @@ array for each attribute of a queue, one row for each pseudo-queue (queue, resou
 `weights`        running number of a queue, product of factors
 `analysis_facts` what analysis knows of users, shares and the task; `classes` of sites and tasks
 `usage`          use by users, shares and queues that these facts follow from
-`matchmaking`    sites that advertise themselves: ClassAds of site and job
+`matchmaking`    sites that advertise themselves: ClassAds of site and job; `requirements_text` what these may be
 `draw`           weighted choice by one uniform number over candidates sorted by name
 `ability`        the checks that every brokerage shares: could this queue ever run the work?
 `nucleus`        what is to be placed when a task is given a nucleus

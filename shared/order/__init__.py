@@ -17,5 +17,6 @@ arguments.
 `draw`           a draw by weight among many, whose weights change
 `criteria`       conditions about task queues that people write
 `site_limits`    running limits and matching delays of sites
+`parameters`     whether a VO uses task queues, and how they are ordered
 ===============  ==================================================================================================
 """

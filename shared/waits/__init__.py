@@ -10,6 +10,7 @@ replicas wake a task once. `tasks.woken` tells the watchdog, which releases the 
 `index`        waiting tasks by cause, in the order share, priority, age; who may go on for so much room
 `store`        the rows
 `replicas`     tasks whose input has been given a copy
+`patience`     who waits although a queue has room
 `wide`         what lifts checks of many tasks at once: they go on in slices
 `waker`        reads what changed, asks for a plan, wakes; one replica at a time, woken rows count as room taken
 =============  ============================================================================================

@@ -43,7 +43,10 @@ class TaskQueues:
     # -- what lanes ask
 
     def view(self, offer: Offer, fits: Fits) -> TaskQueueView:
-        """Order keys as the offer's kind of pilot sees them, for which `fits` stands; for each kind the same object."""
+        """Order keys as the offer's kind of pilot sees them; for each kind the same object.
+
+        `fits` stands for the kind.
+        """
         kind = (offer.queue, fits, offer.user_name, offer.working_group, offer.task_id is None)
         found = self._views.get(kind)
         if found is None:

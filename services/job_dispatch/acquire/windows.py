@@ -10,12 +10,12 @@ import logging
 import random
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import asyncpg
 
 from services.job_dispatch.acquire.lane_facts import LaneFacts
 from services.job_dispatch.acquire.lane_reader import LaneReader
-from services.job_dispatch.acquire.open_queue import OpenQueue, shorten
 from services.job_dispatch.acquire.queue_reads import QueueReads
 from services.job_dispatch.acquire.refills import Refills
 from services.job_dispatch.policy.fitting import Offer
@@ -31,6 +31,19 @@ log = logging.getLogger(__name__)
 
 #: a queue is read again with so many times the shares when those that were read have nothing that fits
 MORE_SHARES = 4
+
+
+@dataclass
+class OpenQueue:
+    """A queue's window, when it was last used and when it is read again from the start.
+
+    `n_shares`: of so many shares, in rank order, the lanes are read.
+    """
+
+    window: QueueWindow
+    used_at: float
+    sweep_at: float
+    n_shares: int
 
 
 class Windows:
@@ -318,3 +331,9 @@ class Windows:
 
     def open_queues(self) -> Collection[str]:
         return tuple(self._queues)
+
+
+def shorten(ids: OrderedDict[int, None], most: int) -> None:
+    """Drop the oldest ids."""
+    while len(ids) > most:
+        ids.popitem(last=False)

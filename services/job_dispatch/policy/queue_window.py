@@ -20,10 +20,10 @@ NOTHING_URGENT: frozenset[int] = frozenset()
 
 
 class QueueWindow:
-    """Lanes by share and order key, then by shape; `owns` tells this replica's own ids from those it leaves to others.
+    """Lanes by share and order key, then by shape.
 
-    Of the shares in `unread` nothing is known but that they have jobs, none of them with an order key or urgent; the
-    pick goes past none of them.
+    `owns` tells this replica's own ids from those it leaves to others. Of the shares in `unread` nothing is known but
+    that they have jobs, none of them with an order key or urgent; the pick goes past none of them.
     """
 
     def __init__(

@@ -1,0 +1,105 @@
+"""The table at a package's door, its docstring, names what is in its folder; its folders import one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.imports_of_folders import ROOT, arrows, in_circles
+from tests.contracts.test_rooms import FOLDERS, MODULES, SERVICES
+
+PACKAGES = sorted(
+    path.parent for base in ("services", "shared", "deploy") for path in (ROOT / base).rglob("__init__.py")
+)
+#: doors that do not tell the truth yet; it may only get shorter
+NOT_YET = {
+    "services/job_generation",
+    "services/job_generation/policy",
+    "services/task_definition",
+    "services/task_definition/policy/task_parameters",
+}
+#: imports that lead back to where they begin; it may only get shorter
+CIRCLES = {
+    "services/cli": {("commands", "demo"), ("demo", "commands")},
+    "services/job_generation": {
+        ("applying", "compiling"),
+        ("applying", "event_serving"),
+        ("applying", "merging"),
+        ("applying", "preprocessing"),
+        ("compiling", "event_serving"),
+        ("compiling", "generating"),
+        ("event_serving", "applying"),
+        ("event_serving", "generating"),
+        ("event_serving", "settling"),
+        ("generating", "event_serving"),
+        ("merging", "generating"),
+        ("preprocessing", "generating"),
+        ("settling", "event_serving"),
+        ("settling", "merging"),
+        ("settling", "preprocessing"),
+    },
+    "services/task_definition": {
+        ("cataloguing", "registering"),
+        ("importing", "owning"),
+        ("owning", "importing"),
+        ("registering", "cataloguing"),
+    },
+    "shared": {("auth", "db"), ("config", "auth"), ("db", "config"), ("runtime", "web"), ("web", "runtime")},
+    "shared/catalogue": {("catalogues", "rucio"), ("rucio", "catalogues")},
+}
+
+
+def name_of(package: Path) -> str:
+    return str(package.relative_to(ROOT))
+
+
+def door_of(package: Path) -> str:
+    """The docstring of a package."""
+    return ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+
+
+def rows_of(door: str) -> set[str]:
+    """The names in the first cells of its tables."""
+    lines = door.splitlines()
+    borders = [number for number, line in enumerate(lines) if re.fullmatch(r"=+  +=+", line)]
+    rows = [line for begin, end in zip(borders[::2], borders[1::2], strict=True) for line in lines[begin + 1 : end]]
+    return {name for row in rows for name in re.findall(r"`([\w.]+)`", re.split(r"  ", row, maxsplit=1)[0])}
+
+
+def contents_of(package: Path) -> set[str]:
+    """The modules and folders of a package, but for those that every service has."""
+    found = {path.stem for path in package.glob("*.py")} | {path.parent.name for path in package.glob("*/__init__.py")}
+    return found - {"__init__"} - (MODULES | FOLDERS if package in SERVICES else set())
+
+
+WITH_TABLE = [package for package in PACKAGES if rows_of(door_of(package)) and name_of(package) not in NOT_YET]
+
+
+@pytest.mark.parametrize("package", WITH_TABLE, ids=name_of)
+def test_the_table_at_the_door_names_what_is_there(package: Path) -> None:
+    known = contents_of(package) | (MODULES | FOLDERS if package in SERVICES else set())
+    assert rows_of(door_of(package)) - known == set()
+    assert contents_of(package) - set(re.findall(r"`([\w.]+)`", door_of(package))) == set()
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
+def test_a_service_with_stages_has_a_table_at_its_door(service: Path) -> None:
+    assert service in WITH_TABLE or not contents_of(service) or name_of(service) in NOT_YET
+
+
+def test_a_door_that_tells_the_truth_by_now_is_no_exception_any_more() -> None:
+    for name in NOT_YET:
+        package = ROOT / name
+        door = door_of(package)
+        assert contents_of(package) - set(re.findall(r"`([\w.]+)`", door)) or rows_of(door) - contents_of(package)
+
+
+ROOMS = [*(package for package in PACKAGES if len(package.relative_to(ROOT).parts) == 2), ROOT / "shared"]
+
+
+@pytest.mark.parametrize("package", ROOMS, ids=name_of)
+def test_folders_that_lie_beside_each_other_import_one_way(package: Path) -> None:
+    assert in_circles(arrows(package)) == CIRCLES.get(name_of(package), set())
